@@ -11,8 +11,8 @@ namespace {
 constexpr const char* kDamaged = "not valid protobuf";
 
 // InferParameter, a oneof: the last member counts.
-bool read_value(std::string_view message, ParameterValue& value) {
-  using Kind = ParameterValue::Kind;
+bool read_value(std::string_view message, OptionValue& value) {
+  using Kind = OptionValue::Kind;
   for (WireReader in(message); !in.done();) {
     u32 tag;
     u64 number = 0;
@@ -46,7 +46,7 @@ bool read_value(std::string_view message, ParameterValue& value) {
 }
 
 // An entry of map<string, InferParameter>.
-bool read_entry(std::string_view message, std::string_view& name, ParameterValue& value) {
+bool read_entry(std::string_view message, std::string_view& name, OptionValue& value) {
   for (WireReader in(message); !in.done();) {
     u32 tag;
     std::string_view part;
@@ -176,7 +176,7 @@ FieldError InferReader::read_fields(std::string_view message, ReasonText& reason
         break;
       case length_tag(4): {
         std::string_view name;
-        ParameterValue value;
+        OptionValue value;
         error = read_entry(part, name, value) ? request_.set(name, value, reason) : FieldError{"parameters", kDamaged};
         break;
       }

@@ -39,7 +39,7 @@ class InferRequest {
   // The tensor to fill in; nullptr: no input has this name, or it was given before.
   InputTensor* open_input(std::string_view name, FieldError& error, ReasonText& reason);
   FieldError ask_for(std::string_view output, ReasonText& reason);
-  FieldError set(std::string_view parameter, const ParameterValue& value, ReasonText& reason) {
+  FieldError set(std::string_view parameter, const OptionValue& value, ReasonText& reason) {
     return set_parameter(parameter, value, base_, &stop_, reason);
   }
   // Checks everything that concerns the request as a whole.

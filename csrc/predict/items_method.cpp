@@ -14,7 +14,7 @@ Took ItemsMethod::on_message(CallId call, std::span<const u8> message, const Cal
   for (u32 i = groups[g].taken; i < n; i++) {
     groups[g].taken = i + 1;
     RequestView view;
-    const Origin from{call, &info, rpc_, g, i, groups[g].slots, reader_.streams()};
+    const Origin from{call, &info, rpc_, g, i, groups[g].slots, reader_.streams(), reader_.wants()};
     const auto read = [&](RequestView& item) { return reader_.item(i, item); };
     const Refusal refusal = path_.intake.accept(read, from, view);
     if (refusal) path_.answers.refuse(from, view, refusal);

@@ -36,8 +36,10 @@ CXX: dict[str, tuple[str, ...]] = {
     "http2": ("core", "net", "grpc", "calls"),
     "front": ("core", "net", "grpc", "calls", "http2"),
     "predict": ("core", "text", "wire", "net", "grpc", "front"),
+    "json": ("core", "wire", "predict"),
     "oip": ("core", "text", "wire", "grpc", "predict"),
-    "bind": ("core", "text", "step", "wire", "net", "grpc", "calls", "front", "predict", "oip"),
+    "openai": ("core", "wire", "grpc", "predict", "json"),
+    "bind": ("core", "text", "step", "wire", "net", "grpc", "calls", "front", "predict", "json", "oip", "openai"),
 }
 CXX_CONTENTS = {
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
@@ -50,7 +52,9 @@ CXX_CONTENTS = {
     "http2": "the session that speaks HTTP/2",
     "front": "the event loop of a front door",
     "predict": "the service: admission, items, batches, generations, answers",
+    "json": "request bodies read by simdjson, and answers written as JSON",
     "oip": "the Open Inference Protocol: requests of Triton's and KServe's clients",
+    "openai": "OpenAI's API: embeddings, completions",
     "bind": "the only folder that sees Python",
 }
 

@@ -4,6 +4,7 @@
 
 #include "grpc/method.h"
 #include "wire/request_view.h"
+#include "wire/response_view.h"
 
 namespace fastqps::front {
 
@@ -20,6 +21,8 @@ class RequestReader {
   virtual FieldError item(u32 index, RequestView& view) = 0;
   // What the writer of the answer must know of the request. It is copied once, and short.
   virtual std::string_view context() const { return {}; }
+  // The kind of answer that this method is for; kNone: any.
+  virtual Output wants() const { return Output::kNone; }
   // Whether the one item, a generation, is answered piece by piece.
   virtual bool streams() const { return false; }
 };

@@ -15,7 +15,7 @@ Intake::ParseBegin Intake::begin_parse(const Origin& from) {
 
 Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin) {
   u32 route = 0;
-  if (Refusal refusal = checker_.check(view, from.streams, route)) return refusal;
+  if (Refusal refusal = checker_.check(view, from, route)) return refusal;
   const u64 deadline = admission_.deadline_of(view, *from.info);
   if (Refusal refusal = admission_.check(view, route, from, attachment_->turn_ns(), deadline)) return refusal;
   const i64 taken = slots_.take();

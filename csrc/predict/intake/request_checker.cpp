@@ -4,14 +4,16 @@
 
 namespace fastqps::front {
 
-Refusal RequestChecker::check(const RequestView& view, bool streams, u32& route) {
+Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& route) {
   ReasonText reason;
   if (const FieldError error = check_request(view, reason)) return refusals_.refuse(error);
   const i32 found = routes_.find(view.model);
   if (found == ModelRoutes::kUnknown) return not_served(view.model);
   if (found == ModelRoutes::kStarting) return refusals_.refuse(StatusCode::kUnavailable, "the model is starting");
   route = u32(found);
-  return routes_[route].task == Task::kGenerate ? check_generator(view, route) : check_encoder(view, route, streams);
+  if (Refusal refusal = check_task(from.wants, route)) return refusal;
+  return routes_[route].task == Task::kGenerate ? check_generator(view, route)
+                                                : check_encoder(view, route, from.streams);
 }
 
 // Lists the served models, as many as the message has room for.
@@ -21,6 +23,15 @@ Refusal RequestChecker::not_served(std::string_view name) {
                              name.data(), routes_.names().c_str());
   refusal.code = StatusCode::kNotFound;
   return refusal;
+}
+
+// Of methods that are for one task alone.
+Refusal RequestChecker::check_task(Output wants, u32 r) {
+  static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration};  // by Task
+  static constexpr const char* kDoes[] = {"embeds texts", "classifies texts", "generates text"};
+  const auto task = u32(routes_[r].task);
+  if (wants == Output::kNone || wants == kMade[task]) return {};
+  return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
 }
 
 Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool streams) {

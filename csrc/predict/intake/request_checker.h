@@ -3,6 +3,7 @@
 #pragma once
 #include <string_view>
 
+#include "predict/tables/items.h"
 #include "predict/tables/model_routes.h"
 #include "predict/tables/refusal.h"
 #include "wire/request_view.h"
@@ -14,8 +15,8 @@ class RequestChecker {
  public:
   RequestChecker(ModelRoutes& routes, RefusalWriter& refusals) : routes_(routes), refusals_(refusals) {}
 
-  // Finds the route that serves the request's model. streams: a generation is wanted piece by piece.
-  Refusal check(const RequestView& view, bool streams, u32& route);
+  // Finds the route that serves the request's model.
+  Refusal check(const RequestView& view, const Origin& from, u32& route);
   Refusal refuse(const FieldError& error) { return refusals_.refuse(error); }
 
  private:
@@ -23,6 +24,7 @@ class RequestChecker {
   Refusal check_generator(const RequestView& view, u32 route);
   Refusal check_token_options(const RequestView& view, u32 route);
   Refusal not_served(std::string_view model);
+  Refusal check_task(Output wants, u32 route);
 
   ModelRoutes& routes_;
   RefusalWriter& refusals_;

@@ -10,6 +10,7 @@
 #include "predict/tables/deadlines.h"
 #include "predict/tables/groups.h"
 #include "predict/tables/model_routes.h"
+#include "wire/response_view.h"
 
 namespace fastqps::front {
 
@@ -46,8 +47,9 @@ struct Origin {
   const CallInfo* info;
   Rpc method;
   u32 group = Groups::kNone, index = 0;
-  u32 batch_slots = 0;   // slots that its batch holds already
-  bool streams = false;  // a generation is answered piece by piece
+  u32 batch_slots = 0;           // slots that its batch holds already
+  bool streams = false;          // a generation is answered piece by piece
+  Output wants = Output::kNone;  // the only kind of answer that the protocol can carry
 };
 
 class Items {

@@ -1,0 +1,41 @@
+#include "json/json_body.h"
+
+#include <cstring>
+
+namespace fastqps::front {
+
+FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out, ReasonText& reason) {
+  if (padded_.size() > kKeptBytes) {
+    padded_ = {};
+    parser_ = simdjson::dom::parser();
+  }
+  padded_.resize(body.size() + simdjson::SIMDJSON_PADDING);
+  if (!body.empty()) std::memcpy(padded_.data(), body.data(), body.size());
+  std::memset(padded_.data() + body.size(), 0, simdjson::SIMDJSON_PADDING);
+  simdjson::dom::element document;
+  if (const auto error = parser_.parse(padded_.data(), body.size(), false).get(document))
+    return {"", reason.print("the body is not valid JSON: %s", simdjson::error_message(error))};
+  if (document.get(*out)) return {"", "the body must be a JSON object"};
+  return {};
+}
+
+OptionValue option_value(const simdjson::dom::element& value) {
+  using simdjson::dom::element_type;
+  using Kind = OptionValue::Kind;
+  switch (value.type()) {
+    case element_type::BOOL:
+      return {.kind = Kind::kBool, .boolean = bool(value)};
+    case element_type::INT64:
+      return {.kind = Kind::kInt, .integer = i64(value)};
+    case element_type::UINT64:
+      return {.kind = Kind::kUint, .unsigned_integer = u64(value)};
+    case element_type::DOUBLE:
+      return {.kind = Kind::kDouble, .number = double(value)};
+    case element_type::STRING:
+      return {.kind = Kind::kString, .text = std::string_view(value)};
+    default:
+      return {};
+  }
+}
+
+}  // namespace fastqps::front

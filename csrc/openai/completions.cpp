@@ -1,0 +1,207 @@
+#include "openai/completions.h"
+
+#include <ctime>
+
+#include "core/clock.h"
+#include "json/json_writer.h"
+#include "openai/common.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr u32 kDefaultTokens = 16;  // as OpenAI's API has it
+constexpr size_t kAround = 256;     // the constant parts of an answer, or of one choice
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+constexpr std::string_view kTokenName = "token_id:";
+
+// The answer's context: whether the usage is sent at the end of a stream, then its id and its time as they are written.
+constexpr size_t kUsageFlag = 0, kIdAndTime = 1;
+
+size_t choice_room(const GenerationView& generation) {
+  constexpr size_t kPerToken = kTokenName.size() + JsonWriter::kIntegerBytes + 4 + JsonWriter::kFloatBytes + 8;
+  return kAround + JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
+}
+
+// Tokens are named by their ids, because a token alone may be a part of a character.
+void write_logprobs(JsonWriter& out, const GenerationView& generation) {
+  if (generation.logprobs.empty()) {
+    out.raw("null");
+    return;
+  }
+  out.raw(R"({"tokens":[)");
+  for (size_t i = 0; i < generation.token_ids.size(); i++)
+    out.raw(i ? ",\"" : "\"").raw(kTokenName).number(u64(generation.token_ids[i])).raw("\"");
+  out.raw(R"(],"token_logprobs":)").floats(generation.logprobs);
+  out.raw(R"(,"top_logprobs":null,"text_offset":null})");
+}
+
+void write_choice(JsonWriter& out, u64 index, const GenerationView& generation) {
+  out.raw(R"({"text":)").string(generation.text).raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
+  write_logprobs(out, generation);
+  const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
+                       : generation.finish_reason == FinishReason::kLength ? R"("length")"
+                                                                           : "null";
+  out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
+}
+
+void write_head(JsonWriter& out, const AnsweredCall& call) {
+  out.raw(R"({"object":"text_completion",)").raw(call.context.substr(kIdAndTime));
+  out.raw(R"(,"model":)").string(model_name(call)).raw(R"(,"choices":[)");
+}
+
+void write_usage(JsonWriter& out, u64 prompt, u64 completion) {
+  out.raw(R"("usage":{"prompt_tokens":)").number(prompt).raw(R"(,"completion_tokens":)").number(completion);
+  out.raw(R"(,"total_tokens":)").number(prompt + completion).raw("}");
+}
+
+// Options of OpenAI's API that are allowed to have their default only, because there is no counterpart here.
+bool is_default(std::string_view name, const simdjson::dom::element& value, bool* known) {
+  *known = true;
+  const OptionValue given = option_value(value);
+  const auto is = [&](i64 number) {
+    return given.kind == OptionValue::Kind::kInt
+               ? given.integer == number
+               : given.kind == OptionValue::Kind::kDouble && given.number == double(number);
+  };
+  if (name == "n" || name == "best_of") return is(1);
+  if (name == "presence_penalty" || name == "frequency_penalty") return is(0);
+  if (name == "echo") return given.kind == OptionValue::Kind::kBool && !given.boolean;
+  if (name == "suffix") return given.kind == OptionValue::Kind::kString && given.text.empty();
+  if (name == "logit_bias") {
+    simdjson::dom::object bias;
+    return !value.get(bias) && bias.size() == 0;
+  }
+  *known = false;
+  return false;
+}
+
+}  // namespace
+
+FieldError CompletionsReader::read(std::span<const u8> message, const CallInfo&, ReasonText& reason) {
+  base_ = {};
+  base_.has_generate = true;
+  base_.generate.max_tokens = kDefaultTokens;
+  base_.generate.temperature = 1;
+  stream_ = usage_ = false;
+  stops_.clear();
+  prompt_.clear();
+  simdjson::dom::object request;
+  if (const FieldError error = body_.parse(message, &request, reason)) return error;
+  for (const auto [name, value] : request)
+    if (const FieldError error = read_field(name, value, reason)) return error;
+  if (!prompt_.given()) return {"prompt", "must be given"};
+  if (stream_ && prompt_.items() > 1)
+    return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
+  base_.stops = stops_;
+  base_.generate.stop_count = u32(stops_.size());
+  char text[96];
+  const int bytes =
+      std::snprintf(text, sizeof text, R"(%c"id":"cmpl-%016llx%08llx","created":%lld)", usage_ ? 'u' : '-',
+                    (unsigned long long)now_ns(), (unsigned long long)made_++, (long long)std::time(nullptr));
+  context_.assign(text, size_t(bytes));
+  return {};
+}
+
+FieldError CompletionsReader::item(u32 index, RequestView& view) {
+  view = base_;
+  prompt_.item(index, view);
+  return {};
+}
+
+FieldError CompletionsReader::read_field(std::string_view name, const simdjson::dom::element& value,
+                                         ReasonText& reason) {
+  if (name == "prompt") return prompt_.read(value, reason);
+  if (value.is_null()) return {};
+  if (name == "stop") return read_stops(value, reason);
+  if (name == "stream_options") return read_stream_options(value, reason);
+  if (name == "logprobs") return read_logprobs(option_value(value), reason);
+  if (name == "stream")
+    return to_bool(option_value(value), &stream_) ? FieldError{"stream", "must be a bool"} : FieldError{};
+  bool known;
+  const auto shown = int(std::min<size_t>(name.size(), 60));
+  if (is_default(name, value, &known)) return {};
+  if (known) return {"", reason.print("%.*s can only have its default here", shown, name.data())};
+  return read_common_field(name, value, base_, reason);
+}
+
+FieldError CompletionsReader::read_stops(const simdjson::dom::element& value, ReasonText& reason) {
+  stops_.clear();
+  if (value.is_string()) return stops_.push_back(std::string_view(value)), FieldError{};
+  simdjson::dom::array values;
+  if (value.get(values)) return {"stop", "must be a string or an array of strings"};
+  for (const simdjson::dom::element& each : values) {
+    if (!each.is_string()) return {"stop", "must be a string or an array of strings"};
+    if (stops_.size() == kStopStringsMax) return {"stop", reason.print("more than %u strings", kStopStringsMax)};
+    stops_.push_back(std::string_view(each));
+  }
+  return {};
+}
+
+FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& value, ReasonText& reason) {
+  simdjson::dom::object options;
+  if (value.get(options)) return {"stream_options", "must be an object"};
+  for (const auto [name, option] : options) {
+    if (name != "include_usage")
+      return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is",
+                                             int(std::min<size_t>(name.size(), 60)), name.data())};
+    if (const char* why = to_bool(option_value(option), &usage_)) return {"stream_options.include_usage", why};
+  }
+  return {};
+}
+
+// 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
+FieldError CompletionsReader::read_logprobs(const OptionValue& value, ReasonText& reason) {
+  u32 count;
+  if (const char* why = to_u32(value, &count)) return {"logprobs", why};
+  if (count > 1) return {"logprobs", reason.print("%u, at most 1: those of the chosen tokens", count)};
+  base_.generate.logprobs = true;
+  return {};
+}
+
+size_t CompletionsWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
+  size_t room = 2 * kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
+  for (const ResponseView& item : items) room += choice_room(item.generation);
+  return room;
+}
+
+u8* CompletionsWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* buffer) const {
+  JsonWriter out(buffer);
+  u64 prompt = 0, completion = 0;
+  write_head(out, call);
+  for (size_t i = 0; i < items.size(); i++) {
+    if (i) out.raw(",");
+    write_choice(out, i, items[i].generation);
+    if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
+  }
+  out.raw("],");
+  write_usage(out, prompt, completion);
+  return out.raw("}").end();
+}
+
+size_t CompletionsWriter::chunk_room(const AnsweredCall& call, const ChunkView& chunk) const {
+  const size_t head = kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
+  return choice_room(chunk.generation) + 2 * head + kAround + kDone.size();
+}
+
+// One event. The last one is followed by that of the usage, if asked for, and by the end of the stream.
+u8* CompletionsWriter::write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* buffer) const {
+  JsonWriter out(buffer);
+  out.raw("data: ");
+  write_head(out, call);
+  write_choice(out, 0, chunk.generation);
+  out.raw("]}\n\n");
+  if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
+  if (call.context[kUsageFlag] == 'u' && chunk.usage) {
+    out.raw("data: ");
+    write_head(out, call);
+    out.raw("],");
+    write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
+    out.raw("}\n\n");
+  }
+  return out.raw(kDone).end();
+}
+
+std::string_view CompletionsWriter::field_name(std::string_view field) const { return openai_field(field, "prompt"); }
+
+}  // namespace fastqps::front

@@ -1,0 +1,250 @@
+// JSON as it is written, and OpenAI's requests and answers, against literal texts.
+#include <limits>
+
+#include "json/json_writer.h"
+#include "openai/completions.h"
+#include "openai/embeddings.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+using namespace std::string_literals;
+using namespace std::string_view_literals;
+
+namespace {
+
+constexpr u32 kItemsMax = 4;
+
+std::string written(void (*write)(JsonWriter&)) {
+  std::vector<u8> room(4096);
+  JsonWriter out(room.data());
+  write(out);
+  return {reinterpret_cast<const char*>(room.data()), size_t(out.end() - room.data())};
+}
+
+// What a reader says of a body: the reason of an error behind its field, or nothing.
+std::string error_of(RequestReader& reader, std::string_view body) {
+  ReasonText reason;
+  const CallInfo info{};
+  const FieldError error = reader.read({reinterpret_cast<const u8*>(body.data()), body.size()}, info, reason);
+  return error ? std::string(error.field) + ": " + error.reason : "";
+}
+
+RequestView item_of(RequestReader& reader, u32 index = 0) {
+  RequestView view;
+  CHECK(!reader.item(index, view));
+  return view;
+}
+
+std::vector<u32> ids_of(const RequestView& view) {
+  std::vector<u32> ids(view.token_count);
+  token_ids(view, ids.data());
+  return ids;
+}
+
+std::string answered(const AnswerWriter& writer, const AnsweredCall& call, std::span<const ResponseView> items) {
+  std::vector<u8> room(writer.room(call, items));
+  const u8* end = writer.write(call, items, room.data());
+  CHECK(size_t(end - room.data()) <= room.size());
+  return {reinterpret_cast<const char*>(room.data()), size_t(end - room.data())};
+}
+
+std::string chunk_of(const AnswerWriter& writer, const AnsweredCall& call, const ChunkView& chunk) {
+  std::vector<u8> room(writer.chunk_room(call, chunk));
+  const u8* end = writer.write_chunk(call, chunk, room.data());
+  CHECK(size_t(end - room.data()) <= room.size());
+  return {reinterpret_cast<const char*>(room.data()), size_t(end - room.data())};
+}
+
+TEST(strings_are_escaped) {
+  CHECK_EQ(written([](JsonWriter& out) { out.string("a\"b\\c\n\r\t\b\f\x01\x1f\x7f/ü\0z"sv); }),
+           R"("a\"b\\c\n\r\t\b\f\u0001\u001f)"s + "\x7f/ü" + R"(\u0000z")");
+}
+
+TEST(floats_are_the_shortest_that_read_back) {
+  CHECK_EQ(
+      written([](JsonWriter& out) {
+        constexpr float kInfinity = std::numeric_limits<float>::infinity();
+        const float values[] = {
+            0,        -0.0f, 1,     0.1f,    -1.17549435e-38f, 3.4028235e38f, 1e-45f,
+            16777216, 1e9f,  1e-5f, 1 / 3.f, kInfinity,        -kInfinity,    std::numeric_limits<float>::quiet_NaN()};
+        out.floats(values);
+      }),
+      "[0,-0,1,0.1,-1.1754944e-38,3.4028235e+38,1e-45,16777216,1e+09,1e-05,0.33333334,null,null,null]");
+  CHECK_EQ(written([](JsonWriter& out) { out.floats({}); }), "[]");
+}
+
+TEST(base64_is_padded) {
+  const auto encode = [](std::string_view text) {
+    std::vector<u8> room(JsonWriter::base64_room(text.size()));
+    JsonWriter out(room.data());
+    out.base64({reinterpret_cast<const u8*>(text.data()), text.size()});
+    CHECK_EQ(size_t(out.end() - room.data()), room.size());
+    return std::string(reinterpret_cast<const char*>(room.data()), room.size());
+  };
+  CHECK_EQ(encode(""), R"("")");
+  CHECK_EQ(encode("f"), R"("Zg==")");
+  CHECK_EQ(encode("fo"), R"("Zm8=")");
+  CHECK_EQ(encode("foo"), R"("Zm9v")");
+  CHECK_EQ(encode("foobar\xff\xfe"), R"("Zm9vYmFy//4=")");
+}
+
+TEST(every_form_of_input) {
+  EmbeddingsReader reader(kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"model":"m","input":"a\u00fc\n"})"), "");
+  CHECK_EQ(reader.items(), 1u);
+  CHECK_EQ(item_of(reader).text, "aü\n");
+  CHECK_EQ(item_of(reader).model, "m");
+  CHECK_EQ(error_of(reader, R"({"input":["a","","c"]})"), "");
+  CHECK_EQ(reader.items(), 3u);
+  CHECK_EQ(item_of(reader, 2).text, "c");
+  CHECK_EQ(error_of(reader, R"({"input":[7,8,4294967295]})"), "");
+  CHECK_EQ(reader.items(), 1u);
+  CHECK(ids_of(item_of(reader)) == (std::vector<u32>{7, 8, 4294967295u}));
+  CHECK_EQ(error_of(reader, R"({"input":[[7],[8,9],[]]})"), "");
+  CHECK_EQ(reader.items(), 3u);
+  CHECK(ids_of(item_of(reader, 1)) == (std::vector<u32>{8, 9}));
+  CHECK(item_of(reader, 2).input == Input::kTokenIds && ids_of(item_of(reader, 2)).empty());
+}
+
+TEST(options_of_embeddings) {
+  EmbeddingsReader reader(kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":64,"encoding_format":"base64","user":"u","normalize":false,
+                               "truncate":true,"priority":"high","timeout":1.5})"),
+           "");
+  const RequestView view = item_of(reader);
+  CHECK_EQ(view.output.dimensions, 64u);
+  CHECK(view.output.has_normalize && !view.output.normalize && view.truncate);
+  CHECK_EQ(view.priority, 3);
+  CHECK_EQ(view.timeout_us, 1'500'000u);
+  CHECK_EQ(reader.context(), "b");
+  CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":null,"encoding_format":null,"user":null})"), "");
+  CHECK_EQ(item_of(reader).output.dimensions, 0u);  // nothing is left of the last request
+  CHECK_EQ(reader.context(), "f");
+}
+
+TEST(wrong_embeddings) {
+  EmbeddingsReader reader(kItemsMax);
+  const struct {
+    std::string_view body, error;
+  } cases[] = {
+      {"", ": the body is not valid JSON: Empty: no JSON found"},
+      {"[]", ": the body must be a JSON object"},
+      {"{}", "input: must be given"},
+      {R"({"input":null})", "input: must be a string, an array of strings, or an array of token ids"},
+      {R"({"input":[]})", "input: an empty array, must have at least one element"},
+      {R"({"input":["a",1]})", "input: an array of elements of different types"},
+      {R"({"input":[1,"a"]})", "input: token ids must be integers below 2^32"},
+      {R"({"input":[1.5]})", "input: must be a string, an array of strings, or an array of token ids"},
+      {R"({"input":[-1]})", "input: token id -1, must be 0 or more and below 2^32"},
+      {R"({"input":[4294967296]})", "input: token id 4294967296, must be 0 or more and below 2^32"},
+      {R"({"input":["a","b","c","d","e"]})", "input: more than 4 elements, which is the most"},
+      {R"({"input":"a","encoding_format":"hex"})", "encoding_format: must be float or base64"},
+      {R"({"input":"a","dimension":1})", ": 'dimension' is not a field of this request"},
+      {R"({"input":"a","dimensions":-1})", ": dimensions must be an integer, 0 or more"},
+      {R"({"input":"a","dimensions":"1"})", ": dimensions must be an integer, 0 or more"},
+      {R"({"input":"a","model":1})", "model: must be a string"},
+      {R"({"input":"a","priority":"urgent"})", ": priority must be low, normal or high"},
+      {R"({"input":"a","timeout":0})", ": timeout must be a number of seconds above 0, at most a year"},
+  };
+  for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+  CHECK(error_of(reader, "{\"input\":\"\xff\"}").starts_with(": the body is not valid JSON"));
+  CHECK(error_of(reader, R"({"input":"a"}})").starts_with(": the body is not valid JSON"));
+  CHECK(error_of(reader, std::string(5000, '[')).starts_with(": the body is not valid JSON"));
+}
+
+TEST(answers_with_embeddings) {
+  const EmbeddingsWriter writer;
+  const float first[] = {0.5f, -1}, second[] = {2, 0.25f};
+  const Usage usage{.input_tokens = 3};
+  ResponseView items[2];
+  items[0].output = items[1].output = Output::kEmbedding;
+  items[0].embedding.values = first, items[1].embedding.values = second;
+  items[0].usage = items[1].usage = &usage;
+  CHECK_EQ(answered(writer, {"f", "m@1@2"}, items),
+           R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,-1]},)"
+           R"({"object":"embedding","index":1,"embedding":[2,0.25]}],"model":"m@1",)"
+           R"("usage":{"prompt_tokens":6,"total_tokens":6}})");
+  CHECK_EQ(answered(writer, {"b", "m@1"}, {items, 1}),
+           R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPwAAgL8="}],"model":"m",)"
+           R"("usage":{"prompt_tokens":3,"total_tokens":3}})");
+}
+
+TEST(options_of_completions) {
+  CompletionsReader reader(kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"prompt":"a"})"), "");
+  RequestView view = item_of(reader);
+  CHECK_EQ(view.generate.max_tokens, 16u);
+  CHECK_EQ(view.generate.temperature, 1.0f);
+  CHECK(!reader.streams());
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","max_tokens":5,"temperature":0,"top_p":0.5,"seed":7,"stop":["x","y"],"n":1,
+                               "best_of":1,"echo":false,"logit_bias":{},"suffix":null,"presence_penalty":0.0,
+                               "frequency_penalty":0,"logprobs":1,"stream":true,
+                               "stream_options":{"include_usage":true}})"),
+           "");
+  view = item_of(reader);
+  CHECK(view.has_generate && view.generate.has_top_p && view.generate.has_seed && view.generate.logprobs);
+  CHECK_EQ(view.generate.seed, 7u);
+  CHECK_EQ(view.generate.stop_count, 2u);
+  std::string_view stops[kStopStringsMax];
+  stop_strings(view, stops);
+  CHECK_EQ(stops[1], "y");
+  CHECK(reader.streams());
+  CHECK(reader.context().starts_with(R"(u"id":"cmpl-)"));
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","stop":"z"})"), "");
+  CHECK_EQ(item_of(reader).generate.stop_count, 1u);
+}
+
+TEST(wrong_completions) {
+  CompletionsReader reader(kItemsMax);
+  const struct {
+    std::string_view body, error;
+  } cases[] = {
+      {"{}", "prompt: must be given"},
+      {R"({"prompt":["a","b"],"stream":true})", "prompt: 2 prompts, at most 1 with stream"},
+      {R"({"prompt":"a","n":2})", ": n can only have its default here"},
+      {R"({"prompt":"a","echo":true})", ": echo can only have its default here"},
+      {R"({"prompt":"a","logit_bias":{"5":1}})", ": logit_bias can only have its default here"},
+      {R"({"prompt":"a","presence_penalty":0.5})", ": presence_penalty can only have its default here"},
+      {R"({"prompt":"a","stop":5})", "stop: must be a string or an array of strings"},
+      {R"({"prompt":"a","stop":["a",5]})", "stop: must be a string or an array of strings"},
+      {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
+      {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
+      {R"({"prompt":"a","logprobs":5})", "logprobs: 5, at most 1: those of the chosen tokens"},
+      {R"({"prompt":"a","messages":[]})", ": 'messages' is not a field of this request"},
+  };
+  for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+}
+
+TEST(answers_with_completions) {
+  const CompletionsWriter writer;
+  const u32 ids[] = {5, 6};
+  const float logprobs[] = {-0.5f, -2};
+  const Usage usage{.input_tokens = 3, .output_tokens = 2};
+  ResponseView item;
+  item.output = Output::kGeneration;
+  item.generation = {"a \"b\"", ids, logprobs, FinishReason::kStop};
+  item.usage = &usage;
+  const AnsweredCall call{R"(u"id":"cmpl-1","created":9)", "m@1"};
+  CHECK_EQ(
+      answered(writer, call, {&item, 1}),
+      R"({"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a \"b\"","index":0,)"
+      R"("logprobs":{"tokens":["token_id:5","token_id:6"],"token_logprobs":[-0.5,-2],"top_logprobs":null,)"
+      R"("text_offset":null},"finish_reason":"stop"}],)"
+      R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})");
+  CHECK_EQ(chunk_of(writer, call, {0, {"a", {}, {}, FinishReason::kUnspecified}, nullptr, nullptr}),
+           R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"a",)"
+           R"("index":0,"logprobs":null,"finish_reason":null}]})"
+           "\n\n");
+  CHECK_EQ(chunk_of(writer, call, {0, {"b", {}, {}, FinishReason::kLength}, &usage, nullptr}),
+           R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[{"text":"b",)"
+           R"("index":0,"logprobs":null,"finish_reason":"length"}]})"
+           "\n\n"
+           R"(data: {"object":"text_completion","id":"cmpl-1","created":9,"model":"m","choices":[],)"
+           R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}})"
+           "\n\ndata: [DONE]\n\n");
+}
+
+}  // namespace
+
+TEST_MAIN
