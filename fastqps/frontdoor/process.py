@@ -36,6 +36,7 @@ def main(settings: DoorSettings) -> NoReturn:
         door_fds=settings.wake_doors,
         index=settings.index,
         listener_fd=settings.listener_fd,
+        http_fd=settings.http_fd,
         internal_fd=settings.internal_fd,
         max_message_bytes=settings.max_message_bytes,
         max_stream_inflight=settings.max_stream_inflight,
@@ -52,7 +53,7 @@ def main(settings: DoorSettings) -> NoReturn:
     routes = DoorRoutes(door, segment, settings.index, slow)
     routes.load_served()
     routes.load_next()  # a generation that is warming up already
-    rare_calls.serve(door, routes.list_models)
+    rare_calls.serve(door, routes.list_models, routes.served_cards)
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()

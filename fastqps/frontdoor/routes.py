@@ -70,9 +70,16 @@ class DoorRoutes:
 
     def list_models(self) -> bytes:
         """The serialized ``ListModelsResponse``."""
-        serving = [m * GENERATIONS + self._segment.model(m).serving for m in range(self._segment.sizes.models)]
-        found = [self._found[route] for route in serving]
+        found = self._served()
         return rare_calls.list_models([each.card for each in found], [each.native for each in found])
+
+    def served_cards(self) -> list[ModelCard]:
+        """The cards of the models, in their order."""
+        return [each.card for each in self._served()]
+
+    def _served(self) -> list[_Loaded]:
+        models = range(self._segment.sizes.models)
+        return [self._found[m * GENERATIONS + self._segment.model(m).serving] for m in models]
 
     def _has_any(self, route: int) -> bool:
         return route in self._found and self._found[route].generation != _NONE
