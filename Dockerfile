@@ -15,6 +15,7 @@ FROM base AS wheel
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
     g++ make pkg-config python3-dev python3-venv libnghttp2-dev libssl-dev zlib1g-dev nlohmann-json3-dev \
+    libboost1.81-dev \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /build-env && /build-env/bin/pip install "setuptools>=77" "pybind11>=2.13"
 WORKDIR /src

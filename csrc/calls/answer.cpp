@@ -17,6 +17,40 @@ i32 jittered(DoorState& door, i32 ms) {
   return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.net.random() / 4294967296.0))));
 }
 
+// A plain call's error is a response like others, with a body in the form of its protocol.
+void write_error(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+  HttpExchange& exchange = *call.http;
+  char message[EncodedStatus::kMessageBytes], field[EncodedStatus::kMessageBytes];
+  const HttpError error{status.code,
+                        {message, clean_utf8(status.message, message, sizeof message, ~0u)},
+                        {field, clean_utf8(status.field, field, sizeof field, ~0u)}};
+  HttpErrorBody body{headers.plain_status ? headers.plain_status : http_status_of(status.code), ContentType::kJson, {}};
+  exchange.errors(error, body);
+  exchange.reply = {body.status, body.type};
+  exchange.say_bearer = headers.bearer;
+  exchange.say_allowed = headers.plain_status == 405;
+  const i32 retry_ms = jittered(door, status.retry_after_ms);
+  if (body.status == 429 || retry_ms >= 0) exchange.retry_after_s = std::max(1u, u32(std::max(retry_ms, 0) + 999) / 1000);
+  if (OutMessage* out = new_message(door, u32(body.text.size()))) {
+    std::memcpy(out->data(), body.text.data(), body.text.size());
+    queue_message(door, call, out);
+  }
+}
+
+// Ends a plain call whose response has not begun.
+void answer_plain(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+  const bool again = call.submitted;  // what had been submitted is replaced
+  if (again) release_answer(door, call);
+  call.submitted = true;
+  if (status.code == StatusCode::kOk) {
+    call.http->say_allowed = headers.plain_status == 200;
+  } else {
+    write_error(door, call, status, headers);
+  }
+  if (again) return;
+  call.session->start_answer(call);
+}
+
 void answer_status(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
   if (status.code == StatusCode::kOk) {
     call.session->answer_status(call, nullptr, headers);
@@ -25,6 +59,18 @@ void answer_status(DoorState& door, Call& call, const Status& status, const Refu
     call.session->answer_status(call, &encoded, headers);
   }
   call.submitted = true;
+}
+
+void finish_plain(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+  HttpExchange& exchange = *call.http;
+  door.net.wheel.cancel(call.timer);
+  if (!call.submitted || (status.code != StatusCode::kOk && !exchange.started)) {
+    answer_plain(door, call, status, headers);
+  } else {
+    exchange.broken = status.code != StatusCode::kOk;
+    call.session->resume_answer(call);
+  }
+  door.counters.http_requests[exchange.request.http2][std::min(exchange.reply.status / 100, 5)]++;
 }
 
 }  // namespace
@@ -36,7 +82,9 @@ void finish_call(DoorState& door, Call& call, const Status& status, const Refusa
   door.counters.requests[call.row][u32(status.code)]++;
   if (call.trace) door.grpc.tracer.end(call, status.code);
   release_request(door, call);
-  if (!call.submitted) {
+  if (call.plain) {
+    finish_plain(door, call, status, headers);
+  } else if (!call.submitted) {
     answer_status(door, call, status, headers);
     if (call.half_closed) door.net.wheel.cancel(call.timer);
     answer_ended(door, call);
@@ -49,6 +97,25 @@ void finish_call(DoorState& door, Call& call, const Status& status, const Refusa
     call.session->resume_answer(call);
   }
   call.session->mark_dirty();
+}
+
+OutMessage* new_message(DoorState& door, u32 bytes) {
+  auto* message = static_cast<OutMessage*>(door.calls.allocator.allocate(sizeof(OutMessage) + bytes));
+  if (!message) return nullptr;
+  message->next = nullptr;
+  message->bytes = bytes, message->sent = 0;
+  return message;
+}
+
+void queue_message(DoorState& door, Call& call, OutMessage* message) {
+  (call.out_last ? call.out_last->next : call.out_first) = message;
+  call.out_last = message;
+  CallSession& session = *call.session;
+  if (session.answer_bytes == 0) session.answered_ns = door.net.turn.ns;
+  if (call.unsent == 0) call.progress_ns = door.net.turn.ns;
+  call.unsent += message->bytes;
+  session.answer_bytes += message->bytes;
+  door.calls.unread_bytes += message->bytes;
 }
 
 void answer_ended(DoorState& door, Call& call) {
@@ -97,10 +164,11 @@ void release_answer(DoorState& door, Call& call) {
 // A status can replace an answer of which no byte has been sent. After that, a cut answer would be useless.
 void expire_answer(DoorState& door, Call& call) {
   door.counters.not_read++;
-  if (call.out_first && call.out_first->sent) return call.session->cut(call);
+  if (call.plain ? call.http->started : call.out_first && call.out_first->sent) return call.session->cut(call);
+  const Status status{.code = StatusCode::kDeadlineExceeded, .message = "the deadline passed at stage send"};
+  if (call.plain) return answer_plain(door, call, status, {});
   release_answer(door, call);
-  call.session->end_answer(
-      call, EncodedStatus({.code = StatusCode::kDeadlineExceeded, .message = "the deadline passed at stage send"}, -1));
+  call.session->end_answer(call, EncodedStatus(status, -1));
   answer_ended(door, call);
   call.session->mark_dirty();
 }

@@ -12,12 +12,17 @@ struct RefusalHeaders {
   bool allow_post = false;
   bool accept_encoding = false;
   bool bearer = false;  // a token would help
+  u16 plain_status = 0;  // of a plain call's response; 0: the one that the code has
 };
 
 // Ends the call after its messages, or with a status alone.
 void finish_call(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers = {});
 // The deadline of a finished call has passed before the client's windows let its answer go.
 void expire_answer(DoorState& door, Call& call);
+// A message of so many bytes; nullptr: no memory.
+OutMessage* new_message(DoorState& door, u32 bytes);
+// Puts a message behind the call's others.
+void queue_message(DoorState& door, Call& call, OutMessage* message);
 // Frees everything that the answer side holds.
 void release_answer(DoorState& door, Call& call);
 

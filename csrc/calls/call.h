@@ -1,4 +1,4 @@
-// One gRPC call, from its first header to the end of its stream. Pooled; outside the transport it is known by CallId
+// One call, from its first header to the end of its stream. Pooled; outside the transport it is known by CallId
 // only.
 #pragma once
 #include <memory>
@@ -10,6 +10,7 @@
 #include "grpc/inflate.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
+#include "http/http_exchange.h"
 #include "net/timer_wheel.h"
 
 namespace fastqps::front {
@@ -27,13 +28,15 @@ enum class Fault : u8 {
   kNone,
   kHeaderList,
   kContentType,
-  kMethod,
+  kMethod,  // plain: also OPTIONS, which is answered like a refusal
   kUnauthenticated,
   kPath,
   kTimeout,  // grpc-timeout is malformed
   kEncoding,
   kConnectionFull,
   kAnswersNotRead,
+  kHeaderLength,  // Inference-Header-Content-Length is malformed
+  kExpectation,
   kHeaderFaults,  // those above come from the header block and the connection, those below from the body
   kFlag,
   kFlagWithoutEncoding,
@@ -61,7 +64,7 @@ struct HeldMessage {
   u8 flag;
 };
 
-// A message to send: its prefix and its bytes follow.
+// A message to send: its prefix, which those of plain calls lack, and its bytes follow.
 struct OutMessage {
   OutMessage* next;
   u32 bytes;  // with the prefix
@@ -98,12 +101,16 @@ struct alignas(64) Call {
   // request
   bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;
   bool authorization_seen : 1, authorized : 1;
+  bool plain : 1;  // HTTP without gRPC: its one message is the request's body
   u16 faults;  // bits of Fault, while the header block comes
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 message_ns;  // when the message began that is being received
   u64 user;
-  char* path;  // the beginning of an unknown one, for the status message
+  union {
+    char* path;          // the beginning of an unknown one, for the status message
+    HttpExchange* http;  // of a plain call, from the end of its header block on
+  };
   MessageReader reader;
   u32 unconsumed;  // bytes of the stream's window that have not been given back
   u32 dropped;     // bytes that came after the rejection

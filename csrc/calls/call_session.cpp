@@ -38,7 +38,7 @@ void CallSession::close_call(Call& call) {
   if (call.trace) door_.grpc.tracer.end(call, StatusCode::kCancelled);
   release_request(door_, call);
   release_answer(door_, call);
-  door_.calls.allocator.release(call.path);
+  door_.calls.allocator.release(call.plain ? static_cast<void*>(call.http) : call.path);
   door_.net.wheel.cancel(call.timer);
   (call.previous ? call.previous->next : calls_) = call.next;
   if (call.next) call.next->previous = call.previous;

@@ -4,7 +4,8 @@
 #include "grpc/methods.h"
 #include "grpc/services/health.h"
 #include "grpc/services/load_service.h"
-#include "grpc/services/rare_methods.h"
+#include "calls/rare/rare_methods.h"
+#include "http/http_routes.h"
 
 namespace fastqps::front {
 
@@ -22,10 +23,13 @@ struct GrpcState {
     service.add_methods(methods);
     health.add_methods(methods);
     if (load.line) loads.add_methods(methods);
+    service.add_routes(routes);
+    routes.add({HttpVerb::kGet, "/health", &health.probe(), MethodRole::kProbe});
   }
 
   Service& service;
   MethodTable methods;
+  HttpRoutes routes;
   Transport transport;
   Health health;
   LoadReports load_reports;

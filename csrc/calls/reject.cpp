@@ -48,6 +48,10 @@ Description describe(const DoorState& door, const Call& call, char* text, size_t
     case Fault::kAnswersNotRead:
       say("more than %u bytes of answers on this connection are not being read", limits.answer_bytes);
       return {Code::kResourceExhausted};
+    case Fault::kHeaderLength:
+      return say("Inference-Header-Content-Length must be given once, in digits"), Description{Code::kInvalidArgument};
+    case Fault::kExpectation:
+      return say("the Expect header may only be 100-continue"), Description{Code::kInvalidArgument};
     case Fault::kFlag:
       return say("the message's compressed flag is neither 0 nor 1"), Description{Code::kInternal};
     case Fault::kFlagWithoutEncoding:
@@ -81,6 +85,47 @@ Description describe(const DoorState& door, const Call& call, char* text, size_t
       break;
   }
   return {Code::kInternal};
+}
+
+// The same for a plain call, where the words or the status differ.
+Description describe_plain(const DoorState& door, const Call& call, char* text, size_t room) {
+  const HttpExchange& exchange = *call.http;
+  const auto say = [&](const char* format, auto... values) { std::snprintf(text, room, format, values...); };
+  Description description = describe(door, call, text, room);
+  u16& status = description.headers.plain_status;
+  const std::string_view path = exchange.request.path.substr(0, 200);
+  switch (call.fault) {
+    case Fault::kHeaderList:
+      status = 431;
+      break;
+    case Fault::kMethod:
+      if (exchange.request.verb == HttpVerb::kOptions) return {Code::kOk, {.plain_status = 200}};
+      say("%.*s takes %s", int(path.size()), path.data(), allowed_verbs(exchange.allowed).c_str());
+      return {Code::kUnimplemented, {.plain_status = 405}};
+    case Fault::kPath:
+      say("there is no route %.*s", int(path.size()), path.data());
+      return {Code::kNotFound};
+    case Fault::kEncoding:
+      say("the content-encoding must be identity, gzip or deflate");
+      return {Code::kInvalidArgument, {.plain_status = 415}};
+    case Fault::kExpectation:
+      status = 417;
+      break;
+    case Fault::kTooLarge:
+    case Fault::kInflateTooLarge:
+      say("the body is larger than %u bytes", message_limit(door, call));
+      status = 413;
+      break;
+    case Fault::kInflate:
+      say("the compressed body is corrupt");
+      return {Code::kInvalidArgument};
+    case Fault::kStalled:
+      status = 408;
+      break;
+    default:
+      break;
+  }
+  return description;
 }
 
 // The time limit of a call that waits for a message, or for the rest of one.
@@ -149,8 +194,9 @@ void reject(DoorState& door, Call& call, Fault fault, bool now) {
   }
   if (!call.half_closed && !now && call.kind != MethodKind::kBidi) return arm_call(door, call);
   char text[256] = "";
-  const Description description = describe(door, call, text, sizeof text);
-  if (fault == Fault::kPath && call.path) describe_path(door, call, text, sizeof text);
+  const Description description =
+      call.plain ? describe_plain(door, call, text, sizeof text) : describe(door, call, text, sizeof text);
+  if (fault == Fault::kPath && !call.plain && call.path) describe_path(door, call, text, sizeof text);
   finish_call(door, call, {.code = description.code, .message = text}, description.headers);
 }
 

@@ -59,12 +59,22 @@ struct Sink {
     reject(door, call, Fault::kReassembly);
     return nullptr;
   }
+  // A message's buffer was larger than its bytes.
+  void shrink(u32 room, u32 bytes) { give_back(door, *call.session, room - bytes); }
   void message(u8 flag, const u8* in_place, u8* body, u32 bytes) {
     call.message_seen = true;
     call.message_ns = door.net.turn.ns;  // of the next one, if it begins in these bytes
     door.calls.received.push_back({call.id(), flag, in_place, body, bytes});
   }
 };
+
+// A request without a body has an empty message.
+void end_plain_body(DoorState& door, Call& call) {
+  static constexpr u8 kNothing = 0;
+  Sink sink{door, call};
+  if (call.reader.open()) call.reader.end(sink);
+  if (!call.message_seen && call.reader.between_messages()) sink.message(0, &kNothing, nullptr, 0);
+}
 
 }  // namespace
 
@@ -100,6 +110,19 @@ void drop_body(DoorState& door, CallSession& session, u8* body, u32 bytes) {
   door.calls.allocator.release(body);
 }
 
+void begin_plain_body(DoorState& door, Call& call) {
+  const u8 flag = call.encoding == Encoding::kIdentity ? 0 : 1;
+  call.message_ns = door.net.turn.ns;
+  if (!call.content_length_known) {
+    call.reader.expect_open(flag);
+  } else if (call.content_length > message_limit(door, call)) {
+    return reject(door, call, Fault::kTooLarge, true);
+  } else if (call.content_length) {
+    call.reader.expect(flag, u32(call.content_length));
+  }
+  arm_call(door, call);
+}
+
 void request_data(DoorState& door, Call& call, const u8* data, u32 bytes) {
   call.body_bytes += bytes;
   if (call.content_length_known && call.body_bytes > call.content_length) return malformed(door, call);
@@ -114,6 +137,8 @@ void request_data(DoorState& door, Call& call, const u8* data, u32 bytes) {
     call.progress_ns = door.net.turn.ns;
     if (call.reader.between_messages()) call.message_ns = door.net.turn.ns;
   }
+  if (call.plain && call.reader.open() && u64(call.reader.have()) + bytes > message_limit(door, call))
+    return reject(door, call, Fault::kTooLarge, true);
   call.unconsumed += bytes;
   Sink sink{door, call};
   if (!call.reader.feed(data, bytes, sink) || call.reader.between_messages()) return;
@@ -129,6 +154,7 @@ void request_half_closed(DoorState& door, Call& call) {
   call.half_closed = true;
   if (call.phase == Phase::kRejected) return reject(door, call, call.fault, true);
   if (call.phase == Phase::kFinished) return;
+  if (call.plain) end_plain_body(door, call);
   if (!call.reader.between_messages()) return reject(door, call, Fault::kCutMessage);
   if (call.kind == MethodKind::kBidi) {
     door.calls.received.push_back({call.id(), Received::kHalfClose, nullptr, nullptr, 0});

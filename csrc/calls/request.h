@@ -19,6 +19,9 @@ struct Received {
   static constexpr u8 kHalfClose = 0xff;
 };
 
+// A plain call's request head is complete: its body follows, as one message.
+void begin_plain_body(DoorState& door, Call& call);
+
 // Resets the stream of a request that is not HTTP.
 void malformed(DoorState& door, Call& call);
 void request_data(DoorState& door, Call& call, const u8* data, u32 bytes);

@@ -63,7 +63,7 @@ void Tracer::begin(Call& call) {
   }
   random_bytes(record->span_id, sizeof record->span_id);
   record->kind = TraceKind::kCall;
-  record->method = door_.grpc.methods.all()[call.row].rpc;
+  record->method = call.plain ? call.http->row->rpc : door_.grpc.methods.all()[call.row].rpc;
   record->model = record->dispatcher = kTraceUnknown;
   record->at_ns[kReceive] = call.opened_ns;
 }

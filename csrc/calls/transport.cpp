@@ -14,6 +14,7 @@ Call* open_call(DoorState& door, CallId id) {
   Call* call = door.calls.pool.find(id);
   return call && call->phase == Phase::kOpen ? call : nullptr;
 }
+u32 prefix_bytes(const Call& call) { return call.plain ? 0 : kPrefixBytes; }
 }  // namespace
 
 void Transport::expect(CallId id) const { door_.calls.pool.prefetch(id); }
@@ -21,35 +22,27 @@ void Transport::expect(CallId id) const { door_.calls.pool.prefetch(id); }
 u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
   if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
+  const u32 prefix = prefix_bytes(*call);
   if (door_.unread_too_much(call->session->answer_bytes)) {
     // A method that writes on after writable() returned false loses the call. Otherwise the door would lose its memory.
     door_.counters.not_read++;
     call->session->cut(*call);
     return nullptr;
   }
-  auto* message =
-      static_cast<OutMessage*>(door_.calls.allocator.allocate(sizeof(OutMessage) + kPrefixBytes + max_bytes));
+  OutMessage* message = new_message(door_, prefix + u32(max_bytes));
   if (!message) return call->session->cut(*call), nullptr;  // no memory: the call must not wait for ever
-  message->next = nullptr;
-  message->bytes = u32(kPrefixBytes + max_bytes), message->sent = 0;
   door_.calls.allocator.release(std::exchange(call->begun, message));
-  return message->data() + kPrefixBytes;
+  return message->data() + prefix;
 }
 
 void Transport::commit_message(CallId id, size_t bytes) {
   Call* call = open_call(door_, id);
   if (!call || !call->begun) return;
   OutMessage* message = std::exchange(call->begun, nullptr);
-  message->bytes = std::min(message->bytes, u32(kPrefixBytes + bytes));
-  write_prefix(message->data(), message->bytes - kPrefixBytes);
-  (call->out_last ? call->out_last->next : call->out_first) = message;
-  call->out_last = message;
+  message->bytes = std::min(message->bytes, u32(prefix_bytes(*call) + bytes));
+  if (!call->plain) write_prefix(message->data(), message->bytes - kPrefixBytes);
+  queue_message(door_, *call, message);
   CallSession& session = *call->session;
-  if (session.answer_bytes == 0) session.answered_ns = door_.net.turn.ns;
-  if (call->unsent == 0) call->progress_ns = door_.net.turn.ns;
-  call->unsent += message->bytes;
-  session.answer_bytes += message->bytes;
-  door_.calls.unread_bytes += message->bytes;
   if (!call->submitted) {
     session.start_answer(*call);
     call->submitted = true;
@@ -65,6 +58,10 @@ void Transport::finish(CallId id, const Status& status) {
 
 void Transport::set_header(CallId id, HeaderId header) {
   if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->header = header;
+}
+
+void Transport::set_reply(CallId id, const HttpReply& reply) {
+  if (Call* call = open_call(door_, id); call && call->plain && !call->submitted) call->http->reply = reply;
 }
 
 bool Transport::alive(CallId id) const { return open_call(door_, id); }

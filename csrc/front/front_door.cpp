@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "http1/session.h"
 #include "http2/session.h"
 #include "net/tls/tls_channel.h"
 
@@ -19,26 +20,31 @@ FrontDoor::~FrontDoor() {
   net.connections.clear();
   grpc.rare.queue().close();
   net.listener.close();
+  net.http.close();
   net.internal.close();
 }
 
 // ---- connections
 
-void FrontDoor::adopt(int fd, bool internal) {
+void FrontDoor::adopt(int fd, Entrance entrance) {
   std::unique_ptr<Channel> channel;
-  if (net.tls && !internal) {
-    channel = std::make_unique<TlsChannel>(fd, net.tls);
+  if (net.tls && entrance != Entrance::kInternal) {
+    channel = std::make_unique<TlsChannel>(fd, net.tls, entrance);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
-  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), internal);
+  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), entrance);
   if (!connection->start()) return void(counters.refused++);
   net.connections.add(std::move(connection));
   counters.accepted++;
 }
 
-std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, bool after_handshake) {
-  auto session = std::make_unique<Http2Session>(*this, connection, after_handshake);
+std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, Protocol protocol) {
+  const bool plain = connection.entrance() == Entrance::kHttp;
+  if (plain && protocol != Protocol::kHttp2)
+    return std::make_unique<Http1Session>(*this, connection, protocol == Protocol::kUnknown);
+  const auto carries = plain ? Http2Session::Carries::kPlain : Http2Session::Carries::kGrpc;
+  auto session = std::make_unique<Http2Session>(*this, connection, carries, protocol == Protocol::kHttp2);
   if (!session->begin(http2_callbacks_)) return nullptr;
   return session;
 }
@@ -100,6 +106,7 @@ void FrontDoor::start_drain(u64 grace_ns) {
   net.drain.by_ns = std::min(net.drain.by_ns, net.turn.ns + grace_ns);
   net.drain.active = true;
   net.listener.close();
+  net.http.close();
   net.internal.close();
   grpc.health.shut_down();
   for (u32 i = 0; i < net.connections.places(); i++)

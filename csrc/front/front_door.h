@@ -27,9 +27,8 @@ class FrontDoor : public DoorState, private Host {
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
 
-  // Takes the socket over. If there is no room, counts it as refused and closes it. internal: a connection of this
-  // server itself, without TLS and without tokens.
-  void adopt(int fd, bool internal = false) override;
+  // Takes the socket over. If there is no room, counts it as refused and closes it.
+  void adopt(int fd, Entrance entrance = Entrance::kGrpc) override;
   void post(Command command);
 
   // Turns until stopped or drained.
@@ -44,7 +43,7 @@ class FrontDoor : public DoorState, private Host {
 
  private:
   bool may_accept(u32 connections) override { return grpc.service.may_accept(connections); }
-  std::unique_ptr<Session> make_session(Connection& connection, bool after_handshake) override;
+  std::unique_ptr<Session> make_session(Connection& connection, Protocol protocol) override;
   void wait();
   void dispatch(u64 key, u32 events);
   void serve_ready();

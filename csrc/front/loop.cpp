@@ -12,6 +12,10 @@ bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
   return door_->grpc.rare.add(door_->grpc.methods, path, kind, id);
 }
 
+bool Loop::add_rare_route(std::string_view path, u16 id) {
+  return door_->grpc.rare.add(door_->grpc.routes, path, id);
+}
+
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {
   if (door_->calls.headers.size() > 255) return 0;
   door_->calls.headers.emplace_back(name, value);

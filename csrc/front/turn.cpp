@@ -41,6 +41,7 @@ void FrontDoor::turn() {
   grpc.service.on_turn(net.turn.ns);
   grpc.loads.on_turn(net.turn.ns);
   net.listener.update();
+  net.http.update();
   net.internal.update();
   idle_streams_.on_turn();
   flush_dirty();
@@ -58,8 +59,8 @@ u64 FrontDoor::wait_ns() {
       !calls.inflated.empty() || !net.queues.closed.empty())
     return 0;
   u64 due = net.turn.ns + limits.sleep_max;
-  due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.internal.due(),
-                  grpc.loads.due_ns(), idle_streams_.due_ns(), net.drain.by_ns});
+  due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.http.due(),
+                  net.internal.due(), grpc.loads.due_ns(), idle_streams_.due_ns(), net.drain.by_ns});
   return due > net.turn.ns ? due - net.turn.ns : 0;
 }
 
@@ -86,9 +87,11 @@ void FrontDoor::wait() {
 
 void FrontDoor::dispatch(u64 key, u32 events) {
   switch (key) {
-    case kListenerKey:
+    case listener_key(Entrance::kGrpc):
       return net.listener.accept_some();
-    case kInternalKey:
+    case listener_key(Entrance::kHttp):
+      return net.http.accept_some();
+    case listener_key(Entrance::kInternal):
       return net.internal.accept_some();
     case kWakeKey:
       return clear_eventfd(net.poller.fds.wake);

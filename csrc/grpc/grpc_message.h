@@ -48,6 +48,25 @@ class MessageReader {
     return true;
   }
 
+  // For messages without a prefix: a message of this length follows, more than 0. The rest is as if its prefix had come.
+  void expect(u8 flag, u32 bytes) {
+    write_prefix(prefix_, bytes);
+    prefix_[0] = flag;
+    have_prefix_ = kPrefixBytes;
+    have_ = 0;
+  }
+  // The same of a message whose end is announced by end(). It is never passed on in place.
+  void expect_open(u8 flag) { expect(flag, kOpenBytes); }
+  bool open() const { return have_prefix_ == kPrefixBytes && length() == kOpenBytes; }
+  // The end of an open message: passes it on, with a buffer that may be larger.
+  template <class Sink>
+  void end(Sink& sink) {
+    have_prefix_ = 0;
+    if (!have_) return;  // it is empty
+    sink.shrink(room(), have_);
+    sink.message(prefix_[0], nullptr, take_body(), have_);
+  }
+
   bool between_messages() const { return have_prefix_ == 0; }
   // Bytes of the unfinished message so far.
   u32 have() const { return have_prefix_ < kPrefixBytes ? 0 : have_; }
@@ -60,6 +79,8 @@ class MessageReader {
   u32 room() const { return body_ ? room_ : 0; }
 
  private:
+  static constexpr u32 kOpenBytes = ~u32(0);
+
   u32 length() const { return read_be32(prefix_ + 1); }
 
   template <class Sink>

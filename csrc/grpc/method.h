@@ -11,6 +11,8 @@
 
 namespace fastqps::front {
 
+struct HttpRequest;
+
 struct CallId {
   u32 index = ~0u;
   u32 generation = 0;
@@ -28,6 +30,7 @@ struct CallInfo {
   bool half_closed;  // the client sends no more on this call (always true for kUnary and kServerStream)
   u64 user;          // the method's own word, Transport::set_user; 0 at first
   bool traced;
+  const HttpRequest* http = nullptr;  // of a plain call (http/http_request.h); nullptr: a gRPC call
 };
 
 // Whether an ended call still uses resources. A held one counts against its connection until released().

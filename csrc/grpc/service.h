@@ -9,8 +9,10 @@
 
 namespace fastqps::front {
 
+class HttpRoutes;
 class MethodTable;
 class Transport;
+struct HttpReply;
 
 // The service implements this: its methods, and its part of each turn. No function may block.
 class Service {
@@ -18,6 +20,8 @@ class Service {
   virtual ~Service() = default;
   // Once, before on_attach(). The methods outlive the loop's last callback.
   virtual void add_methods(MethodTable& methods) = 0;
+  // The same of the methods that answer plain HTTP.
+  virtual void add_routes(HttpRoutes&) {}
   // Once, before the first turn. The transport outlives the service's last callback.
   virtual void on_attach(Transport& transport) = 0;
   // Once a turn, after all reads: publish the rings, drain the output rings, run own timers.
@@ -52,10 +56,13 @@ class Transport {
   u8* begin_message(CallId call, size_t max_bytes);
   // The message that begin_message gave room for has `bytes` bytes. It leaves at the end of the turn.
   void commit_message(CallId call, size_t bytes);
-  // Ends the call after its messages. Without a message before: trailers-only. The id is dead afterwards.
+  // Ends the call after its messages. Without a message before: trailers-only, or a plain call's error response (OK: an
+  // empty body). The id is dead afterwards.
   void finish(CallId call, const Status& status = {});
   // The registered header of this call's answer; before the first commit_message or finish.
   void set_header(CallId call, HeaderId header);
+  // Status, type and kin of a plain call's response, if not the default; before the first commit_message or finish.
+  void set_reply(CallId call, const HttpReply& reply);
 
   bool alive(CallId call) const;
   void set_user(CallId call, u64 user);

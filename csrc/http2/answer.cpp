@@ -2,7 +2,9 @@
 #include "calls/answer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string>
 
 #include "calls/door_state.h"
 #include "http2/callbacks.h"
@@ -62,18 +64,68 @@ void add_load(Block& block, DoorState& door, const Call& call) {
   call.session->report_due_ns = door.net.turn.ns + LoadReports::kPeriodNs;
 }
 
+// The values of a plain response's head, until it is submitted.
+struct PlainValues {
+  char status[24], length[24], json[24], retry[24];
+  std::string allowed;
+};
+
+// The head of a plain response, which is complete or streams.
+void add_plain_head(Block& block, const DoorState& door, const Call& call, PlainValues& values) {
+  const HttpExchange& exchange = *call.http;
+  const auto number = [](char (&out)[24], u64 value) {
+    return std::string_view(out, size_t(std::to_chars(out, out + sizeof out, value).ptr - out));
+  };
+  constexpr u8 kCopied = NGHTTP2_NV_FLAG_NO_COPY_NAME;
+  block.add(":status", number(values.status, exchange.reply.status), kCopied);
+  block.add("content-type", name_of(exchange.reply.type));
+  if (call.phase == Phase::kFinished) block.add("content-length", number(values.length, call.unsent), kFresh);
+  if (call.header)
+    block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second, kCopied);
+  if (exchange.reply.header_length != kNoHeaderLength)
+    block.add("inference-header-content-length", number(values.json, u64(exchange.reply.header_length)), kFresh);
+  if (exchange.retry_after_s) block.add("retry-after", number(values.retry, exchange.retry_after_s), kFresh);
+  if (exchange.say_bearer) block.add("www-authenticate", "Bearer");
+  if (exchange.say_allowed) block.add("allow", values.allowed = allowed_verbs(exchange.allowed), kCopied);
+}
+
 }  // namespace
 
-void Http2Session::start_answer(Call& call) {
+// A plain response begins with the flush, when it is known whether it is complete.
+void Http2Session::start_plain(Call& call) {
+  HttpExchange& exchange = *call.http;
+  const bool head_only = exchange.request.verb == HttpVerb::kHead;
+  if (exchange.started || (head_only && call.phase != Phase::kFinished)) return;
+  exchange.started = true;
   Block block;
-  add_head(block, door_, call);
+  PlainValues values;
+  add_plain_head(block, door_, call, values);
+  guard_.answered();
+  if (head_only) {
+    count_sent(door_, call, call.unsent);
+  } else if (call.unsent || call.phase != Phase::kFinished) {
+    return submit(call, block.headers, block.count);
+  }
+  nghttp2_submit_response(nghttp2_, call.stream, block.headers, block.count, nullptr);
+  answer_ended(door_, call);
+}
+
+void Http2Session::submit(Call& call, const nghttp2_nv* headers, size_t count) {
   nghttp2_data_provider provider;
   provider.source.ptr = &call;
   provider.read_callback = Http2Callbacks::read_data;
-  nghttp2_submit_response(nghttp2_, call.stream, block.headers, block.count, &provider);
+  nghttp2_submit_response(nghttp2_, call.stream, headers, count, &provider);
+}
+
+void Http2Session::start_answer(Call& call) {
+  if (call.plain) return starting_.push_back(call.id());
+  Block block;
+  add_head(block, door_, call);
+  submit(call, block.headers, block.count);
 }
 
 void Http2Session::resume_answer(Call& call) {
+  if (call.plain && !call.http->started) return starting_.push_back(call.id());
   if (!call.deferred) return;
   call.deferred = false;
   nghttp2_session_resume_data(nghttp2_, call.stream);
@@ -103,7 +155,12 @@ ssize_t Http2Session::read_answer(Call& call, u8* out, size_t room, u32* flags) 
     call.deferred = true;
     return NGHTTP2_ERR_DEFERRED;
   }
-  const bool last = bytes == call.unsent && call.phase == Phase::kFinished;
+  bool last = bytes == call.unsent && call.phase == Phase::kFinished;
+  if (last && call.plain && call.http->broken) {
+    // The stream is reset after its last bytes, so that the client does not take a part for the whole.
+    if (!bytes) return call.reset = true, NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    last = false;
+  }
   if (bytes >= kDirectBytes) {
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   } else if (bytes) {
@@ -113,7 +170,10 @@ ssize_t Http2Session::read_answer(Call& call, u8* out, size_t room, u32* flags) 
     count_sent(door_, call, bytes);
     guard_.answered();
   }
-  if (last) {
+  if (last && call.plain) {
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+    answer_ended(door_, call);
+  } else if (last) {
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     Block block;
     add_status(block, call.trailers);

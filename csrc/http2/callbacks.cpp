@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "calls/door_state.h"
+#include "http2/plain_headers.h"
 #include "http2/session.h"
 
 namespace fastqps::front {
@@ -70,6 +71,7 @@ int Http2Callbacks::on_begin_headers(nghttp2_session*, const nghttp2_frame* fram
   block = {};
   block.since_ns = session.door().net.turn.ns;
   block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
+  if (session.plain_ && !block.trailers) session.plain_->clear();
   block.call = block.trailers ? session.call_of(frame->hd.stream_id) : session.open_stream(frame->hd.stream_id);
   return 0;
 }
@@ -92,9 +94,10 @@ int Http2Callbacks::on_header(nghttp2_session*, const nghttp2_frame* frame, cons
   auto& block = session.block_;
   if (const int failed = count_header(session, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
   if (!block.call || block.bytes > session.door().limits.header_list_bytes) return 0;
-  const std::string_view name_view = view(name, name_bytes);
-  if (block.trailers ? trailer_header(name_view)
-                     : request_header(session.door(), *block.call, block.rules, name_view, view(value, value_bytes)))
+  const std::string_view name_view = view(name, name_bytes), value_view = view(value, value_bytes);
+  if (block.trailers    ? trailer_header(name_view)
+      : session.plain_ ? plain_header(*block.call, block.rules, *session.plain_, name_view, value_view)
+                       : request_header(session.door(), *block.call, block.rules, name_view, value_view))
     return 0;
   malformed(session.door(), *block.call);
   return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -121,6 +124,9 @@ void Http2Callbacks::on_headers(Http2Session& session, const nghttp2_frame& fram
   const bool over = block.bytes > door.limits.header_list_bytes || block.fields > door.limits.header_fields;
   if (block.trailers) {
     if (!end) return malformed(door, *call);
+  } else if (session.plain_) {
+    if (over) session.plain_->note(Fault::kHeaderList);
+    if (!plain_headers_done(door, *call, block.rules, *session.plain_)) return malformed(door, *call);
   } else if (over) {
     reject(door, *call, Fault::kHeaderList);
   } else if (!request_headers_done(door, *call, block.rules)) {

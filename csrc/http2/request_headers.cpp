@@ -67,14 +67,6 @@ void set_path(DoorState& door, Call& call, std::string_view value) {
   call.row = u8(place), call.method = row.method, call.kind = row.kind, call.role = row.role;
 }
 
-// Digits only, once.
-bool set_content_length(Call& call, std::string_view value) {
-  if (call.content_length_known || value.empty() || value.size() > 18) return false;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), call.content_length);
-  call.content_length_known = true;
-  return error == std::errc() && end == value.data() + value.size();
-}
-
 bool upper_case(std::string_view name) {
   return name.empty() || std::any_of(name.begin(), name.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
 }
@@ -122,6 +114,20 @@ bool is_authorized(const DoorState& door, const Call& call) {
 
 }  // namespace
 
+bool set_content_length(Call& call, std::string_view value) {
+  if (call.content_length_known || value.empty() || value.size() > 18) return false;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), call.content_length);
+  call.content_length_known = true;
+  return error == std::errc() && end == value.data() + value.size();
+}
+
+bool allowed_name(std::string_view name) { return !upper_case(name) && !of_connection(name); }
+
+bool complete(const HeaderRules& rules) {
+  constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
+  return (rules.seen & kRequired) == kRequired && (rules.seen & HeaderRules::kAuthority || rules.host);
+}
+
 bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
   if (name.starts_with(':')) return pseudo_header(door, call, rules, name, value);
   rules.regular = true;
@@ -157,16 +163,13 @@ bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string
     default:
       break;
   }
-  return !upper_case(name) && !of_connection(name);
+  return allowed_name(name);
 }
 
-bool trailer_header(std::string_view name) {
-  return !name.starts_with(':') && !upper_case(name) && !of_connection(name);
-}
+bool trailer_header(std::string_view name) { return !name.starts_with(':') && allowed_name(name); }
 
 bool request_headers_done(DoorState& door, Call& call, const HeaderRules& rules) {
-  constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
-  if ((rules.seen & kRequired) != kRequired || !(rules.seen & HeaderRules::kAuthority || rules.host)) return false;
+  if (!complete(rules)) return false;
   if (!call.te_seen) door.counters.missing_te++;
   if (!call.content_type_seen) note(call, Fault::kContentType);
   if (!is_authorized(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;

@@ -16,6 +16,13 @@ struct HeaderRules {
   bool host = false;
 };
 
+// Whether all pseudo headers have come that a request must have.
+bool complete(const HeaderRules& rules);
+// Lower case, and not of an HTTP/1 connection.
+bool allowed_name(std::string_view name);
+// Digits only, once.
+bool set_content_length(Call& call, std::string_view value);
+
 // A header of the request, in the order of arrival. False: the request is malformed.
 bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value);
 // A header of the client's trailers, which mean nothing. False: malformed.

@@ -33,8 +33,9 @@ u32 error_code(CallSession::Reset why) {
 
 }  // namespace
 
-Http2Session::Http2Session(DoorState& door, Connection& connection, bool may_send)
+Http2Session::Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send)
     : CallSession(door, connection),
+      plain_(carries == Carries::kPlain ? std::make_unique<PlainHead>() : nullptr),
       may_send_(may_send),
       hello_by_ns_(connection.hello_by_ns()),
       age_at_ns_(age_at(door, connection.accepted_ns())) {}
@@ -154,6 +155,9 @@ void Http2Session::consume(Call& call, u32 bytes) { nghttp2_session_consume_stre
 // ---- output
 
 bool Http2Session::fill(OutputBuffer& output) {
+  for (const CallId id : starting_)
+    if (Call* call = door_.calls.pool.find(id)) start_plain(*call);
+  starting_.clear();
   while (output.bytes < OutputBuffer::kFull) {
     const u8* data = nullptr;
     const ssize_t n = nghttp2_session_mem_send(nghttp2_, &data);
@@ -172,7 +176,7 @@ bool Http2Session::backlogged(u32 unsent) const {
 
 After Http2Session::flushed(bool unsent, bool input_ended) {
   if (answer_bytes) connection_.arm_by(next_look_at_blocked());
-  if (unsent || nghttp2_session_want_write(nghttp2_)) return After::kContinue;
+  if (unsent || !starting_.empty() || nghttp2_session_want_write(nghttp2_)) return After::kContinue;
   if (input_ended && !owes_answers()) return After::kClose;
   // After the shutdown notice nghttp2 wants no more, but requests may be on their way until the final GOAWAY.
   if (nghttp2_session_want_read(nghttp2_) || retirement_.state == Retirement::State::kNoticed) return After::kContinue;

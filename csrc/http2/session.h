@@ -3,9 +3,12 @@
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "calls/call_session.h"
+#include "calls/plain_head.h"
 #include "http2/flood_guard.h"
 #include "http2/request_headers.h"
 
@@ -15,8 +18,10 @@ class Http2Callbacks;
 
 class Http2Session final : public CallSession {
  public:
+  // What its streams carry.
+  enum class Carries : u8 { kGrpc, kPlain };
   // may_send: nothing need be heard from the client first.
-  Http2Session(DoorState& door, Connection& connection, bool may_send);
+  Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send);
   ~Http2Session();
   Http2Session(const Http2Session&) = delete;
   // False: no memory.
@@ -79,6 +84,8 @@ class Http2Session final : public CallSession {
   void greeted();
   ssize_t read_answer(Call& call, u8* out, size_t room, u32* flags);
   int send_answer(Call& call, const u8* frame_header, size_t bytes);
+  void start_plain(Call& call);
+  void submit(Call& call, const nghttp2_nv* headers, size_t count);
 
   bool recognise(const u8* data, u32 bytes);
   void answer_http1();
@@ -94,6 +101,8 @@ class Http2Session final : public CallSession {
 
   nghttp2_session* nghttp2_ = nullptr;  // nullptr: it has ended
   HeaderBlock block_;
+  const std::unique_ptr<PlainHead> plain_;  // nullptr: its streams carry gRPC
+  std::vector<CallId> starting_;            // plain calls whose response begins in this flush
   FloodGuard guard_;
   Pings pings_;
   Retirement retirement_;

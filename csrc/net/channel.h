@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "core/types.h"
+#include "net/session.h"
 
 namespace fastqps::front {
 
@@ -16,7 +17,7 @@ enum class Handshake : u8 {
            // again
   kDone,
   kPlaintext,         // the client speaks no TLS
-  kNoProtocol,        // the client does not ask for HTTP/2
+  kNoProtocol,        // the client asks for none of the port's protocols
   kNoCertificate,     // the client has to show one
   kWrongCertificate,  // the client's is not trusted here
   kNotTrusted,        // the client does not trust ours
@@ -41,6 +42,8 @@ class Channel {
   // False until a handshake is done; until then only advance_handshake() goes on, and nothing is read or written.
   virtual bool established() const { return true; }
   virtual Handshake advance_handshake() { return Handshake::kDone; }
+  // What the handshake has agreed on.
+  virtual Protocol protocol() const { return Protocol::kUnknown; }
   // After kFailed: what the library says.
   virtual const char* failure() const { return ""; }
   // The handshake, or read(), goes on when the socket can be written to, not when bytes come.

@@ -14,8 +14,8 @@ constexpr int kWritesPerTurn = 16;
 constexpr u64 kLastHello = kSecond;  // for a client that has not said hello when its connection is to go
 }  // namespace
 
-Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted)
-    : net_(net), id_(id), channel_(std::move(channel)), trusted_(trusted), accepted_ns_(net.turn.ns) {
+Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance)
+    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), accepted_ns_(net.turn.ns) {
   read_ns_ = write_progress_ns_ = accepted_ns_;
   hello_by_ns_ = accepted_ns_ + net.limits.settings_timeout;
   timer_.kind = kConnectionTimer;
@@ -28,7 +28,7 @@ Connection::~Connection() {
 }
 
 bool Connection::start() {
-  if (channel_->established() && !open_session(false)) return false;
+  if (channel_->established() && !open_session()) return false;
   epoll_event event{};
   interest_ = EPOLLIN | EPOLLRDHUP;
   event.events = interest_;
@@ -38,9 +38,15 @@ bool Connection::start() {
   return true;
 }
 
-bool Connection::open_session(bool after_handshake) {
-  session_ = net_.host.make_session(*this, after_handshake);
+bool Connection::open_session() {
+  session_ = net_.host.make_session(*this, channel_->protocol());
   return session_ != nullptr;
+}
+
+Session& Connection::change_session(std::unique_ptr<Session> next) {
+  former_ = std::exchange(session_, std::move(next));
+  arm_by(session_->due());
+  return *session_;
 }
 
 void Connection::mark_dirty() {
@@ -75,6 +81,7 @@ bool Connection::read() {
   if (state_ == State::kClosed || eof_) return false;
   if (handshaking() && !advance_handshake()) return false;
   if (state_ == State::kOpen && paused()) return update_interest(), false;
+  former_.reset();
   u8* data = net_.read_buffer.get();
   const bool held_up = channel_->wants_read();
   const i64 n = channel_->read(data, net_.limits.read_bytes);
@@ -100,7 +107,9 @@ void Connection::end_of_input() {
 }
 
 bool Connection::paused() const {
-  if (writable_ || channel_->wants_read() || !session_) return false;
+  if (!session_) return false;
+  if (!session_->wants_input()) return true;
+  if (writable_ || channel_->wants_read()) return false;
   return session_->backlogged(unsent_end_ - unsent_begin_);
 }
 

@@ -6,6 +6,7 @@
 
 #include "net/channel.h"
 #include "net/connection_id.h"
+#include "net/entrance.h"
 #include "net/limits.h"
 #include "net/session.h"
 #include "net/timer_wheel.h"
@@ -16,13 +17,14 @@ struct NetState;
 
 class Connection {
  public:
-  // trusted: it comes from this server itself, and its calls need no token.
-  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, bool trusted);
+  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance);
   ~Connection();
   Connection(const Connection&) = delete;
 
   ConnectionId id() const { return id_; }
-  bool trusted() const { return trusted_; }
+  Entrance entrance() const { return entrance_; }
+  // It comes from this server itself, and its calls need no token.
+  bool trusted() const { return entrance_ == Entrance::kInternal; }
   // nullptr: its handshake is not done.
   Session* session() const { return session_.get(); }
   u64 accepted_ns() const { return accepted_ns_; }
@@ -64,6 +66,8 @@ class Connection {
   void mark_dirty();
   // Served in this turn or the next one.
   void make_ready();
+  // Hands the connection to another session, which has no calls of the former one.
+  Session& change_session(std::unique_ptr<Session> next);
   // on_timer() at this time at the latest.
   void arm_by(u64 at_ns);
   // Closes at once; its calls are lost.
@@ -77,7 +81,7 @@ class Connection {
  private:
   enum class State : u8 { kOpen, kLingering, kClosed };
 
-  bool open_session(bool after_handshake);
+  bool open_session();
   bool read();
   bool advance_handshake();
   void end_handshake();
@@ -97,7 +101,8 @@ class Connection {
   const ConnectionId id_;
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<Session> session_;  // nullptr: in the handshake
-  const bool trusted_;
+  std::unique_ptr<Session> former_;   // until the next read
+  const Entrance entrance_;
   State state_ = State::kOpen;
   bool in_handshake_ = false, waits_for_place_ = false;
   bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true;

@@ -18,13 +18,16 @@ constexpr char kGoaway[] =
 constexpr std::string_view kHttp1 =
     "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 37\r\n\r\n"
     "This port speaks gRPC, and over TLS.\n";
+constexpr std::string_view kNotHttps =
+    "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 25\r\n\r\n"
+    "This port speaks HTTPS.\r\n";
 
 const char* hint_of(Handshake found) {
   switch (found) {
     case Handshake::kPlaintext:
       return "a client without TLS speaks to this port, which is for TLS";
     case Handshake::kNoProtocol:
-      return "a TLS client does not offer HTTP/2 (h2, by ALPN), which gRPC needs";
+      return "a TLS client offers by ALPN no protocol of this port's: gRPC needs h2, HTTP h2 or http/1.1";
     case Handshake::kNoCertificate:
       return "a TLS client shows no certificate, and --tls-client-ca asks for one";
     case Handshake::kWrongCertificate:
@@ -54,7 +57,7 @@ bool Connection::advance_handshake() {
   if (found == Handshake::kDone) {
     net_.counters.tls_handshakes++;
     end_handshake();
-    if (!open_session(true)) return kill(), false;
+    if (!open_session()) return kill(), false;
     mark_dirty();
     return true;
   }
@@ -99,7 +102,7 @@ void Connection::answer_plaintext() {
   if (seen == "PRI ")
     answer = {kGoaway, sizeof kGoaway - 1};
   else if (!seen.empty() && seen[0] >= 'A' && seen[0] <= 'Z')
-    answer = kHttp1;
+    answer = entrance_ == Entrance::kHttp ? kNotHttps : kHttp1;
   if (!answer.empty()) send(channel_->fd(), answer.data(), answer.size(), MSG_NOSIGNAL);
 }
 

@@ -42,7 +42,7 @@ i32 peer_of(int fd) {
 
 }  // namespace
 
-Listener::Listener(NetState& net, int fd, Of of) : net_(net), fd_(fd), of_(of) {
+Listener::Listener(NetState& net, int fd, Entrance entrance) : net_(net), fd_(fd), entrance_(entrance) {
   if (fd_ >= 0) fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
   const u32 descriptors = descriptor_limit();
   connections_max_ = descriptors > 2 * kSpareDescriptors ? descriptors - kSpareDescriptors : kSpareDescriptors;
@@ -52,7 +52,7 @@ Listener::Listener(NetState& net, int fd, Of of) : net_(net), fd_(fd), of_(of) {
 Listener::~Listener() { close(); }
 
 void Listener::update() {
-  const bool wanted = of_ == Of::kInternal || net_.host.may_accept(net_.connections.open());
+  const bool wanted = entrance_ == Entrance::kInternal || net_.host.may_accept(net_.connections.open());
   poll(fd_ >= 0 && wanted && net_.turn.ns >= paused_until_ns_ && listening());
 }
 
@@ -70,7 +70,7 @@ void Listener::poll(bool on) {
   if (on == polled_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;  // which cannot be modified, only added and deleted
-  event.data.u64 = of_ == Of::kInternal ? kInternalKey : kListenerKey;
+  event.data.u64 = listener_key(entrance_);
   if (epoll_ctl(net_.poller.epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd_, &event) == 0) polled_ = on;
 }
 
@@ -108,13 +108,13 @@ bool Listener::accept_one() {
 }
 
 void Listener::take(int fd) {
-  const bool internal = of_ == Of::kInternal;
+  const bool internal = entrance_ == Entrance::kInternal;
   if (!internal) set_options(fd);
   if (net_.connections.open() >= connections_max_ || (internal && peer_of(fd) != net_.poller.fds.internal_peer)) {
     net_.counters.refused++;
     ::close(fd);
   } else {
-    net_.host.adopt(fd, internal);
+    net_.host.adopt(fd, entrance_);
   }
 }
 

@@ -1,7 +1,8 @@
-// A listening socket that all front doors share. The clients' socket is polled only while this door should accept more
+// A listening socket that all front doors share. The clients' sockets are polled only while this door should accept more
 // connections. The internal one, for the server's own calls, is always polled.
 #pragma once
 #include "core/types.h"
+#include "net/entrance.h"
 
 namespace fastqps::front {
 
@@ -9,10 +10,8 @@ struct NetState;
 
 class Listener {
  public:
-  enum class Of : u8 { kClients, kInternal };
-
   // fd: -1: none.
-  Listener(NetState& net, int fd, Of of);
+  Listener(NetState& net, int fd, Entrance entrance);
   ~Listener();
 
   // Each turn: asks whether to accept, polls the socket or stops polling it.
@@ -32,7 +31,7 @@ class Listener {
 
   NetState& net_;
   int fd_;
-  const Of of_;
+  const Entrance entrance_;
   bool polled_ = false, listening_ = false;
   u64 paused_until_ns_ = 0;  // after EMFILE and its kind
   u32 connections_max_ = 0;

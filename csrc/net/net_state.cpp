@@ -41,8 +41,9 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& c
       wheel(turn.ns),
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
       handshakes(*this),
-      listener(*this, fds.listener, Listener::Of::kClients),
-      internal(*this, fds.internal, Listener::Of::kInternal),
+      listener(*this, fds.listener, Entrance::kGrpc),
+      http(*this, fds.http, Entrance::kHttp),
+      internal(*this, fds.internal, Entrance::kInternal),
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {

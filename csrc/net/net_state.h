@@ -17,7 +17,8 @@
 namespace fastqps::front {
 
 // What epoll hands back; a connection's key is its generation and its index.
-inline constexpr u64 kListenerKey = ~u64(0), kWakeKey = ~u64(1), kEventKey = ~u64(2), kInternalKey = ~u64(3);
+inline constexpr u64 kWakeKey = ~u64(1), kEventKey = ~u64(2);
+constexpr u64 listener_key(Entrance entrance) { return ~u64(16) + u64(entrance); }
 // The kinds of timers.
 inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
 
@@ -61,9 +62,10 @@ class Host {
   // Called each turn and whenever the number changes: whether to accept more.
   virtual bool may_accept(u32 connections) = 0;
   // Takes an accepted socket over.
-  virtual void adopt(int fd, bool internal) = 0;
-  // A session for a connection that needs no handshake, or whose handshake is done; nullptr: no memory.
-  virtual std::unique_ptr<Session> make_session(Connection& connection, bool after_handshake) = 0;
+  virtual void adopt(int fd, Entrance entrance) = 0;
+  // A session for a connection that needs no handshake, or whose handshake is done, or whose first bytes have told the
+  // protocol; nullptr: no memory.
+  virtual std::unique_ptr<Session> make_session(Connection& connection, Protocol protocol) = 0;
 
  protected:
   ~Host() = default;
@@ -90,7 +92,7 @@ struct NetState {
   OutputBuffer output;
   Drain drain;
   Handshakes handshakes;
-  Listener listener, internal;
+  Listener listener, http, internal;
   std::shared_ptr<const TlsContext> tls;  // nullptr: connections are not encrypted
   u64 rng, next_hint_ns = 0;
   ConnectionTable connections;  // last: connections use the others until they are gone

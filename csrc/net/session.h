@@ -1,5 +1,5 @@
 // Speaks one protocol over one connection. The connection (connection.h) moves bytes and keeps the socket's time
-// limits; the session knows what the bytes mean. HTTP/2 is the protocol that exists: http2/session.h.
+// limits; the session knows what the bytes mean. The protocols: http1/session.h, http2/session.h.
 //
 // A session that wants its connection to end calls Connection::kill() or Connection::finish(). Both call drop(). The
 // object itself lives until the end of the turn, so a session may go on with what it was doing.
@@ -9,6 +9,9 @@
 namespace fastqps::front {
 
 struct OutputBuffer;
+
+// What is spoken over a connection, as far as it is known before its first byte.
+enum class Protocol : u8 { kUnknown, kHttp1, kHttp2 };
 
 // Why a connection is retired.
 enum class Retire : u8 { kAge, kIdle, kDrain };
@@ -26,6 +29,8 @@ class Session {
   // ---- input
   // Bytes of the client, valid during the call only.
   virtual void receive(const u8* data, u32 bytes) = 0;
+  // Whether more bytes may be read now. A session that says no calls Connection::make_ready() when that changes.
+  virtual bool wants_input() const { return true; }
   // The client sends no more. False: it is owed no answer, so the connection is closed.
   virtual bool end_of_input() = 0;
   // Whether messages wait for the loop's time. Their connection is not read from.

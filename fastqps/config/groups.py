@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastqps.config.settings import SETTINGS, Setting
 
 _KEYS: dict[str, str] = {
-    "Common": "model device host port admin-port dispatchers lanes max-batch-items max-input-tokens max-output-tokens "
-    "dtype quantization",
+    "Common": "model device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
+    "max-output-tokens dtype quantization",
     "Batching and memory": "max-batch-tokens max-batch-delay max-running slots prefix async-steps share-weights "
     "kernels",
     "Limits of clients": "allow-single-texts max-queue-items max-message-bytes max-stream-inflight default-timeout "

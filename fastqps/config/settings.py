@@ -14,6 +14,9 @@ from fastqps.config.units import format_bytes, format_duration
 Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch"]
 
 
+OFF = -1
+
+
 @dataclass(frozen=True)
 class Meaning:
     """A field of ``Config`` as a user sees it. ``only``: the values that this version supports; ``reason``: why."""
@@ -23,6 +26,7 @@ class Meaning:
     least: int = 0
     most: int = (1 << 31) - 1
     choices: tuple[str, ...] = ()
+    has_off: bool = False  # a count: `off` is a value, too, OFF in the configuration
     auto: str = ""  # what `auto` means; "": the setting has no such value
     floor: float = 0.0  # of a ratio, which is at most 1: the least
     metavar: str = ""  # for the command line; "": the choices, else the kind's
@@ -57,6 +61,14 @@ class Config:
         "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
     )
     port: int = _setting(50051, "count", "gRPC port. 0: any free one, printed at start.", most=65535, metavar="PORT")
+    http_port: int = _setting(
+        8000,
+        "count",
+        "Port of plain HTTP, for HTTP/1.1 and HTTP/2. 0: any free one. off: none. See docs/http.md.",
+        most=65535,
+        has_off=True,
+        metavar="PORT|off",
+    )
     admin_port: int = _setting(
         9464, "count", "Port of metrics and health. 0: any free one.", most=65535, metavar="PORT"
     )
@@ -357,6 +369,8 @@ class Setting:
         """``value`` as a user would write it on the command line."""
         if value is None:
             return "auto"
+        if self.meaning.has_off and value == OFF:
+            return "off"
         match self.meaning.kind:
             case "duration":
                 return format_duration(value)

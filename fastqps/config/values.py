@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastqps.config.settings import Meaning, Setting
+from fastqps.config.settings import OFF, Meaning, Setting
 from fastqps.config.units import parse_bytes, parse_duration
 
 _SWITCH = {"on": True, "off": False}  # in a file also true and false
@@ -18,6 +18,8 @@ def parse_value(setting: Setting, raw: Any) -> Any:
     meaning = setting.meaning
     if meaning.auto and raw == "auto":
         return setting.default
+    if meaning.has_off and raw == "off":
+        return OFF
     match meaning.kind:
         case "text":
             value: Any = _text(raw)

@@ -37,6 +37,7 @@ def main(settings: DoorSettings) -> NoReturn:
         door_fds=settings.wake_doors,
         index=settings.index,
         listener_fd=settings.listener_fd,
+        http_fd=settings.http_fd,
         internal_fd=settings.internal_fd,
         max_message_bytes=settings.max_message_bytes,
         max_stream_inflight=settings.max_stream_inflight,
@@ -54,7 +55,8 @@ def main(settings: DoorSettings) -> NoReturn:
     routes.load_served()
     routes.load_next()  # a generation that is warming up already
     models = ServedModels(segment, routes.loaded)
-    rare_calls.serve(door, [*rare_calls.rare_methods(models), *open_inference.methods(models)])
+    methods = [*rare_calls.rare_methods(models), *open_inference.methods(models)]
+    rare_calls.serve(door, methods, rare_calls.rare_routes(models))
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()

@@ -42,6 +42,7 @@ class DoorSettings(Settings):
     """The settings of a front door."""
 
     listener_fd: int  # bound; the supervisor calls listen() when the server is ready
+    http_fd: int  # as listener_fd, for plain HTTP; -1: none
     internal_fd: int  # a second listener, for the supervisor's own calls
     credentials_fd: int  # of a credentials.Vault
     max_message_bytes: int

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-_READY = re.compile(r"\bready: .* at (\S+), admin (\S+)")
+_READY = re.compile(r"\bready: .* at (\S+?)(?:, http (\S+))?, admin (\S+)")
 _LINES_KEPT = 200
 
 
@@ -42,9 +42,10 @@ class ServerProcess:
         on_line: Callable[[str], None] | None = None,
     ) -> None:
         pinned = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
-        serve = [sys.executable, "-m", "fastqps", "serve", "--port", "0", "--admin-port", "0"]
+        serve = [sys.executable, "-m", "fastqps", "serve", "--port", "0", "--http-port", "off", "--admin-port", "0"]
         self.command = [*prefix, *pinned, *serve, *flags]
         self.address = ""  # HOST:PORT of gRPC
+        self.http = ""  # HOST:PORT of plain HTTP, which needs the flags --http-port 0
         self.admin = ""  # http://HOST:PORT of the admin pages
         self.ready_after_s = 0.0
         self._group = 0 if own_group else None
@@ -112,7 +113,7 @@ class ServerProcess:
             for line in log:
                 self._lines.append(line.rstrip())
                 if found := _READY.search(line):
-                    self.address, self.admin = found.groups()
+                    self.address, self.http, self.admin = found.group(1), found.group(2) or "", found.group(3)
                     self._ready.set()
                 if self._on_line:
                     self._on_line(line.rstrip())

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fastqps.admin import Admin
 from fastqps.config import Config
 from fastqps.config.decide import server_cpus
+from fastqps.config.settings import OFF
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
 from fastqps.supervisor.credentials.files import CredentialFiles
@@ -52,11 +53,14 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
     config = dataclasses.replace(config, otlp_endpoint=collector)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(config.host, config.port, "--port"))
+        http = (
+            stack.enter_context(bind(config.host, config.http_port, "--http-port")) if config.http_port != OFF else None
+        )
         admin = stack.enter_context(bind(config.admin_host, config.admin_port, "--admin-port", "--admin-host"))
         credentials = CredentialWatch(CredentialFiles.of(config))
         choices: list[str] = []
         server = make_plan(config, lambda config, cards: choose_dispatchers(config, cards, choices.append))
-        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd)))
+        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
         log = stack.enter_context(contextlib.closing(Log()))
         said = (*notes, tracing_note, *choices, _describe(server, shared), *exposures(config))
         for line in filter(None, said):

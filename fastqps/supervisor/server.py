@@ -140,11 +140,14 @@ class Supervisor:
         self.fleet.open()
         self.segment.set_phase("serving")
         listen(self.listener, "--port")
+        if self.shared.http:
+            listen(self.shared.http, "--http-port")
         self.shared.internal.listen()
         self.shared.wake_everybody()  # otherwise the front doors would see the phase only when their sleep ends
         models = ", ".join(generation.name for generation in self.fleet.serving)
         took_s = time.monotonic() - self.started_s
-        where = f"at {address(self.listener)}, admin {admin}"
+        http = f", http {address(self.shared.http)}" if self.shared.http else ""
+        where = f"at {address(self.listener)}{http}, admin {admin}"
         self.log.event(
             "supervisor",
             f"ready: {models} on {self.view.device} {where} ({took_s:.1f} s, pid {os.getpid()})",
@@ -199,10 +202,13 @@ class Supervisor:
     async def _refuse_clients(self) -> None:
         """Refuses new connections before any client is sent away, because it could come back. Connected ones are
         accepted."""
-        refuse_new(self.listener)
+        listeners = [self.listener, *([self.shared.http] if self.shared.http else [])]
+        for listener in listeners:
+            refuse_new(listener)
         await self._outcome.first(asyncio.sleep(ACCEPT_S), self._outcome.hurry.wait())
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
+        for listener in listeners:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
 
     async def _end(self) -> None:
         """Ends all processes, whatever happened before."""

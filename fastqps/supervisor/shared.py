@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 
 from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
@@ -16,8 +17,8 @@ from fastqps.supervisor.plan import Plan
 class Shared:
     """The shared resources. They are made once at start, and the kernel frees them with the last process."""
 
-    def __init__(self, server: Plan, credentials_fd: int) -> None:
-        """Raises ``ConfigError`` if the memory cannot be allocated."""
+    def __init__(self, server: Plan, credentials_fd: int, http: socket.socket | None = None) -> None:
+        """``http``: the bound socket of plain HTTP, not owned; None: there is none. Raises ``ConfigError`` if the memory cannot be allocated."""
         sizes = server.sizes()
         self.sizes_text = _describe(server)
         self._config = server.config
@@ -33,10 +34,16 @@ class Shared:
         self.kernels = Journal()
         self.credentials_fd = credentials_fd
         self.internal = bind_internal()
+        self.http = http
         self.segment.set_phase("starting")
         for first in first_generations(server):
             self.segment.set_model(first.model, first.card.name)
             self.announce(first)
+
+    @property
+    def http_fd(self) -> int:
+        """The descriptor of plain HTTP's socket; -1: none."""
+        return self.http.fileno() if self.http else -1
 
     @property
     def inherited(self) -> tuple[int, ...]:

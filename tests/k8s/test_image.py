@@ -246,7 +246,7 @@ def serves(packages: Path, folder: Path) -> None:
     )
     assert where.stdout.strip().startswith(str(packages)), "the wheel's, not the source tree's"
     log = folder / "log"
-    flags = ["--device=null", "--model=grammar", "--port=0", "--admin-port=0"]
+    flags = ["--device=null", "--model=grammar", "--port=0", "--admin-port=0", "--http-port=off"]
     with log.open("w") as out:
         server = subprocess.Popen([python, "-m", "fastqps", "serve", *flags], cwd=folder, env=environment, stderr=out)
     try:

@@ -150,7 +150,7 @@ def test_a_server_with_its_capacity(serve: Callable[..., Server], tmp_path: Path
     assert server.metrics()["fastqps_capacity_requests_per_second"] == 400
     for changes, message in (({"model": "other"}, "measured with the model other,"), ({"device": "cpu"}, "device cpu")):
         path = write(tmp_path / "wrong.json", **{**right, **changes})
-        flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--capacity", path]
+        flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--http-port=off", "--capacity", path]
         done = subprocess.run(
             [sys.executable, "-m", "fastqps", "serve", *flags], capture_output=True, text=True, timeout=60, check=False
         )

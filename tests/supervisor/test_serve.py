@@ -151,7 +151,7 @@ def test_drain_that_takes_too_long(serve: Callable[..., Server]) -> None:
 def test_serves_without_standard_descriptors() -> None:
     """Its log is nowhere, so its ports are found by asking the system."""
     closed = ["bash", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "bash"]
-    flags = ["--device", "null", "--port", "0", "--admin-port", "0"]
+    flags = ["--device", "null", "--port", "0", "--admin-port", "0", "--http-port", "off"]
     process = subprocess.Popen([*closed, sys.executable, "-m", "fastqps", "serve", "--model", "minilm", *flags])
     found: list[str] = []
 
@@ -173,7 +173,7 @@ def test_serves_without_standard_descriptors() -> None:
 def test_sigterm_while_the_model_is_read(tmp_path: Path) -> None:
     """The first process of a container has no default for it. The model's file is a pipe that nobody fills."""
     os.mkfifo(tmp_path / "config.json")
-    flags = ("--device=null", "--port=0", "--admin-port=0", f"--model=m={tmp_path}")
+    flags = ("--device=null", "--port=0", "--admin-port=0", "--http-port=off", f"--model=m={tmp_path}")
     with subprocess.Popen(
         [sys.executable, "-m", "fastqps", "serve", *flags], stderr=subprocess.PIPE, text=True
     ) as process:
@@ -215,7 +215,7 @@ def handles(pid: int, number: signal.Signals) -> bool:
 
 def test_too_few_files_is_said_at_once() -> None:
     limited = ["bash", "-c", 'ulimit -n 40; exec "$@"', "bash", sys.executable, "-m", "fastqps", "serve"]
-    flags = ["--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0"]
+    flags = ["--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0", "--http-port", "off"]
     found = subprocess.run([*limited, *flags], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (found.returncode, found.stderr.count("\n")) == (USAGE, 1), found.stderr
     assert "ulimit -n" in found.stderr
@@ -256,7 +256,7 @@ def test_a_tokenizer_that_cannot_tokenize_is_said_at_start(tmp_path: Path) -> No
     (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "tokenizer.json").write_text('{"model": 3}')
     command = [sys.executable, "-m", "fastqps", "serve", "--model", f"torn={tmp_path}", "--device", "null"]
-    flags = ["--port", "0", "--admin-port", "0"]
+    flags = ["--port", "0", "--admin-port", "0", "--http-port", "off"]
     ended = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=PATIENCE_S)
     assert ended.returncode == 4
     assert "tokenizer.json cannot be used" in ended.stderr and "Traceback" not in ended.stderr

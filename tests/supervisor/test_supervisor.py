@@ -55,7 +55,7 @@ class Server:
     """``fastqps serve`` with fake children in a process of its own, and its log."""
 
     def __init__(self, *flags: str, prepare: Callable[[], None] | None = None, **environment: str) -> None:
-        flags = ("--device", "null", "--slots", "16", "--port", "0", "--admin-port", "0", *flags)
+        flags = ("--device", "null", "--slots", "16", "--port", "0", "--admin-port", "0", "--http-port", "off", *flags)
         self.process = subprocess.Popen(
             [sys.executable, str(SUPPORT / "servers/fake_server.py"), *flags],
             stderr=subprocess.PIPE,

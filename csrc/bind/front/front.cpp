@@ -28,7 +28,7 @@ PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong
 class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
-       int listener_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight, u64 default_timeout_ns,
+       int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight, u64 default_timeout_ns,
        u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns, bool rerun, bool load_reports,
        std::optional<double> trace_ratio)
       : segment_(attach(segment_fd)),
@@ -48,6 +48,7 @@ class Door {
     loop_ = std::make_unique<Loop>(service_, limits,
                                    LoopFds{.listener = listener_fd,
                                            .wake = fds_.door[index],
+                                           .http = http_fd,
                                            .internal = internal_fd,
                                            .internal_peer = i32(getppid())},
                                    counters_, LoadSource{&segment_.load(), load_reports},
@@ -131,6 +132,10 @@ class Door {
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
+  void add_rare_route(const std::string& path, u16 number) {
+    if (!loop_->add_rare_route(path, number)) throw py::value_error("the route " + path + " exists already");
+  }
+
   u32 run() {
     py::gil_scoped_release nogil;
     loop_->run();
@@ -148,11 +153,16 @@ class Door {
     }
     if (!call) return py::none();
     return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
-                          py::bytes(call->message), call->half_closed);
+                          py::bytes(call->message), call->half_closed, call->query);
   }
   void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
                    const std::string& status) {
     loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
+  }
+  void answer_rare_route(std::pair<u32, u32> call, std::string body, u16 status, const std::string& content_type) {
+    HttpReply reply{.status = status};
+    if (!find_content_type(content_type, &reply.type)) throw py::value_error("no content type " + content_type);
+    loop_->rare().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
   }
 
   py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
@@ -240,9 +250,9 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, u32, u32, u64, u64, u64, u64,
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u64, u64, u64, u64,
                     bool, bool, std::optional<double>>(),
-           py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "internal_fd"_a,
+           py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a, "internal_fd"_a,
            "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a, "max_connection_age_ns"_a,
            "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "rerun"_a, "load_reports"_a, "trace_ratio"_a,
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
@@ -256,6 +266,8 @@ PYBIND11_MODULE(_front, m) {
       .def("stop", &Door::stop)
       .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
            "Before run(): next_rare() returns the calls of this method, under its number.")
+      .def("add_rare_route", &Door::add_rare_route, "path"_a, "number"_a, "The same of a path that HTTP's GET asks for.")
+      .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)

@@ -66,6 +66,13 @@ Took Health::HealthMethod::on_message(CallId call, std::span<const u8> message, 
   return Took::kAll;
 }
 
+Took Health::ProbeMethod::on_message(CallId call, std::span<const u8>, const CallInfo&) {
+  const bool serves = health_.state_of("") == Serving::kServing;
+  health_.transport_.finish(
+      call, serves ? Status{} : Status{.code = StatusCode::kUnavailable, .message = "the server is not serving"});
+  return Took::kAll;
+}
+
 void Health::check(CallId call, ConnectionId, std::string_view service) {
   const Serving serving = state_of(service);
   if (serving == Serving::kServiceUnknown)

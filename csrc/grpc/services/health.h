@@ -19,6 +19,8 @@ class Health {
   Health(Transport& transport, StandingLimit limit) : transport_(transport), limit_(limit) {
     set("", Serving::kNotServing);
   }
+  // Answers plain HTTP: 200 while the server serves, else UNAVAILABLE.
+  Method& probe() { return probe_; }
   // Tells the watchers.
   void set(std::string_view service, Serving serving);
   // NOT_SERVING for everything, for good.
@@ -54,6 +56,14 @@ class Health {
   void check(CallId call, ConnectionId, std::string_view service);
   void watch(CallId call, ConnectionId connection, std::string_view service);
   void list(CallId call, ConnectionId, std::string_view);
+  class ProbeMethod final : public Method {
+   public:
+    explicit ProbeMethod(Health& health) : health_(health) {}
+    Took on_message(CallId call, std::span<const u8>, const CallInfo&) override;
+
+   private:
+    Health& health_;
+  };
   void forget(CallId call);
   // Ends a watch, so that its connection can become idle.
   void end_watch(CallId call);
@@ -62,6 +72,7 @@ class Health {
 
   Transport& transport_;
   HealthMethod check_{*this, &Health::check}, watch_{*this, &Health::watch}, list_{*this, &Health::list};
+  ProbeMethod probe_{*this};
   const StandingLimit limit_;
   std::vector<Entry> entries_;
   std::vector<Watcher> watchers_;

@@ -22,6 +22,7 @@ constexpr size_t kHandshakeMax = 64 << 10;  // bytes of the client's, its certif
 constexpr u8 kRetryRandom[] = {0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11,
                                0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91};
 constexpr u8 kServerHello = 2;
+constexpr std::string_view kH2 = "h2", kHttp11 = "http/1.1";  // by ALPN
 constexpr size_t kRandomAt = 6;  // behind type, length and version
 // Mostly key updates, once in millions of records. Each costs more than a call, and OpenSSL handles all received ones
 // in one read, so a client that sends nothing else would keep the loop busy.
@@ -29,7 +30,8 @@ constexpr u32 kAsidesMax = 256;
 
 }  // namespace
 
-TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context) : Channel(fd), context_(std::move(context)) {}
+TlsChannel::TlsChannel(int fd, std::shared_ptr<const TlsContext> context, Entrance entrance)
+    : Channel(fd), context_(std::move(context)), entrance_(entrance) {}
 
 // False: out of memory.
 bool TlsChannel::open() {
@@ -45,13 +47,18 @@ bool TlsChannel::open() {
 
 int TlsChannel::choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes,
                                 void*) {
-  for (unsigned at = 0; at < offered_bytes; at += 1u + offered[at]) {
-    if (std::string_view(reinterpret_cast<const char*>(offered) + at + 1, offered[at]) != "h2") continue;
-    *out = offered + at + 1;
-    *out_bytes = 2;
-    return SSL_TLSEXT_ERR_OK;
-  }
-  static_cast<TlsChannel*>(SSL_get_app_data(ssl))->other_protocol_ = true;
+  auto& channel = *static_cast<TlsChannel*>(SSL_get_app_data(ssl));
+  const auto choose = [&](std::string_view wanted) {
+    for (unsigned at = 0; at < offered_bytes; at += 1u + offered[at]) {
+      if (std::string_view(reinterpret_cast<const char*>(offered) + at + 1, offered[at]) != wanted) continue;
+      *out = offered + at + 1;
+      *out_bytes = offered[at];
+      return true;
+    }
+    return false;
+  };
+  if (choose(kH2) || (channel.entrance_ == Entrance::kHttp && choose(kHttp11))) return SSL_TLSEXT_ERR_OK;
+  channel.other_protocol_ = true;
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
@@ -120,7 +127,8 @@ Handshake TlsChannel::advance_handshake() {
     const u8* protocol;
     unsigned bytes;
     SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
-    if (bytes == 0) return Handshake::kNoProtocol;
+    if (bytes == 0 && entrance_ != Entrance::kHttp) return Handshake::kNoProtocol;
+    protocol_ = bytes == kH2.size() ? Protocol::kHttp2 : Protocol::kHttp1;
     established_ = true;
     return Handshake::kDone;
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "net/channel.h"
+#include "net/entrance.h"
 #include "net/tls/hello_gauge.h"
 
 namespace fastqps::front {
@@ -15,12 +16,14 @@ class TlsContext;
 
 class TlsChannel final : public Channel {
  public:
-  TlsChannel(int fd, std::shared_ptr<const TlsContext> context);
+  // entrance: what the port speaks, and so what ALPN may choose.
+  TlsChannel(int fd, std::shared_ptr<const TlsContext> context, Entrance entrance);
   ~TlsChannel() override { SSL_free(ssl_); }
 
   i64 read(u8* data, size_t bytes) override;
   i64 write(const u8* data, size_t bytes) override;
   Handshake advance_handshake() override;
+  Protocol protocol() const override { return protocol_; }
   const char* failure() const override { return failure_; }
   bool buffered() const override { return more_; }
   bool established() const override { return established_; }
@@ -32,7 +35,7 @@ class TlsChannel final : public Channel {
   // handshake that may be the end of it.
   ssize_t take(char* data, size_t bytes);
 
-  // OpenSSL's callbacks: h2, or nothing; and each message of TLS's own.
+  // OpenSSL's callbacks: the protocol; and each message of TLS's own.
   static int choose_protocol(SSL* ssl, const u8** out, u8* out_bytes, const u8* offered, unsigned offered_bytes, void*);
   static void note_message(int sent, int version, int kind, const void* data, size_t bytes, SSL* ssl, void*);
 
@@ -52,6 +55,8 @@ class TlsChannel final : public Channel {
   std::unique_ptr<HelloGauge> gauge_;          // until the client's hello has been answered
   bool established_ = false, wants_write_ = false, wants_read_ = false, more_ = false;
   bool closing_ = false;  // nothing is decrypted any more
+  const Entrance entrance_;
+  Protocol protocol_ = Protocol::kUnknown;  // until the handshake is done
   bool other_protocol_ = false;
   u32 asides_ = 0;  // messages of TLS's own since the handshake
   u64 taken_ = 0;   // bytes from the socket

@@ -455,7 +455,7 @@ TEST(the_server_itself_comes_in_without) {
   fixture.door.calls.tokens = tokens({"the-right-token-of-it"}, 1);
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  fixture.door.adopt(ends[1], true);
+  fixture.door.adopt(ends[1], Entrance::kInternal);
   {
     Client client(fixture.door, 1 << 20, ends[0]);
     CHECK_EQ(code_of(client, kEcho), std::string("0"));

@@ -40,10 +40,19 @@ class LedgerService : public Service {
     CHECK(table.add({"/test.Service/Stream", MethodKind::kBidi, &stream_}));
     CHECK(table.add({"/test.Service/Chunks", MethodKind::kServerStream, &chunks_}));
   }
+  // The same methods for plain HTTP.
+  void add_routes(HttpRoutes& routes) override {
+    CHECK(routes.add({HttpVerb::kPost, "/echo", &echo_}));
+    CHECK(routes.add({HttpVerb::kGet, "/echo", &echo_}));
+    CHECK(routes.add({HttpVerb::kPost, "/later", &later_}));
+    CHECK(routes.add({HttpVerb::kPost, "/chunks", &chunks_}));
+    CHECK(routes.add({HttpVerb::kPost, "/models/{model}/versions/{version}", &echo_}));
+  }
   void on_attach(Transport& t) override { transport = &t; }
   Took on_message(CallId call, TestMethod method, std::span<const u8> message, const CallInfo& info) {
     tell(call);
     last_info = info;
+    if (info.http) last_parameters = {std::string(info.http->parameters[0]), std::string(info.http->parameters[1])};
     const std::string text(message.begin(), message.end());
     messages.push_back(text);
     if (method == kLaterMethod) return waiting.push_back(call), Took::kAll;
@@ -96,6 +105,7 @@ class LedgerService : public Service {
   std::vector<CallId> waiting;
   std::vector<std::string> messages;
   CallInfo last_info{};
+  std::vector<std::string> last_parameters;
   int told = 0, finished = 0, gone = 0, half_closes = 0;
   size_t hold_after = 0;
   u64 gone_user = 0;

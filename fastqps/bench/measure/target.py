@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastqps.client.sync import Client
 
 Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
-_OURS = ("host", "port", "admin-port")
+_OURS = ("host", "port", "http-port", "admin-port")
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class FrontDoorSlot(WorkerSlot):
         return DoorSettings(
             **self._common(parent_pid, self.server.door_cpus[self.index]),
             listener_fd=listener_fd,
+            http_fd=self.shared.http_fd,
             internal_fd=self.shared.internal.fileno(),
             credentials_fd=self.shared.credentials_fd,
             max_message_bytes=config.max_message_bytes,
@@ -49,4 +50,6 @@ class FrontDoorSlot(WorkerSlot):
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
-        return (*self.shared.inherited, listener_fd, self.shared.internal.fileno(), self.shared.credentials_fd)
+        http = (self.shared.http_fd,) if self.shared.http_fd >= 0 else ()
+        shared = (self.shared.internal.fileno(), self.shared.credentials_fd)
+        return (*self.shared.inherited, listener_fd, *http, *shared)

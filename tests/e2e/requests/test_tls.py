@@ -413,7 +413,7 @@ def test_the_load_generator(guarded: Server, authority: Authority, other: Author
 
 def test_a_server_that_cannot_begin(authority: Authority, tmp_path: Path) -> None:
     expired = authority.pair("expired", days=-1)
-    usual = ("--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0")
+    usual = ("--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0", "--http-port", "off")
     command = [sys.executable, "-m", "fastqps", "serve", *usual, *expired.flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2

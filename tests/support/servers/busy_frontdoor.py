@@ -18,9 +18,11 @@ def main(settings: DoorSettings) -> NoReturn:
         while True:
             door.next_texts(False, 1, 10)
 
-    def with_another(door: _front.Door, methods: list[rare_calls.RareMethod]) -> None:
+    def with_another(
+        door: _front.Door, methods: list[rare_calls.RareMethod], routes: list[rare_calls.RareRoute]
+    ) -> None:
         threading.Thread(target=work, args=(door,), daemon=True).start()
-        serve(door, methods)
+        serve(door, methods, routes)
 
     rare_calls.serve = with_another
     frontdoor.main(settings)

@@ -28,7 +28,7 @@ PATIENCE_S = (
 )
 START_S = PATIENCE_S
 ACCOUNT_S = 10.0
-READY = re.compile(r"ready: .* at (\S+), admin http://(\S+)")
+READY = re.compile(r"ready: .* at (\S+?)(?:, http (\S+))?, admin http://(\S+)")
 STARTED = re.compile(r"started (\w+ \d+)\D.*\(pid (\d+)\)")
 _MEASURED = {
     "cpu": {"--dispatchers": "1", "--max-batch-items": "64"},
@@ -52,7 +52,7 @@ class Server:
 
     def __init__(self, *flags: str, echo: bool = False, env: dict[str, str] | None = None) -> None:
         program = [str(SUPPORT / "servers/serve_echo.py")] if echo else ["-m", "fastqps"]
-        usual = {"--device": "null", "--port": "0", "--admin-port": "0", "--model": "minilm"}
+        usual = {"--device": "null", "--port": "0", "--http-port": "0", "--admin-port": "0", "--model": "minilm"}
         # A drain that hangs gives up before `stop` does, and says so.
         usual |= {"--default-timeout": f"{PATIENCE_S:.0f}s", "--drain-timeout": f"{PATIENCE_S / 2:.0f}s"}
         # What a start measures, unless it is set: no other test waits for that.
@@ -87,7 +87,7 @@ class Server:
             raise
         found = READY.search(self.ready_line)
         assert found, self.ready_line
-        self.address, self.admin = found.groups()
+        self.address, self.http, self.admin = found.groups()
 
     def _read(self) -> None:
         assert self._process.stderr

@@ -1,7 +1,9 @@
-#include "grpc/services/rare_methods.h"
+#include "calls/rare/rare_methods.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "http/http_routes.h"
 
 namespace fastqps::front {
 
@@ -10,8 +12,14 @@ bool RareMethods::add(MethodTable& methods, std::string_view path, MethodKind ki
   return methods.add({std::string(path), kind, &method, MethodRole::kControl});
 }
 
+bool RareMethods::add(HttpRoutes& routes, std::string_view path, u16 id) {
+  RareMethod& method = methods_.emplace_back(*this, id);
+  return routes.add({HttpVerb::kGet, std::string(path), &method, MethodRole::kControl});
+}
+
 void RareMethods::send_answers() {
   for (const RareAnswer& answer : queue_.take_answers()) {
+    transport_.set_reply(answer.call, answer.reply);
     if (answer.message) {
       const std::string& message = *answer.message;
       if (u8* at = transport_.begin_message(answer.call, message.size())) {
@@ -30,7 +38,8 @@ void RareMethods::RareMethod::push(RareCall call) {
 }
 
 Took RareMethods::RareMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
-  push({call, id_, RareEvent::kMessage, std::string(message.begin(), message.end()), info.half_closed});
+  push({call, id_, RareEvent::kMessage, std::string(message.begin(), message.end()), info.half_closed,
+        info.http ? std::string(info.http->query) : std::string()});
   return Took::kAll;
 }
 

@@ -1,4 +1,4 @@
-#include "grpc/services/rare_queue.h"
+#include "calls/rare/rare_queue.h"
 
 #include <unistd.h>
 

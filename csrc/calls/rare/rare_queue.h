@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grpc/service.h"
+#include "http/http_request.h"
 
 namespace fastqps::front {
 
@@ -19,6 +20,7 @@ struct RareCall {
   RareEvent event;
   std::string message;  // kMessage
   bool half_closed;     // the client has said all; of a stream more messages and kHalfClose may still follow
+  std::string query = {};  // of a plain call's message
 };
 struct RareAnswer {
   CallId call;
@@ -26,6 +28,7 @@ struct RareAnswer {
   bool last;                           // then the call ends with the status
   StatusCode code;
   std::string status_message;
+  HttpReply reply = {};  // of a plain call
 };
 
 class RareQueue {

@@ -1,0 +1,61 @@
+#include "http/http_error.h"
+
+namespace fastqps::front {
+
+u16 http_status_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return 200;
+    case StatusCode::kCancelled:
+      return 499;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kOutOfRange:
+      return 400;
+    case StatusCode::kDeadlineExceeded:
+      return 504;
+    case StatusCode::kNotFound:
+      return 404;
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kAborted:
+      return 409;
+    case StatusCode::kPermissionDenied:
+      return 403;
+    case StatusCode::kResourceExhausted:
+      return 429;
+    case StatusCode::kUnimplemented:
+      return 501;
+    case StatusCode::kUnavailable:
+      return 503;
+    case StatusCode::kUnauthenticated:
+      return 401;
+    case StatusCode::kUnknown:
+    case StatusCode::kInternal:
+    case StatusCode::kDataLoss:
+      break;
+  }
+  return 500;
+}
+
+void write_error_text(const HttpError& error, HttpErrorBody& body) {
+  body.text = "{\"error\":";
+  append_json_string(body.text, error.message);
+  body.text += '}';
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\', out += c;
+    } else if (u8(c) >= 0x20) {
+      out += c;
+    } else {
+      out += "\\u00", out += kHex[u8(c) >> 4], out += kHex[u8(c) & 15];
+    }
+  }
+  out += '"';
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,36 @@
+// What a plain call has beside its messages: its request, and what its response's head says.
+#pragma once
+#include "http/http_routes.h"
+
+namespace fastqps::front {
+
+// In one block with the text of the request.
+struct HttpExchange {
+  HttpRequest request;
+  const HttpRow* row = nullptr;  // nullptr: none, or not for this verb
+  ErrorWriter errors = write_error_text;
+  HttpReply reply;
+  u32 retry_after_s = 0;    // 0: not said
+  u8 allowed = 0;           // bits of HttpVerb, for Allow
+  bool say_allowed = false;
+  bool say_bearer = false;  // a token would help
+  bool started = false;     // the response's head has been written
+  bool broken = false;      // the response ended with an error after its head: it must not look complete
+  // HTTP/1.1 alone
+  bool keep_alive = false;
+  bool chunks = true;  // the client reads chunked bodies
+  bool expects_continue = false;
+};
+
+// "GET, HEAD, OPTIONS"
+inline std::string allowed_verbs(u8 allowed) {
+  std::string out;
+  for (u32 i = 0; i < u32(HttpVerb::kOther); i++) {
+    if (!(allowed & 1u << i)) continue;
+    if (!out.empty()) out += ", ";
+    out += name_of(HttpVerb(i));
+  }
+  return out;
+}
+
+}  // namespace fastqps::front
