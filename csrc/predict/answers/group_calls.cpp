@@ -90,14 +90,14 @@ void GroupCalls::answer(u32 g, const ChunkView& last) {
 bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {
   Group& group = groups_[g];
   const AnsweredCall call = answered(group);
-  return send_message(group, group.writer->chunk_room(call, chunk),
+  return send_message(group, group.writer->chunks_reply(call), group.writer->chunk_room(call, chunk),
                       [&](u8* out) { return group.writer->write_chunk(call, chunk, out); });
 }
 
 bool GroupCalls::send(u32 g, std::span<const ResponseView> items) {
   Group& group = groups_[g];
   const AnsweredCall call = answered(group);
-  return send_message(group, group.writer->room(call, items),
+  return send_message(group, group.writer->reply(call), group.writer->room(call, items),
                       [&](u8* out) { return group.writer->write(call, items, out); });
 }
 
@@ -105,11 +105,12 @@ AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, r
 
 // False: the call has ended, and on_gone() has been or will be called.
 template <class Write>
-bool GroupCalls::send_message(Group& group, size_t room, Write write) {
+bool GroupCalls::send_message(Group& group, const HttpReply& reply, size_t room, Write write) {
   u8* out = attachment_->begin_message(group.call, room);
   if (!out) return false;
   const size_t size = size_t(write(out) - out);
   attachment_->set_header(group.call, routes_.header(group.route));
+  attachment_->set_reply(group.call, reply);
   attachment_->commit_message(group.call, size);
   return true;
 }

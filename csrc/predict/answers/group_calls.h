@@ -54,7 +54,7 @@ class GroupCalls {
  private:
   AnsweredCall answered(const Group& group);
   template <class Write>
-  bool send_message(Group& group, size_t room, Write write);
+  bool send_message(Group& group, const HttpReply& reply, size_t room, Write write);
   bool send(u32 group, std::span<const ResponseView> items);
   void sent_one(u32 group);
   void end_together(u32 group);

@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 
+#include "http/http_request.h"
 #include "predict/tables/refusal.h"
 #include "wire/response_view.h"
 
@@ -25,6 +26,10 @@ class AnswerWriter {
   // The same for a piece of a generation. The last piece has a finish reason.
   virtual size_t chunk_room(const AnsweredCall&, const ChunkView&) const { return 0; }
   virtual u8* write_chunk(const AnsweredCall&, const ChunkView&, u8* out) const { return out; }
+
+  // How the response of a plain HTTP call differs from the usual one.
+  virtual HttpReply reply(const AnsweredCall&) const { return {}; }
+  virtual HttpReply chunks_reply(const AnsweredCall&) const { return {.type = ContentType::kEventStream}; }
 
   // Whether an answer can say of each item why it failed (ResponseView::status). Otherwise the first failure ends the
   // call.

@@ -1,0 +1,41 @@
+#include "openai/openai_error.h"
+
+namespace fastqps::front {
+
+namespace {
+
+struct Kind {
+  const char *type, *code;  // code nullptr: null
+};
+
+Kind kind_of(const HttpError& error, u16 status) {
+  switch (status) {
+    case 401:
+      return {"authentication_error", "invalid_api_key"};
+    case 404:
+      return {"invalid_request_error", error.field == "model" ? "model_not_found" : "not_found"};
+    case 429:
+      return {"rate_limit_error", "rate_limit_exceeded"};
+    default:
+      return {status < 500 ? "invalid_request_error" : "server_error", nullptr};
+  }
+}
+
+}  // namespace
+
+void write_openai_error(const HttpError& error, HttpErrorBody& body) {
+  const Kind kind = kind_of(error, body.status);
+  body.text = R"({"error":{"message":)";
+  append_json_string(body.text, error.message);
+  body.text += R"(,"type":")" + std::string(kind.type) + R"(","param":)";
+  if (error.field.empty()) {
+    body.text += "null";
+  } else {
+    append_json_string(body.text, error.field);
+  }
+  body.text += R"(,"code":)";
+  body.text += kind.code ? '"' + std::string(kind.code) + '"' : "null";
+  body.text += "}}";
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,161 @@
+"""OpenAI's API over HTTP: every answer against this server's own ``Predict``."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any
+
+import numpy as np
+import pytest
+from serving import PATIENCE_S, Server
+
+import fastqps
+
+TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "x"]
+MINILM_IDS = [101, 7592, 102]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server("--model=minilm", "--model=grammar", "--device=cpu", "--dtype=float32", "--http-port=0")
+    try:
+        yield server
+        server.until_idle()
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[fastqps.Client]:
+    with fastqps.Client(server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def connection(server: Server) -> Iterator[HTTPConnection]:
+    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
+    yield connection
+    connection.close()
+
+
+def post(connection: HTTPConnection, path: str, body: Any) -> tuple[int, Any]:
+    connection.request("POST", path, body if isinstance(body, str) else json.dumps(body))
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
+
+
+def embeddings(connection: HTTPConnection, **body: Any) -> list[np.ndarray]:
+    status, found = post(connection, "/v1/embeddings", body)
+    assert status == 200, found
+    assert [each["index"] for each in found["data"]] == list(range(len(found["data"])))
+    assert found["usage"]["prompt_tokens"] == found["usage"]["total_tokens"] > 0
+    vectors = (each["embedding"] for each in found["data"])
+    return [
+        np.frombuffer(base64.b64decode(vector), np.float32) if isinstance(vector, str) else np.array(vector, np.float32)
+        for vector in vectors
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_embeddings_are_those_of_predict_bit_by_bit(
+    connection: HTTPConnection, client: fastqps.Client, encoding: str
+) -> None:
+    for text in TEXTS:
+        found = embeddings(connection, model="minilm", input=text, encoding_format=encoding)
+        assert len(found) == 1 and np.array_equal(found[0], client.predict(text).embedding)
+
+
+def test_every_form_of_input(connection: HTTPConnection, client: fastqps.Client) -> None:
+    expected = [client.predict(text).embedding for text in TEXTS]
+    for found, vector in zip(embeddings(connection, input=TEXTS), expected, strict=True):
+        assert np.abs(found - vector).max() <= 1e-5
+    by_ids = client.predict(MINILM_IDS).embedding
+    assert np.array_equal(embeddings(connection, input=MINILM_IDS)[0], by_ids)
+    for found in embeddings(connection, input=[MINILM_IDS, MINILM_IDS]):
+        assert np.abs(found - by_ids).max() <= 1e-5
+
+
+def test_options_of_embeddings(connection: HTTPConnection, client: fastqps.Client) -> None:
+    found = embeddings(connection, input="text", dimensions=64, normalize=False, priority="high", timeout=20)
+    assert np.array_equal(found[0], client.predict("text", dimensions=64, normalize=False).embedding)
+
+
+def test_a_body_of_many_texts_keeps_their_order(connection: HTTPConnection) -> None:
+    texts = [f"number {i}" for i in range(200)]
+    forth, back = embeddings(connection, input=texts), embeddings(connection, input=texts[::-1])
+    assert np.abs(np.stack(forth) - np.stack(back[::-1])).max() <= 1e-5
+
+
+def test_completions(connection: HTTPConnection, client: fastqps.Client) -> None:
+    prompts = ["She have a apple.", "I has two dog."]
+    expected = [client.generate(prompt, model="grammar", max_tokens=16) for prompt in prompts]
+    body = {"model": "grammar", "prompt": prompts, "temperature": 0, "logprobs": 1}
+    status, found = post(connection, "/v1/completions", body)
+    assert status == 200 and found["object"] == "text_completion" and found["id"].startswith("cmpl-"), found
+    for choice, answer in zip(found["choices"], expected, strict=True):
+        assert (choice["text"], choice["finish_reason"]) == (answer.text, "stop")
+        assert choice["logprobs"]["tokens"] == [f"token_id:{token}" for token in answer.token_ids]
+        assert max(choice["logprobs"]["token_logprobs"]) <= 0
+    assert found["usage"]["completion_tokens"] == sum(len(answer.token_ids) for answer in expected)
+    status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "stop": " an"})
+    assert found["choices"][0]["text"] == "She has"
+    status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "max_tokens": 2})
+    assert found["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_streamed_completion(connection: HTTPConnection, client: fastqps.Client) -> None:
+    body = {"model": "grammar", "prompt": "He go to school every day.", "temperature": 0, "stream": True}
+    connection.request("POST", "/v1/completions", json.dumps({**body, "stream_options": {"include_usage": True}}))
+    response = connection.getresponse()
+    assert response.status == 200 and response.getheader("content-type") == "text/event-stream"
+    events = response.read().decode().split("\n\n")
+    assert events[-2:] == ["data: [DONE]", ""] and all(event.startswith("data: ") for event in events[:-1])
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
+    expected = client.generate(body["prompt"], model="grammar", max_tokens=16)
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks[:-1]) == expected.text
+    assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 2) + ["stop"]
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["completion_tokens"] == len(expected.token_ids)
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert post(connection, "/v1/embeddings", {"input": "the connection goes on"})[0] == 200
+
+
+REFUSED = {
+    "model": ({"model": "none", "input": "a"}, 404, "model", "model: 'none' is not served here"),
+    "no input": ({"model": "minilm"}, 400, "input", "input: must be given"),
+    "json": ('{"input":', 400, None, "the body is not valid JSON"),
+    "array": ("[]", 400, None, "the body must be a JSON object"),
+    "too long": ({"input": ["a", "b " * 300]}, 400, "input", "input: 302 tokens, at most 256"),
+    "large id": ({"input": [40_000]}, 400, "input", "input: id 40000, the vocabulary has 30522"),
+    "empty ids": ({"input": [[5], []]}, 400, "input", "input: 0 ids, at least 1"),
+    "dimensions": ({"input": "a", "dimensions": 385}, 400, "dimensions", "dimensions: 385, at most 384"),
+    "unknown": ({"input": "a", "dimension": 1}, 400, None, "'dimension' is not a field of this request"),
+    "task": ({"model": "grammar", "input": "a"}, 400, "model", "model: 'grammar' generates text"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(connection: HTTPConnection, name: str) -> None:
+    body, status, param, message = REFUSED[name]
+    found_status, found = post(connection, "/v1/embeddings", body)
+    assert (found_status, found["error"]["param"]) == (status, param), found
+    assert message in found["error"]["message"] and found["error"]["type"] == "invalid_request_error"
+    assert post(connection, "/v1/embeddings", {"input": "a"})[0] == 200  # the connection goes on
+
+
+def test_an_encoder_has_no_completions(connection: HTTPConnection) -> None:
+    status, found = post(connection, "/v1/completions", {"model": "minilm", "prompt": "a"})
+    assert status == 400 and "model: 'minilm' embeds texts" in found["error"]["message"]
+
+
+def test_a_deadline_is_a_504(connection: HTTPConnection) -> None:
+    status, found = post(connection, "/v1/embeddings", {"input": ["a " * 200] * 64, "timeout": 1e-6})
+    assert status == 504 and found["error"]["type"] == "server_error"
+
+
+def test_calls_are_counted_by_protocol(server: Server, connection: HTTPConnection) -> None:
+    embeddings(connection, input="a")
+    assert server.metrics()["fastqps_requests_total{OK,embeddings,minilm}"] >= 1
