@@ -93,6 +93,9 @@ class Parser final : public http::basic_parser<true> {
   size_t on_body_impl(View body, error_code& error) override { return take(body, error); }
   void on_chunk_header_impl(std::uint64_t, View extension, error_code& error) override {
     if (extension.size() > kChunkExtensionBytes) return bad("a chunk extension is over 256 bytes", error);
+    // Beast lets a quoted one hold bare line feeds, which another server may take for the end of the line.
+    const auto control = [](char c) { return (u8(c) < 0x20 && c != '\t') || c == 0x7f; };
+    if (std::any_of(extension.begin(), extension.end(), control)) return bad("a chunk extension is malformed", error);
     error = {};
   }
   size_t on_chunk_body_impl(std::uint64_t, View body, error_code& error) override { return take(body, error); }

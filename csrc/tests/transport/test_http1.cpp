@@ -213,8 +213,9 @@ TEST(requests_that_others_may_read_differently_are_refused) {
         client.send(post("/echo", "smuggled"));
       }
       client.run();
-      if (!client.received.starts_with("HTTP/1.1 400 ")) test::fail(__FILE__, __LINE__, name + (": " + client.received));
-      CHECK_EQ(client.received.find("HTTP/1.1", 1), std::string::npos);  // nothing behind it
+      const bool refused = client.received.starts_with("HTTP/1.1 400 ");
+      const bool alone = client.received.find("Date: ") == client.received.rfind("Date: ");  // nothing behind it
+      if (!refused || !alone) test::fail(__FILE__, __LINE__, name + (": " + client.received));
       CHECK(client.received.find("Connection: close\r\n") != std::string::npos);
       CHECK(client.eof);
     }
