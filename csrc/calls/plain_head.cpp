@@ -135,6 +135,7 @@ HttpExchange* PlainHead::make(DoorState& door, const HttpMatch& match, bool http
     request.parameters[i] = {out, decoded};
     out += decoded;
   }
+  request.parameter_count = match.parameter_count;
   request.verb = verb_;
   request.http2 = http2;
   request.header_length = header_length_;

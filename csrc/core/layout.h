@@ -315,8 +315,26 @@ struct alignas(64) Slot {
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
 // One block per process, which alone writes it. Front door i has index i; dispatcher j has index doors + j.
-enum Rpc : u8 { kPredict = 0, kPredictBatch, kPredictStream, kGenerate, kOther, kMethods };
-inline constexpr const char* kMethodNames[kMethods] = {"Predict", "PredictBatch", "PredictStream", "Generate", "other"};
+enum Rpc : u8 {
+  kPredict = 0,
+  kPredictBatch,
+  kPredictStream,
+  kGenerate,
+  kModelInfer,
+  kModelStreamInfer,
+  kTeiEmbed,
+  kTeiPredict,
+  kTeiRerank,
+  kEmbeddings,
+  kCompletions,
+  kRerank,
+  kOther,
+  kMethods
+};
+inline constexpr const char* kMethodNames[kMethods] = {"Predict",    "PredictBatch",     "PredictStream", "Generate",
+                                                       "ModelInfer", "ModelStreamInfer", "tei.Embed",     "tei.Predict",
+                                                       "tei.Rerank", "embeddings",       "completions",   "rerank",
+                                                       "other"};
 inline constexpr u32 kCodes = 17;
 enum Reject : u32 {
   kRejectQueueFull = 0,
@@ -360,6 +378,12 @@ enum TransportCount : u32 {
   kPlaintextOnTls,
   kUnauthenticated,
   kTlsDropped,
+  kHttp11Good,
+  kHttp11ClientErrors,
+  kHttp11ServerErrors,
+  kHttp2Good,
+  kHttp2ClientErrors,
+  kHttp2ServerErrors,
   kTransports
 };
 inline constexpr const char* kTransportNames[kTransports] = {
@@ -367,7 +391,9 @@ inline constexpr const char* kTransportNames[kTransports] = {
     "tls_on_plaintext", "timeouts",     "protocol_errors",  "floods",          "goaways",
     "client_resets",    "lost_calls",   "refused_streams",  "not_read",        "bytes_in",
     "bytes_out",        "reads",        "writes",           "turns",           "sleeps",
-    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped"};
+    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped",
+    "http1_2xx",        "http1_4xx",    "http1_5xx",        "http2_2xx",       "http2_4xx",
+    "http2_5xx"};
 
 struct alignas(64) Stats {
   Histogram stage[kStages];

@@ -30,8 +30,8 @@ class Loop {
 
   // Before run(): a method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
   bool add_rare_method(std::string_view path, MethodKind kind, u16 id);
-  // The same of a path that plain HTTP's GET asks for.
-  bool add_rare_route(std::string_view path, u16 id);
+  // The same of a route of plain HTTP.
+  bool add_rare_route(HttpVerb verb, std::string_view pattern, u16 id);
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);
   // On the loop's thread: its value in answers from now on.

@@ -4,10 +4,12 @@ namespace fastqps::front {
 
 PredictMethods::PredictMethods(ServiceTables& tables, RequestPath& requests, AnswerPath& answers,
                                const PredictOptions& options)
-    : predict(requests.intake, answers.answers, answers.withdrawals, kPredict),
+    : items_path{tables.attachment,   answers.groups, requests.intake, answers.answers,
+                 answers.withdrawals, answers.counts, tables.refusals, options.max_batch_request_items},
+      batch_reader(options.max_batch_request_items),
+      predict(requests.intake, answers.answers, answers.withdrawals, kPredict),
       generate(requests.intake, answers.answers, answers.withdrawals, kGenerate),
-      batch(tables.attachment, answers.groups, requests.intake, answers.answers, answers.withdrawals, answers.counts,
-            tables.refusals, options.max_batch_request_items),
+      batch(items_path, batch_reader, batch_writer, kPredictBatch),
       stream(tables.attachment, answers.groups, requests.intake, answers.answers, answers.withdrawals,
              options.max_stream_inflight) {}
 

@@ -4,6 +4,10 @@
 // has many, and a *group* that lists them. Every item ends in exactly one answer, and every call in finish() or
 // on_gone().
 #pragma once
+#include <functional>
+#include <utility>
+#include <vector>
+
 #include "predict/answers/slot_events.h"
 #include "predict/predict_methods.h"
 #include "predict/upkeep/canaries.h"
@@ -28,7 +32,15 @@ class PredictService final : public Service {
     tables_.attachment.loop = loop, tables_.attachment.counters = counters;
   }
 
-  void add_methods(MethodTable& methods) override { methods_.add_to(methods); }
+  // What the methods of other protocols need. add_protocol() comes before the loop is made.
+  const ItemsPath& items_path() const { return methods_.items_path; }
+  ModelRoutes& routes() { return tables_.routes; }
+  void add_protocol(std::function<void(MethodTable&)> add) { protocols_.push_back(std::move(add)); }
+
+  void add_methods(MethodTable& methods) override {
+    methods_.add_to(methods);
+    for (const auto& add : protocols_) add(methods);
+  }
   void on_attach(Transport& transport) override;
   void on_turn(u64 now_ns) override;
   void on_flushed() override;
@@ -59,6 +71,7 @@ class PredictService final : public Service {
   DoorGauges gauges_;
   ConnectionBalance balance_;
   u64 ticked_ns_ = 0;
+  std::vector<std::function<void(MethodTable&)>> protocols_;
 };
 
 }  // namespace fastqps::front

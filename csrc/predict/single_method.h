@@ -12,7 +12,7 @@ class SingleMethod final : public Method {
 
   Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override {
     RequestView view;
-    const Origin from{call, &info, rpc_};
+    const Origin from{.call = call, .info = &info, .method = rpc_, .streams = rpc_ == kGenerate};
     if (const Refusal refusal = intake_.accept(as_text(message), from, view)) answers_.refuse(from, view, refusal);
     return Took::kAll;
   }

@@ -42,7 +42,7 @@ void StreamMethod::resume_held() {
 void StreamMethod::close_streams(u64 now, bool late) {
   for (u32 g = 0; g < groups_.size(); g++) {
     Group& group = groups_[g];
-    if (!group.open || group.gone || group.half_closed || group.method != kPredictStream) continue;
+    if (!group.open || group.gone || group.half_closed || group.kind != GroupKind::kEach) continue;
     if (!group.unanswered && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
       groups_.end_drained(g);
     } else if (late) {

@@ -1,6 +1,7 @@
 // PredictStream: messages of one item each, answered one by one as they finish.
 #pragma once
 #include "predict/answers/withdrawals.h"
+#include "predict/formats/native_batch.h"
 #include "predict/intake/intake.h"
 
 namespace fastqps::front {
@@ -30,7 +31,7 @@ class StreamMethod final : public Method {
 
  private:
   u32 group_of(CallId call, const CallInfo& info) {
-    return info.user ? u32(info.user - 1) : groups_.open(call, kPredictStream, info);
+    return info.user ? u32(info.user - 1) : groups_.open(call, {GroupKind::kEach, kPredictStream, &writer_}, info);
   }
 
   const Attachment& attachment_;
@@ -39,6 +40,7 @@ class StreamMethod final : public Method {
   Answers& answers_;
   Withdrawals& withdrawals_;
   const u32 inflight_max_;
+  const NativeStreamWriter writer_;
 };
 
 }  // namespace fastqps::front

@@ -1,5 +1,6 @@
 #include "wire/request_view.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -113,11 +114,13 @@ FieldError parse_request(std::string_view message, RequestView* view) {
 }
 
 void token_ids(const RequestView& request, u32* out) {
+  out = std::copy(request.tokens.begin(), request.tokens.end(), out);
   each_piece(request.token_pieces, length_tag(3),
              [&](std::string_view part) { read_token_ids(part, [&](u32 id) { *out++ = id; }); });
 }
 
 void stop_strings(const RequestView& request, std::string_view* out) {
+  out = std::copy(request.stops.begin(), request.stops.end(), out);
   GenerateOptions ignored;
   each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
     read_generate(

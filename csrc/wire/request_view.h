@@ -87,9 +87,12 @@ struct RequestView {
   OutputOptions output;
   GenerateOptions generate;
 
-  // The parts of the message that hold the repeated fields, for the second pass. Not for users.
+  // The repeated fields, for token_ids() and stop_strings(): as parts of a PredictRequest that are read a second time,
+  // or, of other protocols, as they are.
   std::string_view token_pieces;
   std::string_view generate_pieces;
+  std::span<const u32> tokens;
+  std::span<const std::string_view> stops;
 };
 
 // Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.

@@ -64,6 +64,13 @@ class WireReader {
     return true;
   }
 
+  bool fixed64(double* out) {
+    if (end_ - at_ < 8) return false;
+    std::memcpy(out, at_, 8);
+    at_ += 8;
+    return true;
+  }
+
   // Skips the value behind `tag`. `depth`: how many levels of groups are still allowed inside.
   bool skip(u32 tag, int depth);
 
@@ -151,12 +158,13 @@ class WireWriter {
     raw(data, size);
   }
   void string(u32 field, std::string_view text) { bytes(field, text.data(), text.size()); }
-
- private:
+  // Bytes behind a head().
   void raw(const void* data, std::size_t size) {
-    std::memcpy(at_, data, size);
+    if (size) std::memcpy(at_, data, size);
     at_ += size;
   }
+
+ private:
   u8* at_;
 };
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from fastqps import _front
 from fastqps.api import reflection
-from fastqps.models.card import ModelCard
+from fastqps.frontdoor.rare_routes import RareRoute, Request
+from fastqps.frontdoor.served import ServedModel, ServedModels
 from fastqps.v1 import predict_pb2
 
 MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
 INTERNAL = 13
-JSON = "application/json"
 _TASKS = {
     "embed": predict_pb2.TASK_EMBED,
     "classify": predict_pb2.TASK_CLASSIFY,
@@ -23,10 +21,11 @@ _TASKS = {
 }
 
 
-def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
+def list_models(models: list[ServedModel]) -> bytes:
     """The serialized ``ListModelsResponse``."""
     answer = predict_pb2.ListModelsResponse()
-    for i, (card, is_native) in enumerate(zip(cards, native, strict=True)):
+    for i, model in enumerate(models):
+        card = model.card
         answer.models.add(
             name=card.name,
             version=card.version,
@@ -36,10 +35,18 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
             output_tokens_max=card.max_output_tokens,
             dimensions=card.dimensions if card.task == "embed" else 0,
             labels=card.labels,
-            native_tokenizer=is_native,
+            native_tokenizer=model.native,
             warnings=card.warnings,
         )
     return answer.SerializeToString()
+
+
+class CallFailed(Exception):
+    """Ends a call with this status code of gRPC and this message."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class RareMethod(NamedTuple):
@@ -50,70 +57,38 @@ class RareMethod(NamedTuple):
     answer: Callable[[bytes], bytes]
 
 
-def rare_methods(models: Callable[[], bytes]) -> list[RareMethod]:
-    """The table of all methods. ``models`` returns what ``list_models`` does."""
+def rare_methods(models: ServedModels) -> list[RareMethod]:
+    """The table of the methods of fastqps and of reflection."""
     reflect = "ServerReflection/ServerReflectionInfo"
     return [
-        RareMethod("/fastqps.v1.PredictService/ListModels", True, lambda _: models()),
+        RareMethod("/fastqps.v1.PredictService/ListModels", True, lambda _: list_models(models.all())),
         RareMethod(f"/grpc.reflection.v1.{reflect}", False, lambda request: reflection.answer(request, "v1")),
         RareMethod(f"/grpc.reflection.v1alpha.{reflect}", False, lambda request: reflection.answer(request, "v1alpha")),
     ]
 
 
-class Response(NamedTuple):
-    """The response of a route. ``content_type``: one of those in csrc/http/http_request.cpp."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-
-class RareRoute(NamedTuple):
-    """A path that HTTP clients GET: ``answer`` takes the query, the text behind ``?``."""
-
-    path: str
-    answer: Callable[[str], Response]
-
-
-def rare_routes(cards: Callable[[], list[ModelCard]]) -> list[RareRoute]:
-    """The table of all routes. ``cards`` returns those of the served models."""
-    started = int(time.time())
-
-    def models(_: str) -> Response:
-        found = [{"id": c.name, "object": "model", "created": started, "owned_by": "fastqps"} for c in cards()]
-        return Response(200, JSON, json.dumps({"object": "list", "data": found}).encode())
-
-    return [RareRoute("/v1/models", models)]
-
-
-def serve(door: _front.Door, models: Callable[[], bytes], cards: Callable[[], list[ModelCard]]) -> None:
-    """Adds all rare methods and routes, and answers their calls on a separate thread until the door stops running."""
-    methods = rare_methods(models)
-    routes = rare_routes(cards)
+def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute]) -> None:
+    """Adds methods and routes, and answers their calls on a separate thread until the door stops running."""
     for number, method in enumerate(methods):
         door.add_rare_method(method.path, method.unary, number)
     for number, route in enumerate(routes, len(methods)):
-        door.add_rare_route(route.path, number)
-
-    def answer_route(call: tuple[int, int], route: RareRoute, query: str) -> None:
-        try:
-            response = route.answer(query)
-        except Exception as error:  # the call must be answered whatever it contains
-            door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
-            return
-        door.answer_rare_route(call, response.body, response.status, response.content_type)
+        door.add_rare_route(route.verb, route.pattern, number)
 
     def work() -> None:
         while (taken := door.next_rare(-1)) is not None:
-            call, number, event, message, _, query = taken
+            call, number, event, message, _, http = taken
             if event == GONE:
                 continue
-            if number >= len(methods):
-                answer_route(call, routes[number - len(methods)], query)
-                continue
-            method = methods[number]
             try:
+                if http is not None:
+                    response = routes[number - len(methods)].answer(Request(*http, message))
+                    door.answer_rare_route(call, response.body, response.status, response.content_type)
+                    continue
+                method = methods[number]
                 body = method.answer(message) if event == MESSAGE else None
+            except CallFailed as error:
+                door.answer_rare(call, None, True, error.code, str(error))
+                continue
             except Exception as error:  # the call must be answered whatever it contains
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
                 continue

@@ -38,7 +38,8 @@ CXX: dict[str, tuple[str, ...]] = {
     "http2": ("core", "net", "grpc", "http", "calls"),
     "front": ("core", "net", "grpc", "http", "calls", "http1", "http2"),
     "predict": ("core", "text", "wire", "net", "grpc", "http", "front"),
-    "bind": ("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front", "predict"),
+    "oip": ("core", "text", "wire", "grpc", "http", "predict"),
+    "bind": ("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front", "predict", "oip"),
 }
 CXX_CONTENTS = {
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
@@ -53,6 +54,7 @@ CXX_CONTENTS = {
     "http2": "the session that speaks HTTP/2",
     "front": "the event loop of a front door",
     "predict": "the service: admission, items, batches, generations, answers",
+    "oip": "the Open Inference Protocol: requests of Triton's and KServe's clients",
     "bind": "the only folder that sees Python",
 }
 

@@ -11,6 +11,7 @@
 #include "bind/identity.h"
 #include "bind/special_tokens.h"
 #include "core/segment.h"
+#include "oip/oip_methods.h"
 #include "predict/predict_service.h"
 
 namespace py = pybind11;
@@ -37,7 +38,9 @@ class Door {
                                 .max_stream_inflight = max_stream_inflight,
                                 .default_timeout_ns = default_timeout_ns,
                                 .canary_interval_ns = canary_interval_ns,
-                                .rerun = rerun}) {
+                                .rerun = rerun}),
+        oip_(service_.items_path(), service_.routes()) {
+    service_.add_protocol([this](MethodTable& table) { oip_.add_to(table); });
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.age_max = max_connection_age_ns;
@@ -129,8 +132,9 @@ class Door {
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
-  void add_rare_route(const std::string& path, u16 number) {
-    if (!loop_->add_rare_route(path, number)) throw py::value_error("the route " + path + " exists already");
+  void add_rare_route(const std::string& verb, const std::string& pattern, u16 number) {
+    if (!loop_->add_rare_route(verb_of(verb), pattern, number))
+      throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
   u32 run() {
@@ -149,8 +153,9 @@ class Door {
       call = loop_->rare().pop(timeout_ms);
     }
     if (!call) return py::none();
+    const py::object http = call->http ? py::make_tuple(call->http->query, call->http->parameters) : py::none();
     return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
-                          py::bytes(call->message), call->half_closed, call->query);
+                          py::bytes(call->message), call->half_closed, http);
   }
   void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
                    const std::string& status) {
@@ -223,6 +228,7 @@ class Door {
   WakeFds fds_;
   Counters counters_;
   PredictService service_;
+  OipMethods oip_;
   std::unique_ptr<Loop> loop_;
   u64 token_sets_ = 0;
 };
@@ -262,7 +268,7 @@ PYBIND11_MODULE(_front, m) {
       .def("stop", &Door::stop)
       .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
            "Before run(): next_rare() returns the calls of this method, under its number.")
-      .def("add_rare_route", &Door::add_rare_route, "path"_a, "number"_a, "The same of a path that HTTP's GET asks for.")
+      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "number"_a, "The same of a route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
@@ -273,6 +279,7 @@ PYBIND11_MODULE(_front, m) {
       .def("count_tokenizer_restart", &Door::count_tokenizer_restart)
       .def("set_tokenizer_pid", &Door::set_tokenizer_pid, "which"_a, "pid"_a);
   fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
+  m.attr("ITEMS_MAX") = fastqps::front::PredictOptions().max_batch_request_items;
   m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
   m.def(
       "trim_memory",

@@ -25,19 +25,25 @@ void Answers::answer(const Item& item, const ResponseView& response) {
 
 void Answers::answer(const Item& item, const ChunkView& last) {
   counts_.item(item.route, StatusCode::kOk);
+  if (item.group != Groups::kNone) return groups_.answer(item.group, last);
   end_call(item, chunk_size(last), [&](u8* out) { write_chunk(last, out); });
+}
+
+bool Answers::send_chunk(const Item& item, const ChunkView& chunk) {
+  if (item.group != Groups::kNone) return groups_.send_chunk(item.group, chunk);
+  const size_t size = chunk_size(chunk);
+  u8* out = attachment_->begin_message(item.call, size);
+  if (!out) return false;
+  write_chunk(chunk, out);
+  attachment_->set_header(item.call, routes_.header(item.route));
+  attachment_->commit_message(item.call, size);
+  return true;
 }
 
 void Answers::answer(const Item& item, const Refusal& refusal) {
   counts_.item(item.route, refusal.code);
   if (item.held && refusal.code == StatusCode::kUnavailable) bump(memory_.line.lost_items);
-  if (item.group != Groups::kNone) {
-    StatusView status{i32(refusal.code), u32(std::max(refusal.retry_after_ms, 0)), refusal.message};
-    ResponseView response;
-    response.request_id = item.request_id;
-    response.status = &status;
-    return groups_.answer(item.group, item.index, response);
-  }
+  if (item.group != Groups::kNone) return groups_.refuse(item.group, item.index, item.request_id, refusal);
   attachment_->set_header(item.call, routes_.header(item.route));
   attachment_->finish(item.call, {refusal.code, refusal.message, refusal.retry_after_ms, refusal.field});
   counts_.call(item.route, item.method, refusal.code, item.received_ns);

@@ -18,6 +18,8 @@ class Answers {
   // `item` may be a copy: its slot may be free already.
   void answer(const Item& item, const ResponseView& response);
   void answer(const Item& item, const ChunkView& last);
+  // Sends a part of a generation. Returns false if the call has ended.
+  bool send_chunk(const Item& item, const ChunkView& chunk);
   void answer(const Item& item, const Refusal& refusal);
   // Answers an item that never got a slot. `view` holds the fields that could be read.
   void refuse(const Origin& from, const RequestView& view, const Refusal& refusal);

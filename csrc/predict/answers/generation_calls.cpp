@@ -112,18 +112,9 @@ GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
 }
 
 void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
-  const Item& item = items_[slot];
-  Generation& generation = *generations_.find(slot);
-  const ChunkView chunk{item.request_id, view, nullptr, nullptr};
-  const size_t size = chunk_size(chunk);
-  u8* out = attachment_->begin_message(item.call, size);
-  if (!out) return;  // on_gone() has been called
-  write_chunk(chunk, out);
-  if (!std::exchange(generation.begun, true)) {
-    slots_.begun(slot);
-    attachment_->set_header(item.call, routes_.header(item.route));
-  }
-  attachment_->commit_message(item.call, size);
+  const Item item = items_[slot];  // a copy: the call may end meanwhile
+  if (!answers_.send_chunk(item, {item.request_id, view, nullptr, nullptr})) return;  // on_gone() has been called
+  if (!std::exchange(generations_.find(slot)->begun, true)) slots_.begun(slot);
 }
 
 // done: the dispatcher ended the generation.

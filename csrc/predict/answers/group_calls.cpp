@@ -4,9 +4,10 @@
 
 namespace fastqps::front {
 
-u32 GroupCalls::open(CallId call, Rpc method, const CallInfo& info) {
-  const u32 g = groups_.open(call, method, info);
+u32 GroupCalls::open(CallId call, const GroupStart& start, const CallInfo& info) {
+  const u32 g = groups_.open(call, start, info);
   groups_[g].route = routes_.first();  // until it has an item
+  if (start.items > 1) groups_[g].kept.expect(start.items);
   attachment_->set_user(call, u64(g) + 1);
   return g;
 }
@@ -31,48 +32,98 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
   group.unanswered--;
   if (group.gone) return;
-  if (group.method != kPredictBatch) return send_answer(g, response);
-  keep_answer(group, index, response);
-  if (!group.unanswered) send_batch(g);
+  if (group.kind == GroupKind::kEach) {
+    if (send(g, {&response, 1})) sent_one(g);
+  } else if (group.items == 1) {
+    if (send(g, {&response, 1})) end(g, {});
+  } else {
+    if (!failed(g)) group.kept.keep(index, response);
+    if (!group.unanswered) end_together(g);
+  }
 }
 
-void GroupCalls::keep_answer(Group& group, u32 index, const ResponseView& response) {
-  const size_t size = response_size(response);
-  group.parts[index] = {u32(group.bytes.size()), u32(size)};
-  group.bytes.resize(group.bytes.size() + size);
-  write_response(response, group.bytes.data() + group.bytes.size() - size);
-}
-
-void GroupCalls::send_answer(u32 g, const ResponseView& response) {
+void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal) {
   Group& group = groups_[g];
-  const size_t size = response_size(response);
-  u8* out = attachment_->begin_message(group.call, size);
-  if (!out) return;
-  write_response(response, out);
+  if (group.writer->has_item_statuses()) {
+    const StatusView status{i32(refusal.code), u32(std::max(refusal.retry_after_ms, 0)), refusal.message};
+    ResponseView response;
+    response.request_id = request_id;
+    response.status = &status;
+    return answer(g, index, response);
+  }
+  group.unanswered--;
+  if (group.gone) return;
+  if (!failed(g)) keep_failure(group, refusal);
+  if (!group.unanswered) end_together(g);
+}
+
+// Names the field as the protocol does, also at the beginning of the message.
+void GroupCalls::keep_failure(Group& group, const Refusal& refusal) {
+  const std::string_view field = refusal.field, name = group.writer->field_name(field);
+  std::string_view message = refusal.message;
+  if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
+  const bool renamed = message.size() < refusal.message.size();
+  group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(),
+                   std::string(name)};
+  group.failure.message += message;
+}
+
+void GroupCalls::skip(u32 g, u32 items) {
+  if (!(groups_[g].unanswered -= items)) end_together(g);
+}
+
+void GroupCalls::end_together(u32 g) {
+  const Group& group = groups_[g];
+  if (!failed(g)) {
+    if (send(g, group.kept.all())) end(g, {});
+    return;
+  }
+  const GroupFailure failure = group.failure;  // the end frees the group
+  end(g, {failure.code, failure.message, failure.retry_after_ms, failure.field});
+}
+
+void GroupCalls::answer(u32 g, const ChunkView& last) {
+  groups_[g].unanswered--;
+  if (!groups_[g].gone && send_chunk(g, last)) sent_one(g);
+}
+
+bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {
+  Group& group = groups_[g];
+  const AnsweredCall call = answered(group);
+  return send_message(group, group.writer->chunk_room(call, chunk),
+                      [&](u8* out) { return group.writer->write_chunk(call, chunk, out); });
+}
+
+bool GroupCalls::send(u32 g, std::span<const ResponseView> items) {
+  Group& group = groups_[g];
+  const AnsweredCall call = answered(group);
+  return send_message(group, group.writer->room(call, items),
+                      [&](u8* out) { return group.writer->write(call, items, out); });
+}
+
+AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, routes_.setup(group.route).version}; }
+
+// False: the call has ended, and on_gone() has been or will be called.
+template <class Write>
+bool GroupCalls::send_message(Group& group, size_t room, Write write) {
+  u8* out = attachment_->begin_message(group.call, room);
+  if (!out) return false;
+  const size_t size = size_t(write(out) - out);
   attachment_->set_header(group.call, routes_.header(group.route));
   attachment_->commit_message(group.call, size);
+  return true;
+}
+
+// A message of a call has been sent that may have more of them.
+void GroupCalls::sent_one(u32 g) {
+  Group& group = groups_[g];
   group.active_ns = clock_.drain_ns;
   if (group.unanswered) return;
-  if (group.half_closed) {
+  if (group.kind == GroupKind::kTogether || group.half_closed) {
     end(g, {});
   } else if (group.closing) {
     end_drained(g);
   }
-}
-
-void GroupCalls::send_batch(u32 g) {
-  Group& group = groups_[g];
-  size_t size = 0;
-  for (auto [start, part] : group.parts) size += batch_item_size(part);
-  u8* out = attachment_->begin_message(group.call, size);
-  if (!out) return;
-  for (auto [start, part] : group.parts) {
-    out = write_batch_frame(part, out);
-    out = std::copy_n(group.bytes.data() + start, part, out);
-  }
-  attachment_->set_header(group.call, routes_.header(group.route));
-  attachment_->commit_message(group.call, size);
-  end(g, {});
 }
 
 void GroupCalls::end(u32 g, const Status& status) {

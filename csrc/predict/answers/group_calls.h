@@ -1,7 +1,7 @@
-// Open calls of many items: PredictBatch, answered when all its items are, and PredictStream, whose items are answered
-// one by one.
+// Open calls of many items, which are answered by one message when all items are, or by one message each.
 #pragma once
 #include "predict/answers/call_counts.h"
+#include "predict/formats/answer_writer.h"
 #include "predict/tables/groups.h"
 #include "predict/tables/model_routes.h"
 #include "wire/response_view.h"
@@ -21,16 +21,25 @@ class GroupCalls {
   Group& operator[](u32 group) { return groups_[group]; }
   u32 size() const { return groups_.size(); }
   u32 next(u32 slot) const { return groups_.next(slot); }
-  u32 open(CallId call, Rpc method, const CallInfo& info);
+  u32 open(CallId call, const GroupStart& start, const CallInfo& info);
 
   void link(u32 group, u32 slot, u32 route);
   // Frees the group if this was its last item.
   void unlink(u32 group, u32 slot);
   void free_if_done(u32 group);
 
-  // A batch keeps its answers until it has all; a stream sends each at once.
+  // One item's answer.
   void answer(u32 group, u32 index, const ResponseView& response);
-  void send_batch(u32 group);
+  void refuse(u32 group, u32 index, u64 request_id, const Refusal& refusal);
+  // The last piece of a generation that is sent in pieces, and one before.
+  void answer(u32 group, const ChunkView& last);
+  bool send_chunk(u32 group, const ChunkView& chunk);
+  // Whether the call fails because one of its items did.
+  bool failed(u32 group) { return groups_[group].failure.code != StatusCode::kOk; }
+  // This many items of a failed call are not read.
+  void skip(u32 group, u32 items);
+  // Answers a call without items.
+  void answer_none(u32 group) { send(group, {}), end(group, {}); }
   void end(u32 group, const Status& status);
   // Ends a stream without unanswered items, on a draining server.
   void end_drained(u32 group);
@@ -43,8 +52,13 @@ class GroupCalls {
   }
 
  private:
-  void keep_answer(Group& group, u32 index, const ResponseView& response);
-  void send_answer(u32 group, const ResponseView& response);
+  AnsweredCall answered(const Group& group);
+  template <class Write>
+  bool send_message(Group& group, size_t room, Write write);
+  bool send(u32 group, std::span<const ResponseView> items);
+  void sent_one(u32 group);
+  void end_together(u32 group);
+  void keep_failure(Group& group, const Refusal& refusal);
 
   const Attachment& attachment_;
   ModelRoutes& routes_;

@@ -8,11 +8,14 @@
 
 namespace fastqps::front {
 
-Refusal Intake::accept(std::string_view message, const Origin& from, RequestView& view) {
+Intake::ParseBegin Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
-  const u64 begun_ns = timed || from.info->traced ? now_ns() : 0;
+  return {timed, timed || from.info->traced ? now_ns() : 0};
+}
+
+Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin) {
   u32 route = 0;
-  if (Refusal refusal = checker_.check(message, from.method, view, route)) return refusal;
+  if (Refusal refusal = checker_.check(view, from.streams, route)) return refusal;
   const u64 deadline = admission_.deadline_of(view, *from.info);
   if (Refusal refusal = admission_.check(view, route, from, attachment_->turn_ns(), deadline)) return refusal;
   const i64 taken = slots_.take();
@@ -21,17 +24,17 @@ Refusal Intake::accept(std::string_view message, const Origin& from, RequestView
   const u32 slot = u32(taken);
   Item& item = begin_item(view, from, route, slot, deadline);
   item.traced = records_.is_traced(from, route);
-  item.stamped = timed || view.output.timings || item.traced;
+  item.stamped = begin.timed || view.output.timings || item.traced;
   const u64 parsed_ns = item.stamped ? now_ns() : 0;
   const Refusal refusal = input_.fill(view, route, slot, item);
-  if (item.stamped) stamp(from, item, slot, begun_ns, parsed_ns, timed);
+  if (item.stamped) stamp(from, item, slot, begin.ns, parsed_ns, begin.timed);
   if (refusal) {
     slots_.give_back(slot);
     return refusal;
   }
   link(slot, item);
   items_.deadlines.set(slot, deadline);
-  if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.method == kGenerate);
+  if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
   return item.tokenizing ? Refusal{} : queue_.put(slot);
 }
 

@@ -31,14 +31,29 @@ class Intake {
         input_(input),
         queue_(queue) {}
 
-  // Reads, checks and queues one item. After a refusal no slot is held, and `view` holds the fields that could be read,
-  // at least the request_id if there is one.
-  Refusal accept(std::string_view message, const Origin& from, RequestView& view);
+  // Reads one item with read(view), which returns a FieldError, then checks and queues it. After a refusal no slot is
+  // held, and `view` holds the fields that could be read, at least the request_id if there is one.
+  template <class Read>
+  Refusal accept(Read read, const Origin& from, RequestView& view) {
+    const ParseBegin begin = begin_parse(from);
+    if (const FieldError error = read(view)) return checker_.refuse(error);
+    return check_and_queue(view, from, begin);
+  }
+  // The same for the bytes of a PredictRequest.
+  Refusal accept(std::string_view message, const Origin& from, RequestView& view) {
+    return accept([message](RequestView& read) { return parse_request(message, &read); }, from, view);
+  }
   // Queues the item of a text that another thread has tokenized or dropped. The caller sends a refusal, to its copy of
   // the item.
   Refusal finish_text(const TokenizeResult& result);
 
  private:
+  struct ParseBegin {
+    bool timed;  // this item's stages are measured
+    u64 ns;      // 0: not read
+  };
+  ParseBegin begin_parse(const Origin& from);
+  Refusal check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin);
   Item& begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline);
   void stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed);
   void link(u32 slot, Item& item);

@@ -4,16 +4,14 @@
 
 namespace fastqps::front {
 
-Refusal RequestChecker::check(std::string_view message, Rpc method, RequestView& view, u32& route) {
+Refusal RequestChecker::check(const RequestView& view, bool streams, u32& route) {
   ReasonText reason;
-  FieldError error = parse_request(message, &view);
-  if (!error) error = check_request(view, reason);
-  if (error) return refusals_.refuse(error);
+  if (const FieldError error = check_request(view, reason)) return refusals_.refuse(error);
   const i32 found = routes_.find(view.model);
   if (found == ModelRoutes::kUnknown) return not_served(view.model);
   if (found == ModelRoutes::kStarting) return refusals_.refuse(StatusCode::kUnavailable, "the model is starting");
   route = u32(found);
-  return routes_[route].task == Task::kGenerate ? check_generator(view, route) : check_encoder(view, route, method);
+  return routes_[route].task == Task::kGenerate ? check_generator(view, route) : check_encoder(view, route, streams);
 }
 
 // Lists the served models, as many as the message has room for.
@@ -25,11 +23,11 @@ Refusal RequestChecker::not_served(std::string_view name) {
   return refusal;
 }
 
-Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, Rpc method) {
+Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool streams) {
   const Route& route = routes_[r];
   const OutputOptions& output = view.output;
   const char* name = routes_.name(r);
-  if (method == kGenerate) return refusals_.refuse_field("model", "'%s' does not generate text; call Predict", name);
+  if (streams) return refusals_.refuse_field("model", "'%s' does not generate text; call Predict", name);
   if (view.has_generate)
     return refusals_.refuse_field("generate", "the model '%s' does not generate text; leave it unset", name);
   if (output.dimensions > route.dimensions)

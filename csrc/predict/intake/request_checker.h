@@ -14,12 +14,12 @@ class RequestChecker {
  public:
   RequestChecker(ModelRoutes& routes, RefusalWriter& refusals) : routes_(routes), refusals_(refusals) {}
 
-  // Reads a message and finds the route that serves its model. After a refusal `view` holds the fields that could be
-  // read, at least the request_id if there is one.
-  Refusal check(std::string_view message, Rpc method, RequestView& view, u32& route);
+  // Finds the route that serves the request's model. streams: a generation is wanted piece by piece.
+  Refusal check(const RequestView& view, bool streams, u32& route);
+  Refusal refuse(const FieldError& error) { return refusals_.refuse(error); }
 
  private:
-  Refusal check_encoder(const RequestView& view, u32 route, Rpc method);
+  Refusal check_encoder(const RequestView& view, u32 route, bool streams);
   Refusal check_generator(const RequestView& view, u32 route);
   Refusal check_token_options(const RequestView& view, u32 route);
   Refusal not_served(std::string_view model);

@@ -2,7 +2,7 @@
 
 namespace fastqps::front {
 
-u32 Groups::open(CallId call, Rpc method, const CallInfo& info) {
+u32 Groups::open(CallId call, const GroupStart& start, const CallInfo& info) {
   u32 g;
   if (free_.empty()) {
     g = size();
@@ -14,7 +14,11 @@ u32 Groups::open(CallId call, Rpc method, const CallInfo& info) {
   Group& group = groups_[g];
   group.call = call;
   group.connection = info.connection;
-  group.method = method;
+  group.kind = start.kind;
+  group.method = start.method;
+  group.writer = start.writer;
+  group.items = group.unanswered = start.items;
+  group.context = start.context;
   group.received_ns = group.active_ns = info.receive_ns;
   group.open = true;
   return g;

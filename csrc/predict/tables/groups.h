@@ -1,28 +1,57 @@
 // Calls of many items: their slots, the number of unanswered items, and whether the call is held.
 #pragma once
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "core/layout.h"
 #include "grpc/service.h"
+#include "predict/tables/kept_answers.h"
 
 namespace fastqps::front {
+
+class AnswerWriter;
+
+// How the items of a call are answered.
+enum class GroupKind : u8 {
+  kTogether,  // by one message, when all are
+  kEach,      // by a message each, as they finish
+};
+
+// What opens a group.
+struct GroupStart {
+  GroupKind kind;
+  Rpc method;
+  const AnswerWriter* writer;
+  u32 items = 0;                  // kTogether
+  std::string_view context = {};  // AnsweredCall::context
+};
+
+// The failure of a call whose answer has no place for that of an item.
+struct GroupFailure {
+  StatusCode code = StatusCode::kOk;
+  i32 retry_after_ms = -1;
+  std::string message, field;
+};
 
 struct Group {
   CallId call;
   ConnectionId connection;
-  Rpc method = kPredictBatch;
+  GroupKind kind = GroupKind::kTogether;
+  Rpc method = kOther;
+  const AnswerWriter* writer = nullptr;
   u64 received_ns = 0;
   u64 active_ns = 0;    // a stream's newest message or answer
   u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
-  u32 taken = 0;        // of a batch's items
+  u32 items = 0;        // kTogether: how many the message has
+  u32 taken = 0;        // and how many of them have been read
   u32 unanswered = 0;   // accepted items without an answer, with or without a slot
   u32 route = 0;        // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
-  bool closing = false;                    // a stream of a draining server: no further messages are read
-  std::vector<u8> bytes;                   // a batch's answers, encoded, in the order in which they came
-  std::vector<std::pair<u32, u32>> parts;  // item → (start, size) in bytes
+  bool closing = false;  // a stream of a draining server: no further messages are read
+  std::string context;
+  KeptAnswers kept;  // kTogether, of more than one item
+  GroupFailure failure;
 
   // Its call has ended and its slots are free, so the group can be reused.
   bool done() const { return !slots && (!open || gone); }
@@ -36,7 +65,7 @@ class Groups {
 
   Group& operator[](u32 g) { return groups_[g]; }
   u32 size() const { return u32(groups_.size()); }  // open or not; at most as many as the transport has calls
-  u32 open(CallId call, Rpc method, const CallInfo& info);
+  u32 open(CallId call, const GroupStart& start, const CallInfo& info);
   void free(u32 g);
 
   void link(u32 g, u32 slot);

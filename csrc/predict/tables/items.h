@@ -46,7 +46,8 @@ struct Origin {
   const CallInfo* info;
   Rpc method;
   u32 group = Groups::kNone, index = 0;
-  u32 batch_slots = 0;  // slots that its batch holds already
+  u32 batch_slots = 0;   // slots that its batch holds already
+  bool streams = false;  // a generation is answered piece by piece
 };
 
 class Items {

@@ -30,7 +30,7 @@ from fastqps.telemetry.metrics.versions import version_families
 
 # These series exist from the start, with the value 0. A counter that appears with its first failure shows no increase,
 # so that failure would raise no alarm.
-SERVED_METHODS = METHODS[:-1]  # all but "other"
+NATIVE_METHODS = ("Predict", "PredictBatch", "PredictStream", "Generate")  # those of other protocols once they are used
 SHOWN_CODES = {"OK", *FAULTS}
 _NS = 1e-9
 
@@ -87,7 +87,7 @@ class Metrics:
         for m, model in enumerate(self._source.models):
             for k, method in enumerate(METHODS):
                 for c, code in enumerate(CODES):
-                    if by_method[m, k, c] or (c == 0 and method in SERVED_METHODS):
+                    if by_method[m, k, c] or (c == 0 and method in NATIVE_METHODS):
                         # Calls that the transport answers itself (health, unknown methods) belong to no model.
                         named = "" if method == "other" else model
                         requests.add_metric([named, method, code], float(by_method[m, k, c]))
@@ -102,8 +102,10 @@ class Metrics:
             "fastqps_request_duration_seconds", "From a call's headers to its answer.", labels=["model", "method"]
         )
         for m, model in enumerate(self._source.models):
-            for k, method in enumerate(SERVED_METHODS):
+            for k, method in enumerate(METHODS[:-1]):  # all but "other"
                 merged = Merged.of(door.request[m][k] for door in doors)
+                if method not in NATIVE_METHODS and not any(door.requests[m, k].any() for door in doors):
+                    continue
                 merged.add_to(request, [model, method], self._time_edges, _NS)
         yield request
         stages = HistogramMetricFamily("fastqps_stage_duration_seconds", "Where items spend time.", labels=["stage"])
@@ -205,16 +207,20 @@ class Metrics:
         received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
         sent = CounterMetricFamily("fastqps_sent_bytes", "Bytes to clients.", labels=["frontdoor"])
         events = CounterMetricFamily(
-            "fastqps_transport_events", "Events of the HTTP/2 layer.", labels=["frontdoor", "event"]
+            "fastqps_transport_events", "Events of the HTTP layer.", labels=["frontdoor", "event"]
         )
+        what = "Plain HTTP responses by protocol and class of status."
+        http = CounterMetricFamily("fastqps_http_responses", what, labels=["frontdoor", "protocol", "status"])
         for i, door in enumerate(doors):
             counters = door.transport
             received.add_metric([str(i)], counters["bytes_in"])
             sent.add_metric([str(i)], counters["bytes_out"])
             for event in TRANSPORT_COUNTERS:
-                if not event.startswith("bytes_") and event != "unauthenticated":
+                if event.endswith("xx"):
+                    http.add_metric([str(i), *event.split("_")], counters[event])
+                elif not event.startswith("bytes_") and event != "unauthenticated":
                     events.add_metric([str(i), event], counters[event])
-        yield from (received, sent, events)
+        yield from (received, sent, events, http)
 
     def _saturation(self) -> Iterator[Any]:
         meter, capacity = self.meter, self._source.capacity

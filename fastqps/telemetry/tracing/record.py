@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastqps._core import METHODS, STAGES, TraceRecord
 
-OF_MANY = ("PredictBatch", "PredictStream")
+OF_ONE = ("Predict", "Generate")  # calls of the others may have several items
 
 
 def span_ns(record: TraceRecord) -> tuple[int, int]:
@@ -18,7 +18,7 @@ def stages(record: TraceRecord) -> list[tuple[str, int, int]]:
 
     The one in which it ended without an answer lasts to its end. A call of many items has none of its own.
     """
-    if not record.is_item and METHODS[record.method] in OF_MANY:
+    if not record.is_item and METHODS[record.method] not in OF_ONE:
         return []
     found = []
     first_ns, last_ns = span_ns(record)

@@ -16,7 +16,6 @@ from fastqps.process.reloaded import ServedVersion
 from fastqps.telemetry.capacity import Capacity
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.canaries import Canaries
-from fastqps.telemetry.metrics.collector import SERVED_METHODS
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -32,15 +31,15 @@ def histogram(*values: int) -> SimpleNamespace:
 
 def requests_of(found: SimpleNamespace, model: int = 0, method: str = "Predict") -> list[list[SimpleNamespace]]:
     """The durations of two models' calls, by model and method; all but those of one are empty."""
-    wanted = model, SERVED_METHODS.index(method)
-    return [[found if (m, k) == wanted else histogram() for k in range(len(SERVED_METHODS))] for m in range(2)]
+    wanted = model, METHODS.index(method)
+    return [[found if (m, k) == wanted else histogram() for k in range(len(METHODS))] for m in range(2)]
 
 
 def process(counters: Mapping[str, int] | None = None, **changes: Any) -> SimpleNamespace:
     """What one process counts."""
     zero = {
         "stage": {stage: histogram() for stage in STAGES},
-        "request": [[histogram() for _ in SERVED_METHODS] for _ in range(2)],
+        "request": [[histogram() for _ in METHODS] for _ in range(2)],
         "batch_items": histogram(),
         "batch_tokens": histogram(),
         "requests": np.zeros((16, len(METHODS), 17), dtype=np.uint64),

@@ -1,0 +1,258 @@
+#include <bit>
+#include <cstring>
+
+#include "oip/infer_message.h"
+#include "wire/wire.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr const char* kDamaged = "not valid protobuf";
+
+// InferParameter, a oneof: the last member counts.
+bool read_value(std::string_view message, ParameterValue& value) {
+  using Kind = ParameterValue::Kind;
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    u64 number = 0;
+    if (!in.tag(&tag)) return false;
+    switch (tag) {
+      case varint_tag(1):
+        if (!in.varint(&number)) return false;
+        value = {.kind = Kind::kBool, .boolean = number != 0};
+        break;
+      case varint_tag(2):
+        if (!in.varint(&number)) return false;
+        value = {.kind = Kind::kInt, .integer = i64(number)};
+        break;
+      case length_tag(3):
+        value = {.kind = Kind::kString};
+        if (!in.bytes(&value.text)) return false;
+        break;
+      case fixed64_tag(4):
+        value = {.kind = Kind::kDouble};
+        if (!in.fixed64(&value.number)) return false;
+        break;
+      case varint_tag(5):
+        if (!in.varint(&number)) return false;
+        value = {.kind = Kind::kUint, .unsigned_integer = number};
+        break;
+      default:
+        if (!in.skip(tag, kWireDepthMax)) return false;
+    }
+  }
+  return true;
+}
+
+// An entry of map<string, InferParameter>.
+bool read_entry(std::string_view message, std::string_view& name, ParameterValue& value) {
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    std::string_view part;
+    if (!in.tag(&tag)) return false;
+    if (tag == length_tag(1)) {
+      if (!in.bytes(&name)) return false;
+    } else if (tag == length_tag(2)) {
+      if (!in.bytes(&part) || !read_value(part, value)) return false;
+    } else if (!in.skip(tag, kWireDepthMax)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool read_shape(WireReader& in, u32 tag, InputTensor& tensor) {
+  const auto take = [&](u64 size) {
+    if (tensor.dimensions < InputTensor::kDimensionsMax) tensor.shape[tensor.dimensions] = size;
+    tensor.dimensions++;
+  };
+  u64 value;
+  if (tag == varint_tag(3)) return in.varint(&value) && (take(value), true);
+  std::string_view packed;
+  if (!in.bytes(&packed)) return false;
+  for (WireReader run(packed); !run.done();) {
+    if (!run.varint(&value)) return false;
+    take(value);
+  }
+  return true;
+}
+
+// InferTensorContents: what text and ids can be in.
+bool read_contents(std::string_view message, InputTensor& tensor) {
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    u64 value;
+    std::string_view part;
+    if (!in.tag(&tag)) return false;
+    switch (tag) {
+      case varint_tag(2):
+      case varint_tag(3):
+        if (!in.varint(&value)) return false;
+        tensor.numbers.push_back(i64(value));
+        break;
+      case length_tag(2):
+      case length_tag(3):
+        if (!in.bytes(&part)) return false;
+        for (WireReader run(part); !run.done();) {
+          if (!run.varint(&value)) return false;
+          tensor.numbers.push_back(i64(value));
+        }
+        break;
+      case length_tag(8):
+        if (!in.bytes(&part)) return false;
+        tensor.texts.push_back(part);
+        break;
+      default:
+        if (!in.skip(tag, kWireDepthMax)) return false;
+    }
+  }
+  return true;
+}
+
+// Strings behind their lengths, 4 bytes each.
+bool read_raw_texts(std::string_view raw, std::vector<std::string_view>& texts) {
+  while (!raw.empty()) {
+    u32 bytes;
+    if (raw.size() < sizeof bytes) return false;
+    std::memcpy(&bytes, raw.data(), sizeof bytes);
+    raw.remove_prefix(sizeof bytes);
+    if (raw.size() < bytes) return false;
+    texts.push_back(raw.substr(0, bytes));
+    raw.remove_prefix(bytes);
+  }
+  return true;
+}
+
+template <class Number>
+bool read_raw_numbers(std::string_view raw, std::vector<i64>& numbers) {
+  static_assert(std::endian::native == std::endian::little);
+  if (raw.size() % sizeof(Number)) return false;
+  numbers.reserve(raw.size() / sizeof(Number));
+  for (size_t at = 0; at < raw.size(); at += sizeof(Number)) {
+    Number number;
+    std::memcpy(&number, raw.data() + at, sizeof number);
+    numbers.push_back(number);
+  }
+  return true;
+}
+
+}  // namespace
+
+FieldError InferReader::read(std::span<const u8> message, const CallInfo&, ReasonText& reason) {
+  request_.clear();
+  inputs_.clear();
+  raw_.clear();
+  typed_ = 0;
+  if (const FieldError error = read_fields({reinterpret_cast<const char*>(message.data()), message.size()}, reason))
+    return error;
+  if (const FieldError error = read_raw(reason)) return error;
+  if (const FieldError error = request_.finish(reason)) return error;
+  context_.assign(1, char(request_.outputs()));
+  context_ += request_.id();
+  return {};
+}
+
+FieldError InferReader::read_fields(std::string_view message, ReasonText& reason) {
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    std::string_view part;
+    if (!in.tag(&tag)) return {"", kDamaged};
+    if (WireType(tag & 7) != WireType::kLength || tag > length_tag(7)) {
+      if (!in.skip(tag, kWireDepthMax)) return {"", kDamaged};
+      continue;
+    }
+    if (!in.bytes(&part)) return {"", kDamaged};
+    FieldError error;
+    switch (tag) {
+      case length_tag(1):
+        request_.set_model(part);
+        break;
+      case length_tag(2):
+        request_.set_version(part);
+        break;
+      case length_tag(3):
+        request_.set_id(part);
+        break;
+      case length_tag(4): {
+        std::string_view name;
+        ParameterValue value;
+        error = read_entry(part, name, value) ? request_.set(name, value, reason) : FieldError{"parameters", kDamaged};
+        break;
+      }
+      case length_tag(5):
+        error = read_input(part, reason);
+        break;
+      case length_tag(6):
+        error = read_output(part, reason);
+        break;
+      case length_tag(7):
+        raw_.push_back(part);
+        break;
+    }
+    if (error) return error;
+  }
+  return {};
+}
+
+// The name may stand behind the other fields, so it is looked for first.
+FieldError InferReader::read_input(std::string_view message, ReasonText& reason) {
+  std::string_view name;
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag) || !(tag == length_tag(1) ? in.bytes(&name) : in.skip(tag, kWireDepthMax)))
+      return {"inputs", kDamaged};
+  }
+  FieldError error;
+  InputTensor* tensor = request_.open_input(name, error, reason);
+  if (!tensor) return error;
+  inputs_.push_back(tensor);
+  bool typed = false;
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    std::string_view part;
+    bool ok = in.tag(&tag);
+    if (ok && (tag == varint_tag(3) || tag == length_tag(3))) {
+      ok = read_shape(in, tag, *tensor);
+    } else if (ok && tag == length_tag(2)) {
+      ok = in.bytes(&tensor->datatype);
+    } else if (ok && tag == length_tag(5)) {
+      ok = in.bytes(&part) && read_contents(part, *tensor);
+      typed = true;
+    } else if (ok) {
+      ok = in.skip(tag, kWireDepthMax);
+    }
+    if (!ok) return {"inputs", kDamaged};
+  }
+  typed_ += typed;
+  return {};
+}
+
+FieldError InferReader::read_output(std::string_view message, ReasonText& reason) {
+  std::string_view name;
+  for (WireReader in(message); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag) || !(tag == length_tag(1) ? in.bytes(&name) : in.skip(tag, kWireDepthMax)))
+      return {"outputs", kDamaged};
+  }
+  return request_.ask_for(name, reason);
+}
+
+// raw_input_contents holds the contents of all inputs, in their order, or of none.
+FieldError InferReader::read_raw(ReasonText& reason) {
+  if (raw_.empty()) return {};
+  if (typed_) return {"raw_input_contents", "must be empty if an input has contents"};
+  if (raw_.size() != inputs_.size())
+    return {"raw_input_contents", reason.print("%zu, but there are %zu inputs", raw_.size(), inputs_.size())};
+  for (size_t i = 0; i < raw_.size(); i++) {
+    InputTensor& tensor = *inputs_[i];
+    bool ok = true;
+    if (tensor.holds_text()) ok = read_raw_texts(raw_[i], tensor.texts);
+    if (tensor.datatype == "INT64") ok = read_raw_numbers<i64>(raw_[i], tensor.numbers);
+    if (tensor.datatype == "INT32") ok = read_raw_numbers<i32>(raw_[i], tensor.numbers);
+    if (!ok) return {"raw_input_contents", reason.print("those of input %zu end inside an element", i)};
+  }
+  return {};
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,169 @@
+#include "oip/infer_request.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "text/unicode/utf8.h"
+
+namespace fastqps::front {
+
+namespace {
+
+constexpr size_t kIdBytesMax = 1024;
+constexpr size_t kShownBytes = 60;  // of a client's name in a message
+
+int shown(std::string_view name) { return int(std::min(name.size(), kShownBytes)); }
+
+struct OutputRow {
+  std::string_view name;
+  OutputBit bit;
+  Task task;
+};
+constexpr OutputRow kOutputs[] = {{"embedding", kOutEmbedding, Task::kEmbed},
+                                  {"scores", kOutScores, Task::kClassify},
+                                  {"label", kOutLabel, Task::kClassify},
+                                  {"text", kOutText, Task::kGenerate}};
+
+}  // namespace
+
+void InferRequest::clear() {
+  base_ = {};
+  version_ = id_ = stop_ = {};
+  outputs_ = 0;
+  items_ = 0;
+  for (InputTensor& tensor : inputs_) {
+    tensor.given = false;
+    tensor.datatype = {};
+    tensor.dimensions = 0;
+    tensor.texts.clear();
+    tensor.numbers.clear();
+  }
+}
+
+InputTensor* InferRequest::open_input(std::string_view name, FieldError& error, ReasonText& reason) {
+  for (u32 i = 0; i < u32(InputName::kCount); i++) {
+    if (name != kInputNames[i]) continue;
+    if (!std::exchange(inputs_[i].given, true)) return &inputs_[i];
+    error = {"inputs", reason.print("'%s' is given twice", kInputNames[i])};
+    return nullptr;
+  }
+  error = {"inputs", reason.print("'%.*s' is not an input: text, text_pair, input_ids and attention_mask are",
+                                  shown(name), name.data())};
+  return nullptr;
+}
+
+FieldError InferRequest::ask_for(std::string_view output, ReasonText& reason) {
+  for (const OutputRow& row : kOutputs)
+    if (row.name == output) return outputs_ |= row.bit, FieldError{};
+  return {"outputs",
+          reason.print("'%.*s' is not an output: embedding, scores, label and text are", shown(output), output.data())};
+}
+
+// A version, and outputs, that the model does not have. A model that is not served is refused later.
+FieldError InferRequest::check_model(ReasonText& reason) {
+  const i32 route = routes_.find(base_.model);
+  if (route < 0) return {};
+  const std::string_view served = routes_.setup(u32(route)).version;
+  const std::string_view version = served.substr(served.rfind('@') + 1);
+  if (!version_.empty() && version_ != version)
+    return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
+                                          int(version.size()), version.data())};
+  for (const OutputRow& row : kOutputs)
+    if (outputs_ & row.bit && row.task != routes_[u32(route)].task)
+      return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
+  return {};
+}
+
+FieldError InferRequest::check_texts(InputName name, ReasonText& reason) {
+  const InputTensor& tensor = input(name);
+  const char* field = kInputNames[u32(name)];
+  if (!tensor.holds_text())
+    return {field, reason.print("datatype '%.*s', must be BYTES", shown(tensor.datatype), tensor.datatype.data())};
+  const bool shaped = tensor.dimensions == 1 || (tensor.dimensions == 2 && tensor.shape[1] == 1);
+  if (!shaped) return {field, reason.print("%u dimensions, must have the shape [n] or [n, 1]", tensor.dimensions)};
+  if (tensor.texts.size() != tensor.shape[0])
+    return {field, reason.print("%zu elements, but its shape says %llu", tensor.texts.size(),
+                                (unsigned long long)tensor.shape[0])};
+  return {};
+}
+
+FieldError InferRequest::check_numbers(InputName name, ReasonText& reason) {
+  const InputTensor& tensor = input(name);
+  const char* field = kInputNames[u32(name)];
+  if (tensor.datatype != "INT64" && tensor.datatype != "INT32")
+    return {field,
+            reason.print("datatype '%.*s', must be INT32 or INT64", shown(tensor.datatype), tensor.datatype.data())};
+  if (tensor.dimensions != 2)
+    return {field, reason.print("%u dimensions, must have the shape [n, tokens]", tensor.dimensions)};
+  const size_t n = tensor.numbers.size();
+  const u64 rows = tensor.shape[0], columns = tensor.shape[1];
+  // Divided, because a product could overflow.
+  const bool fits = rows && columns ? n % rows == 0 && n / rows == columns : n == 0;
+  if (!fits)
+    return {field, reason.print("%zu elements, but its shape says %llu × %llu", n, (unsigned long long)rows,
+                                (unsigned long long)columns)};
+  return {};
+}
+
+FieldError InferRequest::finish(ReasonText& reason) {
+  if (id_.size() > kIdBytesMax) return {"id", reason.print("%zu bytes, at most %zu", id_.size(), kIdBytesMax)};
+  if (!text::valid_utf8(id_)) return {"id", "not valid UTF-8"};
+  const bool has_text = input(InputName::kText).given, has_pair = input(InputName::kTextPair).given;
+  const bool has_ids = input(InputName::kInputIds).given, has_mask = input(InputName::kAttentionMask).given;
+  if (has_text == has_ids) return {"inputs", "must hold either text or input_ids"};
+  if (has_pair && !has_text) return {"inputs", "text_pair needs text"};
+  if (has_mask && !has_ids) return {"inputs", "attention_mask needs input_ids"};
+  for (u32 i = 0; i < u32(InputName::kCount); i++) {
+    if (!inputs_[i].given) continue;
+    const auto name = InputName(i);
+    const bool is_text = name == InputName::kText || name == InputName::kTextPair;
+    if (const FieldError error = is_text ? check_texts(name, reason) : check_numbers(name, reason)) return error;
+  }
+  const InputTensor& first = input(has_text ? InputName::kText : InputName::kInputIds);
+  const InputTensor& second = input(has_text ? InputName::kTextPair : InputName::kAttentionMask);
+  if (second.given && (second.shape[0] != first.shape[0] || (has_ids && second.shape[1] != first.shape[1])))
+    return {"inputs", has_text ? "text and text_pair must have the same shape"
+                               : "input_ids and attention_mask must have the same shape"};
+  if (!first.shape[0]) return {"inputs", "0 items, at least 1"};
+  if (first.shape[0] > items_max_)
+    return {"inputs", reason.print("%llu items, at most %u", (unsigned long long)first.shape[0], items_max_)};
+  items_ = u32(first.shape[0]);
+  return check_model(reason);
+}
+
+FieldError InferRequest::item(u32 index, RequestView& view, ReasonText& reason) {
+  view = base_;
+  if (input(InputName::kInputIds).given) return take_ids(index, view, reason);
+  const std::string_view text = input(InputName::kText).texts[index];
+  if (!text::valid_utf8(text)) return {"text", "not valid UTF-8"};
+  if (!input(InputName::kTextPair).given) {
+    view.input = Input::kText;
+    view.text = text;
+    return {};
+  }
+  view.input = Input::kPair;
+  view.pair_first = text;
+  view.pair_second = input(InputName::kTextPair).texts[index];
+  return text::valid_utf8(view.pair_second) ? FieldError{} : FieldError{"text_pair", "not valid UTF-8"};
+}
+
+// Tokens that the mask leaves out are padding.
+FieldError InferRequest::take_ids(u32 index, RequestView& view, ReasonText& reason) {
+  const InputTensor& tensor = input(InputName::kInputIds);
+  const InputTensor& mask = input(InputName::kAttentionMask);
+  const size_t columns = tensor.shape[1], from = index * columns;
+  ids_.clear();
+  for (size_t i = from; i < from + columns; i++) {
+    if (mask.given && !mask.numbers[i]) continue;
+    const i64 id = tensor.numbers[i];
+    if (id < 0 || id > std::numeric_limits<u32>::max())
+      return {"input_ids", reason.print("id %lld, must be 0 or more and below 2^32", (long long)id)};
+    ids_.push_back(u32(id));
+  }
+  view.input = Input::kTokenIds;
+  view.tokens = ids_;
+  view.token_count = u32(ids_.size());
+  return {};
+}
+
+}  // namespace fastqps::front

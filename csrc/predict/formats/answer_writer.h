@@ -1,0 +1,36 @@
+// Writes the answers of one protocol. It has no state of a call.
+#pragma once
+#include <span>
+
+#include "predict/tables/refusal.h"
+#include "wire/response_view.h"
+
+namespace fastqps::front {
+
+// The call that is answered.
+struct AnsweredCall {
+  std::string_view context;        // RequestReader::context()
+  std::string_view model_version;  // NAME@VERSION of the model that answers
+};
+
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+
+  // The most bytes that write() writes for these items.
+  virtual size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const = 0;
+  // Writes one message with the answers of all items, in the order of the request. Returns the end of what was written.
+  virtual u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const = 0;
+
+  // The same for a piece of a generation. The last piece has a finish reason.
+  virtual size_t chunk_room(const AnsweredCall&, const ChunkView&) const { return 0; }
+  virtual u8* write_chunk(const AnsweredCall&, const ChunkView&, u8* out) const { return out; }
+
+  // Whether an answer can say of each item why it failed (ResponseView::status). Otherwise the first failure ends the
+  // call.
+  virtual bool has_item_statuses() const { return false; }
+  // The protocol's name of a field of PredictRequest, for refusals.
+  virtual std::string_view field_name(std::string_view field) const { return field; }
+};
+
+}  // namespace fastqps::front

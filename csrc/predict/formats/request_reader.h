@@ -1,0 +1,27 @@
+// Reads the requests of one protocol: a message has items, and each item is a RequestView.
+#pragma once
+#include <span>
+
+#include "grpc/method.h"
+#include "wire/request_view.h"
+
+namespace fastqps::front {
+
+class RequestReader {
+ public:
+  virtual ~RequestReader() = default;
+
+  // Reads a message up to its items. What item() and context() return may lie in its bytes, or in memory of this
+  // reader: it is valid until the next read(). A message of which only a part was taken is read again.
+  virtual FieldError read(std::span<const u8> message, const CallInfo& info, ReasonText& reason) = 0;
+  // The number of its items.
+  virtual u32 items() const = 0;
+  // After an error `view` holds the fields that could be read.
+  virtual FieldError item(u32 index, RequestView& view) = 0;
+  // What the writer of the answer must know of the request. It is copied once, and short.
+  virtual std::string_view context() const { return {}; }
+  // Whether the one item, a generation, is answered piece by piece.
+  virtual bool streams() const { return false; }
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,42 @@
+// A call of one message of many items, answered by one message when all items are: PredictBatch, and the unary methods
+// of other protocols.
+#pragma once
+#include "predict/answers/withdrawals.h"
+#include "predict/formats/answer_writer.h"
+#include "predict/formats/request_reader.h"
+#include "predict/intake/intake.h"
+
+namespace fastqps::front {
+
+// The parts of the service that a method with items uses.
+struct ItemsPath {
+  const Attachment& attachment;
+  GroupCalls& groups;
+  Intake& intake;
+  Answers& answers;
+  Withdrawals& withdrawals;
+  CallCounts& counts;
+  RefusalWriter& refusals;
+  const u32 items_max;  // of one message
+};
+
+class ItemsMethod final : public Method {
+ public:
+  // The reader is this method's alone.
+  ItemsMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc)
+      : path_(path), reader_(reader), writer_(writer), rpc_(rpc) {}
+
+  // Takes as many items as the connection's part of the turn allows. The loop then delivers the same message again.
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+  Gone on_gone(CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+
+ private:
+  void refuse(CallId call, const FieldError& error, const CallInfo& info);
+
+  const ItemsPath path_;
+  RequestReader& reader_;
+  const AnswerWriter& writer_;
+  const Rpc rpc_;
+};
+
+}  // namespace fastqps::front
