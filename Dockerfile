@@ -42,7 +42,7 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --
 ENV PATH=/opt/fastqps/bin:$PATH
 USER 10001:10001
 WORKDIR /tmp
-EXPOSE 50051 9464
+EXPOSE 50051 8000 9464
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["fastqps"]
 # A port of a container is reachable from outside of it only on an address of the container, not on its loopback.

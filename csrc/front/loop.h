@@ -3,13 +3,13 @@
 #include <memory>
 #include <string_view>
 
+#include "calls/rare/rare_queue.h"
 #include "calls/tracer.h"
 #include "grpc/counters.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
 #include "grpc/services/health.h"
 #include "grpc/services/load_report.h"
-#include "calls/rare/rare_queue.h"
 #include "grpc/tokens.h"
 #include "net/limits.h"
 #include "net/loop_fds.h"

@@ -13,6 +13,7 @@ from fastqps._core import Heartbeat, Segment
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.frontdoor import open_inference, rare_calls
 from fastqps.frontdoor.entry import Entry
+from fastqps.frontdoor.rare_routes import rare_routes
 from fastqps.frontdoor.routes import DoorRoutes
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers

@@ -54,9 +54,7 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(config.host, config.port, "--port"))
         http = (
-            stack.enter_context(bind(config.host, config.http_port, "--http-port"))
-            if config.http_port != OFF
-            else None
+            stack.enter_context(bind(config.host, config.http_port, "--http-port")) if config.http_port != OFF else None
         )
         admin = stack.enter_context(bind(config.admin_host, config.admin_port, "--admin-port", "--admin-host"))
         credentials = CredentialWatch(CredentialFiles.of(config))

@@ -77,7 +77,16 @@ def test_a_tokenizer_without_room_gives_no_ids(
 def test_a_server_refuses_to_start(tmp_path: Path, native: bool) -> None:
     write_checkpoint(tmp_path, "bert")
     write_words(tmp_path, native=native)
-    command = [sys.executable, "-m", "fastqps", "serve", "--device=null", "--port=0", "--admin-port=0", "--http-port=off"]
+    command = [
+        sys.executable,
+        "-m",
+        "fastqps",
+        "serve",
+        "--device=null",
+        "--port=0",
+        "--admin-port=0",
+        "--http-port=off",
+    ]
     flags = [f"--model=short={tmp_path}", "--max-input-tokens=4"]
     ended = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 4, ended.stderr

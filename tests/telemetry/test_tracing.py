@@ -100,7 +100,15 @@ def test_bad_collectors(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bad_collector_ends_the_start() -> None:
-    flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--http-port=off", "--otlp-endpoint", "collector"]
+    flags = [
+        "--model=minilm",
+        "--device=null",
+        "--port=0",
+        "--admin-port=0",
+        "--http-port=off",
+        "--otlp-endpoint",
+        "collector",
+    ]
     command = [sys.executable, "-m", "fastqps", "serve", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "--otlp-endpoint 'collector'" in done.stderr

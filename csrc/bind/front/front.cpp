@@ -28,9 +28,9 @@ PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong
 class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
-       int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight, u64 default_timeout_ns,
-       u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns, bool rerun, bool load_reports,
-       std::optional<double> trace_ratio)
+       int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight,
+       u64 default_timeout_ns, u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns,
+       bool rerun, bool load_reports, std::optional<double> trace_ratio)
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
         service_(segment_, &fds_,
@@ -252,11 +252,12 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u64, u64, u64, u64,
-                    bool, bool, std::optional<double>>(),
-           py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a, "internal_fd"_a,
-           "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a, "max_connection_age_ns"_a,
-           "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "rerun"_a, "load_reports"_a, "trace_ratio"_a,
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u64, u64, u64,
+                    u64, bool, bool, std::optional<double>>(),
+           py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a,
+           "internal_fd"_a, "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a,
+           "max_connection_age_ns"_a, "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "rerun"_a, "load_reports"_a,
+           "trace_ratio"_a,
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
@@ -268,7 +269,8 @@ PYBIND11_MODULE(_front, m) {
       .def("stop", &Door::stop)
       .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
            "Before run(): next_rare() returns the calls of this method, under its number.")
-      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "number"_a, "The same of a route of plain HTTP.")
+      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "number"_a,
+           "The same of a route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")

@@ -3,9 +3,9 @@
 #pragma once
 #include <deque>
 
+#include "calls/rare/rare_queue.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
-#include "calls/rare/rare_queue.h"
 
 namespace fastqps::front {
 

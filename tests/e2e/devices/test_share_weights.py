@@ -135,7 +135,17 @@ def test_auto_without_a_stored_choice(serve: Serve, gpu: dict[str, str], tmp_pat
 
 def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
-    command = [sys.executable, "-m", "fastqps", "serve", f"--model=m={tmp_path}", "--port=0", "--admin-port=0", "--http-port=off", *FLAGS]
+    command = [
+        sys.executable,
+        "-m",
+        "fastqps",
+        "serve",
+        f"--model=m={tmp_path}",
+        "--port=0",
+        "--admin-port=0",
+        "--http-port=off",
+        *FLAGS,
+    ]
     small = os.environ | gpu | {"PYTHONPATH": str(ROOT), "FASTQPS_FAKE_CUDA": "memory_bytes=1000"}
     done = subprocess.run(command, env=small, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 4, done.stderr

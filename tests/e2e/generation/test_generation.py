@@ -475,7 +475,17 @@ def test_what_cannot_start(checkpoint: Path, tmp_path: Path, flags: list[str], c
     (tmp_path / "some.txt").write_text("0123456789")
     (tmp_path / "long.txt").write_text("0123456789" * 1000)
     model = [] if any(flag.startswith("--model") for flag in flags) else [f"--model={checkpoint}"]
-    command = [sys.executable, "-m", "fastqps", "serve", "--port=0", "--admin-port=0", "--http-port=off", *model, *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "fastqps",
+        "serve",
+        "--port=0",
+        "--admin-port=0",
+        "--http-port=off",
+        *model,
+        *flags,
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, env=env)
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
