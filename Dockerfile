@@ -7,7 +7,7 @@
 FROM debian:12-slim AS base
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends python3 libnghttp2-14 libssl3 zlib1g ca-certificates \
+    && apt-get install -y --no-install-recommends python3 libnghttp2-14 libsimdjson14 libssl3 zlib1g ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 
 # The extensions are compiled here, with what packages.apt names, into one wheel.
@@ -15,7 +15,7 @@ FROM base AS wheel
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
     g++ make pkg-config python3-dev python3-venv libnghttp2-dev libssl-dev zlib1g-dev nlohmann-json3-dev \
-    libboost1.81-dev \
+    libboost1.81-dev libsimdjson-dev \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /build-env && /build-env/bin/pip install "setuptools>=77" "pybind11>=2.13"
 WORKDIR /src
@@ -42,7 +42,7 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --
 ENV PATH=/opt/fastqps/bin:$PATH
 USER 10001:10001
 WORKDIR /tmp
-EXPOSE 50051 9464
+EXPOSE 50051 8000 9464
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["fastqps"]
 # A port of a container is reachable from outside of it only on an address of the container, not on its loopback.

@@ -30,7 +30,8 @@ void write_error(DoorState& door, Call& call, const Status& status, const Refusa
   exchange.say_bearer = headers.bearer;
   exchange.say_allowed = headers.plain_status == 405;
   const i32 retry_ms = jittered(door, status.retry_after_ms);
-  if (body.status == 429 || retry_ms >= 0) exchange.retry_after_s = std::max(1u, u32(std::max(retry_ms, 0) + 999) / 1000);
+  if (body.status == 429 || retry_ms >= 0)
+    exchange.retry_after_s = std::max(1u, u32(std::max(retry_ms, 0) + 999) / 1000);
   if (OutMessage* out = new_message(door, u32(body.text.size()))) {
     std::memcpy(out->data(), body.text.data(), body.text.size());
     queue_message(door, call, out);

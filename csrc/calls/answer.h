@@ -11,7 +11,7 @@ struct RefusalHeaders {
   u16 http_status = 200;
   bool allow_post = false;
   bool accept_encoding = false;
-  bool bearer = false;  // a token would help
+  bool bearer = false;   // a token would help
   u16 plain_status = 0;  // of a plain call's response; 0: the one that the code has
 };
 

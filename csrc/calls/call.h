@@ -102,7 +102,7 @@ struct alignas(64) Call {
   bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;
   bool authorization_seen : 1, authorized : 1;
   bool plain : 1;  // HTTP without gRPC: its one message is the request's body
-  u16 faults;  // bits of Fault, while the header block comes
+  u16 faults;      // bits of Fault, while the header block comes
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 message_ns;  // when the message began that is being received

@@ -91,7 +91,7 @@ bool CallSession::has_queued() {
 }
 
 Call* CallSession::dequeue() {
-  if (!has_queued()) return nullptr;
+  if (!CallSession::has_queued()) return nullptr;  // a session may have more that waits
   Call* call = door_.calls.pool.find(queue_.front());
   queue_.pop_front();
   call->queued = false;

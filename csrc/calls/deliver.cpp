@@ -37,9 +37,8 @@ bool keep(DoorState& door, Call& call, const Received& received, Place place) {
 }
 
 CallInfo info_of(const DoorState& door, const Call& call) {
-  return {call.deadline_ns, door.net.turn.ns, call.session->connection().id(),
-          call.half_closed, call.user,        call.trace != nullptr,
-          call.plain ? &call.http->request : nullptr};
+  return {call.deadline_ns, door.net.turn.ns,      call.session->connection().id(),           call.half_closed,
+          call.user,        call.trace != nullptr, call.plain ? &call.http->request : nullptr};
 }
 
 // Hands a message to its method.

@@ -1,10 +1,10 @@
 // The service, and the methods that every front door has.
 #pragma once
+#include "calls/rare/rare_methods.h"
 #include "calls/tracer.h"
 #include "grpc/methods.h"
 #include "grpc/services/health.h"
 #include "grpc/services/load_service.h"
-#include "calls/rare/rare_methods.h"
 #include "http/http_routes.h"
 
 namespace fastqps::front {

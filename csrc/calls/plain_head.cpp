@@ -135,6 +135,7 @@ HttpExchange* PlainHead::make(DoorState& door, const HttpMatch& match, bool http
     request.parameters[i] = {out, decoded};
     out += decoded;
   }
+  request.parameter_count = match.parameter_count;
   request.verb = verb_;
   request.http2 = http2;
   request.header_length = header_length_;
@@ -156,8 +157,8 @@ bool PlainHead::open(DoorState& door, Call& call, bool http2) {
   } else {
     note(exchange->allowed ? Fault::kMethod : Fault::kPath);
   }
-  const bool free = !door.calls.tokens || authorized_ || call.role == MethodRole::kProbe ||
-                    call.session->connection().trusted();
+  const bool free =
+      !door.calls.tokens || authorized_ || call.role == MethodRole::kProbe || call.session->connection().trusted();
   if (!free) note(Fault::kUnauthenticated), door.counters.unauthenticated++;
   if (call.session->full()) note(Fault::kConnectionFull);
   if (call.session->answers_stuck()) note(Fault::kAnswersNotRead);

@@ -378,6 +378,12 @@ enum TransportCount : u32 {
   kPlaintextOnTls,
   kUnauthenticated,
   kTlsDropped,
+  kHttp11Good,
+  kHttp11ClientErrors,
+  kHttp11ServerErrors,
+  kHttp2Good,
+  kHttp2ClientErrors,
+  kHttp2ServerErrors,
   kTransports
 };
 inline constexpr const char* kTransportNames[kTransports] = {
@@ -385,7 +391,9 @@ inline constexpr const char* kTransportNames[kTransports] = {
     "tls_on_plaintext", "timeouts",     "protocol_errors",  "floods",          "goaways",
     "client_resets",    "lost_calls",   "refused_streams",  "not_read",        "bytes_in",
     "bytes_out",        "reads",        "writes",           "turns",           "sleeps",
-    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped"};
+    "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped",
+    "http1_2xx",        "http1_4xx",    "http1_5xx",        "http2_2xx",       "http2_4xx",
+    "http2_5xx"};
 
 struct alignas(64) Stats {
   Histogram stage[kStages];

@@ -12,8 +12,8 @@ bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
   return door_->grpc.rare.add(door_->grpc.methods, path, kind, id);
 }
 
-bool Loop::add_rare_route(std::string_view path, u16 id) {
-  return door_->grpc.rare.add(door_->grpc.routes, path, id);
+bool Loop::add_rare_route(HttpVerb verb, std::string_view pattern, u16 id) {
+  return door_->grpc.rare.add(door_->grpc.routes, verb, pattern, id);
 }
 
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {

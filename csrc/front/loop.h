@@ -3,13 +3,13 @@
 #include <memory>
 #include <string_view>
 
+#include "calls/rare/rare_queue.h"
 #include "calls/tracer.h"
 #include "grpc/counters.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
 #include "grpc/services/health.h"
 #include "grpc/services/load_report.h"
-#include "calls/rare/rare_queue.h"
 #include "grpc/tokens.h"
 #include "net/limits.h"
 #include "net/loop_fds.h"
@@ -30,8 +30,8 @@ class Loop {
 
   // Before run(): a method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
   bool add_rare_method(std::string_view path, MethodKind kind, u16 id);
-  // The same of a path that plain HTTP's GET asks for.
-  bool add_rare_route(std::string_view path, u16 id);
+  // The same of a route of plain HTTP.
+  bool add_rare_route(HttpVerb verb, std::string_view pattern, u16 id);
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);
   // On the loop's thread: its value in answers from now on.

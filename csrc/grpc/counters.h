@@ -26,7 +26,7 @@ struct Counters : NetCounters {
   u64 refused_streams = 0;
   u64 not_read = 0;  // calls cut off because their answers were not read
   u64 requests[MethodTable::kMax + 1][kStatusCodes] =
-      {};  // [place in MethodTable::all(), last: unknown][gRPC status sent]
+      {};                        // [place in MethodTable::all(), last: unknown][gRPC status sent]
   u64 http_requests[2][6] = {};  // of plain calls: [HTTP/1.1, HTTP/2][status / 100]
   u64 turns = 0, sleeps = 0;
   u64 reassembly_bytes = 0;  // a gauge

@@ -48,7 +48,8 @@ class MessageReader {
     return true;
   }
 
-  // For messages without a prefix: a message of this length follows, more than 0. The rest is as if its prefix had come.
+  // For messages without a prefix: a message of this length follows, more than 0. The rest is as if its prefix had
+  // come.
   void expect(u8 flag, u32 bytes) {
     write_prefix(prefix_, bytes);
     prefix_[0] = flag;

@@ -10,8 +10,8 @@ struct HttpExchange {
   const HttpRow* row = nullptr;  // nullptr: none, or not for this verb
   ErrorWriter errors = write_error_text;
   HttpReply reply;
-  u32 retry_after_s = 0;    // 0: not said
-  u8 allowed = 0;           // bits of HttpVerb, for Allow
+  u32 retry_after_s = 0;  // 0: not said
+  u8 allowed = 0;         // bits of HttpVerb, for Allow
   bool say_allowed = false;
   bool say_bearer = false;  // a token would help
   bool started = false;     // the response's head has been written

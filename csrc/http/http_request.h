@@ -30,6 +30,7 @@ struct HttpRequest {
   std::string_view query;  // as sent, without '?'
   // What stands for the {…} of the route's pattern, in order, percent-decoded.
   std::string_view parameters[kHttpParametersMax];
+  u32 parameter_count = 0;
   std::string_view content_type, accept;  // as sent; empty: not given
   // Inference-Header-Content-Length: so many bytes of the body are JSON, the rest is binary.
   i64 header_length = kNoHeaderLength;

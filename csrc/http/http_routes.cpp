@@ -75,7 +75,8 @@ bool HttpRoutes::add(HttpRow row) {
 
 HttpMatch HttpRoutes::find(HttpVerb verb, std::string_view path) const {
   HttpMatch match;
-  if (const auto found = literal_.find(path); found != literal_.end()) return choose(*found->second, verb, match), match;
+  if (const auto found = literal_.find(path); found != literal_.end())
+    return choose(*found->second, verb, match), match;
   for (const Pattern* pattern : with_parameters_)
     if (fits(*pattern, path, match)) return choose(*pattern, verb, match), match;
   for (const HttpRow& row : rows_)

@@ -25,10 +25,10 @@ struct HttpRow {
 };
 
 struct HttpMatch {
-  const HttpRow* row = nullptr;                       // nullptr: 404, or 405 if some verb is allowed
-  std::string_view parameters[kHttpParametersMax];    // as sent
+  const HttpRow* row = nullptr;                     // nullptr: 404, or 405 if some verb is allowed
+  std::string_view parameters[kHttpParametersMax];  // as sent
   u32 parameter_count = 0;
-  u8 allowed = 0;                          // bits of HttpVerb that this path has
+  u8 allowed = 0;                         // bits of HttpVerb that this path has
   ErrorWriter errors = write_error_text;  // also where there is no row: of a route that begins like the path
 };
 

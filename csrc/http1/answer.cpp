@@ -95,7 +95,8 @@ void Http1Session::write_head(OutputBuffer& output, Call& call) {
     const auto& [name, value] = door_.calls.headers[call.header];
     writer.header(name, value);
   }
-  if (reply.header_length != kNoHeaderLength) writer.header("Inference-Header-Content-Length", u64(reply.header_length));
+  if (reply.header_length != kNoHeaderLength)
+    writer.header("Inference-Header-Content-Length", u64(reply.header_length));
   if (exchange.retry_after_s) writer.header("Retry-After", exchange.retry_after_s);
   if (exchange.say_bearer) writer.header("WWW-Authenticate", "Bearer");
   if (exchange.say_allowed) writer.header("Allow", allowed_verbs(exchange.allowed));

@@ -3,9 +3,9 @@
 #define BOOST_BEAST_HEADER_ONLY 1
 #include "http1/request_parser.h"
 
-#include <boost/beast/http/basic_parser.hpp>
 #include <algorithm>
 #include <array>
+#include <boost/beast/http/basic_parser.hpp>
 #include <optional>
 #include <utility>
 
@@ -72,7 +72,8 @@ class Parser final : public http::basic_parser<true> {
     } else if (lower == "content-length") {
       const bool digits = !text.empty() && text.size() <= 18 &&
                           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-      if (lengths_++ || codings_ || !digits) return bad("the Content-Length header must be given once, in digits", error);
+      if (lengths_++ || codings_ || !digits)
+        return bad("the Content-Length header must be given once, in digits", error);
     } else if (lower == "transfer-encoding") {
       if (codings_++ || lengths_ || version_ < 11 || !equal_ignoring_case(text, "chunked"))
         return bad("the only Transfer-Encoding is chunked, once, without Content-Length", error);
@@ -93,6 +94,9 @@ class Parser final : public http::basic_parser<true> {
   size_t on_body_impl(View body, error_code& error) override { return take(body, error); }
   void on_chunk_header_impl(std::uint64_t, View extension, error_code& error) override {
     if (extension.size() > kChunkExtensionBytes) return bad("a chunk extension is over 256 bytes", error);
+    // Beast lets a quoted one hold bare line feeds, which another server may take for the end of the line.
+    const auto control = [](char c) { return (u8(c) < 0x20 && c != '\t') || c == 0x7f; };
+    if (std::any_of(extension.begin(), extension.end(), control)) return bad("a chunk extension is malformed", error);
     error = {};
   }
   size_t on_chunk_body_impl(std::uint64_t, View body, error_code& error) override { return take(body, error); }

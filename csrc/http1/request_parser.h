@@ -15,7 +15,7 @@ namespace fastqps::front {
 class RequestSink {
  public:
   struct Framing {
-    bool keep_alive;      // by version and Connection
+    bool keep_alive;  // by version and Connection
     bool http11;
     bool chunked;
     bool length_known;

@@ -206,9 +206,7 @@ void Http1Session::refuse(u16 status, const char* why) {
 // The client has gone: most that end their side close the socket, and the results would be computed for nobody.
 bool Http1Session::end_of_input() { return false; }
 
-bool Http1Session::has_queued() {
-  return CallSession::has_queued() || (!rest_.empty() && !waits_ && can_parse());
-}
+bool Http1Session::has_queued() { return CallSession::has_queued() || (!rest_.empty() && !waits_ && can_parse()); }
 
 void Http1Session::deliver_queued() {
   CallSession::deliver_queued();

@@ -83,8 +83,8 @@ class Http1Session final : public CallSession, private RequestSink {
   RequestParser parser_;
   PlainHead head_;
   Pipeline pipeline_;
-  CallId receiving_{};      // whose body comes
-  std::string rest_;        // bytes that are not parsed yet
+  CallId receiving_{};  // whose body comes
+  std::string rest_;    // bytes that are not parsed yet
   bool may_change_;
   bool in_request_ = false;  // a part of one has come
   bool waits_ = false;       // rest_ is the beginning of something: more must come
@@ -95,7 +95,7 @@ class Http1Session final : public CallSession, private RequestSink {
   bool served_ = false;      // there has been a request
   bool blank_line_ = false;  // before the next request
   bool expects_continue_ = false;
-  u16 refused_ = 0;          // the status of a last response, to a request that is none; 0: none
+  u16 refused_ = 0;  // the status of a last response, to a request that is none; 0: none
   const char* why_refused_ = "";
   u32 head_bytes_ = 0, head_fields_ = 0;
   u64 request_since_ns_ = 0;  // of the head that is being received

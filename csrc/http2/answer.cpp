@@ -73,15 +73,14 @@ struct PlainValues {
 // The head of a plain response, which is complete or streams.
 void add_plain_head(Block& block, const DoorState& door, const Call& call, PlainValues& values) {
   const HttpExchange& exchange = *call.http;
-  const auto number = [](char (&out)[24], u64 value) {
+  const auto number = [](char(&out)[24], u64 value) {
     return std::string_view(out, size_t(std::to_chars(out, out + sizeof out, value).ptr - out));
   };
   constexpr u8 kCopied = NGHTTP2_NV_FLAG_NO_COPY_NAME;
   block.add(":status", number(values.status, exchange.reply.status), kCopied);
   block.add("content-type", name_of(exchange.reply.type));
   if (call.phase == Phase::kFinished) block.add("content-length", number(values.length, call.unsent), kFresh);
-  if (call.header)
-    block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second, kCopied);
+  if (call.header) block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second, kCopied);
   if (exchange.reply.header_length != kNoHeaderLength)
     block.add("inference-header-content-length", number(values.json, u64(exchange.reply.header_length)), kFresh);
   if (exchange.retry_after_s) block.add("retry-after", number(values.retry, exchange.retry_after_s), kFresh);

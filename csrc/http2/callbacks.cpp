@@ -95,7 +95,7 @@ int Http2Callbacks::on_header(nghttp2_session*, const nghttp2_frame* frame, cons
   if (const int failed = count_header(session, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
   if (!block.call || block.bytes > session.door().limits.header_list_bytes) return 0;
   const std::string_view name_view = view(name, name_bytes), value_view = view(value, value_bytes);
-  if (block.trailers    ? trailer_header(name_view)
+  if (block.trailers   ? trailer_header(name_view)
       : session.plain_ ? plain_header(*block.call, block.rules, *session.plain_, name_view, value_view)
                        : request_header(session.door(), *block.call, block.rules, name_view, value_view))
     return 0;

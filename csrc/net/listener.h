@@ -1,5 +1,5 @@
-// A listening socket that all front doors share. The clients' sockets are polled only while this door should accept more
-// connections. The internal one, for the server's own calls, is always polled.
+// A listening socket that all front doors share. The clients' sockets are polled only while this door should accept
+// more connections. The internal one, for the server's own calls, is always polled.
 #pragma once
 #include "core/types.h"
 #include "net/entrance.h"

@@ -13,6 +13,7 @@ from fastqps._core import Heartbeat, Segment
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.frontdoor import open_inference, rare_calls
 from fastqps.frontdoor.entry import Entry
+from fastqps.frontdoor.rare_routes import rare_routes
 from fastqps.frontdoor.routes import DoorRoutes
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
@@ -55,8 +56,7 @@ def main(settings: DoorSettings) -> NoReturn:
     routes.load_served()
     routes.load_next()  # a generation that is warming up already
     models = ServedModels(segment, routes.loaded)
-    methods = [*rare_calls.rare_methods(models), *open_inference.methods(models)]
-    rare_calls.serve(door, methods, rare_calls.rare_routes(models))
+    rare_calls.serve(door, [*rare_calls.rare_methods(models), *open_inference.methods(models)], rare_routes(models))
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()

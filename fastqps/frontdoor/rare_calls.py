@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from fastqps import _front
 from fastqps.api import reflection
+from fastqps.frontdoor.rare_routes import RareRoute, Request
 from fastqps.frontdoor.served import ServedModel, ServedModels
 from fastqps.v1 import predict_pb2
 
 MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
 INTERNAL = 13
-JSON = "application/json"
 _TASKS = {
     "embed": predict_pb2.TASK_EMBED,
     "classify": predict_pb2.TASK_CLASSIFY,
@@ -69,63 +67,27 @@ def rare_methods(models: ServedModels) -> list[RareMethod]:
     ]
 
 
-class Response(NamedTuple):
-    """The response of a route. ``content_type``: one of those in csrc/http/http_request.cpp."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-
-class RareRoute(NamedTuple):
-    """A path that HTTP clients GET: ``answer`` takes the query, the text behind ``?``."""
-
-    path: str
-    answer: Callable[[str], Response]
-
-
-def rare_routes(models: ServedModels) -> list[RareRoute]:
-    """The table of all routes."""
-    started = int(time.time())
-
-    def list_models(_: str) -> Response:
-        found = [
-            {"id": model.card.name, "object": "model", "created": started, "owned_by": "fastqps"}
-            for model in models.all()
-        ]
-        return Response(200, JSON, json.dumps({"object": "list", "data": found}).encode())
-
-    return [RareRoute("/v1/models", list_models)]
-
-
 def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute]) -> None:
-    """Adds the methods and the routes, and answers their calls on a separate thread until the door stops running."""
+    """Adds methods and routes, and answers their calls on a separate thread until the door stops running."""
     for number, method in enumerate(methods):
         door.add_rare_method(method.path, method.unary, number)
     for number, route in enumerate(routes, len(methods)):
-        door.add_rare_route(route.path, number)
-
-    def answer_route(call: tuple[int, int], route: RareRoute, query: str) -> None:
-        try:
-            response = route.answer(query)
-        except Exception as error:  # the call must be answered whatever it contains
-            door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
-            return
-        door.answer_rare_route(call, response.body, response.status, response.content_type)
+        door.add_rare_route(route.verb, route.pattern, number)
 
     def work() -> None:
         while (taken := door.next_rare(-1)) is not None:
-            call, number, event, message, _, query = taken
+            call, number, event, message, _, http = taken
             if event == GONE:
                 continue
-            if number >= len(methods):
-                answer_route(call, routes[number - len(methods)], query)
-                continue
-            method = methods[number]
             try:
+                if http is not None:
+                    response = routes[number - len(methods)].answer(Request(*http, message))
+                    door.answer_rare_route(call, response.body, response.status, response.content_type)
+                    continue
+                method = methods[number]
                 body = method.answer(message) if event == MESSAGE else None
-            except CallFailed as failure:
-                door.answer_rare(call, None, True, failure.code, str(failure))
+            except CallFailed as error:
+                door.answer_rare(call, None, True, error.code, str(error))
                 continue
             except Exception as error:  # the call must be answered whatever it contains
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")

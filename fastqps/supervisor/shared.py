@@ -18,7 +18,10 @@ class Shared:
     """The shared resources. They are made once at start, and the kernel frees them with the last process."""
 
     def __init__(self, server: Plan, credentials_fd: int, http: socket.socket | None = None) -> None:
-        """``http``: the bound socket of plain HTTP, not owned; None: there is none. Raises ``ConfigError`` if the memory cannot be allocated."""
+        """``http``: the bound socket of plain HTTP, not owned; None: there is none.
+
+        Raises ``ConfigError`` if the memory cannot be allocated.
+        """
         sizes = server.sizes()
         self.sizes_text = _describe(server)
         self._config = server.config

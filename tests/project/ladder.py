@@ -39,7 +39,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "front": ("core", "net", "grpc", "http", "calls", "http1", "http2"),
     "predict": ("core", "text", "wire", "net", "grpc", "http", "front"),
     "json": ("core", "wire", "predict"),
-    "oip": ("core", "text", "wire", "grpc", "predict"),
+    "oip": ("core", "text", "wire", "grpc", "http", "predict"),
     "openai": ("core", "wire", "grpc", "http", "predict", "json"),
     "bind": (
         *("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front"),

@@ -135,8 +135,9 @@ class Door {
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
-  void add_rare_route(const std::string& path, u16 number) {
-    if (!loop_->add_rare_route(path, number)) throw py::value_error("the route " + path + " exists already");
+  void add_rare_route(const std::string& verb, const std::string& pattern, u16 number) {
+    if (!loop_->add_rare_route(verb_of(verb), pattern, number))
+      throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
   u32 run() {
@@ -155,8 +156,9 @@ class Door {
       call = loop_->rare().pop(timeout_ms);
     }
     if (!call) return py::none();
+    const py::object http = call->http ? py::make_tuple(call->http->query, call->http->parameters) : py::none();
     return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
-                          py::bytes(call->message), call->half_closed, call->query);
+                          py::bytes(call->message), call->half_closed, http);
   }
   void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
                    const std::string& status) {
@@ -271,8 +273,8 @@ PYBIND11_MODULE(_front, m) {
       .def("stop", &Door::stop)
       .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
            "Before run(): next_rare() returns the calls of this method, under its number.")
-      .def("add_rare_route", &Door::add_rare_route, "path"_a, "number"_a,
-           "The same of a path that HTTP's GET asks for.")
+      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "number"_a,
+           "The same of a route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")

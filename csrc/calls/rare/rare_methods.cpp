@@ -12,9 +12,9 @@ bool RareMethods::add(MethodTable& methods, std::string_view path, MethodKind ki
   return methods.add({std::string(path), kind, &method, MethodRole::kControl});
 }
 
-bool RareMethods::add(HttpRoutes& routes, std::string_view path, u16 id) {
+bool RareMethods::add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, u16 id) {
   RareMethod& method = methods_.emplace_back(*this, id);
-  return routes.add({HttpVerb::kGet, std::string(path), &method, MethodRole::kControl});
+  return routes.add({verb, std::string(pattern), &method, MethodRole::kControl});
 }
 
 void RareMethods::send_answers() {
@@ -38,8 +38,13 @@ void RareMethods::RareMethod::push(RareCall call) {
 }
 
 Took RareMethods::RareMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
-  push({call, id_, RareEvent::kMessage, std::string(message.begin(), message.end()), info.half_closed,
-        info.http ? std::string(info.http->query) : std::string()});
+  RareCall event{call, id_, RareEvent::kMessage, std::string(message.begin(), message.end()), info.half_closed};
+  if (const HttpRequest* http = info.http) {
+    auto& [query, parameters] = event.http.emplace();
+    query = http->query;
+    for (u32 i = 0; i < http->parameter_count; i++) parameters.emplace_back(http->parameters[i]);
+  }
+  push(std::move(event));
   return Took::kAll;
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 #include <deque>
 
+#include "calls/rare/rare_queue.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
-#include "calls/rare/rare_queue.h"
 
 namespace fastqps::front {
 
@@ -16,8 +16,8 @@ class RareMethods {
 
   // Before the loop starts. id: what the queue calls the method. False: as MethodTable::add().
   bool add(MethodTable& methods, std::string_view path, MethodKind kind, u16 id);
-  // The same of a route that GET asks for.
-  bool add(HttpRoutes& routes, std::string_view path, u16 id);
+  // The same of a route of plain HTTP.
+  bool add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, u16 id);
   // Sends what has been answered since the last time.
   void send_answers();
   RareQueue& queue() { return queue_; }

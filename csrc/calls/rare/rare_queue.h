@@ -20,7 +20,11 @@ struct RareCall {
   RareEvent event;
   std::string message;  // kMessage
   bool half_closed;     // the client has said all; of a stream more messages and kHalfClose may still follow
-  std::string query = {};  // of a plain call's message
+  struct Http {
+    std::string query;
+    std::vector<std::string> parameters;
+  };
+  std::optional<Http> http = {};  // of a plain call's message
 };
 struct RareAnswer {
   CallId call;

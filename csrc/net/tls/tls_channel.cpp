@@ -23,7 +23,7 @@ constexpr u8 kRetryRandom[] = {0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11,
                                0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91};
 constexpr u8 kServerHello = 2;
 constexpr std::string_view kH2 = "h2", kHttp11 = "http/1.1";  // by ALPN
-constexpr size_t kRandomAt = 6;  // behind type, length and version
+constexpr size_t kRandomAt = 6;                               // behind type, length and version
 // Mostly key updates, once in millions of records. Each costs more than a call, and OpenSSL handles all received ones
 // in one read, so a client that sends nothing else would keep the loop busy.
 constexpr u32 kAsidesMax = 256;

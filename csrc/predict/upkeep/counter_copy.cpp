@@ -53,6 +53,12 @@ void CounterCopy::copy_transport(const Counters& c) {
       c.plaintext_on_tls,
       c.unauthenticated,
       c.tls_dropped,
+      c.http_requests[0][2],
+      c.http_requests[0][4],
+      c.http_requests[0][5],
+      c.http_requests[1][2],
+      c.http_requests[1][4],
+      c.http_requests[1][5],
   };
   for (u32 i = 0; i < kTransports; i++) memory_.stats.transport[i].store(before_.transport[i] + values[i], kRelaxed);
   // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.

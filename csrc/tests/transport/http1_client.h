@@ -32,6 +32,10 @@ class Http1Client {
   void send(std::string_view bytes) {
     CHECK_EQ(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL), ssize_t(bytes.size()));
   }
+  // The same to a door that may have ended the connection.
+  void try_send(std::string_view bytes) {
+    if (!bytes.empty()) (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
   // The door's turn, then what has come of it.
   bool turn() {
     door_.turn();

@@ -1,4 +1,6 @@
 // HTTP/1.1: requests in every form, responses in their order, and what is refused.
+#include "tests/in_time.h"
+#include "tests/transport/compressed.h"
 #include "tests/transport/http1_client.h"
 
 using namespace fastqps;
@@ -7,8 +9,7 @@ using namespace fastqps::front;
 namespace {
 
 std::string chunked(std::string_view path, const std::vector<std::string>& chunks, std::string_view trailers = "") {
-  std::string out =
-      "POST " + std::string(path) + " HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string out = "POST " + std::string(path) + " HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string& chunk : chunks) {
     char size[16];
     std::snprintf(size, sizeof size, "%zx\r\n", chunk.size());
@@ -32,7 +33,8 @@ TEST(a_body_is_a_message_and_a_message_a_response) {
       CHECK(!response.has("Connection: close"));
     }
     CHECK_EQ(client.response(get("/echo")).body, "");
-    CHECK_EQ(client.response(chunked("/echo", {"ab", "c", std::string(5000, 'x')})).body, "abc" + std::string(5000, 'x'));
+    CHECK_EQ(client.response(chunked("/echo", {"ab", "c", std::string(5000, 'x')})).body,
+             "abc" + std::string(5000, 'x'));
     CHECK_EQ(client.response(chunked("/echo", {})).body, "");
     CHECK_EQ(client.response(chunked("/echo", {"a"}, "X-Trailer: 1\r\nContent-Type: b\r\n")).body, "a");
     CHECK_EQ(client.response(post("/models/a%20b/versions/1?x=%20", "m")).body, "m");
@@ -89,7 +91,8 @@ TEST(a_pipeline_is_bounded) {
 }
 
 TEST(every_split_of_a_request_gives_the_same_response) {
-  const std::string requests[] = {post("/echo", "hello", "Expect-Nothing: x\r\n"), chunked("/echo", {"hel", "lo"}, "T: 1\r\n"),
+  const std::string requests[] = {post("/echo", "hello", "Expect-Nothing: x\r\n"),
+                                  chunked("/echo", {"hel", "lo"}, "T: 1\r\n"),
                                   post("/echo", "hello") + "\r\n" + get("/echo"), get("/none")};
   Fixture fixture;
   {
@@ -147,7 +150,10 @@ TEST(requests_that_others_may_read_differently_are_refused) {
       {"bare CR as the end", start + length + "\rX" + body},
       {"NUL in a header", start + std::string("X-A: b\0c\r\n", 10) + length + end + body},
       {"NUL in a name", start + std::string("X\0A: b\r\n", 8) + length + end + body},
-      {"control character in a header", start + "X-A: b\x01" "c\r\n" + length + end + body},
+      {"control character in a header", start +
+                                            "X-A: b\x01"
+                                            "c\r\n" +
+                                            length + end + body},
       {"DEL in a header", start + "X-A: b\x7f\r\n" + length + end + body},
       {"space before the colon", line + "Host : test\r\n" + length + end + body},
       {"space before the colon of the length", start + "Content-Length : 3\r\n" + end + body},
@@ -167,7 +173,10 @@ TEST(requests_that_others_may_read_differently_are_refused) {
       {"chunked in two headers", start + chunks + chunks + end + "0\r\n\r\n"},
       {"chunked misspelt", start + "Transfer-Encoding: xchunked\r\n" + end + "0\r\n\r\n"},
       {"chunked in quotes", start + "Transfer-Encoding: \"chunked\"\r\n" + end + "0\r\n\r\n"},
-      {"chunked with a vertical tab", start + "Transfer-Encoding: \x0b" "chunked\r\n" + end + "0\r\n\r\n"},
+      {"chunked with a vertical tab", start +
+                                          "Transfer-Encoding: \x0b"
+                                          "chunked\r\n" +
+                                          end + "0\r\n\r\n"},
       {"chunked in HTTP/1.0", "POST /echo HTTP/1.0\r\n" + host + chunks + end + "0\r\n\r\n"},
       {"empty chunk size", start + chunks + end + "\r\nabc\r\n0\r\n\r\n"},
       {"negative chunk size", start + chunks + end + "-3\r\nabc\r\n0\r\n\r\n"},
@@ -213,14 +222,242 @@ TEST(requests_that_others_may_read_differently_are_refused) {
         client.send(post("/echo", "smuggled"));
       }
       client.run();
-      if (!client.received.starts_with("HTTP/1.1 400 ")) test::fail(__FILE__, __LINE__, name + (": " + client.received));
-      CHECK_EQ(client.received.find("HTTP/1.1", 1), std::string::npos);  // nothing behind it
+      const bool refused = client.received.starts_with("HTTP/1.1 400 ");
+      const bool alone = client.received.find("Date: ") == client.received.rfind("Date: ");  // nothing behind it
+      if (!refused || !alone) test::fail(__FILE__, __LINE__, name + (": " + client.received));
       CHECK(client.received.find("Connection: close\r\n") != std::string::npos);
       CHECK(client.eof);
     }
     if (fixture.service.messages.size() != heard) test::fail(__FILE__, __LINE__, name);
   }
   fixture.check_clean();
+}
+
+// Refusals of well-formed requests: the connection stays, unless the body was not read.
+TEST(refusals_have_their_status) {
+  Limits limits = quick_limits();
+  limits.message_bytes = 10'000;
+  const std::string big(10'001, 'x'), host = "Host: test\r\n";
+  std::string many;
+  for (int i = 0; i < 101; i++) many += "X-" + std::to_string(i) + ": y\r\n";
+  struct Case {
+    const char* name;
+    std::string request;
+    int status;
+    bool stays;
+    std::string body;
+  };
+  const Case cases[] = {
+      {"no route", get("/none"), 404, true, "{\"error\":\"there is no route /none\"}"},
+      {"no route, with a body", post("/none", "abc"), 404, true, "{\"error\":\"there is no route /none\"}"},
+      {"a longer path", get("/echo/x"), 404, true, "{\"error\":\"there is no route /echo/x\"}"},
+      {"a slash behind", get("/echo/"), 404, true, "{\"error\":\"there is no route /echo/\"}"},
+      {"escaped path", get("/%65cho"), 404, true, "{\"error\":\"there is no route /%65cho\"}"},
+      {"empty parameter", post("/models//versions/1", ""), 404, true,
+       "{\"error\":\"there is no route /models//versions/1\"}"},
+      {"bad escape", post("/models/%zz/versions/1", ""), 404, true,
+       "{\"error\":\"there is no route /models/%zz/versions/1\"}"},
+      {"escaped NUL", post("/models/%00/versions/1", ""), 404, true,
+       "{\"error\":\"there is no route /models/%00/versions/1\"}"},
+      {"other verb", "DELETE /echo HTTP/1.1\r\n" + host + "\r\n", 405, true,
+       "{\"error\":\"/echo takes GET, HEAD, POST, OPTIONS\"}"},
+      {"unknown verb", "BREW /later HTTP/1.1\r\n" + host + "\r\n", 405, true,
+       "{\"error\":\"/later takes POST, OPTIONS\"}"},
+      {"unknown encoding", post("/echo", "abc", "Content-Encoding: br\r\n"), 415, true,
+       "{\"error\":\"the content-encoding must be identity, gzip or deflate\"}"},
+      {"corrupt gzip", post("/echo", "abc", "Content-Encoding: gzip\r\n"), 400, true,
+       "{\"error\":\"the compressed body is corrupt\"}"},
+      {"unknown expectation", post("/echo", "abc", "Expect: tea\r\n"), 417, true,
+       "{\"error\":\"the Expect header may only be 100-continue\"}"},
+      {"bad header length", post("/echo", "abc", "Inference-Header-Content-Length: x\r\n"), 400, true,
+       "{\"error\":\"Inference-Header-Content-Length must be given once, in digits\"}"},
+      {"long body", post("/echo", big), 413, false, "{\"error\":\"the body is larger than 10000 bytes\"}"},
+      {"long chunked body", chunked("/echo", {big}), 413, false, "{\"error\":\"the body is larger than 10000 bytes\"}"},
+      {"long body inside gzip", post("/echo", fuzz::compressed(big, true, 6), "Content-Encoding: gzip\r\n"), 413, true,
+       "{\"error\":\"the body is larger than 10000 bytes\"}"},
+      {"many headers", get("/echo", many), 431, false,
+       "{\"error\":\"the request's head is too long or has too many headers\"}"},
+      {"long header", get("/echo", "X: " + std::string(17'000, 'y') + "\r\n"), 431, false,
+       "{\"error\":\"the request's head is too long\"}"},
+      {"long target", get("/" + std::string(17'000, 'y')), 431, false,
+       "{\"error\":\"the request's head is too long\"}"},
+  };
+  Fixture fixture(limits);
+  for (const Case& each : cases) {
+    Http1Client client(fixture.door);
+    const Response response = client.response(each.request);
+    if (response.status != each.status || response.body != each.body)
+      test::fail(__FILE__, __LINE__, each.name + (": " + response.head) + response.body);
+    CHECK(response.has("Content-Type: application/json"));
+    if (response.has("Connection: close") == each.stays) test::fail(__FILE__, __LINE__, each.name);
+    if (each.stays) CHECK_EQ(client.response(post("/echo", "next")).body, "next");
+    client.run();
+    CHECK_EQ(client.eof, !each.stays);
+  }
+  Http1Client client(fixture.door);
+  CHECK(client.response("DELETE /later HTTP/1.1\r\nHost: test\r\n\r\n").has("Allow: POST, OPTIONS"));
+  client.close();
+  fixture.check_clean();
+}
+
+TEST(compressed_bodies_are_inflated) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    const std::string text(50'000, 'z');
+    CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, true, 6), "Content-Encoding: gzip\r\n")).body, text);
+    CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, false, 6), "Content-Encoding: DEFLATE\r\n")).body,
+             text);
+    CHECK_EQ(client.response(chunked("/echo", {"ab"})).body, "ab");
+  }
+  fixture.check_clean();
+}
+
+TEST(head_and_options) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    const Response head = client.response("HEAD /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\nabc", true);
+    CHECK_EQ(head.status, 200);
+    CHECK(head.has("Content-Length: 3"));
+    const Response none = client.response("HEAD /none HTTP/1.1\r\nHost: test\r\n\r\n", true);
+    CHECK_EQ(none.status, 404);
+    const Response options = client.response("OPTIONS /later HTTP/1.1\r\nHost: test\r\n\r\n");
+    CHECK_EQ(options.status, 200);
+    CHECK(options.has("Allow: POST, OPTIONS"));
+    CHECK_EQ(client.response("OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n").status, 404);
+    CHECK_EQ(client.response("GET http://test/echo?x HTTP/1.1\r\nHost: test\r\n\r\n").status, 200);
+    CHECK_EQ(client.response("CONNECT test:80 HTTP/1.1\r\nHost: test\r\n\r\n").status, 404);
+  }
+  fixture.check_clean();
+}
+
+TEST(http_1_0_and_the_end_of_a_connection) {
+  Fixture fixture;
+  {
+    Http1Client old(fixture.door);
+    const Response response = old.response("POST /echo HTTP/1.0\r\nContent-Length: 2\r\n\r\nab");
+    CHECK_EQ(response.body, "ab");
+    CHECK(response.has("Connection: close"));
+    old.run();
+    CHECK(old.eof);
+    Http1Client kept(fixture.door);
+    CHECK(!kept.response("POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nab")
+               .has("Connection: close"));
+    CHECK_EQ(kept.response(post("/echo", "c", "Connection: close\r\n")).body, "c");
+    kept.run();
+    CHECK(kept.eof);
+    Http1Client both(fixture.door);  // what follows the last request is not looked at
+    both.send(post("/echo", "1", "Connection: close\r\n") + post("/echo", "2"));
+    both.run();
+    CHECK_EQ(both.responses(2).size(), size_t(1));
+    Http1Client streamed(fixture.door);  // an old client reads until the end
+    CHECK(streamed.ask("POST /later HTTP/1.0\r\nContent-Length: 2\r\n\r\nab").empty());
+    fixture.service.say(fixture.service.waiting.back(), "one");
+    streamed.run();
+    fixture.service.say(fixture.service.waiting.back(), "two");
+    fixture.service.finish(fixture.service.waiting.back());
+    streamed.run();
+    CHECK(streamed.received.ends_with("\r\n\r\nonetwo"));
+    CHECK(streamed.received.find("chunked") == std::string::npos);
+    CHECK(streamed.eof);
+  }
+  fixture.check_clean();
+}
+
+TEST(the_body_is_asked_for) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    const std::string head = "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+    CHECK_EQ(client.ask(head), "HTTP/1.1 100 Continue\r\n\r\n");
+    CHECK_EQ(client.response("ab").body, "ab");
+    CHECK_EQ(client.response(head + "cd").body, "cd");  // it did not wait
+    // Not behind a response that is still to come, and not if the answer is known.
+    client.send(post("/later", "x") + head);
+    client.run();
+    CHECK_EQ(client.received, "");
+    fixture.service.finish(fixture.service.waiting.back());
+    client.run();
+    CHECK(client.received.ends_with("HTTP/1.1 100 Continue\r\n\r\n"));
+    client.received.clear();
+    CHECK_EQ(client.response("ef").body, "ef");
+    const Response refused =
+        client.response("POST /none HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    CHECK_EQ(refused.status, 404);
+    CHECK(refused.has("Connection: close"));
+  }
+  fixture.check_clean();
+}
+
+TEST(a_response_streams_in_chunks_and_its_error_cuts_it) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    for (const bool good : {true, false}) {
+      client.ask(post("/later", ""));
+      const CallId call = fixture.service.waiting.back();
+      fixture.service.transport->set_reply(call, {.type = ContentType::kEventStream});
+      fixture.service.say(call, "data: 1\n\n");
+      client.run();
+      CHECK(client.received.find(
+                "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n") !=
+            std::string::npos);
+      client.received.clear();
+      fixture.service.say(call, "data: 2\n\n");
+      fixture.service.finish(call, good ? Status{} : Status{.code = StatusCode::kInternal, .message = "lost"});
+      client.run();
+      CHECK_EQ(client.received, good ? "9\r\ndata: 2\n\n\r\n0\r\n\r\n" : "9\r\ndata: 2\n\n\r\n");
+      CHECK_EQ(client.eof, !good);
+      client.received.clear();
+    }
+    // Before its first byte has left, an error takes its place.
+    Http1Client other(fixture.door);
+    other.ask(post("/later", ""));
+    fixture.service.say(fixture.service.waiting.back(), "half");
+    fixture.service.finish(fixture.service.waiting.back(), {.code = StatusCode::kUnavailable, .message = "a \"b\""});
+    const Response response = other.responses(1)[0];
+    CHECK_EQ(response.status, 503);
+    CHECK_EQ(response.body, "{\"error\":\"a \\\"b\\\"\"}");
+  }
+  fixture.check_clean();
+}
+
+TEST(statuses_of_methods) {
+  const std::pair<StatusCode, int> cases[] = {
+      {StatusCode::kOk, 200},
+      {StatusCode::kCancelled, 499},
+      {StatusCode::kUnknown, 500},
+      {StatusCode::kInvalidArgument, 400},
+      {StatusCode::kDeadlineExceeded, 504},
+      {StatusCode::kNotFound, 404},
+      {StatusCode::kResourceExhausted, 429},
+      {StatusCode::kUnimplemented, 501},
+      {StatusCode::kInternal, 500},
+      {StatusCode::kUnavailable, 503},
+      {StatusCode::kUnauthenticated, 401},
+  };
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    for (const auto& [code, status] : cases) {
+      client.ask(post("/later", ""));
+      fixture.service.finish(fixture.service.waiting.back(), {.code = code, .message = "why"});
+      const Response response = client.responses(1)[0];
+      CHECK_EQ(response.status, status);
+      CHECK_EQ(response.has("Retry-After: 1"), status == 429);
+      CHECK_EQ(response.body, status == 200 ? "" : "{\"error\":\"why\"}");
+    }
+    client.ask(post("/later", ""));
+    fixture.service.finish(fixture.service.waiting.back(),
+                           {.code = StatusCode::kResourceExhausted, .message = "full", .retry_after_ms = 5000});
+    const Response response = client.responses(1)[0];
+    CHECK(response.has("Retry-After: 4") || response.has("Retry-After: 5") || response.has("Retry-After: 6"));
+  }
+  fixture.check_clean();
+  CHECK_EQ(fixture.counters.http_requests[0][2], u64(1));
+  CHECK_EQ(fixture.counters.http_requests[0][4], u64(6));
+  CHECK_EQ(fixture.counters.http_requests[0][5], u64(5));
 }
 
 TEST_MAIN

@@ -207,16 +207,20 @@ class Metrics:
         received = CounterMetricFamily("fastqps_received_bytes", "Bytes from clients.", labels=["frontdoor"])
         sent = CounterMetricFamily("fastqps_sent_bytes", "Bytes to clients.", labels=["frontdoor"])
         events = CounterMetricFamily(
-            "fastqps_transport_events", "Events of the HTTP/2 layer.", labels=["frontdoor", "event"]
+            "fastqps_transport_events", "Events of the HTTP layer.", labels=["frontdoor", "event"]
         )
+        what = "Plain HTTP responses by protocol and class of status."
+        http = CounterMetricFamily("fastqps_http_responses", what, labels=["frontdoor", "protocol", "status"])
         for i, door in enumerate(doors):
             counters = door.transport
             received.add_metric([str(i)], counters["bytes_in"])
             sent.add_metric([str(i)], counters["bytes_out"])
             for event in TRANSPORT_COUNTERS:
-                if not event.startswith("bytes_") and event != "unauthenticated":
+                if event.endswith("xx"):
+                    http.add_metric([str(i), *event.split("_")], counters[event])
+                elif not event.startswith("bytes_") and event != "unauthenticated":
                     events.add_metric([str(i), event], counters[event])
-        yield from (received, sent, events)
+        yield from (received, sent, events, http)
 
     def _saturation(self) -> Iterator[Any]:
         meter, capacity = self.meter, self._source.capacity

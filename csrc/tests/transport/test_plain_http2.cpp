@@ -1,0 +1,132 @@
+// Plain requests over HTTP/2: the same calls as over HTTP/1.1, on a connection that announces itself by its preface.
+#include "tests/transport/compressed.h"
+#include "tests/transport/http1_client.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+int connect(FrontDoor& door) {
+  int ends[2];
+  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
+  door.adopt(ends[1], Entrance::kHttp);
+  return ends[0];
+}
+
+struct PlainClient : Client {
+  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
+  Answer& ask(const std::string& path, const std::string& body, const Fields& extra = {}) {
+    const i32 stream = call(path, body, true, extra);
+    run();
+    return answers[stream];
+  }
+};
+
+}  // namespace
+
+TEST(a_body_is_a_message_over_http2) {
+  Fixture fixture;
+  {
+    PlainClient client(fixture.door);
+    for (const Fields& extra : {Fields{}, Fields{{"content-length", "3"}}}) {
+      const Answer& answer = client.ask("/echo?a=b", "abc", extra);
+      CHECK_EQ(answer.data, "abc");
+      CHECK_EQ(answer.fields.at(":status"), "200");
+      CHECK_EQ(answer.fields.at("content-type"), "application/json");
+      CHECK_EQ(answer.fields.at("content-length"), "3");
+      CHECK_EQ(answer.header_blocks, 1);  // no trailers
+      CHECK(answer.closed);
+      CHECK(!answer.reset);
+    }
+    CHECK_EQ(client.ask("/echo", "").data, "");
+    CHECK_EQ(client.ask("/echo", std::string(300'000, 'x')).data, std::string(300'000, 'x'));
+    CHECK_EQ(client.ask("/models/a%2Fb/versions/7", "m").data, "m");
+    CHECK_EQ(fixture.service.last_parameters[0], "a/b");
+    CHECK(fixture.service.last_info.half_closed);
+    CHECK_EQ(client.ask("/echo", fuzz::compressed("zipped", true, 6), {{"content-encoding", "gzip"}}).data, "zipped");
+  }
+  fixture.check_clean();
+}
+
+TEST(a_response_streams_over_http2) {
+  Fixture fixture;
+  {
+    PlainClient client(fixture.door);
+    for (const bool good : {true, false}) {
+      const i32 stream = client.call("/later", "");
+      client.run();
+      const CallId call = fixture.service.waiting.back();
+      fixture.service.transport->set_reply(call, {.type = ContentType::kEventStream});
+      fixture.service.say(call, "data: 1\n\n");
+      client.run();
+      Answer& answer = client.answers[stream];
+      CHECK_EQ(answer.data, "data: 1\n\n");
+      CHECK_EQ(answer.fields.at("content-type"), "text/event-stream");
+      CHECK(!answer.fields.contains("content-length"));
+      fixture.service.say(call, "data: 2\n\n");
+      fixture.service.finish(call, good ? Status{} : Status{.code = StatusCode::kInternal, .message = "lost"});
+      client.run();
+      CHECK_EQ(answer.data, "data: 1\n\ndata: 2\n\n");
+      CHECK(answer.closed);
+      CHECK_EQ(answer.reset, !good);
+      if (!good) CHECK_EQ(answer.error, u32(NGHTTP2_INTERNAL_ERROR));
+    }
+  }
+  fixture.check_clean();
+}
+
+TEST(refusals_over_http2) {
+  Limits limits = quick_limits();
+  limits.message_bytes = 10'000;
+  Fixture fixture(limits);
+  {
+    PlainClient client(fixture.door);
+    CHECK_EQ(client.ask("/none", "abc").fields.at(":status"), "404");
+    CHECK_EQ(client.ask("/test.Service/Echo", framed("abc")).fields.at(":status"), "404");  // gRPC is on its own port
+    CHECK_EQ(client.ask("/echo", std::string(10'001, 'x')).fields.at(":status"), "413");
+    CHECK_EQ(client.ask("/echo", std::string(10'001, 'x'), {{"content-length", "10001"}}).fields.at(":status"), "413");
+    CHECK_EQ(client.ask("/echo", "a", {{"content-encoding", "br"}}).fields.at(":status"), "415");
+    CHECK_EQ(client.ask("/echo", "a", {{"x", std::string(20'000, 'y')}}).fields.at(":status"), "431");
+    const Answer& early = client.ask("/echo", "abc", {{"content-length", "4"}});
+    CHECK(early.reset);
+    CHECK_EQ(client.ask("/echo", "next").data, "next");
+    const i32 stream = client.call("/later", "");
+    client.run();
+    fixture.service.finish(fixture.service.waiting.back(), {.code = StatusCode::kResourceExhausted, .message = "full"});
+    client.run();
+    const Answer& full = client.answers[stream];
+    CHECK_EQ(full.fields.at(":status"), "429");
+    CHECK_EQ(full.fields.at("retry-after"), "1");
+    CHECK_EQ(full.data, "{\"error\":\"full\"}");
+  }
+  fixture.check_clean();
+}
+
+TEST(the_preface_may_come_in_pieces) {
+  Fixture fixture;
+  for (size_t cut = 1; cut < 40; cut++) {
+    PlainClient client(fixture.door);
+    const i32 stream = client.call("/echo", "abc");
+    const std::string bytes = client.output();
+    client.send(bytes.substr(0, cut));
+    fixture.door.turn();
+    client.send(bytes.substr(cut));
+    client.run();
+    CHECK_EQ(client.answers[stream].data, "abc");
+  }
+  fixture.check_clean();
+}
+
+TEST(plain_requests_are_not_for_the_grpc_port) {
+  Fixture fixture;
+  {
+    Client client(fixture.door);
+    const i32 stream = client.call("/echo", "abc");
+    client.run();
+    CHECK_EQ(client.answers[stream].code(), "12");
+  }
+  fixture.check_clean();
+}
+
+TEST_MAIN

@@ -1,0 +1,227 @@
+"""The HTTP port with stock clients: http.client, urllib and curl, over HTTP/1.1 and HTTP/2, plain and under TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from certificates import Authority
+from serving import PATIENCE_S, Server, until
+
+TOKEN = "a-token-of-the-file"
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server("--frontdoors=2")
+    try:
+        yield server
+        server.until_idle()
+        server.stop()
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def guarded(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With TLS and tokens."""
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.write_text(f"{TOKEN}\n")
+    server = Server(*authority.pair().flags, f"--auth-token-file={tokens}")
+    try:
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+
+
+def connect(server: Server) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(server.http, timeout=PATIENCE_S)
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    return response.status, response.read()
+
+
+def curl(*arguments: str) -> tuple[str, int, str]:
+    """The version of HTTP, the status and the body."""
+    command = ["curl", "-s", "--max-time", f"{PATIENCE_S:.0f}", "-w", "\n%{http_version} %{http_code}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    body, _, last = done.stdout.rpartition("\n")
+    version, code = last.split()
+    return version, int(code), body
+
+
+def raw(server: Server) -> socket.socket:
+    host, port = server.http.split(":")
+    return socket.create_connection((host, int(port)), PATIENCE_S)
+
+
+def test_models_in_openai_form(server: Server) -> None:
+    with urllib.request.urlopen(f"http://{server.http}/v1/models", timeout=PATIENCE_S) as response:
+        found = json.load(response)
+        assert response.headers["Content-Type"] == "application/json"
+        assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", response.headers["Date"])
+    assert found["object"] == "list"
+    assert [(m["id"], m["object"], m["owned_by"]) for m in found["data"]] == [("minilm", "model", "fastqps")]
+
+
+def test_many_requests_of_one_connection(server: Server) -> None:
+    connection = connect(server)
+    with contextlib.closing(connection):
+        for _ in range(100):
+            assert get(connection, "/health") == (200, b"")
+            assert get(connection, "/v1/models")[0] == 200
+            assert get(connection, "/nothing") == (404, b'{"error":"there is no route /nothing"}')
+        connection.request("DELETE", "/v1/models", b"abc")
+        response = connection.getresponse()
+        assert response.status == 405 and response.headers["Allow"] == "GET, HEAD, OPTIONS"
+        response.read()
+        connection.request("POST", "/health", b"x" * 20_000)
+        assert connection.getresponse().status == 413
+
+
+@needs_curl
+@pytest.mark.parametrize(("flag", "version"), [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")])
+def test_curl(server: Server, flag: str, version: str) -> None:
+    url = f"http://{server.http}"
+    assert curl(flag, f"{url}/health") == (version, 200, "")
+    assert json.loads(curl(flag, f"{url}/v1/models")[2])["data"][0]["id"] == "minilm"
+    assert curl(flag, f"{url}/") == (version, 404, '{"error":"there is no route /"}')
+    assert curl(flag, "-d", "{}", f"{url}/v1/models")[1] == 405
+
+
+def test_grpc_and_http_keep_to_their_ports(server: Server) -> None:
+    other = http.client.HTTPConnection(server.address, timeout=PATIENCE_S)
+    assert get(other, "/health")[0] == 505
+
+
+@needs_curl
+def test_tls_and_tokens(guarded: Server, authority: Authority) -> None:
+    trusted = ("--cacert", str(authority.certificate))
+    url = f"https://localhost:{guarded.http.split(':')[1]}"
+    for flag, version in (("--http1.1", "1.1"), ("--http2", "2"), ("--no-alpn", "1.1")):
+        assert curl(*trusted, flag, f"{url}/health") == (version, 200, "")  # without a token
+        refused = curl(*trusted, flag, f"{url}/v1/models")
+        assert refused == (version, 401, '{"error":"this server needs the header authorization: Bearer TOKEN"}')
+        assert curl(*trusted, flag, "-H", f"Authorization: Bearer {TOKEN}", f"{url}/v1/models")[1] == 200
+        assert curl(*trusted, flag, "-H", "Authorization: Bearer x", f"{url}/v1/models")[1] == 401
+    plain = http.client.HTTPConnection(guarded.http, timeout=PATIENCE_S)
+    assert get(plain, "/health") == (400, b"This port speaks HTTPS.\r\n")
+
+
+def test_alpn(guarded: Server, authority: Authority) -> None:
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    for offered, chosen in (
+        (["http/1.1"], "http/1.1"),
+        (["h2", "http/1.1"], "h2"),
+        (["http/1.1", "h2"], "h2"),
+        ([], None),
+    ):
+        context = ssl.create_default_context(cafile=str(authority.certificate))
+        if offered:
+            context.set_alpn_protocols(offered)
+        with raw(guarded) as sock, context.wrap_socket(sock, server_hostname="localhost") as tls:
+            assert tls.selected_alpn_protocol() == chosen
+    context.set_alpn_protocols(["spdy/3"])
+    with raw(guarded) as sock, pytest.raises(ssl.SSLError):
+        context.wrap_socket(sock, server_hostname="localhost")
+
+
+def test_no_http_port() -> None:
+    server = Server("--http-port=off")
+    assert server.http is None
+    server.stop()
+
+
+def test_drain_loses_no_request() -> None:
+    server = Server("--frontdoors=2")
+    connections = [connect(server) for _ in range(4)]
+    for connection in connections:
+        assert get(connection, "/health")[0] == 200
+    os.kill(server.pid, signal.SIGTERM)
+    ended = 0
+    deadline = time.monotonic() + PATIENCE_S
+    while ended < len(connections):
+        assert time.monotonic() < deadline
+        for connection in connections:
+            if connection.sock is None:
+                continue
+            connection.request("GET", "/v1/models")
+            response = connection.getresponse()
+            assert response.status == 200
+            response.read()  # http.client closes behind `Connection: close`
+            ended += connection.sock is None
+    assert server.wait(PATIENCE_S) == 0
+
+
+def test_a_killed_front_door_takes_only_its_own_connections(server: Server) -> None:
+    connections = [connect(server) for _ in range(8)]
+    for connection in connections:
+        assert get(connection, "/health")[0] == 200
+    pid = server.child("frontdoor 1").pid
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: server.child("frontdoor 1").pid != pid, "another front door")
+    alive = 0
+    for connection in connections:
+        try:
+            alive += get(connection, "/health")[0] == 200
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            assert get(connection, "/health")[0] == 200  # by a new connection
+    assert 0 < alive < len(connections)
+
+
+def test_idle_and_slow_connections_disturb_nobody(server: Server) -> None:
+    def median_ms(connection: http.client.HTTPConnection) -> float:
+        times = []
+        for _ in range(300):
+            began = time.perf_counter()
+            assert get(connection, "/health")[0] == 200
+            times.append(time.perf_counter() - began)
+        return sorted(times)[len(times) // 2] * 1e3
+
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(contextlib.closing(connect(server)))
+        before = median_ms(connection)
+        idle = [stack.enter_context(raw(server)) for _ in range(1000)]
+        for sock in idle:
+            sock.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        for sock in idle:
+            assert sock.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+        slow = [stack.enter_context(raw(server)) for _ in range(200)]
+        during = []
+        for i in range(5):  # one byte of a header at a time
+            for sock in slow:
+                sock.sendall(b"GET /health"[i : i + 1])
+            during.append(median_ms(connection))
+        assert min(during) < 5 * before + 1
+        for sock in slow:
+            sock.sendall(b"health HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert sock.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_port_in_use_is_named(server: Server) -> None:
+    port = server.http.split(":")[1]
+    with pytest.raises(AssertionError, match=f"port {port} on 127.0.0.1 is in use; choose another with --http-port"):
+        Server(f"--http-port={port}")
