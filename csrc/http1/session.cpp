@@ -107,7 +107,7 @@ u32 Http1Session::parse(const u8* data, u32 bytes) {
         if (parser_.in_body()) {
           refuse(400, "a chunk's header or trailers are too long");
         } else {
-          refuse(431, "the request's head is too long");
+          refuse(431, "the request's head is too long or has too many headers");
         }
         return bytes;
       case RequestParser::Result::kBad:

@@ -271,16 +271,18 @@ TEST(refusals_have_their_status) {
        "{\"error\":\"the Expect header may only be 100-continue\"}"},
       {"bad header length", post("/echo", "abc", "Inference-Header-Content-Length: x\r\n"), 400, true,
        "{\"error\":\"Inference-Header-Content-Length must be given once, in digits\"}"},
-      {"long body", post("/echo", big), 413, false, "{\"error\":\"the body is larger than 10000 bytes\"}"},
-      {"long chunked body", chunked("/echo", {big}), 413, false, "{\"error\":\"the body is larger than 10000 bytes\"}"},
+      {"long body", post("/echo", big), 413, true, "{\"error\":\"the body is larger than 10000 bytes\"}"},
+      {"long body that is not read", post("/echo", std::string(100'000, 'x')), 413, false,
+       "{\"error\":\"the body is larger than 10000 bytes\"}"},
+      {"long chunked body", chunked("/echo", {big}), 413, true, "{\"error\":\"the body is larger than 10000 bytes\"}"},
       {"long body inside gzip", post("/echo", fuzz::compressed(big, true, 6), "Content-Encoding: gzip\r\n"), 413, true,
        "{\"error\":\"the body is larger than 10000 bytes\"}"},
       {"many headers", get("/echo", many), 431, false,
        "{\"error\":\"the request's head is too long or has too many headers\"}"},
       {"long header", get("/echo", "X: " + std::string(17'000, 'y') + "\r\n"), 431, false,
-       "{\"error\":\"the request's head is too long\"}"},
+       "{\"error\":\"the request's head is too long or has too many headers\"}"},
       {"long target", get("/" + std::string(17'000, 'y')), 431, false,
-       "{\"error\":\"the request's head is too long\"}"},
+       "{\"error\":\"the request's head is too long or has too many headers\"}"},
   };
   Fixture fixture(limits);
   for (const Case& each : cases) {

@@ -7,7 +7,7 @@ using namespace fastqps::front;
 
 namespace {
 
-int connect(FrontDoor& door) {
+int connect_plain(FrontDoor& door) {
   int ends[2];
   CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
   door.adopt(ends[1], Entrance::kHttp);
@@ -15,10 +15,10 @@ int connect(FrontDoor& door) {
 }
 
 struct PlainClient : Client {
-  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
-  Answer& ask(const std::string& path, const std::string& body, const Fields& extra = {}) {
+  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect_plain(door)) {}
+  front::Answer& ask(const std::string& path, const std::string& body, const Fields& extra = {}) {
     const i32 stream = call(path, body, true, extra);
-    run();
+    run_until([&] { return answers[stream].closed; });
     return answers[stream];
   }
 };
@@ -30,7 +30,7 @@ TEST(a_body_is_a_message_over_http2) {
   {
     PlainClient client(fixture.door);
     for (const Fields& extra : {Fields{}, Fields{{"content-length", "3"}}}) {
-      const Answer& answer = client.ask("/echo?a=b", "abc", extra);
+      const front::Answer& answer = client.ask("/echo?a=b", "abc", extra);
       CHECK_EQ(answer.data, "abc");
       CHECK_EQ(answer.fields.at(":status"), "200");
       CHECK_EQ(answer.fields.at("content-type"), "application/json");
@@ -60,7 +60,7 @@ TEST(a_response_streams_over_http2) {
       fixture.service.transport->set_reply(call, {.type = ContentType::kEventStream});
       fixture.service.say(call, "data: 1\n\n");
       client.run();
-      Answer& answer = client.answers[stream];
+      front::Answer& answer = client.answers[stream];
       CHECK_EQ(answer.data, "data: 1\n\n");
       CHECK_EQ(answer.fields.at("content-type"), "text/event-stream");
       CHECK(!answer.fields.contains("content-length"));
@@ -88,14 +88,14 @@ TEST(refusals_over_http2) {
     CHECK_EQ(client.ask("/echo", std::string(10'001, 'x'), {{"content-length", "10001"}}).fields.at(":status"), "413");
     CHECK_EQ(client.ask("/echo", "a", {{"content-encoding", "br"}}).fields.at(":status"), "415");
     CHECK_EQ(client.ask("/echo", "a", {{"x", std::string(20'000, 'y')}}).fields.at(":status"), "431");
-    const Answer& early = client.ask("/echo", "abc", {{"content-length", "4"}});
+    const front::Answer& early = client.ask("/echo", "abc", {{"content-length", "4"}});
     CHECK(early.reset);
     CHECK_EQ(client.ask("/echo", "next").data, "next");
     const i32 stream = client.call("/later", "");
     client.run();
     fixture.service.finish(fixture.service.waiting.back(), {.code = StatusCode::kResourceExhausted, .message = "full"});
     client.run();
-    const Answer& full = client.answers[stream];
+    const front::Answer& full = client.answers[stream];
     CHECK_EQ(full.fields.at(":status"), "429");
     CHECK_EQ(full.fields.at("retry-after"), "1");
     CHECK_EQ(full.data, "{\"error\":\"full\"}");
