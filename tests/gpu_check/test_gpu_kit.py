@@ -134,7 +134,13 @@ def test_everything_that_is_missing_is_reported_at_once(
     found = {line.partition(": ")[0].strip(): line.partition(": ")[2].split(" (")[0].split() for line in missing}
     assert {"torch", "transformers", "setuptools"} <= set(found["Python packages that a kit does not hold"])
     assert {"grpc", "google.protobuf", "pybind11"} <= set(found["Python packages"])
-    assert {"nghttp2/nghttp2.h", "openssl/ssl.h", "zlib.h", "nlohmann/json.hpp", "boost/beast/http/basic_parser.hpp"} <= set(found["C++ headers"])
+    assert {
+        "nghttp2/nghttp2.h",
+        "openssl/ssl.h",
+        "zlib.h",
+        "nlohmann/json.hpp",
+        "boost/beast/http/basic_parser.hpp",
+    } <= set(found["C++ headers"])
     assert found["libraries to link"] == ["crypto", "nghttp2", "ssl", "z"]
     assert found["Python's headers, which Triton and the build need"] == ["/nowhere/Python.h"]
     assert ["run make gpu-kit KIT_PYTHON=" in line for line in missing] == [False, True, False, True, True]

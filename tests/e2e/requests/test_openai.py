@@ -151,9 +151,10 @@ def test_an_encoder_has_no_completions(connection: HTTPConnection) -> None:
     assert status == 400 and "model: 'minilm' embeds texts" in found["error"]["message"]
 
 
-def test_a_deadline_is_a_504(connection: HTTPConnection) -> None:
+def test_a_deadline_that_cannot_be_met(connection: HTTPConnection) -> None:
     status, found = post(connection, "/v1/embeddings", {"input": ["a " * 200] * 64, "timeout": 1e-6})
-    assert status == 504 and found["error"]["type"] == "server_error"
+    # Refused at once if the server predicts it, and otherwise when the time is over.
+    assert (status, found["error"]["type"]) in ((429, "rate_limit_error"), (504, "server_error"))
 
 
 def test_calls_are_counted_by_protocol(server: Server, connection: HTTPConnection) -> None:
