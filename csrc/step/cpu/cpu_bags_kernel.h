@@ -45,27 +45,30 @@ struct BagRows {
   u32 n;
 };
 
-// Asks for the cache lines of a whole row. The hardware's prefetchers do not know where the next row is. A row of a
-// file begins anywhere in a line, so that it may end in one more.
-template <class T>
-inline void prefetch_row(const Bags& job, u32 row) {
-  const u64 n_bytes = job.width * sizeof(T);
-  const char* from = (const char*)job.table + row * n_bytes;
-  for (u64 at = 0; at < n_bytes; at += 64) __builtin_prefetch(from + at);
-  __builtin_prefetch(from + n_bytes - 1);
-}
+// Rows that are added together, and those that will be so later. The hardware's prefetchers do not know where those
+// are.
+template <u32 kRows, class T>
+struct RowGroup {
+  const T* row[kRows];
+  const T* later[kRows];
+  const float* weight;  // null: 1
+};
 
-// Adds kVectors vectors of each of kRows rows, from column `at` on, in registers.
-template <u32 kRows, u32 kVectors, class T>
-inline void add_columns(const T* const* from, const float* weight, u32 at, bool first, float* out) {
+// Adds kVectors vectors of each row, from column `at` on, in registers. Between two such stretches it asks for the
+// cache lines of as many later columns: those of whole rows at once would be more than the processor can wait for.
+template <u32 kVectors, u32 kRows, class T>
+inline void add_columns(const RowGroup<kRows, T>& group, u32 at, bool first, float* out) {
+  for (u32 r = 0; r < kRows; r++)
+    for (u32 byte = 0; byte < kVectors * kLanes * sizeof(T); byte += 64)
+      __builtin_prefetch((const char*)(group.later[r] + at) + byte);
   Vec sums[kVectors];
   for (u32 v = 0; v < kVectors; v++) sums[v] = first ? Vec{} : load(out + at + v * kLanes);
   for (u32 r = 0; r < kRows; r++) {
-    if (weight) {
-      const Vec factor = splat(weight[r]);
-      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(from[r] + at + v * kLanes) * factor;
+    if (group.weight) {
+      const Vec weight = splat(group.weight[r]);
+      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(group.row[r] + at + v * kLanes) * weight;
     } else {
-      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(from[r] + at + v * kLanes);
+      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(group.row[r] + at + v * kLanes);
     }
   }
   for (u32 v = 0; v < kVectors; v++) store(out + at + v * kLanes, sums[v]);
@@ -75,20 +78,20 @@ inline void add_columns(const T* const* from, const float* weight, u32 at, bool 
 // larger than that, and would be fetched again for each stretch of columns.
 template <u32 kRows, class T>
 inline void add_rows(const Bags& job, const BagRows& rows, u32 t, float* out) {
-  constexpr u32 kVectors = 8;
-  const float* weight = rows.weight ? rows.weight + t : nullptr;
-  const T* from[kRows];
+  constexpr u32 kVectors = 4;
+  RowGroup<kRows, T> group;
+  group.weight = rows.weight ? rows.weight + t : nullptr;
   for (u32 r = 0; r < kRows; r++) {
-    from[r] = (const T*)job.table + u64(rows.row[t + r]) * job.width;
-    prefetch_row<T>(job, rows.row[t + r + kRowsAhead]);
+    group.row[r] = (const T*)job.table + u64(rows.row[t + r]) * job.width;
+    group.later[r] = (const T*)job.table + u64(rows.row[t + r + kRowsAhead]) * job.width;
+    __builtin_prefetch((const char*)(group.later[r] + job.width) - 1);  // a file's rows may end in one more line
   }
   u32 at = 0;
-  for (; at + kVectors * kLanes <= job.width; at += kVectors * kLanes)
-    add_columns<kRows, kVectors>(from, weight, at, t == 0, out);
-  for (; at + kLanes <= job.width; at += kLanes) add_columns<kRows, 1>(from, weight, at, t == 0, out);
+  for (; at + kVectors * kLanes <= job.width; at += kVectors * kLanes) add_columns<kVectors>(group, at, t == 0, out);
+  for (; at + kLanes <= job.width; at += kLanes) add_columns<1>(group, at, t == 0, out);
   for (; at < job.width; at++) {
     float sum = t == 0 ? 0.0f : out[at];
-    for (u32 r = 0; r < kRows; r++) sum += read_one(from[r] + at) * (weight ? weight[r] : 1.0f);
+    for (u32 r = 0; r < kRows; r++) sum += read_one(group.row[r] + at) * (group.weight ? group.weight[r] : 1.0f);
     out[at] = sum;
   }
 }
