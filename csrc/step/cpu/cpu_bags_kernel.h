@@ -45,46 +45,65 @@ struct BagRows {
   u32 n;
 };
 
-// Asks for the cache lines of a whole row. The hardware's prefetchers do not know where the next row is.
-template <class T>
-inline void prefetch_row(const Bags& job, u32 row) {
-  const char* from = (const char*)((const T*)job.table + u64(row) * job.width);
-  for (u64 at = 0; at < job.width * sizeof(T); at += 64) __builtin_prefetch(from + at);
-}
+// Rows that are added together, and those that will be so later. The hardware's prefetchers do not know where those
+// are.
+template <u32 kRows, class T>
+struct RowGroup {
+  const T* row[kRows];
+  const T* later[kRows];
+  const float* weight;  // null: 1
+};
 
-// Adds up kVectors vectors of each row from column `at` on, in registers. The first pass over an item's rows asks for
-// those of all its columns, and for the first ones of the next item.
-template <u32 kVectors, class T>
-inline void sum_columns(const Bags& job, const BagRows& rows, u32 at, float share, float* out) {
-  const T* table = (const T*)job.table + at;
-  Vec sums[kVectors] = {};
-  for (u32 t = 0; t < rows.n; t++) {
-    const T* row = table + u64(rows.row[t]) * job.width;
-    if (at == 0) prefetch_row<T>(job, rows.row[t + kRowsAhead]);
-    if (rows.weight) {
-      const Vec weight = splat(rows.weight[t]);
-      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(row + v * kLanes) * weight;
+// Adds kVectors vectors of each row, from column `at` on, in registers. Between two such stretches it asks for the
+// cache lines of as many later columns: those of whole rows at once would be more than the processor can wait for.
+template <u32 kVectors, u32 kRows, class T>
+inline void add_columns(const RowGroup<kRows, T>& group, u32 at, bool first, float* out) {
+  for (u32 r = 0; r < kRows; r++)
+    for (u32 byte = 0; byte < kVectors * kLanes * sizeof(T); byte += 64)
+      __builtin_prefetch((const char*)(group.later[r] + at) + byte);
+  Vec sums[kVectors];
+  for (u32 v = 0; v < kVectors; v++) sums[v] = first ? Vec{} : load(out + at + v * kLanes);
+  for (u32 r = 0; r < kRows; r++) {
+    if (group.weight) {
+      const Vec weight = splat(group.weight[r]);
+      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(group.row[r] + at + v * kLanes) * weight;
     } else {
-      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(row + v * kLanes);
+      for (u32 v = 0; v < kVectors; v++) sums[v] += read_lanes(group.row[r] + at + v * kLanes);
     }
   }
-  for (u32 v = 0; v < kVectors; v++) store(out + at + v * kLanes, sums[v] * share);
+  for (u32 v = 0; v < kVectors; v++) store(out + at + v * kLanes, sums[v]);
+}
+
+// Adds kRows rows from the t-th on to an item's sums, while they are in the nearest cache: a text's rows together are
+// larger than that, and would be fetched again for each stretch of columns.
+template <u32 kRows, class T>
+inline void add_rows(const Bags& job, const BagRows& rows, u32 t, float* out) {
+  constexpr u32 kVectors = 4;
+  RowGroup<kRows, T> group;
+  group.weight = rows.weight ? rows.weight + t : nullptr;
+  for (u32 r = 0; r < kRows; r++) {
+    group.row[r] = (const T*)job.table + u64(rows.row[t + r]) * job.width;
+    group.later[r] = (const T*)job.table + u64(rows.row[t + r + kRowsAhead]) * job.width;
+    __builtin_prefetch((const char*)(group.later[r] + job.width) - 1);  // a file's rows may end in one more line
+  }
+  u32 at = 0;
+  for (; at + kVectors * kLanes <= job.width; at += kVectors * kLanes) add_columns<kVectors>(group, at, t == 0, out);
+  for (; at + kLanes <= job.width; at += kLanes) add_columns<1>(group, at, t == 0, out);
+  for (; at < job.width; at++) {
+    float sum = t == 0 ? 0.0f : out[at];
+    for (u32 r = 0; r < kRows; r++) sum += read_one(group.row[r] + at) * (group.weight ? group.weight[r] : 1.0f);
+    out[at] = sum;
+  }
 }
 
 template <class T>
 inline void mean_of_bag(const Bags& job, const BagRows& rows, float* out) {
-  constexpr u32 kVectors = 8;
+  constexpr u32 kTogether = 4;
+  u32 t = 0;
+  for (; t + kTogether <= rows.n; t += kTogether) add_rows<kTogether, T>(job, rows, t, out);
+  for (; t < rows.n; t++) add_rows<1, T>(job, rows, t, out);
   const float share = rows.n ? 1.0f / float(rows.n) : 0.0f;
-  u32 at = 0;
-  for (; at + kVectors * kLanes <= job.width; at += kVectors * kLanes)
-    sum_columns<kVectors, T>(job, rows, at, share, out);
-  for (; at + kLanes <= job.width; at += kLanes) sum_columns<1, T>(job, rows, at, share, out);
-  for (; at < job.width; at++) {
-    float sum = 0;
-    for (u32 t = 0; t < rows.n; t++)
-      sum += read_one((const T*)job.table + u64(rows.row[t]) * job.width + at) * (rows.weight ? rows.weight[t] : 1.0f);
-    out[at] = sum * share;
-  }
+  for (u32 i = 0; i < job.width; i++) out[i] = rows.n ? out[i] * share : 0.0f;
 }
 
 // scratch: how many rows each item has; then the rows of the step and their weights.
