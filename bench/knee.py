@@ -1,4 +1,8 @@
-"""Steps of the size that a start chooses, against fixed sizes: throughput, and the latency that smaller steps save."""
+"""Steps of the size that a start chooses, against fixed sizes: throughput, and the latency that smaller steps save.
+
+A step of 64 items may take most of a second, so a window of few seconds would count one step more or less by chance.
+The rate is therefore the calls in flight over the mean time that each takes (Little's law), which has no such error.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ from bench.row import Row
 from bench.texts import batches, request, texts
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
+from fastqps.dispatcher.step_size import STEPS
+from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 from fastqps.v1 import predict_pb2 as pb
 
@@ -31,7 +37,8 @@ class Subject:
     """A model on a device, and the sizes that its choice is compared with. ``before``: the default without a choice."""
 
     name: str
-    flags: tuple[str, ...]
+    model: str
+    device: str
     key: str  # the setting that is chosen
     before: int
     fixed: tuple[int, ...]
@@ -41,17 +48,11 @@ class Subject:
 
 _ENCODER, _DECODER = "max-batch-items", "max-running"
 SUBJECTS = (
-    Subject("MiniLM, cpu", ("--model=minilm", "--device=cpu"), _ENCODER, 64, (4, 16, 32), Load(8, 32)),
-    Subject("grammar, cpu", ("--model=grammar", "--device=cpu"), _DECODER, 1024, (32, 128), Load(16, 32), True),
-    Subject(
-        "sim:h200-minilm-l6", ("--model=minilm", "--device=sim:h200-minilm-l6"), _ENCODER, 256, (64, 512, 1024),
-        Load(16, 256),
-    ),
-    Subject(
-        "sim:h200-qwen2.5-0.5b", ("--model=grammar", "--device=sim:h200-qwen2.5-0.5b"), _DECODER, 1024, (128, 512),
-        Load(16, 128), True,
-    ),
-)  # fmt: skip
+    Subject("MiniLM, cpu", "minilm", "cpu", _ENCODER, 64, (16, 32), Load(8, 16)),
+    Subject("grammar, cpu", "grammar", "cpu", _DECODER, 1024, (32, 128), Load(16, 16), True),
+    Subject("sim:h200-minilm-l6", "minilm", "sim:h200-minilm-l6", _ENCODER, 256, (512, 1024), Load(16, 256)),
+    Subject("sim:h200-qwen2.5-0.5b", "grammar", "sim:h200-qwen2.5-0.5b", _DECODER, 1024, (256,), Load(16, 128), True),
+)
 
 
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
@@ -59,6 +60,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     rows: list[Row] = []
     points: list[dict[str, Any]] = []
     for subject in SUBJECTS:
+        STEPS.forget(resolve(subject.model)[1])  # the choice of another day says nothing of today's
         found = _measure(subject, folder, repetitions, seconds)
         rows += _rows(subject, found)
         points.append({"name": subject.name, **found})
@@ -81,7 +83,7 @@ def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -
         load = Load(subject.load.connections, subject.load.inflight, seconds)
         for _ in range(repetitions):
             for size, server in servers.items():
-                rates[size].append(loadgen(server.address, PREDICT, single, load, LOAD_CPU)["rate"])
+                rates[size].append(_saturated(server.address, single, load))
         offered = statistics.median(rates[str(subject.before)]) / 2
         for _ in range(repetitions):
             for size in half:
@@ -89,6 +91,12 @@ def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -
                 half[size].append(run["response_time_us"]["p50"])
                 beside[size].append(_beside_bulk(servers[size].address, bulk, urgent, offered / 10, seconds))
     return {"chosen": chosen, "rates": rates, "offered": offered, "half_p50_us": half, "beside_bulk_p50_us": beside}
+
+
+def _saturated(address: str, payloads: Path, load: Load) -> float:
+    """Calls per second in a closed loop."""
+    run = loadgen(address, PREDICT, payloads, load, LOAD_CPU)
+    return float(load.connections * load.inflight * 1e6 / run["service_time_us"]["mean"])
 
 
 class _Server(ServerProcess):
@@ -106,7 +114,7 @@ class _Server(ServerProcess):
 
 def _serve(subject: Subject, size: str) -> _Server:
     more = ("--frontdoors=1", "--dispatchers=1", f"--max-output-tokens={TOKENS}", "--max-queue-items=65536")
-    return _Server((*subject.flags, *more, f"--{subject.key}={size}"))
+    return _Server((f"--model={subject.model}", f"--device={subject.device}", *more, f"--{subject.key}={size}"))
 
 
 def _message(text: str, subject: Subject, priority: pb.Priority = pb.PRIORITY_UNSPECIFIED) -> pb.PredictRequest:
@@ -145,23 +153,40 @@ def _beside_bulk(address: str, bulk: Path, urgent: Path, rate: float, seconds: f
 
 
 def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
-    rate = {size: statistics.median(rates) for size, rates in found["rates"].items()}
+    rates, before = found["rates"], str(subject.before)
+    rate = {size: statistics.median(each) for size, each in rates.items()}
     best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
-    before = str(subject.before)
-    half, beside = (
-        {size: statistics.median(values) for size, values in found[key].items()}
-        for key in ("half_p50_us", "beside_bulk_p50_us")
-    )
+    half, beside = found["half_p50_us"], found["beside_bulk_p50_us"]
     fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
-    what = f"{subject.name}: {subject.key} {found['chosen']}, chosen,"
+    apart = _quartiles(rates["auto"], rates[best])
     return [
-        Row(f"{what} over the best fixed size", 100 * rate["auto"] / rate[best], "%", 97, note=f"/s of {fixed}"),
         Row(
-            f"{subject.name}: p50 at half load, over that with {before}", half["auto"] / half[before], "×",
-            note=f"{found['offered']:,.0f}/s offered; {half['auto']:,.0f} and {half[before]:,.0f} µs",
+            f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size",
+            100 * rate["auto"] / rate[best], "%", 97, note=f"{rate['auto']:,.0f}/s; of {fixed}/s{apart}",
+        ),
+        Row(
+            f"{subject.name}: p50 at half load, over that with {before}", _ratio(half["auto"], half[before]), "×",
+            note=f"{found['offered']:,.0f}/s offered; {_both_us(half, before)}{_quartiles(half['auto'], half[before])}",
         ),
         Row(
             f"{subject.name}: p50 of urgent calls beside calls of {BULK} items, over that with {before}",
-            beside["auto"] / beside[before], "×", note=f"{beside['auto']:,.0f} and {beside[before]:,.0f} µs",
+            _ratio(beside["auto"], beside[before]), "×",
+            note=f"{_both_us(beside, before)}{_quartiles(beside['auto'], beside[before])}",
         ),
     ]  # fmt: skip
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.median(ours) / statistics.median(theirs)
+
+
+def _both_us(times: dict[str, list[float]], before: str) -> str:
+    return " and ".join(f"{statistics.median(times[size]):,.0f}" for size in ("auto", before)) + " µs"
+
+
+def _quartiles(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Of the ratios of each round, for the note; nothing where there is one round only."""
+    if len(ours) < 2:
+        return ""
+    low, _, high = statistics.quantiles((a / b for a, b in zip(ours, theirs, strict=True)), n=4, method="inclusive")
+    return f"; quartiles of the rounds {low:.3f} to {high:.3f}"

@@ -66,7 +66,8 @@ def loadgen(
     """
     flags = ["--target", address, "--method", method, "--payload", str(payloads), "--delimited", "--deadline", DEADLINE]
     flags += ["--connections", str(load.connections), "--streams", str(load.inflight)]
-    flags += ["--duration", f"{load.seconds}s", "--warmup", f"{load.warmup_s}s"]
+    # The last calls may use their time up, too: a slow model needs seconds for those in flight.
+    flags += ["--duration", f"{load.seconds}s", "--warmup", f"{load.warmup_s}s", "--grace", DEADLINE]
     flags += ["--closed", str(load.connections * load.inflight)] if rate is None else ["--rate", str(rate)]
     flags += ["--samples", str(samples)] if samples else []
     flags += [part for name, value in TRACE.items() for part in ("--header", f"{name}:{value}")]
