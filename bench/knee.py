@@ -2,6 +2,7 @@
 
 A step of 64 items may take most of a second, so a window of few seconds would count one step more or less by chance.
 The rate is therefore the calls in flight over the mean time that each takes (Little's law), which has no such error.
+The core of the server is busy all the time, so on ``cpu`` its CPU time says the same, without what others take of it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import contextlib
 import re
 import statistics
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from bench.environment import two_cpus
 from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen
 from bench.row import Row
 from bench.texts import batches, request, texts
+from fastqps.bench.measure.processes import cpu_by_role
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.dispatcher.step_size import STEPS
@@ -78,25 +81,40 @@ def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -
         servers = {size: stack.enter_context(_serve(subject, size)) for size in ["auto", *sizes]}
         chosen = servers["auto"].chosen
         rates: dict[str, list[float]] = {size: [] for size in servers}
+        rates_of_cpu: dict[str, list[float]] = {size: [] for size in servers}
         half: dict[str, list[float]] = {size: [] for size in ("auto", str(subject.before))}
         beside: dict[str, list[float]] = {size: [] for size in half}
-        load = Load(subject.load.connections, subject.load.inflight, seconds)
+        load = _long_enough(servers["auto"], single, replace(subject.load, seconds=seconds))
         for _ in range(repetitions):
             for size, server in servers.items():
-                rates[size].append(_saturated(server.address, single, load))
+                rate, by_cpu = _saturated(server, single, load)
+                rates[size].append(rate)
+                rates_of_cpu[size].append(by_cpu)
         offered = statistics.median(rates[str(subject.before)]) / 2
         for _ in range(repetitions):
             for size in half:
                 run = loadgen(servers[size].address, PREDICT, single, load, LOAD_CPU, rate=offered)
                 half[size].append(run["response_time_us"]["p50"])
-                beside[size].append(_beside_bulk(servers[size].address, bulk, urgent, offered / 10, seconds))
-    return {"chosen": chosen, "rates": rates, "offered": offered, "half_p50_us": half, "beside_bulk_p50_us": beside}
+                beside[size].append(_beside_bulk(servers[size].address, bulk, urgent, load, offered / 10))
+    found = {"chosen": chosen, "rates": rates, "rates_of_cpu": rates_of_cpu, "offered": offered}
+    return found | {"half_p50_us": half, "beside_bulk_p50_us": beside}
 
 
-def _saturated(address: str, payloads: Path, load: Load) -> float:
-    """Calls per second in a closed loop."""
-    run = loadgen(address, PREDICT, payloads, load, LOAD_CPU)
-    return float(load.connections * load.inflight * 1e6 / run["service_time_us"]["mean"])
+def _long_enough(server: _Server, payloads: Path, load: Load) -> Load:
+    """The load for so long that all calls in flight are answered while it warms up, and twice while it is measured."""
+    began = time.monotonic()
+    run = loadgen(server.address, PREDICT, payloads, load, LOAD_CPU)
+    turn_s = load.connections * load.inflight * (time.monotonic() - began) / run["status_with_warmup"]["OK"]
+    return replace(load, seconds=max(load.seconds, 2 * turn_s), warmup_s=max(load.warmup_s, turn_s))
+
+
+def _saturated(server: _Server, payloads: Path, load: Load) -> tuple[float, float]:
+    """Calls per second in a closed loop, and calls per second of the server's CPU time."""
+    before = cpu_by_role(server.pid)
+    run = loadgen(server.address, PREDICT, payloads, load, LOAD_CPU)
+    spent_s = sum(cpu_by_role(server.pid).values()) - sum(before.values())
+    rate = load.connections * load.inflight * 1e6 / run["service_time_us"]["mean"]
+    return rate, run["status_with_warmup"]["OK"] / spent_s
 
 
 class _Server(ServerProcess):
@@ -133,19 +151,20 @@ def _bulk(many: Sequence[str], subject: Subject) -> list[pb.PredictBatchRequest]
     return found
 
 
-def _beside_bulk(address: str, bulk: Path, urgent: Path, rate: float, seconds: float) -> float:
-    """p50 of single calls of high priority, while two clients have calls of ``BULK`` items answered."""
+def _beside_bulk(address: str, bulk: Path, urgent: Path, load: Load, rate: float) -> float:
+    """p50 of single calls of high priority, while calls of ``BULK`` items hold as many items as ``load`` has calls."""
+    calls = max(2, load.connections * load.inflight // BULK)
     failed: list[BaseException] = []
 
     def saturate() -> None:
         try:
-            loadgen(address, PREDICT_BATCH, bulk, Load(2, 2, seconds + 1), LOAD_CPU)
+            loadgen(address, PREDICT_BATCH, bulk, Load(2, calls // 2, load.seconds + 1, load.warmup_s), LOAD_CPU)
         except BaseException as error:
             failed.append(error)
 
     thread = threading.Thread(target=saturate)
     thread.start()
-    run = loadgen(address, PREDICT, urgent, Load(4, 64, seconds), LOAD_CPU, rate=rate)
+    run = loadgen(address, PREDICT, urgent, Load(4, 64, load.seconds), LOAD_CPU, rate=rate)
     thread.join()
     if failed:
         raise BenchError(f"the calls of many items: {failed[0]}")
@@ -153,17 +172,12 @@ def _beside_bulk(address: str, bulk: Path, urgent: Path, rate: float, seconds: f
 
 
 def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
-    rates, before = found["rates"], str(subject.before)
-    rate = {size: statistics.median(each) for size, each in rates.items()}
-    best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
-    half, beside = found["half_p50_us"], found["beside_bulk_p50_us"]
-    fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
-    apart = _quartiles(rates["auto"], rates[best])
+    before, half, beside = str(subject.before), found["half_p50_us"], found["beside_bulk_p50_us"]
+    chosen = f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size"
+    by_cpu = [_best_row(f"{chosen}, by CPU time", found["rates_of_cpu"])] if subject.device == "cpu" else []
     return [
-        Row(
-            f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size",
-            100 * rate["auto"] / rate[best], "%", 97, note=f"{rate['auto']:,.0f}/s; of {fixed}/s{apart}",
-        ),
+        _best_row(chosen, found["rates"]),
+        *by_cpu,
         Row(
             f"{subject.name}: p50 at half load, over that with {before}", _ratio(half["auto"], half[before]), "×",
             note=f"{found['offered']:,.0f}/s offered; {_both_us(half, before)}{_quartiles(half['auto'], half[before])}",
@@ -174,6 +188,14 @@ def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
             note=f"{_both_us(beside, before)}{_quartiles(beside['auto'], beside[before])}",
         ),
     ]  # fmt: skip
+
+
+def _best_row(name: str, rates: dict[str, list[float]]) -> Row:
+    rate = {size: statistics.median(each) for size, each in rates.items()}
+    best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
+    fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
+    note = f"{rate['auto']:,.0f}/s; {fixed}{_quartiles(rates['auto'], rates[best])}"
+    return Row(name, 100 * rate["auto"] / rate[best], "%", 97, note=note)
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
