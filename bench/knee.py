@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.environment import two_cpus
-from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen
+from bench.load import PATIENCE_S, PREDICT, PREDICT_BATCH, Load, loadgen
 from bench.row import Row
 from bench.texts import batches, request, texts
 from fastqps.bench.measure.processes import cpu_by_role
@@ -31,7 +31,6 @@ from fastqps.v1 import predict_pb2 as pb
 
 SERVER_CPU, LOAD_CPU = two_cpus()
 BULK = 64  # items of a call that nobody waits for
-PATIENCE_S = 60.0  # of a call: beside other programs, a core may answer as few as ten a second
 TOKENS = 16  # of a generated answer
 _CHOSEN = re.compile(r"auto: (\d+)\D")
 

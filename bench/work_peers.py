@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bench.environment import two_cpus
-from bench.load import PREDICT, Load, loadgen
+from bench.load import PATIENCE_S, PREDICT, Load, loadgen
 from bench.peers.environment import PYTHON, install_peers, minilm_onnx
 from bench.peers.process import PeerProcess, least_cosine
 from bench.row import Row
@@ -114,7 +114,9 @@ class _Cores:
 
     def _served(self, server: ServerProcess, seconds: float) -> float:
         cpu = None if len(self._cpus) > 1 else _LOAD_CPU
-        return float(loadgen(server.address, PREDICT, self._payloads, Load(8, 32, seconds), cpu)["rate"])
+        return float(
+            loadgen(server.address, PREDICT, self._payloads, Load(8, 16, seconds, deadline_s=PATIENCE_S), cpu)["rate"]
+        )
 
     def rows(self) -> list[Row]:
         """The rate of each, then the ratios that are asked for."""
