@@ -63,9 +63,11 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     rows: list[Row] = []
     points: list[dict[str, Any]] = []
     for subject in SUBJECTS:
+        began = time.monotonic()
         STEPS.forget(resolve(subject.model)[1])  # the choice of another day says nothing of today's
         found = _measure(subject, folder, repetitions, seconds)
         rows += _rows(subject, found)
+        print(f"{subject.name}: chosen {found['chosen']}; measured in {time.monotonic() - began:.0f} s", flush=True)
         points.append({"name": subject.name, **found})
     return rows, points
 

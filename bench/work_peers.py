@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -105,11 +106,13 @@ class _Cores:
         return runs
 
     def _started(self, stack: ExitStack, name: str, peer: PeerProcess, seconds: float) -> Callable[[], float]:
+        began = time.monotonic()
         stack.enter_context(peer)
         cosine = least_cosine(peer.answers, self._exact)
         if cosine < COSINE_LEAST:
             raise BenchError(f"{name}: an answer has cosine {cosine:.4f} to fastqps in fp32, at least {COSINE_LEAST}")
         self._notes[name] = f"in process; {peer.way}; least cosine {cosine:.4f}"
+        print(f"{self._at}: {name} started after {time.monotonic() - began:.0f} s", flush=True)
         return lambda: peer.rate(seconds)[0]
 
     def _served(self, server: ServerProcess, seconds: float) -> float:
