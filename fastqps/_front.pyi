@@ -5,6 +5,8 @@ from types import ModuleType
 
 wire: ModuleType  # the wire format's functions, for tests
 
+ITEMS_MAX: int  # items of one message
+
 class TlsError(ValueError): ...
 
 def trim_memory() -> None: ...

@@ -19,6 +19,7 @@ STANDARD = [
     "grpc/health/v1/health.proto",
     "grpc/reflection/v1/reflection.proto",
     "grpc/reflection/v1alpha/reflection.proto",
+    "inference/grpc_service.proto",
 ]
 HEAD = '''"""The .proto files as serialized FileDescriptorProto, by file name. Written by `make proto`; do not edit."""
 

@@ -22,6 +22,7 @@ SERVICES = (
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
+    "inference.GRPCInferenceService",
 )
 
 INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED = 3, 5, 12

@@ -11,9 +11,10 @@ from typing import NoReturn
 from fastqps import _front
 from fastqps._core import Heartbeat, Segment
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.frontdoor import rare_calls
+from fastqps.frontdoor import open_inference, rare_calls
 from fastqps.frontdoor.entry import Entry
 from fastqps.frontdoor.routes import DoorRoutes
+from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.process.children import LOAD_ROUTES, DoorSettings
 from fastqps.process.credentials import Vault
@@ -52,7 +53,8 @@ def main(settings: DoorSettings) -> NoReturn:
     routes = DoorRoutes(door, segment, settings.index, slow)
     routes.load_served()
     routes.load_next()  # a generation that is warming up already
-    rare_calls.serve(door, routes.list_models)
+    models = ServedModels(segment, routes.loaded)
+    rare_calls.serve(door, [*rare_calls.rare_methods(models), *open_inference.methods(models)])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()

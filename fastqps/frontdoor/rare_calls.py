@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fastqps import _front
 from fastqps.api import reflection
-from fastqps.models.card import ModelCard
+from fastqps.frontdoor.served import ServedModel, ServedModels
 from fastqps.v1 import predict_pb2
 
 MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
@@ -20,10 +20,11 @@ _TASKS = {
 }
 
 
-def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
+def list_models(models: list[ServedModel]) -> bytes:
     """The serialized ``ListModelsResponse``."""
     answer = predict_pb2.ListModelsResponse()
-    for i, (card, is_native) in enumerate(zip(cards, native, strict=True)):
+    for i, model in enumerate(models):
+        card = model.card
         answer.models.add(
             name=card.name,
             version=card.version,
@@ -33,10 +34,18 @@ def list_models(cards: list[ModelCard], native: list[bool]) -> bytes:
             output_tokens_max=card.max_output_tokens,
             dimensions=card.dimensions if card.task == "embed" else 0,
             labels=card.labels,
-            native_tokenizer=is_native,
+            native_tokenizer=model.native,
             warnings=card.warnings,
         )
     return answer.SerializeToString()
+
+
+class CallFailed(Exception):
+    """Ends a call with this status code of gRPC and this message."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class RareMethod(NamedTuple):
@@ -47,19 +56,18 @@ class RareMethod(NamedTuple):
     answer: Callable[[bytes], bytes]
 
 
-def rare_methods(models: Callable[[], bytes]) -> list[RareMethod]:
-    """The table of all methods. ``models`` returns what ``list_models`` does."""
+def rare_methods(models: ServedModels) -> list[RareMethod]:
+    """The table of the methods of fastqps and of reflection."""
     reflect = "ServerReflection/ServerReflectionInfo"
     return [
-        RareMethod("/fastqps.v1.PredictService/ListModels", True, lambda _: models()),
+        RareMethod("/fastqps.v1.PredictService/ListModels", True, lambda _: list_models(models.all())),
         RareMethod(f"/grpc.reflection.v1.{reflect}", False, lambda request: reflection.answer(request, "v1")),
         RareMethod(f"/grpc.reflection.v1alpha.{reflect}", False, lambda request: reflection.answer(request, "v1alpha")),
     ]
 
 
-def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
-    """Adds all rare methods, and answers their calls on a separate thread until the door stops running."""
-    methods = rare_methods(models)
+def serve(door: _front.Door, methods: list[RareMethod]) -> None:
+    """Adds the methods, and answers their calls on a separate thread until the door stops running."""
     for number, method in enumerate(methods):
         door.add_rare_method(method.path, method.unary, number)
 
@@ -71,6 +79,9 @@ def serve(door: _front.Door, models: Callable[[], bytes]) -> None:
             method = methods[number]
             try:
                 body = method.answer(message) if event == MESSAGE else None
+            except CallFailed as failure:
+                door.answer_rare(call, None, True, failure.code, str(failure))
+                continue
             except Exception as error:  # the call must be answered whatever it contains
                 door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
                 continue

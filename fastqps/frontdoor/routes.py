@@ -8,7 +8,6 @@ import threading
 
 from fastqps import _front
 from fastqps._core import GENERATIONS, Segment
-from fastqps.frontdoor import rare_calls
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.logit_options import LogitOptions
@@ -68,11 +67,10 @@ class DoorRoutes:
             _front.trim_memory()
             self._freed = False
 
-    def list_models(self) -> bytes:
-        """The serialized ``ListModelsResponse``."""
-        serving = [m * GENERATIONS + self._segment.model(m).serving for m in range(self._segment.sizes.models)]
-        found = [self._found[route] for route in serving]
-        return rare_calls.list_models([each.card for each in found], [each.native for each in found])
+    def loaded(self, route: int) -> tuple[ModelCard, bool]:
+        """The card of a route that serves, and whether its tokenizer is native."""
+        found = self._found[route]
+        return found.card, found.native
 
     def _has_any(self, route: int) -> bool:
         return route in self._found and self._found[route].generation != _NONE

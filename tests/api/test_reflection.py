@@ -36,6 +36,7 @@ def test_services_are_listed(version: reflection.Version) -> None:
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
+        "inference.GRPCInferenceService",
     ]
 
 

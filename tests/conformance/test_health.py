@@ -36,6 +36,7 @@ SERVICES = {
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
+    "inference.GRPCInferenceService",
 }
 SERVING, SERVICE_UNKNOWN = 1, 3
 

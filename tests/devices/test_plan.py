@@ -12,6 +12,7 @@ import torch
 from fastqps.config import Config, decide
 from fastqps.errors import ConfigError
 from fastqps.frontdoor import rare_calls
+from fastqps.frontdoor.served import ServedModel
 from fastqps.host import machine
 from fastqps.models import ModelCard
 from fastqps.ops.decode_step import DecodeState
@@ -157,7 +158,8 @@ def test_a_card_survives_the_segment() -> None:
 
 
 def test_the_list_of_models_tells_a_generator() -> None:
-    found = pb.ListModelsResponse.FromString(rare_calls.list_models([GENERATOR, ENCODER], [True, False])).models
+    served = [ServedModel(0, GENERATOR, True, True), ServedModel(1, ENCODER, False, True)]
+    found = pb.ListModelsResponse.FromString(rare_calls.list_models(served)).models
     assert [(m.task, m.output_tokens_max, m.dimensions) for m in found] == [
         (pb.TASK_GENERATE, 128, 0),
         (pb.TASK_EMBED, 0, 32),

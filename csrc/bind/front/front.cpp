@@ -265,6 +265,7 @@ PYBIND11_MODULE(_front, m) {
       .def("count_tokenizer_restart", &Door::count_tokenizer_restart)
       .def("set_tokenizer_pid", &Door::set_tokenizer_pid, "which"_a, "pid"_a);
   fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
+  m.attr("ITEMS_MAX") = fastqps::front::PredictOptions().max_batch_request_items;
   m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
   m.def(
       "trim_memory",

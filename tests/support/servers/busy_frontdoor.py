@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import NoReturn
 
 from fastqps import _front
@@ -19,9 +18,9 @@ def main(settings: DoorSettings) -> NoReturn:
         while True:
             door.next_texts(False, 1, 10)
 
-    def with_another(door: _front.Door, models: Callable[[], bytes]) -> None:
+    def with_another(door: _front.Door, methods: list[rare_calls.RareMethod]) -> None:
         threading.Thread(target=work, args=(door,), daemon=True).start()
-        serve(door, models)
+        serve(door, methods)
 
     rare_calls.serve = with_another
     frontdoor.main(settings)

@@ -1,0 +1,184 @@
+"""The rare methods of inference.GRPCInferenceService: what clients ask for before their first request.
+
+The messages live in a descriptor pool of their own (fastqps/api/reflection.py), because a process may also import
+tritonclient, which puts the same names into protobuf's default pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastqps import __version__
+from fastqps._front import ITEMS_MAX
+from fastqps.api.codes import CODES
+from fastqps.api.reflection import message_class
+from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
+from fastqps.frontdoor.served import ServedModel, ServedModels
+
+SERVICE = "inference.GRPCInferenceService"
+_TYPES = {"BYTES": "TYPE_STRING", "INT64": "TYPE_INT64", "FP32": "TYPE_FP32"}
+_NOT_FOUND, _UNIMPLEMENTED = CODES.index("NOT_FOUND"), CODES.index("UNIMPLEMENTED")
+_OK = CODES.index("OK")
+_INVALID_ARGUMENT = CODES.index("INVALID_ARGUMENT")
+# Triton's methods without a counterpart here, and why.
+_UNSERVED = {
+    "RepositoryModelLoad": "models are loaded at start and by a reload",
+    "RepositoryModelUnload": "models are loaded at start and by a reload",
+    "SystemSharedMemoryStatus": "tensors travel in the messages",
+    "SystemSharedMemoryRegister": "tensors travel in the messages",
+    "SystemSharedMemoryUnregister": "tensors travel in the messages",
+    "CudaSharedMemoryStatus": "tensors travel in the messages",
+    "CudaSharedMemoryRegister": "tensors travel in the messages",
+    "CudaSharedMemoryUnregister": "tensors travel in the messages",
+    "TraceSetting": "traces are set when the server starts",
+    "LogSettings": "logs are set when the server starts",
+}
+
+Tensor = tuple[str, str, list[int]]  # name, datatype, the sizes after the first; -1: any
+
+
+def inputs(model: ServedModel) -> list[Tensor]:
+    """The input tensors that a client may send. The first dimension counts the items."""
+    found: list[Tensor] = []
+    if model.card.tokenizer:
+        found.append(("text", "BYTES", []))
+        if model.card.task != "generate" and not model.card.static:
+            found.append(("text_pair", "BYTES", []))
+    if not model.card.pairs_only:
+        found += [("input_ids", "INT64", [-1]), ("attention_mask", "INT64", [-1])]
+    return found
+
+
+def outputs(model: ServedModel) -> list[Tensor]:
+    """The output tensors."""
+    if model.card.task == "embed":
+        return [("embedding", "FP32", [model.card.dimensions])]
+    if model.card.task == "classify":
+        return [("scores", "FP32", [len(model.card.labels)]), ("label", "BYTES", [])]
+    return [("text", "BYTES", [])]
+
+
+def methods(models: ServedModels) -> list[RareMethod]:
+    """The table of the methods that Python answers."""
+    answers: dict[str, Callable[[ServedModels, Any, Any], None]] = {
+        "ServerLive": _server_live,
+        "ServerReady": _server_ready,
+        "ModelReady": _model_ready,
+        "ServerMetadata": _server_metadata,
+        "ModelMetadata": _model_metadata,
+        "ModelConfig": _model_config,
+        "ModelStatistics": _model_statistics,
+        "RepositoryIndex": _repository_index,
+    }
+    served = [_rare(models, name, answer) for name, answer in answers.items()]
+    return served + [RareMethod(f"/{SERVICE}/{name}", True, _unserved(name, why)) for name, why in _UNSERVED.items()]
+
+
+def _rare(models: ServedModels, name: str, answer: Callable[[ServedModels, Any, Any], None]) -> RareMethod:
+    request_type, response_type = message_class(f"inference.{name}Request"), message_class(f"inference.{name}Response")
+
+    def call(message: bytes) -> bytes:
+        response = response_type()
+        try:
+            request = request_type.FromString(message)
+        except Exception:
+            raise CallFailed(_INVALID_ARGUMENT, f"not a {name}Request") from None
+        answer(models, request, response)
+        return bytes(response.SerializeToString())
+
+    return RareMethod(f"/{SERVICE}/{name}", True, call)
+
+
+def _unserved(name: str, why: str) -> Callable[[bytes], bytes]:
+    def refuse(_: bytes) -> bytes:
+        raise CallFailed(_UNIMPLEMENTED, f"{name} is not served here: {why}")
+
+    return refuse
+
+
+def _find(models: ServedModels, name: str, version: str) -> ServedModel:
+    model = models.find(name)
+    if not model:
+        names = ", ".join(f"'{each.card.name}'" for each in models.all())
+        raise CallFailed(_NOT_FOUND, f"name: '{name[:100]}' is not served here; served: {names}")
+    if version not in ("", model.card.version):
+        raise CallFailed(_NOT_FOUND, f"version: '{version[:60]}' is not served; served: '{model.card.version}'")
+    return model
+
+
+def _server_live(_: ServedModels, _request: Any, response: Any) -> None:
+    response.live = True
+
+
+def _server_ready(models: ServedModels, _request: Any, response: Any) -> None:
+    response.ready = all(model.ready for model in models.all())
+
+
+def _model_ready(models: ServedModels, request: Any, response: Any) -> None:
+    response.ready = _find(models, request.name, request.version).ready
+
+
+def _server_metadata(_: ServedModels, _request: Any, response: Any) -> None:
+    response.name = "fastqps"
+    response.version = __version__
+    response.extensions.extend(["binary_tensor_data", "model_configuration", "model_repository", "statistics"])
+
+
+def _model_metadata(models: ServedModels, request: Any, response: Any) -> None:
+    model = _find(models, request.name, request.version)
+    response.name = model.card.name
+    response.versions.append(model.card.version)
+    response.platform = "fastqps"
+    for tensors, into in ((inputs(model), response.inputs), (outputs(model), response.outputs)):
+        for name, datatype, sizes in tensors:
+            into.add(name=name, datatype=datatype, shape=[-1, *sizes])
+
+
+def _model_config(models: ServedModels, request: Any, response: Any) -> None:
+    model = _find(models, request.name, request.version)
+    config = response.config
+    config.name = model.card.name
+    config.platform = config.backend = "fastqps"
+    config.max_batch_size = ITEMS_MAX
+    for name, datatype, sizes in inputs(model):
+        # Triton wants a dimension beside that of the batch.
+        config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1], optional=True)
+    for name, datatype, sizes in outputs(model):
+        config.output.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1])
+
+
+def _model_statistics(models: ServedModels, request: Any, response: Any) -> None:
+    wanted = [_find(models, request.name, request.version)] if request.name else models.all()
+    doors = models.door_stats()
+    for model in wanted:
+        ok = sum(int(door.items[model.index, _OK]) for door in doors)
+        failed = sum(int(door.items[model.index].sum()) for door in doors) - ok
+        dispatchers = models.dispatcher_stats(model)
+        calls = [method for door in doors for method in door.request[model.index]]
+        entry = response.model_stats.add(
+            name=model.card.name,
+            version=model.card.version,
+            inference_count=ok,
+            execution_count=sum(process.batch_items.count for process in dispatchers),
+        )
+        stats = entry.inference_stats
+        stats.success.count, stats.success.ns = ok, sum(call.sum for call in calls)
+        stats.fail.count = failed
+        for duration, stage in (
+            (stats.compute_input, "gather"),
+            (stats.compute_infer, "device"),
+            (stats.compute_output, "scatter"),
+        ):
+            duration.count = sum(process.stage[stage].count for process in dispatchers)
+            duration.ns = sum(process.stage[stage].sum for process in dispatchers)
+        if len(models.all()) == 1:  # the counter is not by model
+            stats.queue.count, stats.queue.ns = ok, sum(door.counters["queue_wait_ns"] for door in doors)
+
+
+def _repository_index(models: ServedModels, request: Any, response: Any) -> None:
+    for model in models.all():
+        if model.ready or not request.ready:
+            response.models.add(
+                name=model.card.name, version=model.card.version, state="READY" if model.ready else "UNAVAILABLE"
+            )

@@ -1,0 +1,62 @@
+"""What a front door's rare calls may know: the models that it serves, their state and their counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastqps._core import GENERATIONS, ProcessStats, Segment
+from fastqps.models.card import ModelCard
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """The serving generation of a model.
+
+    ``ready``: it has a dispatcher that takes requests, and the server is neither starting nor draining.
+    """
+
+    index: int
+    card: ModelCard
+    native: bool  # its tokenizer runs in native code
+    ready: bool
+
+
+class ServedModels:
+    """The models of a server, as one of its front doors sees them. Any thread may call."""
+
+    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]]) -> None:
+        """``loaded`` returns the card of a route, and whether its tokenizer is native."""
+        self._segment = segment
+        self._loaded = loaded
+
+    @property
+    def serving(self) -> bool:
+        """Whether the server has started and does not drain."""
+        return self._segment.phase == "serving"
+
+    def all(self) -> list[ServedModel]:
+        """All models in the order of the command line. The first one is the default."""
+        return [self._model(index) for index in range(self._segment.sizes.models)]
+
+    def find(self, name: str) -> ServedModel | None:
+        """The model of this name. An empty name is the default model."""
+        return next((model for model in self.all() if name in ("", model.card.name)), None)
+
+    def door_stats(self) -> list[ProcessStats]:
+        """The counters of all front doors."""
+        return [self._segment.stats(i) for i in range(self._segment.sizes.doors)]
+
+    def dispatcher_stats(self, model: ServedModel) -> list[ProcessStats]:
+        """The counters of the dispatchers that serve this model."""
+        sizes, route = self._segment.sizes, self._route(model.index)
+        mask = self._segment.route(route).dispatchers
+        return [self._segment.stats(sizes.doors + i) for i in range(sizes.dispatchers) if mask >> i & 1]
+
+    def _route(self, index: int) -> int:
+        return index * GENERATIONS + self._segment.model(index).serving
+
+    def _model(self, index: int) -> ServedModel:
+        route = self._route(index)
+        card, native = self._loaded(route)
+        return ServedModel(index, card, native, self.serving and bool(self._segment.route(route).dispatchers))
