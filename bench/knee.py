@@ -93,13 +93,15 @@ def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -
                 rates[size].append(rate)
                 rates_of_cpu[size].append(by_cpu)
         offered = statistics.median(rates[str(subject.before)]) / 2
+        unsteady = 0  # runs in which calls piled up, or the generator was late: their p50 says nothing
         for _ in range(repetitions):
             for size in half:
                 run = loadgen(servers[size].address, PREDICT, single, load, LOAD_CPU, rate=offered)
                 half[size].append(run["response_time_us"]["p50"])
+                unsteady += run["verdict"] != "VALID"
                 beside[size].append(_beside_bulk(servers[size].address, bulk, urgent, load, offered / 10))
     found = {"chosen": chosen, "rates": rates, "rates_of_cpu": rates_of_cpu, "offered": offered}
-    return found | {"half_p50_us": half, "beside_bulk_p50_us": beside}
+    return found | {"half_load_not_valid": unsteady, "half_p50_us": half, "beside_bulk_p50_us": beside}
 
 
 def _long_enough(server: _Server, payloads: Path, load: Load) -> Load:
@@ -181,6 +183,7 @@ def _beside_bulk(address: str, bulk: Path, urgent: Path, load: Load, rate: float
 
 def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
     before, half, beside = str(subject.before), found["half_p50_us"], found["beside_bulk_p50_us"]
+    unsteady = f"; {found['half_load_not_valid']} runs NOT VALID" if found["half_load_not_valid"] else ""
     chosen = f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size"
     by_cpu = [_best_row(f"{chosen}, by CPU time", found["rates_of_cpu"])] if subject.device == "cpu" else []
     return [
@@ -188,7 +191,8 @@ def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
         *by_cpu,
         Row(
             f"{subject.name}: p50 at half load, over that with {before}", _ratio(half["auto"], half[before]), "×",
-            note=f"{found['offered']:,.0f}/s offered; {_both_us(half, before)}{_quartiles(half['auto'], half[before])}",
+            note=f"{found['offered']:,.0f}/s offered; {_both_us(half, before)}"
+            + _quartiles(half["auto"], half[before]) + unsteady,
         ),
         Row(
             f"{subject.name}: p50 of urgent calls beside calls of {BULK} items, over that with {before}",
