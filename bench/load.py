@@ -20,18 +20,19 @@ PREDICT_BATCH = "/fastqps.v1.PredictService/PredictBatch"
 # What gRPC clients send beside the necessary.
 TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 HEADERS = {"grpc-timeout": "10S", "user-agent": "grpc-python/1.66.0 grpc-c/43.0.0 (linux; chttp2)", **TRACE}
-DEADLINE = "10s"
+PATIENCE_S = 300.0  # of a call to a model on a CPU, for slow machines: the admission predicts the wait, too
 LONG = ("histograms", "spectrum", "timeline", "command")  # of loadgen's results, what a point does not keep
 
 
 @dataclass(frozen=True)
 class Load:
-    """How many connections with how many calls in flight on each, and for how long."""
+    """How many connections with how many calls in flight on each, and for how long. ``deadline_s``: of each call."""
 
     connections: int = 16
     inflight: int = 64
     seconds: float = 5.0
     warmup_s: float = 1.0
+    deadline_s: float = 10.0
 
 
 def h2load(address: str, path: str, body: Path, load: Load, cpu: int, *, scheme: str = "http") -> float:
@@ -64,7 +65,9 @@ def loadgen(
 
     Raises ``BenchError`` if an answer is not OK. Whether the generator was the limit is the result's ``verdict``.
     """
-    flags = ["--target", address, "--method", method, "--payload", str(payloads), "--delimited", "--deadline", DEADLINE]
+    flags = ["--target", address, "--method", method, "--payload", str(payloads), "--delimited"]
+    # The last calls may use their time up, too: a slow model needs seconds for those in flight.
+    flags += ["--deadline", f"{load.deadline_s}s", "--grace", f"{load.deadline_s}s"]
     flags += ["--connections", str(load.connections), "--streams", str(load.inflight)]
     flags += ["--duration", f"{load.seconds}s", "--warmup", f"{load.warmup_s}s"]
     flags += ["--closed", str(load.connections * load.inflight)] if rate is None else ["--rate", str(rate)]

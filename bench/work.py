@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen, read_samples
+from bench.load import PATIENCE_S, PREDICT, PREDICT_BATCH, Load, loadgen, read_samples
 from bench.row import Row
 from bench.texts import batches, request, texts
 from bench.work_peers import measure_peers
@@ -29,7 +29,7 @@ from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 
 THREADS = 2
-TEXTS, BATCH = 1024, 64
+TEXTS, BATCH = 512, 64
 COSINE_MIN = 0.999
 DTYPE = "bfloat16" if bfloat16_flags() else "float32"  # of both sides
 _LAYERS = 6
@@ -48,13 +48,15 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
 
         def predict() -> float:
             kept = folder / "kept"
-            load = Load(8, 32, seconds, 1)
+            load = Load(8, 32, seconds, deadline_s=PATIENCE_S)
             rate = loadgen(server.address, PREDICT, unary, load, samples=kept)["rate"]
             peer.check(kept)
             return float(rate)
 
         def predict_batch() -> float:
-            return BATCH * float(loadgen(server.address, PREDICT_BATCH, batch, Load(2, 2, seconds, 1))["rate"])
+            return BATCH * float(
+                loadgen(server.address, PREDICT_BATCH, batch, Load(2, 2, seconds, deadline_s=PATIENCE_S))["rate"]
+            )
 
         runs: dict[str, Callable[[], float]] = {
             "sentence-transformers": lambda: peer.rate(seconds),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bench.environment import two_cpus
-from bench.load import PREDICT, Load, loadgen
+from bench.load import PATIENCE_S, PREDICT, Load, loadgen
 from bench.peers.environment import PYTHON, install_peers, minilm_onnx
 from bench.peers.process import PeerProcess, least_cosine
 from bench.row import Row
@@ -105,16 +106,20 @@ class _Cores:
         return runs
 
     def _started(self, stack: ExitStack, name: str, peer: PeerProcess, seconds: float) -> Callable[[], float]:
+        began = time.monotonic()
         stack.enter_context(peer)
         cosine = least_cosine(peer.answers, self._exact)
         if cosine < COSINE_LEAST:
             raise BenchError(f"{name}: an answer has cosine {cosine:.4f} to fastqps in fp32, at least {COSINE_LEAST}")
         self._notes[name] = f"in process; {peer.way}; least cosine {cosine:.4f}"
+        print(f"{self._at}: {name} started after {time.monotonic() - began:.0f} s", flush=True)
         return lambda: peer.rate(seconds)[0]
 
     def _served(self, server: ServerProcess, seconds: float) -> float:
         cpu = None if len(self._cpus) > 1 else _LOAD_CPU
-        return float(loadgen(server.address, PREDICT, self._payloads, Load(8, 32, seconds), cpu)["rate"])
+        return float(
+            loadgen(server.address, PREDICT, self._payloads, Load(8, 16, seconds, deadline_s=PATIENCE_S), cpu)["rate"]
+        )
 
     def rows(self) -> list[Row]:
         """The rate of each, then the ratios that are asked for."""

@@ -126,7 +126,7 @@ def _circumstances(card: ModelCard, settings: DispatcherSettings, segment: Segme
 def _reason(knee: Knee) -> str:
     took = f"measured in {knee.seconds:.1f} s"
     if not knee.decided:
-        return f"as the rates vary too much to choose fewer ({took}); the next start measures again"
+        took += "; uncertain, so the next start measures again"
     return f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
 
 

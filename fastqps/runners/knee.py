@@ -1,4 +1,8 @@
-"""The knee of a device: the smallest step that reaches nearly the rate of the best one."""
+"""The knee of a device: the smallest step that reaches nearly the rate of the best one.
+
+Other programs only ever add time to a step, and no average is free of what they add. So the shortest time of a size
+counts, and two halves of the rounds, each with its own shortest times, show how far that can be trusted.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,37 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 SHARE = 0.95  # of the best rate
 # A shorter step saves nobody time, and what the host does for each step would cost rate.
 STEP_S_MIN = 0.0005
-ROUNDS_MIN, ROUNDS_MAX = 5, 21
-MEASURE_S = 0.5  # then ROUNDS_MIN are enough
+ROUNDS_MIN, ROUNDS_MAX = 4, 40
+MEASURE_S = 0.5  # then ROUNDS_MIN are enough, if the halves agree
 GIVE_UP_S = 5.0  # of a slow machine, or one on which much else runs: a start may not take much longer
-ERROR_MAX = 0.05  # of a ratio of two rates; beyond it the measurement says nothing
+ERROR_MAX = 0.05  # of a ratio of two rates; beyond it nothing is decided
+_AGREED_MAX = 0.15  # also where the halves of the measurement find about the same size
 # Sizes from a step of this length on are measured only while doubling gains more than GAIN_MIN: there costs that do not
 # grow with the step are known, and each measurement takes as long as all before it.
 _LONG_S = 0.02
 _GAIN_MIN = 1.02
 _ERROR_MIN = 0.003
-_ROUNDS_KNOWN = 3  # fewer say nothing of how far they are apart
-_SIGMA_OF_MAD, _SIGMA_OF_MEDIAN = 1.48, 1.25
+_MARGIN_MAX = 0.025  # above SHARE: half of what SHARE leaves
+_HOPEFUL = 0.8  # of the best rate: no noise that is allowed lifts a slower size to SHARE
+_COMPARED_MIN = 3  # sizes that tell the error
+_ALL = slice(None)
+_HALVES = (slice(0, None, 2), slice(1, None, 2))  # of the rounds: a disturbance that lasts is in both
 
 TimeSteps = Callable[[int], tuple[float, int]]
 
 
 @dataclass(frozen=True)
 class Knee:
-    """``items``: the chosen size. ``rates``: (size, items per second), medians, the smallest size first."""
+    """``items``: the chosen size. ``rates``: (size, items per second), the highest ones, the smallest size first."""
 
     items: int
     rates: tuple[tuple[int, float], ...]
-    decided: bool  # else the rates were too uncertain, and ``items`` is the largest size
+    decided: bool  # else ``items`` is only the likeliest size
     seconds: float  # that the measurement took
 
     @property
@@ -55,7 +63,8 @@ def find_knee(time_steps: TimeSteps, most: int, clock: Callable[[], float] = tim
     """``time_steps`` runs steps of a size: (seconds, steps). All sizes take turns, so that a disturbance meets all.
     ``clock`` tells how long the measurement takes.
 
-    Of several sizes that may reach ``SHARE`` within the error of the measurement, the largest is taken.
+    Of several sizes that may reach ``SHARE`` within the error of the measurement, the largest is taken. Where the error
+    is too large for that, it is the larger one of those that the two halves of the rounds find.
     """
     search = _Search(time_steps, sizes_up_to(most), clock)
     while not search.over():
@@ -75,7 +84,7 @@ class _Search:
     def run_round(self) -> None:
         """Measures each size once, and further ones while they may be faster."""
         for size in self._sizes:
-            if (size not in self._taken and self._peaked()) or self._spent_s() > GIVE_UP_S:
+            if (self._taken and size not in self._taken and self._peaked()) or self._spent_s() > GIVE_UP_S:
                 return
             seconds, steps = self._time_steps(size)
             self._taken.setdefault(size, []).append(seconds / steps)
@@ -87,36 +96,45 @@ class _Search:
             return True
         if rounds < ROUNDS_MIN:
             return False
-        if rounds >= ROUNDS_MAX or self._spent_s() > MEASURE_S:
-            return True
-        return self._error() <= ERROR_MAX and self._choice(self._error()) == self._choice(0.0)
+        error = self._error()
+        settled = self._spent_s() > MEASURE_S or self._choice(error) == self._choice(0.0)
+        return rounds >= ROUNDS_MAX or (error <= ERROR_MAX and settled)
 
     def knee(self) -> Knee:
-        """The smallest size that reaches SHARE for certain."""
-        rates = tuple((size, size / self._step_s(size)) for size in self._taken)
+        """The smallest size that reaches SHARE for certain, or the likeliest one."""
         error = self._error()
-        if error > ERROR_MAX:
-            return Knee(self._sizes[-1], rates, False, self._spent_s())
-        return Knee(self._choice(error), rates, True, self._spent_s())
+        items = max(self._choice(min(error, _MARGIN_MAX)), *self._choices())
+        rates = tuple((size, self._rate(size)) for size in self._taken)
+        return Knee(items, rates, self._decided(), self._spent_s())
+
+    def _decided(self) -> bool:
+        """Whether another measurement would find about the same: the error is small, or in spite of it the halves
+        find the same size or neighbours, of which the larger one is safe."""
+        error, choices = self._error(), self._choices()
+        return error <= ERROR_MAX or (error <= _AGREED_MAX and max(choices) <= 2 * min(choices))
+
+    def _choices(self) -> set[int]:
+        """The sizes that each half of the rounds, and all of them, would choose."""
+        return {self._choice(0.0, rounds) for rounds in (_ALL, *_HALVES)}
 
     def _spent_s(self) -> float:
         return self._clock() - self._began_s
 
     def _rounds(self) -> int:
-        """In which every size took part: one may have joined late."""
-        return min(map(len, self._taken.values()), default=0)
+        """Sizes that joined late took part in fewer."""
+        return len(self._taken.get(self._sizes[0], ()))
 
-    def _step_s(self, size: int) -> float:
-        return median(self._taken[size])
+    def _step_s(self, size: int, rounds: slice = _ALL) -> float:
+        return min(self._taken[size][rounds] or self._taken[size])
 
-    def _rate(self, size: int) -> float:
-        return size / self._step_s(size)
+    def _rate(self, size: int, rounds: slice = _ALL) -> float:
+        return size / self._step_s(size, rounds)
 
-    def _choice(self, error: float) -> int:
-        wanted = SHARE * self._best_rate() * (1 + error)
+    def _choice(self, error: float, rounds: slice = _ALL) -> int:
+        wanted = SHARE * self._best_rate(rounds) * (1 + error)
         for size in self._taken:
-            long = self._step_s(size) >= STEP_S_MIN
-            if long and (self._rate(size) >= wanted or size == self._top):
+            long = self._step_s(size, rounds) >= STEP_S_MIN
+            if long and (self._rate(size, rounds) >= wanted or size == self._top):
                 return size
         return self._sizes[-1]
 
@@ -124,26 +142,36 @@ class _Search:
     def _top(self) -> int:
         return max(self._taken)
 
-    def _best_rate(self) -> float:
+    def _best_rate(self, rounds: slice) -> float:
         """Of all sizes, also of those that were not measured: each doubling gains at most what the last one has."""
-        best = max(map(self._rate, self._taken))
-        return best if self._top == self._sizes[-1] else max(best, self._rate(self._top) * self._last_gain())
+        best = max(self._rate(size, rounds) for size in self._taken)
+        return best if self._top == self._sizes[-1] else max(best, self._rate(self._top, rounds) * self._last_gain())
 
     def _last_gain(self) -> float:
+        """Of the last doubling, at most: what was not measured must not be taken for slow."""
+        if len(self._taken) < 2:
+            return math.inf
         *_, before, last = self._taken
-        return self._rate(last) / self._rate(before)
+        return max(self._rate(last, rounds) / self._rate(before, rounds) for rounds in (_ALL, *_HALVES))
 
     def _peaked(self) -> bool:
         """Whether larger steps than those measured gain nothing worth their time."""
-        return len(self._taken) > 1 and self._step_s(self._top) >= _LONG_S and self._last_gain() < _GAIN_MIN
+        margin = min(self._error(), ERROR_MAX) if self._rounds() > 1 else 0.0
+        return self._step_s(self._top) >= _LONG_S and self._last_gain() * (1 + margin) < _GAIN_MIN
 
     def _error(self) -> float:
-        """Of a ratio of two medians, at 95 %, by the deviations of all sizes together."""
-        if self._rounds() < _ROUNDS_KNOWN:
+        """Of a ratio of two rates, at 95 %: by how far the halves of the rounds are apart, from size to size.
+
+        Sizes that are far too slow do not count. What makes one half slower for all sizes alike is in no ratio. A size
+        that joined last counts with the second round that it was measured in.
+        """
+        if sum(len(taken) > 1 for taken in self._taken.values()) < max(1, len(self._taken) - 1):
             return math.inf
-        apart: list[float] = []
-        for size, taken in self._taken.items():
-            apart += sorted(abs(s / self._step_s(size) - 1) for s in taken)[1:]  # the median's own is 0
-        n = self._rounds()
-        sigma = _SIGMA_OF_MAD * median(apart)
-        return max(_ERROR_MIN, 2 * _SIGMA_OF_MEDIAN * sigma * math.sqrt(2 / n))
+        fastest = sorted((size for size in self._taken if len(self._taken[size]) > 1), key=self._rate, reverse=True)
+        hopeful = [size for size in fastest if self._rate(size) >= _HOPEFUL * self._rate(fastest[0])]
+        known = max(hopeful, fastest[:_COMPARED_MIN], key=len)
+        one, other = _HALVES
+        apart = [math.log(self._step_s(size, one) / self._step_s(size, other)) for size in known]
+        usual = median(apart)
+        # Both halves together err by half as much as they are apart: 1.96 sigmas of a ratio are 1.7 mean deviations.
+        return max(_ERROR_MIN, 1.7 * fmean(abs(a - usual) for a in apart))

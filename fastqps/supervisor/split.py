@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from fastqps.config import Config
@@ -20,8 +19,8 @@ from fastqps.supervisor.trials import Split, TrialError, Trials
 
 # How much faster more dispatchers have to be: fewer take less memory, and answer a single request sooner.
 GAIN = 1.05
-ROUNDS_MIN, ROUNDS_MAX = 3, 9
-CERTAIN = 0.8  # share of the rounds that agree
+ROUNDS_MIN, ROUNDS_MAX = 4, 10
+ERROR_MAX = 0.05  # two halves of the rounds that find ratios so close to each other have found it
 _MEMORY_SHARE = 4  # the weights of all dispatchers together take at most one part in so many
 _FIELDS = ("model", "device", "torch", "dtype", "quantization", "cores", "models", "lanes", "max_tokens")
 
@@ -117,7 +116,7 @@ def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int
         except TrialError as error:
             log(f"dispatchers auto: {card.name}: warning: not measured ({error}); {_named(both[0])}, by rule")
             return 1.0
-        choice = Choice(now_utc(), tuple((split, median(r[i] for r in rounds)) for i, split in enumerate(both)))
+        choice = Choice(now_utc(), tuple(zip(both, _best(rounds), strict=True)))
         if not _certain(rounds):
             log(f"{_said(card, choice)}, which is too uncertain to choose; the next start measures again")
             return 1.0
@@ -127,17 +126,22 @@ def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int
 
 
 def _rounds(trials: Trials, both: tuple[Split, Split]) -> list[tuple[float, float]]:
-    """The rates of both splits in turns, until the rounds agree."""
+    """The rates of both splits in turns, until the halves of the rounds agree."""
     rounds: list[tuple[float, float]] = []
     while len(rounds) < ROUNDS_MIN or (len(rounds) < ROUNDS_MAX and not _certain(rounds)):
         rounds.append((trials.rate(both[0]), trials.rate(both[1])))
     return rounds
 
 
+def _best(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The highest rate of each split: other programs only ever lower it."""
+    return max(few for few, _ in rounds), max(more for _, more in rounds)
+
+
 def _certain(rounds: Sequence[tuple[float, float]]) -> bool:
-    """Whether most rounds find the same split."""
-    share = sum(more >= GAIN * few for few, more in rounds) / len(rounds)
-    return max(share, 1 - share) >= CERTAIN
+    """Whether both halves of the rounds find the same split, or the same ratio: near ``GAIN`` either split will do."""
+    least, most = sorted(more / few for few, more in (_best(rounds[0::2]), _best(rounds[1::2])))
+    return least >= GAIN or most < GAIN or most / least <= 1 + ERROR_MAX
 
 
 def _ratio(choice: Choice) -> float:

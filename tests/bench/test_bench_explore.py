@@ -22,6 +22,7 @@ from fastqps.bench.report.summary import one_line
 from fastqps.bench.report.tables import tables_of
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.search.knobs import knobs_of
 from fastqps.bench.slo import Slo
 from fastqps.config import load
 from fastqps.config.document import settings_file
@@ -159,6 +160,15 @@ def test_tune_has_the_choice_of_auto_measured_anew(
     run("tune", tuned)
     assert stored.exists() is kept
     assert not steps.exists(), "max-batch-items auto is the first value that is tried"
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", ("none", "int8", "auto")), ("null", None)])
+def test_tune_tries_the_quantizations_of_the_device(
+    device: str, expected: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    base = {"model": ["minilm"], "device": device}
+    tuned = context("tune", tmp_path, lambda settings, load: Point("", rate=9.0), base=base)
+    assert {knob.name: knob.values for knob in knobs_of(tuned)}.get("quantization") == expected
 
 
 def test_tune_shows_every_candidate_once_with_its_runs(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_without_noise_it_is_the_smallest_with_the_share(name: str) -> None:
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize(("noise", "interrupted"), [(0.005, 0.0), (0.03, 0.1), (0.15, 0.3)])
 def test_noise_costs_latency_and_no_rate(name: str, noise: float, interrupted: float) -> None:
-    """Over many seeds: hardly ever less than the share, or than the largest size has, which is taken where nothing can
-    be told; and on a quiet machine rarely more than twice the size."""
+    """Over many seeds: hardly ever less than the share, or than the largest size has; and on a quiet machine rarely
+    more than twice the size."""
     curve, most, expected = CURVES[name]
     found = [found_on(Machine(curve, seed, noise, interrupted), most) for seed in range(SEEDS)]
     allowed = max(1 - SHARE, loss(curve, most, most))
@@ -105,12 +105,49 @@ def test_noise_costs_latency_and_no_rate(name: str, noise: float, interrupted: f
         assert sum(knee.items <= 2 * expected for knee in found) >= 0.98 * SEEDS
 
 
+class Neighbour(Machine):
+    """Another program on the same cores: it comes and goes every 20 to 400 ms. While it is there, steps take 20 %
+    longer, and are interrupted for times with a heavy tail. Nothing is ever faster than the curve."""
+
+    def __init__(self, curve: Curve, seed: int) -> None:
+        super().__init__(curve, seed, 0.01)
+        self._there, self._left_s = False, 0.0  # until it comes or goes
+
+    def __call__(self, size: int) -> tuple[float, int]:
+        began = self.seconds
+        work_s, steps = super().__call__(size)
+        self.seconds = began
+        while work_s > 1e-9:
+            if self._left_s <= 0:
+                self._there, self._left_s = not self._there, self._random.uniform(0.02, 0.4)
+            part_s = min(work_s, self._left_s, 0.02)
+            work_s, self._left_s = work_s - part_s, self._left_s - part_s
+            self.seconds += part_s * (1.2 if self._there else 1.0)
+            if self._there and self._random.random() < 0.2:
+                self.seconds += min(0.05, 0.002 * self._random.paretovariate(1.2))
+        return self.seconds - began, steps
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_busy_neighbour_does_not_hide_it(name: str) -> None:
+    """Nearly always decided, hardly ever far below the share, and rarely more than twice the size."""
+    curve, most, expected = CURVES[name]
+    found = [found_on(Neighbour(curve, seed), most) for seed in range(SEEDS)]
+    allowed = max(1 - SHARE, loss(curve, most, most))
+    beyond = sorted(loss(curve, most, knee.items) - allowed for knee in found)
+    assert sum(knee.decided for knee in found) >= 0.8 * SEEDS
+    assert beyond[int(0.95 * SEEDS)] <= 0.02, beyond[-10:]
+    assert sum(knee.items <= 2 * expected for knee in found) >= 0.9 * SEEDS
+
+
 def test_a_machine_that_is_too_busy_decides_nothing() -> None:
-    curve, most, _ = CURVES["MiniLM on two cores"]
-    found = [found_on(Machine(curve, seed, 1.0), most) for seed in range(SEEDS)]
+    """The size is then the likeliest one, and not simply the most."""
+    curve, most, expected = CURVES["MiniLM on two cores"]
+    found = [found_on(Machine(curve, seed, 3.0), most) for seed in range(SEEDS)]
     undecided = [knee for knee in found if not knee.decided]
     assert len(undecided) > 0.5 * SEEDS
-    assert {knee.items for knee in undecided} == {most}
+    assert sum(knee.items < most for knee in undecided) > 0.5 * len(undecided)
+    assert sum(knee.items >= expected // 2 for knee in undecided) > 0.5 * len(undecided)
 
 
 def test_it_takes_some_hundred_milliseconds() -> None:
@@ -130,7 +167,7 @@ def test_it_gives_up_where_steps_take_for_ever() -> None:
     """On a machine with twenty times as much to do as it can, a start must not wait for a measurement."""
     machine = Machine(straight(60_000, 70_000), 0, 0.3)
     knee = found_on(machine, 64)
-    assert not knee.decided and knee.items == 64
+    assert not knee.decided and 16 <= knee.items <= 32
     assert machine.seconds < GIVE_UP_S + 2 * (60_000 + 64 * 70_000) * 1e-6
 
 

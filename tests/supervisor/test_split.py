@@ -16,7 +16,7 @@ from fastqps.config import Config, decide
 from fastqps.host import machine
 from fastqps.models import ModelCard, load_card
 from fastqps.supervisor import split as module
-from fastqps.supervisor.split import SPLITS, choose_dispatchers, dispatchers_by_rule, splits
+from fastqps.supervisor.split import ROUNDS_MIN, SPLITS, choose_dispatchers, dispatchers_by_rule, splits
 from fastqps.supervisor.trials import Split, TrialError, Trials
 
 Rates = Callable[[Split], float]
@@ -121,7 +121,7 @@ def test_models_share_one_number(model: Path, tmp_path: Path, monkeypatch: pytes
     """The mean decides: one model gains more than the other loses. A static model has no say."""
     write_checkpoint(tmp_path / "other", "bert", num_hidden_layers=1)
     cards = [load_card(str(model)), load_card(str(tmp_path / "other"))]
-    ratios = iter([1.5] * 3 + [0.8] * 3)
+    ratios = iter([1.5] * ROUNDS_MIN + [0.8] * ROUNDS_MIN)
     measured = trials(monkeypatch, lambda split: 100 * next(ratios) if split[0] == 4 else 100.0)
     log: list[str] = []
     assert choose_dispatchers(config(model, tmp_path / "other"), cards, log.append) == 4

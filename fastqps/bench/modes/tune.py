@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=V1,V2,…",
         help="values to try of a setting, the simplest first; one value holds it; without: dispatchers, lanes, "
-        "max-batch-items, max-batch-tokens, max-batch-delay, on CUDA quantization",
+        "max-batch-items, max-batch-tokens, max-batch-delay, on cpu and cuda quantization",
     )
     parser.add_argument(
         "--gain", type=float, default=0.02, metavar="SHARE", help="a gain below this is none (default: 0.02)"
