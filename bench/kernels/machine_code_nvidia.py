@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from bench.kernels.machine_code import Chip, MachineCode, run_tool
@@ -43,14 +44,8 @@ class NvidiaTarget:
         return GPUTarget("cuda", self._capability, 32)
 
     def read(self, kernel: Any) -> MachineCode:
-        from triton import knobs
-
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
-            cubin.write(kernel.asm["cubin"])
-            cubin.flush()
-            usage = run_tool(knobs.nvidia.cuobjdump.path, "-res-usage", cubin.name)
-            code = run_tool(knobs.nvidia.cuobjdump.path, "-sass", cubin.name)
-        used = {name: int(size) for name, size in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", usage)}
+        code = _disassembled(kernel)
+        used = {name: int(size) for name, size in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", code)}
         counts = {name: len(re.findall(pattern, code)) for name, pattern in _INSTRUCTIONS.items()}
         counts["all"] = len(re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?!.*\b(?:NOP|BRA `)).*;", code, re.MULTILINE))
         return MachineCode(used["REG"], used["STACK"] + used["LOCAL"], counts, counts["all"])
@@ -71,3 +66,19 @@ class NvidiaTarget:
         said = run_tool(knobs.nvidia.ptxas.path, "--version")
         found = re.search(r"release [\w., ]+", said)
         return f"ptxas {found.group() if found else said}"
+
+
+def _disassembled(kernel: Any) -> str:
+    """The resources and instructions of a kernel. Kept in Triton's cache: the tool takes longer than the compiler."""
+    from triton import knobs
+    from triton.runtime.cache import get_cache_manager
+
+    cache, name = get_cache_manager(kernel.hash), f"{kernel.name}.sass"
+    if known := cache.get_file(name):
+        return Path(known).read_text()
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as cubin:
+        cubin.write(kernel.asm["cubin"])
+        cubin.flush()
+        code = run_tool(knobs.nvidia.cuobjdump.path, "-res-usage", "-sass", cubin.name)
+    cache.put(code, name, binary=False)
+    return code

@@ -339,7 +339,7 @@ def test_a_drain_lets_streams_end(serve: Callable[..., Server], checkpoint: Path
 # ---- a dispatcher dies
 
 
-@pytest.mark.parametrize("dispatchers", [1, 2])
+@pytest.mark.parametrize("dispatchers", [pytest.param(1, marks=pytest.mark.nightly), 2])  # all die in either
 def test_dispatchers_killed_in_the_middle(
     serve: Callable[..., Server], checkpoint: Path, alone: Alone, dispatchers: int
 ) -> None:
