@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.gpu.build import is_built
-from bench.gpu.checkpoints import CACHE
+from bench.gpu.models.checkpoints import CACHE
 from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits
 from bench.gpu.preflight import Found, examine
 from bench.gpu.results import Results, page, slug

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from bench.gpu.checkpoints import CACHE
+from bench.gpu.models.checkpoints import CACHE
 
 KILL_S = 5.0  # before its limit a step has ended by itself; what hangs is killed then
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.gpu.checkpoints import CACHE, checkpoint
+from bench.gpu.models.checkpoints import CACHE, checkpoint
+from bench.gpu.models.shapes import SHAPES, Shape
 from bench.gpu.results import Results
-from bench.gpu.shapes import SHAPES, Shape
 from bench.gpu.targets import TARGETS
 from bench.row import Row
 from fastqps.host.gpus import FAKE_LIBRARY

@@ -61,7 +61,7 @@ def of_embeddings(before: Vectors, after: Vectors) -> Figures:
 
 
 def of_labels(before: Labels, after: Labels) -> Figures:
-    """Best labels that changed, and by how much scores did."""
+    """How many best labels changed, and how far the scores moved."""
     flips = [a[0][0] != b[0][0] for a, b in zip(before, after, strict=True)]
     errors = [
         abs(score - others[label])
@@ -108,7 +108,7 @@ def distance(task: str, before: Any, after: Any) -> float:
 
 
 def shown(task: str, answer: Any) -> str:
-    """An answer on a line; '' for an embedding."""
+    """The answer as one line of text, or '' for an embedding."""
     if task == "embed":
         return ""
     return f"{answer[0][0]} {answer[0][1]:.3f}" if task == "classify" else str(answer.text)
@@ -126,5 +126,5 @@ def _cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 
 
 def _same(a: Sequence[int], b: Sequence[int]) -> int:
-    """Tokens before the first that differs."""
+    """The number of tokens before the first difference."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -109,7 +109,7 @@ def _new_result(options: argparse.Namespace, common: Common, target: Target, pin
 def _prepare(
     common: Common, target: Target, pins: Pinning, scratch: Path, result: Result, progress: Progress
 ) -> Payloads:
-    """Has a server run, knows its model, writes the payloads and tries one of them."""
+    """Starts a server, reads its model, writes the payloads and sends one of them as a trial."""
     work = common.workload
     if target.own:
         progress.say("starting the server")

@@ -46,7 +46,7 @@ def tile_attention_kernel(
     HALF: tl.constexpr = SIZE // 2
     head = tl.program_id(0)
     tile = tl.program_id(1) * QUERIES
-    # In padding both are n_tokens: a tile of nothing else has no keys.
+    # Both are n_tokens in padding, so a tile that holds only padding has no keys.
     begin = tl.load(row_start + tile)
     end = tl.load(row_end + tl.minimum(tile + QUERIES, rows_all) - 1)
     if WINDOW > 0:

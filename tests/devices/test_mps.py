@@ -19,7 +19,7 @@ from fake_mps.path import FAKE_MPS_PATH
 from paths import FAKE_MPS, python_path
 from serving import PATIENCE_S, until
 
-from bench.gpu import mps as measured
+from bench.gpu.servers import mps as measured
 from fastqps.devices import Device, DeviceError
 from fastqps.host.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor
 from fastqps.supervisor import run_directory
@@ -329,7 +329,7 @@ def test_auto_starts_no_daemon_for_gpus_that_have_none(
 
 @pytest.mark.alone  # looks for daemons in the temporary folder that all tests share
 def test_measurements_run_under_the_same_daemon(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``bench.gpu.mps``: processes outside a server, with a daemon and without."""
+    """``bench.gpu.servers.mps``: processes outside a server, with a daemon and without."""
     monkeypatch.setenv(FAKE_LIBRARY, "any")
     with measured.daemon() as environment, client(environment["CUDA_MPS_PIPE_DIRECTORY"]) as attached:
         assert environment["CUDA_VISIBLE_DEVICES"] == "GPU-fake-0"

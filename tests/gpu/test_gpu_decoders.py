@@ -11,8 +11,8 @@ import pytest
 import torch
 from decoders import DECODERS, VOCAB, write_decoder
 
-from bench.gpu.checkpoints import checkpoint
-from bench.gpu.shapes import SHAPES
+from bench.gpu.models.checkpoints import checkpoint
+from bench.gpu.models.shapes import SHAPES
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling

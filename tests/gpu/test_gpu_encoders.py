@@ -13,8 +13,8 @@ import torch
 from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from paths import ROOT
 
-from bench.gpu.checkpoints import checkpoint
-from bench.gpu.shapes import SHAPES
+from bench.gpu.models.checkpoints import checkpoint
+from bench.gpu.models.shapes import SHAPES
 from fastqps.devices import make_runner
 from fastqps.errors import ConfigError
 from fastqps.models import load_card

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bench.gpu.bounds import Peaks
-from bench.gpu.changes import GAPS, changes_of, ranked
-from bench.gpu.shapes import SHAPES
-from bench.gpu.step_work import DecoderStep, Work, decoder_work, encoder_work
-from bench.gpu.timeline import Kernel, Kind, kinds_of, sort_of
+from bench.gpu.models.shapes import SHAPES
+from bench.gpu.profile.bounds import Peaks
+from bench.gpu.profile.changes import GAPS, changes_of, ranked
+from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
+from bench.gpu.profile.timeline import Kernel, Kind, kinds_of, sort_of
 
 pytestmark = pytest.mark.compute
 PEAKS = Peaks(flops=500e12, bytes_per_s=4e12)

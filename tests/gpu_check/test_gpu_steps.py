@@ -15,17 +15,17 @@ from paths import ROOT
 from serving import PATIENCE_S
 
 import fastqps
-from bench.gpu.checkpoints import checkpoint
 from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.models.checkpoints import checkpoint
+from bench.gpu.models.shapes import SHAPES
+from bench.gpu.models.vocabulary import texts
 from bench.gpu.plan import module_of
-from bench.gpu.program import check_flags
 from bench.gpu.results import Results
 from bench.gpu.run import Run
-from bench.gpu.served import bound_by
-from bench.gpu.shapes import SHAPES
+from bench.gpu.servers.program import check_flags
+from bench.gpu.servers.served import bound_by
 from bench.gpu.steps import ablate, correct
 from bench.gpu.targets import TARGETS
-from bench.gpu.vocabulary import texts
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.errors import ConfigError
 
@@ -238,7 +238,7 @@ def test_peers_of_decoders_compute_what_we_do(dry: Any, monkeypatch: pytest.Monk
     module = import_module("bench.gpu.steps.decoder_peers")
     made: dict[tuple[int, ...], list[int]] = {}
     monkeypatch.setattr(module, "agreement", lambda address, asked, theirs: made.update(theirs) or 1.0)
-    monkeypatch.setattr("bench.gpu.modelled.ModelledServer.address", "somewhere")
+    monkeypatch.setattr("bench.gpu.servers.modelled.ModelledServer.address", "somewhere")
     run = dry("decoder_peers")
     found = measured(run)[TARGETS["peer"].name]
     assert found["measured"] > 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,29 +9,31 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import VOCAB, write_checkpoint
-from decoders import VOCAB as DECODER_VOCAB
+from checkpoints import write_checkpoint
 from decoders import write_decoder
+from quantized import (
+    ITEMS,
+    LAYERS,
+    PROMPTS,
+    check_grammar,
+    check_minilm,
+    check_served,
+    deviation,
+    logprobs_of,
+    mean_vectors,
+    round_products,
+)
 
-from examples.grammar.mistakes import pairs
-from fastqps import Client, Engine, _core
-from fastqps.bench.accuracy import of_embeddings, of_generations
-from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
+from fastqps import Engine, _core
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
-from fastqps.models.names import packaged
 from fastqps.ops.cpu.int8 import CpuInt8Activated, CpuInt8Linear
 from fastqps.ops.fp8 import quantise_weight
 from fastqps.ops.interface import Rows
 from fastqps.ops.rows import function
-from fastqps.process.server_process import ServerProcess
 
 pytestmark = pytest.mark.compute
-
-LAYERS = 4
-PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
-ITEMS = [[(11 * i + 5 * j) % VOCAB for j in range(n)] for i, n in enumerate((2, 7, 16, 33))]
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -124,34 +124,16 @@ def test_shapes_without_a_product(outputs: int, inputs: int) -> None:
 # ---- whole models
 
 
-def round_products(layers: list[torch.nn.Module]) -> None:
-    """Has each product of these layers see what int8 leaves of its rows and of its weight."""
-    for layer in layers:
-        for module in layer.modules():
-            if isinstance(module, torch.nn.Linear):
-                module.weight.data = rounded(module.weight.data)
-                module.register_forward_pre_hook(lambda module, args: (rounded(args[0]), *args[1:]))
-
-
 def encoded(path: Path, quantization: str, items: list[list[int]] = ITEMS) -> np.ndarray[Any, Any]:
     return np.stack(Engine(str(path), dtype="float32", quantization=quantization).predict(items))
-
-
-def oracle(model: Any) -> np.ndarray[Any, Any]:
-    with torch.inference_mode():
-        return np.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy() for ids in ITEMS])
-
-
-def deviation(found: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> float:
-    return float(np.linalg.norm(found - want) / np.linalg.norm(want))
 
 
 @pytest.mark.parametrize(("family", "layers"), [("bert", "encoder.layer"), ("modernbert", "layers")])
 def test_inner_layers_of_an_encoder(family: str, layers: str, tmp_path: Path) -> None:
     model = write_checkpoint(tmp_path, family, num_hidden_layers=LAYERS)
-    plain = oracle(model)
-    round_products(list(model.get_submodule(layers))[1:-1])
-    want, found = oracle(model), encoded(tmp_path, "int8")
+    plain = mean_vectors(model)
+    round_products(list(model.get_submodule(layers))[1:-1], rounded)
+    want, found = mean_vectors(model), encoded(tmp_path, "int8")
     coarse = deviation(want, plain)
     errors = [deviation(*rows) for rows in zip(found, want, strict=True)]
     # A number that falls on the other side of a rounding limit changes its item by as much as the format is coarse.
@@ -163,31 +145,18 @@ def test_inner_layers_of_an_encoder(family: str, layers: str, tmp_path: Path) ->
 @pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2"])
 def test_inner_layers_of_a_decoder(kind: str, tmp_path: Path) -> None:
     model: Any = write_decoder(tmp_path, kind, num_hidden_layers=LAYERS)
-    round_products(list(model.get_submodule("model.layers"))[1:-1])
+    round_products(list(model.get_submodule("model.layers"))[1:-1], rounded)
     engine = Engine(str(tmp_path), dtype="float32", quantization="int8", max_output_tokens=8)
     errors: list[float] = []
     for ids, answer in zip(PROMPTS, engine.generate(PROMPTS, logprobs=True), strict=True):
-        with torch.inference_mode():
-            logits = model(torch.tensor([ids + answer.token_ids])).logits[0].log_softmax(-1)
-        want = [float(logits[len(ids) + i - 1, token]) for i, token in enumerate(answer.token_ids)]
+        want = logprobs_of(model, ids, answer.token_ids)
         errors += list(np.abs(np.subtract(answer.logprobs or [], want)))
     engine.close()
     assert np.median(errors) < 1e-4 and max(errors) < 0.1
 
 
 def test_a_server_computes_what_this_process_does() -> None:
-    prompts = ["Nora have these axes and your ant feeds us.", "She go home yesterday."]
-    lines: list[str] = []
-    flags = ("--model", "grammar", "--device", "cpu", "--dispatchers", "1", "--max-running", "4")
-    with (
-        ServerProcess(*flags, "--quantization", "int8", on_line=lines.append) as server,
-        Client(server.address) as client,
-    ):
-        served = [client.generate(prompt, logprobs=True) for prompt in prompts]
-    assert any("(cpu): quantization int8: 8 of 17 matrix products in int8" in line for line in lines), lines
-    here = Engine("grammar", quantization="int8").generate(prompts, logprobs=True)
-    assert [found.token_ids for found in served] == [found.token_ids for found in here]
-    assert served[0].logprobs == pytest.approx(here[0].logprobs, abs=0.02)
+    check_served("int8", "quantization int8: 8 of 17 matrix products in int8")
 
 
 def test_a_gpu_refuses_it() -> None:
@@ -197,24 +166,9 @@ def test_a_gpu_refuses_it() -> None:
     assert "\n" not in str(caught.value)
 
 
-# ---- the bounds are the project's; ``make accuracy`` holds them over more texts
-
-
 def test_minilm_stays_what_it_is() -> None:
-    folder = packaged("minilm")
-    if folder is None:
-        pytest.skip("the weights of minilm are not installed")
-    texts = made_texts(60, Lengths.parse("uniform:4,40"), random.Random(5), vocabulary_of(folder))
-    before, after = (Engine("minilm", quantization=q).predict(texts) for q in ("none", "int8"))
-    found = of_embeddings(before, after)  # type: ignore[arg-type]
-    assert 0.995 <= found["cosine_mean"] < 0.9999 and found["cosine_worst"] >= 0.98
+    check_minilm("int8")
 
 
 def test_grammar_corrects_as_before() -> None:
-    held = list(islice(pairs(7, held=True), 300))
-    before, after = (
-        Engine("grammar", quantization=q).generate([pair.wrong for pair in held], logprobs=True)
-        for q in ("none", "int8")
-    )
-    found = of_generations(before, after, [pair.right for pair in held])
-    assert found["exact_loss"] <= 0.01 and found["logprob_error_worst"] > 0
+    check_grammar("int8")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import tokenizers
 from bpe_files import ADDED, SPECIAL, ByteLevelTexts, changed, corpus, trained, variants
+from decodes import check_decode
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 
 from fastqps._core import Detokenizer, NativeTokenizer
@@ -49,15 +50,7 @@ class Twins:
         assert [0] * n_first + [second_type] * (len(ids) - n_first) == found.type_ids, (ascii(first), ascii(second))
 
     def check_decode(self, ids: list[int], pick: random.Random) -> None:
-        expected = self.package.decode(ids, skip_special_tokens=True)
-        assert self.detokenizer.decode(ids) == expected, ids
-        stream, text, at = self.detokenizer.stream(), "", 0
-        while at < len(ids):
-            n = pick.choice([0, 1, 1, 1, 2, 5])
-            text += stream.append(ids[at : at + n])
-            assert expected.startswith(text), ids
-            at += n
-        assert text + stream.finish() == expected, ids
+        check_decode(self.detokenizer, self.package, ids, pick)
 
 
 @pytest.mark.timeout(0)

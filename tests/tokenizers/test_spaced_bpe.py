@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import tokenizers
 from bpe_files import ByteLevelTexts, corpus
+from decodes import check_decode
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from unigram_files import SpacedTexts, precompiled
 
@@ -187,18 +188,6 @@ def test_wordllama() -> None:
     assert Tokenizer.from_file(path).native
     texts = ByteLevelTexts(5)
     check(path.read_text(), [*odd_texts(), *corpus()[:500], *(texts.text() for _ in range(FUZZ // 4))])
-
-
-def check_decode(native: Detokenizer, package: Any, ids: list[int], pick: random.Random) -> None:
-    expected = package.decode(ids, skip_special_tokens=True)
-    assert native.decode(ids) == expected, ids
-    stream, text, at = native.stream(), "", 0
-    while at < len(ids):
-        n = pick.choice([0, 1, 1, 1, 2, 5])
-        text += stream.append(ids[at : at + n])
-        assert expected.startswith(text), ids
-        at += n
-    assert text + stream.finish() == expected, ids
 
 
 @pytest.mark.parametrize("strip", [0, 1, 2, None])

@@ -17,6 +17,7 @@ import pytest
 import tokenizers
 from bpe_files import corpus
 from charsmap import precompiled as written
+from decodes import check_decode
 from tokenizers import AddedToken
 from unigram_files import NAMES, SPACE, SpacedTexts, content, metaspace, replace, sequence
 
@@ -51,15 +52,7 @@ class Twins:
         assert (ids, n_first) == (found.ids, sum(kind == 0 for kind in found.type_ids)), (ascii(first), ascii(second))
 
     def check_decode(self, ids: list[int], pick: random.Random) -> None:
-        expected = self.package.decode(ids, skip_special_tokens=True)
-        assert self.detokenizer.decode(ids) == expected, ids
-        stream, text, at = self.detokenizer.stream(), "", 0
-        while at < len(ids):
-            n = pick.choice([0, 1, 1, 1, 2, 5])
-            text += stream.append(ids[at : at + n])
-            assert expected.startswith(text), ids
-            at += n
-        assert text + stream.finish() == expected, ids
+        check_decode(self.detokenizer, self.package, ids, pick)
 
 
 def odd_texts() -> list[str]:

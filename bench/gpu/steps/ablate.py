@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.gpu.program import run_bench
 from bench.gpu.run import Run
+from bench.gpu.servers.program import run_bench
 from bench.gpu.steps.encoder import settings_of
 from fastqps.host import machine
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench.gpu.program import run_bench
 from bench.gpu.run import Run
+from bench.gpu.servers.program import run_bench
 from fastqps.devices.profile import SHIPPED, load_profile, write_profile
 
 MODELS = {"minilm-l6": "h200-minilm-l6", "qwen2.5-0.5b": "h200-qwen2.5-0.5b"}

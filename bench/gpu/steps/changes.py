@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.gpu.changes import ranked
+from bench.gpu.profile.changes import ranked
 from bench.gpu.run import Run
 
 COUNT = 3

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.gpu.bounds import Peaks, measure_peaks, share
-from bench.gpu.modelled import open_server
-from bench.gpu.payloads import decoder_payloads
+from bench.gpu.models.payloads import decoder_payloads
+from bench.gpu.models.vocabulary import texts
+from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
-from bench.gpu.served import Served, answered, bound_by, brief, describe
+from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.served import Served, answered, bound_by, brief, describe
 from bench.gpu.stand import open_stand
-from bench.gpu.vocabulary import texts
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.results.point import Point
 

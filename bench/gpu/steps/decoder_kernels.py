@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bench.gpu.shapes import Shape
+from bench.gpu.models.shapes import Shape
 from bench.gpu.stand import Stand
 from bench.gpu.steps.encoder_kernels import rows, tokens_on
 from bench.gpu.steps.kernels import Make, Timed

@@ -21,10 +21,10 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatchingConfig, GenerationConfig
 
-from bench.gpu.modelled import open_server
-from bench.gpu.payloads import decoder_payloads
+from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.run import Run
-from bench.gpu.served import Served, answered, bound_by, brief
+from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.served import Served, answered, bound_by, brief
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from fastqps import Client
 from fastqps.bench.results.point import Point

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.gpu.modelled import open_server
-from bench.gpu.payloads import decoder_payloads
+from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.run import Run
-from bench.gpu.served import answered, bound_by, brief, describe
+from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.served import answered, bound_by, brief, describe
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from bench.gpu.steps.encoder import encoder_texts
 from bench.gpu.steps.encoder import settings_of as encoder_settings

@@ -7,12 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.gpu.bounds import Peaks, measure_peaks, share
 from bench.gpu.inprocess import EncoderLoop
-from bench.gpu.modelled import open_server
-from bench.gpu.payloads import encoder_payloads
+from bench.gpu.models.payloads import encoder_payloads
+from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
-from bench.gpu.served import Served, answered, bound_by, brief, describe
+from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.served import Served, answered, bound_by, brief, describe
 from bench.gpu.stand import open_stand
 from fastqps.bench.measure.workload import Payloads
 from fastqps.host import machine

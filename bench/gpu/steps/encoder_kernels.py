@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch.nn import functional
 
-from bench.gpu.shapes import Shape
+from bench.gpu.models.shapes import Shape
 from bench.gpu.stand import Stand
 from bench.gpu.steps.kernels import Make, Timed
 from fastqps.kernels.activate import activate

@@ -13,11 +13,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.gpu.inprocess import EncoderLoop
-from bench.gpu.modelled import open_server
+from bench.gpu.models.vocabulary import texts
 from bench.gpu.run import Run
-from bench.gpu.served import answered, brief
+from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.served import answered, brief
 from bench.gpu.steps.encoder import MODEL, TOKENS, encoder_texts, settings_of
-from bench.gpu.vocabulary import texts
 
 BATCH = 256  # of our steps
 SIZES = (64, 256, 1024)  # of which the peer takes the one that it is fastest with

@@ -6,11 +6,11 @@ import statistics
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.gpu.bounds import Peaks, measure_peaks, share
-from bench.gpu.modelled import open_server
-from bench.gpu.payloads import decoder_payloads
+from bench.gpu.models.payloads import decoder_payloads
+from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
-from bench.gpu.served import answered, bound_by, brief
+from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.served import answered, bound_by, brief
 from bench.gpu.stand import open_stand
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from fastqps.bench.results.point import Point

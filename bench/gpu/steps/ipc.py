@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-from bench.gpu import mps
 from bench.gpu.run import Run
+from bench.gpu.servers import mps
 from fastqps._core import CudaApi, CudaError
 from fastqps.host.gpus import FAKE_LIBRARY
 from fastqps.supervisor.gpu.mps import MpsError

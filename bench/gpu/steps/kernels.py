@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-from bench.gpu.bounds import Peaks, measure_peaks
+from bench.gpu.models.shapes import Shape
+from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.run import Run
-from bench.gpu.shapes import Shape
 from bench.gpu.stand import Stand, kernel_us, open_stand
 
 MODELS = ("minilm-l6", "bert-base", "smollm2-135m", "qwen2.5-0.5b", "llama-1b")

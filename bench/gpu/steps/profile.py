@@ -11,13 +11,13 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
-from bench.gpu.bounds import Peaks, measure_peaks
-from bench.gpu.changes import Change, changes_of
 from bench.gpu.decode_mix import DecodeMix, Made
+from bench.gpu.profile.bounds import Peaks, measure_peaks
+from bench.gpu.profile.changes import Change, changes_of
+from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
+from bench.gpu.profile.timeline import Kernel, Kind, kinds_of
 from bench.gpu.run import Run
 from bench.gpu.stand import Stand, open_stand
-from bench.gpu.step_work import DecoderStep, Work, decoder_work, encoder_work
-from bench.gpu.timeline import Kernel, Kind, kinds_of
 from fastqps.bench.steps.step_costs import Steps, open_steps
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler

@@ -95,7 +95,7 @@ class Context:
         return point
 
     def server(self, settings: Settings | None = None) -> Server:
-        """The server of these settings, for what is no load."""
+        """The server with these settings, for requests that are not part of the load."""
         return self.target.use(settings or {}, self.pinning.server)
 
     def note(self, text: str) -> None:
@@ -145,7 +145,7 @@ class _Watch:
 
 
 def default_name(load: LoadSpec) -> str:
-    """The name of a point that was given none."""
+    """The default name of a point."""
     if load.in_flight is not None:
         return f"{load.in_flight} in flight"
     return Path(load.trace).name if load.rate is None else f"{load.rate:,.0f}/s"

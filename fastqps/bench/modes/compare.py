@@ -62,7 +62,7 @@ def run_alone(options: argparse.Namespace) -> Result:
 
 
 def _left_out(found: Sequence[tuple[Any, ...]], known: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Figures that a point has and that could not be compared."""
+    """The figures of a point that could not be compared."""
     compared = {(row[1].name, row[2]) for row in known}
     has = ((a, b, metric) for a, b, metric, *_ in found if (getattr(a, metric), getattr(b, metric)) != (None, None))
     return list(dict.fromkeys(METRICS[metric] for _, b, metric in has if (b.name, metric) not in compared))

@@ -65,7 +65,7 @@ def judge(context: Context, point: Point) -> None:
 
 
 def _what_decides(slo: Slo, point: Point) -> str:
-    """Advice on how to decide what the point could not. A trace ends by itself."""
+    """What a point needs to decide its limits. A trace has a fixed length, so it gets no advice on the duration."""
     needed = f"{slo} takes {slo.calls_min:,} calls"
     if not point.rate or point.load.get("trace"):
         return needed

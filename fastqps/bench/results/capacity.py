@@ -63,7 +63,7 @@ def _in_flight(point: Point) -> float:
 
 
 def write_capacity(result: Result, point: Point, folder: Path, below: Sequence[Point] = ()) -> Path:
-    """Writes FOLDER/capacity.json; its path."""
+    """Writes FOLDER/capacity.json and returns its path."""
     path = folder / CAPACITY
     try:
         return replace_file(path, json.dumps(capacity_of(result, point, below), indent=1) + "\n")

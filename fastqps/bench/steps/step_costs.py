@@ -90,7 +90,7 @@ class EncoderSteps:
 
 
 class DecoderSteps:
-    """Sequences that start together with prompts of one length, or go on with one row each (length 1)."""
+    """Sequences that start together: prompts of equal length, or one more row for each (length 1)."""
 
     def __init__(self, runner: Runner[DecodeBuffers]) -> None:
         self._runner = runner

@@ -97,7 +97,7 @@ def pool(random: Random, a: dict[str, Any]) -> Case:
 
 
 def bag_means(random: Random, a: dict[str, Any]) -> Case:
-    """Ids of all kinds: an item of nothing but skipped ones, ids beyond the table, and those that name a row."""
+    """Ids that name a row, ids beyond the table, and an item that has only skipped ids."""
     lengths, n_ids, table = _lengths(_LENGTHS[1], _TOKENS_MIN), a["n_ids"], a["table"]
     total, items = sum(lengths), len(lengths)
     ids = random.below(n_ids + 2, total + _SPARE)

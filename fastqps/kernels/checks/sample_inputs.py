@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
     @property
     def from_all(self) -> bool:
-        """It draws from the whole vocabulary."""
+        """Whether it draws from the whole vocabulary."""
         return self.temperature > 0 and self.top_p >= 1 and self.top_k == 0
 
     def words(self, slot: int, stop_id: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The first and the last operation of an encoder's step, and a static model's only one: ids to rows, rows to items."""
+"""Operations from ids to rows and from rows to items: an encoder's first and last, and a static model's only one."""
 
 from __future__ import annotations
 

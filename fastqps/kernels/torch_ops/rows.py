@@ -36,7 +36,7 @@ def quantise_rows(x: torch.Tensor, count: torch.Tensor | None = None) -> tuple[t
     """
     x, (e4m3, most) = x.float(), format_on(x.device)
     largest = x.abs().amax(-1, keepdim=True).clamp(min=_SMALLEST)  # NaN passes both
-    # The largest number becomes 448 or its neighbour in fp32, which is rounded to 448: nothing overflows.
+    # The largest number becomes 448 or its fp32 neighbour, which rounds to 448. Nothing overflows.
     return (x * (most / largest)).to(e4m3), largest / most
 
 

@@ -27,7 +27,7 @@ def sample(
     last_token: torch.Tensor,
     stamps: torch.Tensor | None = None,
 ) -> None:
-    """Draws a token for each of ``counts[1]`` runs, says whether its sequence ends with it, keeps it as the newest."""
+    """Draws a token for each of ``counts[1]`` runs, flags the sequences that end, and stores the newest tokens."""
     run, any_run = repeated(len(logits), counts[1]), counts[1] > 0
     live = torch.arange(len(logits), device=logits.device) < counts[1]
     slot = torch.where(any_run, kv_slots[torch.where(any_run, starts[run], 0).long()], 0).long()
@@ -81,7 +81,7 @@ def _likelihoods(logits: torch.Tensor, top: torch.Tensor, temperature: torch.Ten
 def _from_all(
     logits: torch.Tensor, top: torch.Tensor, best: torch.Tensor, temperature: torch.Tensor, u: torch.Tensor
 ) -> torch.Tensor:
-    """The first token whose cumulative likelihood is above ``u`` of the whole."""
+    """The first token whose cumulative likelihood exceeds the fraction ``u`` of the total."""
     sums = _likelihoods(logits, top, temperature).cumsum(1)
     above = sums > u * sums[:, -1:]
     return torch.where(above.any(1), above.byte().argmax(1), best)

@@ -32,7 +32,7 @@ def embed_tokens(
     history: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T], for -1 that of the slot's newest token."""
+    """The row of ``table`` [vocabulary, width] for each of ``ids`` [T]; -1 stands for the slot's newest token."""
     if admitted is not None and params is not None:
         any_new = counts[2] > 0
         record = admitted[repeated(len(admitted), counts[2])]

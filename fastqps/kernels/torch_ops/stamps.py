@@ -1,4 +1,4 @@
-"""The end of a step, for which torch has no clock."""
+"""The end of a step: writes no time stamp, since torch has no clock on the device."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.gpu.bounds import Peaks
-from bench.gpu.shapes import Shape
+from bench.gpu.models.shapes import Shape
+from bench.gpu.profile.bounds import Peaks
 
 FP8_SPEED = 2.0  # of the tensor cores in FP8 over bf16, by their data sheet
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from bench.gpu.run import Run
-from bench.gpu.served import Served
+from bench.gpu.servers.served import Served
 from fastqps.bench.measure.target import Settings, check_settings
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point

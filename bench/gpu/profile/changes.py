@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.gpu.timeline import Kind
+from bench.gpu.profile.timeline import Kind
 
 # Kernels whose whole work could be done by a neighbour; all others can only come nearer to their bound.
 FUSIONS = {

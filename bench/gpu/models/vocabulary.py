@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.shapes import Shape
+from bench.gpu.models.shapes import Shape
 
 WORDS = 24_000
 TOKENS_MAX = 32_000  # of a trained BPE: more takes long to train, and changes nothing for the model

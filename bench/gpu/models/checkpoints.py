@@ -12,10 +12,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.shapes import Shape
-from bench.gpu.vocabulary import write_tokenizer
+from bench.gpu.models.shapes import Shape
+from bench.gpu.models.vocabulary import write_tokenizer
 
-CACHE = Path(__file__).parents[2] / "build/gpu-check/checkpoints"
+CACHE = Path(__file__).parents[3] / "build/gpu-check/checkpoints"
 _VERSION = 3  # of what is written here: another one is written anew
 _MARK = "fastqps-bench.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.gpu.vocabulary import texts
+from bench.gpu.models.vocabulary import texts
 from fastqps.bench.measure.workload import Payloads, parse_call, write_messages
 from fastqps.v1 import predict_pb2 as pb
 

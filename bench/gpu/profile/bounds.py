@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bench.gpu.shapes import Shape
+from bench.gpu.models.shapes import Shape
 from bench.gpu.stand import Stand, time_us
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.gpu.bounds import Peaks
-from bench.gpu.step_work import Work
+from bench.gpu.profile.bounds import Peaks
+from bench.gpu.profile.step_work import Work
 
 OWN = (  # kernels of fastqps.kernels, the longest name first where one contains another
     "embed_norm", "embed_tokens", "tile_attention", "slot_attention", "add_norm", "activate", "quantise_rows",

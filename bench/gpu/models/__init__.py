@@ -1,0 +1,1 @@
+"""The models that the suite measures: their shapes, checkpoints, tokenizers and requests. Nothing here measures."""
