@@ -153,7 +153,8 @@ class Door {
       call = loop_->rare().pop(timeout_ms);
     }
     if (!call) return py::none();
-    const py::object http = call->http ? py::make_tuple(call->http->query, call->http->parameters) : py::none();
+    py::object http = py::none();
+    if (call->http) http = py::make_tuple(call->http->query, call->http->parameters);
     return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
                           py::bytes(call->message), call->half_closed, http);
   }
