@@ -26,8 +26,11 @@ PYTHON = (
     "torch", "triton", "numpy", "safetensors", "tokenizers", "transformers", "setuptools", "pybind11", "grpc",
     "google.protobuf", "uvloop", "setproctitle", "prometheus_client", "pynvml", "hdrh", "pytest", "pytest_timeout",
 )  # fmt: skip
-HEADERS = ("nghttp2/nghttp2.h", "openssl/ssl.h", "zlib.h", "nlohmann/json.hpp", "Python.h")
-LIBRARIES = ("nghttp2", "ssl", "crypto", "z")
+HEADERS = (
+    "nghttp2/nghttp2.h", "simdjson.h", "openssl/ssl.h", "zlib.h", "nlohmann/json.hpp",
+    "boost/beast/http/basic_parser.hpp", "Python.h",
+)  # fmt: skip
+LIBRARIES = ("nghttp2", "simdjson", "ssl", "crypto", "z")
 DISK_GIB, MEMORY_GIB, SHM_MIB = 12.0, 16.0, 256.0  # wanted: checkpoints and caches, a model with its cache, MPS clients
 MPS = "nvidia-cuda-mps-control"
 

@@ -139,9 +139,10 @@ def test_everything_that_is_missing_is_reported_at_once(
         "openssl/ssl.h",
         "zlib.h",
         "nlohmann/json.hpp",
+        "simdjson.h",
         "boost/beast/http/basic_parser.hpp",
     } <= set(found["C++ headers"])
-    assert found["libraries to link"] == ["crypto", "nghttp2", "ssl", "z"]
+    assert found["libraries to link"] == ["crypto", "nghttp2", "simdjson", "ssl", "z"]
     assert found["Python's headers, which Triton and the build need"] == ["/nowhere/Python.h"]
     assert ["run make gpu-kit KIT_PYTHON=" in line for line in missing] == [False, True, False, True, True]
     assert not (tree / "build").exists()
