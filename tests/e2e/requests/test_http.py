@@ -97,7 +97,7 @@ def test_many_requests_of_one_connection(server: Server) -> None:
         response = connection.getresponse()
         assert response.status == 405 and response.headers["Allow"] == "GET, HEAD, OPTIONS"
         response.read()
-        connection.request("POST", "/health", b"x" * 20_000)
+        connection.request("GET", "/health", b"x" * 20_000)
         assert connection.getresponse().status == 413
 
 
