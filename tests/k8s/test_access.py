@@ -56,8 +56,9 @@ def test_all_speak_to_the_pods_what_the_pods_speak(objects: list[Object]) -> Non
     secure = bool(settings(objects).tls_cert)
     services = {thing["metadata"]["name"]: thing for thing in every(objects, "Service")}
     for service in services.values():
-        (port,) = service["spec"]["ports"]
+        port, *others = service["spec"]["ports"]
         assert port["appProtocol"] == ("https" if secure else "kubernetes.io/h2c")
+        assert [(other["name"], "appProtocol" in other) for other in others] in ([], [("http", False)])
     for pool in every(objects, "InferencePool"):
         assert not secure and pool["spec"]["appProtocol"] == "kubernetes.io/h2c"
     routed = {

@@ -151,7 +151,7 @@ def test_an_overlay_suits_the_server(name: str) -> None:
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"grpc": config.port, "admin": config.admin_port}
+    assert ports == {"grpc": config.port, "http": config.http_port, "admin": config.admin_port}
     assert config.host == config.admin_host == "0.0.0.0", "probes, Prometheus and clients come from outside the pod"
     assert "replicas" not in deployment["spec"], "an autoscaler owns the number"
     assert ("nvidia.com/gpu" in container["resources"]["limits"]) == config.device.startswith("cuda")
