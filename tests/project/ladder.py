@@ -37,7 +37,8 @@ CXX: dict[str, tuple[str, ...]] = {
     "front": ("core", "net", "grpc", "calls", "http2"),
     "predict": ("core", "text", "wire", "net", "grpc", "front"),
     "oip": ("core", "text", "wire", "grpc", "predict"),
-    "bind": ("core", "text", "step", "wire", "net", "grpc", "calls", "front", "predict", "oip"),
+    "tei": ("core", "text", "wire", "grpc", "predict"),
+    "bind": ("core", "text", "step", "wire", "net", "grpc", "calls", "front", "predict", "oip", "tei"),
 }
 CXX_CONTENTS = {
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
@@ -51,6 +52,7 @@ CXX_CONTENTS = {
     "front": "the event loop of a front door",
     "predict": "the service: admission, items, batches, generations, answers",
     "oip": "the Open Inference Protocol: requests of Triton's and KServe's clients",
+    "tei": "the gRPC API of text-embeddings-inference",
     "bind": "the only folder that sees Python",
 }
 

@@ -13,6 +13,7 @@
 #include "core/segment.h"
 #include "oip/oip_methods.h"
 #include "predict/predict_service.h"
+#include "tei/tei_methods.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -39,8 +40,10 @@ class Door {
                                 .default_timeout_ns = default_timeout_ns,
                                 .canary_interval_ns = canary_interval_ns,
                                 .rerun = rerun}),
-        oip_(service_.items_path(), service_.routes()) {
+        oip_(service_.items_path(), service_.routes()),
+        tei_(service_.items_path(), service_.routes()) {
     service_.add_protocol([this](MethodTable& table) { oip_.add_to(table); });
+    service_.add_protocol([this](MethodTable& table) { tei_.add_to(table); });
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.age_max = max_connection_age_ns;
@@ -217,6 +220,7 @@ class Door {
   Counters counters_;
   PredictService service_;
   OipMethods oip_;
+  TeiMethods tei_;
   std::unique_ptr<Loop> loop_;
   u64 token_sets_ = 0;
 };
