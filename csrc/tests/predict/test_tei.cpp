@@ -107,9 +107,10 @@ TEST(the_context_of_a_stream_keeps_the_first_options) {
   std::string context;
   for (const char* text : {"one", "", "three"}) {
     reader.follow(context);
-    u32 items;
     const bool first = context.empty();
-    read(reader, delimited(1, "q") + delimited(2, text) + number(5, first) + number(4, !first), items);
+    const std::string message = delimited(1, "q") + delimited(2, text) + number(5, first) + number(4, !first);
+    ReasonText reason;
+    CHECK(!reader.read({reinterpret_cast<const u8*>(message.data()), message.size()}, CallInfo{}, reason));
     RequestView view;
     CHECK(!reader.item(0, view));
     CHECK(!view.output.raw_scores);

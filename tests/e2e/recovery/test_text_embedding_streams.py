@@ -19,7 +19,7 @@ from fastqps.models.names import resolve
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 IN_FLIGHT_MAX = 8
-FLAGS = ("--frontdoors=1", "--dispatchers=2", f"--max-stream-inflight={IN_FLIGHT_MAX}", "--max-batch-items=4")
+FLAGS = ("--frontdoors=1", "--dispatchers=2", f"--max-stream-inflight={IN_FLIGHT_MAX}", "--max-batch-items=1")
 REQUEST, RESPONSE = message_class("tei.v1.EmbedRequest"), message_class("tei.v1.EmbedResponse")
 TOKENIZER = Tokenizer.from_file(resolve("minilm")[1] / "tokenizer.json")
 ANSWERED = "fastqps_items_total{OK,minilm}"
