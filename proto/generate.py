@@ -20,6 +20,7 @@ STANDARD = [
     "grpc/reflection/v1/reflection.proto",
     "grpc/reflection/v1alpha/reflection.proto",
     "inference/grpc_service.proto",
+    "tei/tei.proto",
 ]
 HEAD = '''"""The .proto files as serialized FileDescriptorProto, by file name. Written by `make proto`; do not edit."""
 

@@ -17,12 +17,13 @@ struct ItemsPath {
   Withdrawals& withdrawals;
   CallCounts& counts;
   RefusalWriter& refusals;
-  const u32 items_max;  // of one message
+  const u32 items_max;     // of one message
+  const u32 inflight_max;  // of one stream
 };
 
 class ItemsMethod final : public Method {
  public:
-  // The reader is this method's alone.
+  // Methods may share a reader: it keeps nothing between two calls of on_message().
   ItemsMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc)
       : path_(path), reader_(reader), writer_(writer), rpc_(rpc) {}
 

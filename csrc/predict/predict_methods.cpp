@@ -4,14 +4,14 @@ namespace fastqps::front {
 
 PredictMethods::PredictMethods(ServiceTables& tables, RequestPath& requests, AnswerPath& answers,
                                const PredictOptions& options)
-    : items_path{tables.attachment,   answers.groups, requests.intake, answers.answers,
-                 answers.withdrawals, answers.counts, tables.refusals, options.max_batch_request_items},
+    : items_path{tables.attachment,          answers.groups, requests.intake, answers.answers,
+                 answers.withdrawals,        answers.counts, tables.refusals, options.max_batch_request_items,
+                 options.max_stream_inflight},
       batch_reader(options.max_batch_request_items),
       predict(requests.intake, answers.answers, answers.withdrawals, kPredict),
       generate(requests.intake, answers.answers, answers.withdrawals, kGenerate),
       batch(items_path, batch_reader, batch_writer, kPredictBatch),
-      stream(tables.attachment, answers.groups, requests.intake, answers.answers, answers.withdrawals,
-             options.max_stream_inflight) {}
+      stream(items_path, stream_reader, stream_writer, kPredictStream, GroupKind::kEach) {}
 
 void PredictMethods::add_to(MethodTable& table) {
   const MethodRow rows[] = {

@@ -17,6 +17,8 @@ struct PredictMethods {
   const ItemsPath items_path;
   NativeBatchReader batch_reader;
   const NativeBatchWriter batch_writer;
+  NativeStreamReader stream_reader;
+  const NativeStreamWriter stream_writer;
 
   SingleMethod predict, generate;
   ItemsMethod batch;

@@ -10,44 +10,59 @@ constexpr u64 kQuietNs = 1'000'000'000;
 
 Took StreamMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   const u32 g = group_of(call, info);
-  groups_[g].unanswered++;
-  groups_[g].active_ns = info.receive_ns;
+  if (path_.groups.failed(g)) return Took::kAll;
+  Group& group = path_.groups[g];
+  const u32 index = group.items++;
+  group.unanswered++;
+  group.active_ns = info.receive_ns;
   RequestView view;
-  const Origin from{call, &info, kPredictStream, g};
-  if (const Refusal refusal = intake_.accept(as_text(message), from, view)) answers_.refuse(from, view, refusal);
-  const Group& group = groups_[g];
-  if (group.open && (group.unanswered >= inflight_max_ || !attachment_->writable(call))) groups_.hold(g);
+  ReasonText reason;
+  const Origin from{call, &info, rpc_, g, index};
+  const auto take = [&](RequestView& item) { return read(message, info, group, item, reason); };
+  if (const Refusal refusal = path_.intake.accept(take, from, view)) path_.answers.refuse(from, view, refusal);
+  const Group& after = path_.groups[g];
+  if (after.open && (after.in_flight() >= path_.inflight_max || !path_.attachment->writable(call)))
+    path_.groups.hold(g);
   return Took::kAll;
 }
 
-void StreamMethod::on_half_close(CallId call, const CallInfo& info) {
-  const u32 g = group_of(call, info);
-  groups_[g].half_closed = true;
-  if (!groups_[g].unanswered) groups_.end(g, {});
+FieldError StreamMethod::read(std::span<const u8> message, const CallInfo& info, Group& group, RequestView& view,
+                              ReasonText& reason) {
+  if (kind_ == GroupKind::kGathered) {
+    if (group.items > path_.items_max)
+      return {"", reason.print("a stream of more than %u items, at most %u", path_.items_max, path_.items_max)};
+    group.kept.expect(group.items);
+  }
+  reader_.follow(group.context);
+  if (const FieldError error = reader_.read(message, info, reason)) return error;
+  group.context += reader_.context();
+  return reader_.item(0, view);
 }
+
+void StreamMethod::on_half_close(CallId call, const CallInfo& info) { path_.groups.half_close(group_of(call, info)); }
 
 bool StreamMethod::on_idle(CallId, u64 user) {
   const u32 g = u32(user - 1);
-  if (groups_[g].unanswered) return false;
-  groups_.end(g, {.code = StatusCode::kUnavailable, .message = "the stream was idle: open it again"});
+  if (path_.groups[g].unanswered) return false;
+  path_.groups.end(g, {.code = StatusCode::kUnavailable, .message = "the stream was idle: open it again"});
   return true;
 }
 
 void StreamMethod::resume_held() {
-  groups_.resume_held([this](const Group& group) {
-    return !group.closing && group.unanswered <= inflight_max_ / 2 && attachment_->writable(group.call);
+  path_.groups.resume_held([this](const Group& group) {
+    return !group.closing && group.in_flight() <= path_.inflight_max / 2 && path_.attachment->writable(group.call);
   });
 }
 
 void StreamMethod::close_streams(u64 now, bool late) {
-  for (u32 g = 0; g < groups_.size(); g++) {
-    Group& group = groups_[g];
-    if (!group.open || group.gone || group.half_closed || group.kind != GroupKind::kEach) continue;
+  for (u32 g = 0; g < path_.groups.size(); g++) {
+    Group& group = path_.groups[g];
+    if (!group.open || group.gone || group.half_closed || group.kind == GroupKind::kTogether) continue;
     if (!group.unanswered && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
-      groups_.end_drained(g);
+      path_.groups.end_drained(g);
     } else if (late) {
       group.closing = true;
-      groups_.hold(g);
+      path_.groups.hold(g);
     }
   }
 }

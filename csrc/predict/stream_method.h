@@ -1,27 +1,22 @@
-// PredictStream: messages of one item each, answered one by one as they finish.
+// A stream whose messages have one item each: PredictStream, and the streams of other protocols.
 #pragma once
 #include "predict/answers/withdrawals.h"
-#include "predict/formats/native_batch.h"
-#include "predict/intake/intake.h"
+#include "predict/items_method.h"
 
 namespace fastqps::front {
 
 class StreamMethod final : public Method {
  public:
-  StreamMethod(const Attachment& attachment, GroupCalls& groups, Intake& intake, Answers& answers,
-               Withdrawals& withdrawals, u32 inflight_max)
-      : attachment_(attachment),
-        groups_(groups),
-        intake_(intake),
-        answers_(answers),
-        withdrawals_(withdrawals),
-        inflight_max_(inflight_max) {}
+  // kind: how its items are answered, not kTogether. Methods may share a reader.
+  StreamMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc, GroupKind kind)
+      : path_(path), reader_(reader), writer_(writer), rpc_(rpc), kind_(kind) {}
 
   Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
   void on_half_close(CallId call, const CallInfo& info) override;
-  Gone on_gone(CallId, u64 user) override { return withdrawals_.group_gone(user); }
+  Gone on_gone(CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
   bool on_idle(CallId, u64 user) override;
 
+  // The following are for the streams of all methods.
   // Called once a turn: resumes streams that were held because too many items were in flight or unread.
   void resume_held();
   // Called once a second during a drain. A stream may be endless, but a drain is not, so idle streams are ended. Late
@@ -31,16 +26,16 @@ class StreamMethod final : public Method {
 
  private:
   u32 group_of(CallId call, const CallInfo& info) {
-    return info.user ? u32(info.user - 1) : groups_.open(call, {GroupKind::kEach, kPredictStream, &writer_}, info);
+    return info.user ? u32(info.user - 1) : path_.groups.open(call, {kind_, rpc_, &writer_}, info);
   }
+  FieldError read(std::span<const u8> message, const CallInfo& info, Group& group, RequestView& view,
+                  ReasonText& reason);
 
-  const Attachment& attachment_;
-  GroupCalls& groups_;
-  Intake& intake_;
-  Answers& answers_;
-  Withdrawals& withdrawals_;
-  const u32 inflight_max_;
-  const NativeStreamWriter writer_;
+  const ItemsPath path_;
+  RequestReader& reader_;
+  const AnswerWriter& writer_;
+  const Rpc rpc_;
+  const GroupKind kind_;
 };
 
 }  // namespace fastqps::front

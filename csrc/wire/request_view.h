@@ -21,6 +21,7 @@ namespace fastqps::front {
 struct FieldError {
   const char* field = nullptr;
   const char* reason = nullptr;
+  bool precondition = false;  // the request is right, but not for this model: FAILED_PRECONDITION
   explicit operator bool() const { return reason != nullptr; }
 };
 

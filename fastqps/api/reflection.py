@@ -23,6 +23,11 @@ SERVICES = (
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
     "inference.GRPCInferenceService",
+    "tei.v1.Embed",
+    "tei.v1.Info",
+    "tei.v1.Predict",
+    "tei.v1.Rerank",
+    "tei.v1.Tokenize",
 )
 
 INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED = 3, 5, 12
@@ -38,7 +43,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 
 def message_class(full_name: str) -> type[Message]:
-    """The class of a message of fastqps.v1, grpc.health.v1 or grpc.reflection. Raises KeyError for any other name."""
+    """The class of a message of any .proto file in proto/. Raises KeyError for any other name."""
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(full_name))
 
 

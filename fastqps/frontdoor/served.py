@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fastqps._core import GENERATIONS, ProcessStats, Segment
+from fastqps._core import GENERATIONS, ProcessStats, RouteView, Segment, Sizes
 from fastqps.models.card import ModelCard
 
 
@@ -42,6 +42,15 @@ class ServedModels:
     def find(self, name: str) -> ServedModel | None:
         """The model of this name. An empty name is the default model."""
         return next((model for model in self.all() if name in ("", model.card.name)), None)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The numbers of slots, processes and models."""
+        return self._segment.sizes
+
+    def limits(self, model: ServedModel) -> RouteView:
+        """The limits of the generation that serves."""
+        return self._segment.route(self._route(model.index))
 
     def door_stats(self) -> list[ProcessStats]:
         """The counters of all front doors."""

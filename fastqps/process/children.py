@@ -54,6 +54,7 @@ class DoorSettings(Settings):
     rerun: bool
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
+    dtype: str  # the setting, for clients that ask
 
 
 @dataclass(frozen=True)

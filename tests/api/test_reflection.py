@@ -37,6 +37,11 @@ def test_services_are_listed(version: reflection.Version) -> None:
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
         "inference.GRPCInferenceService",
+        "tei.v1.Embed",
+        "tei.v1.Info",
+        "tei.v1.Predict",
+        "tei.v1.Rerank",
+        "tei.v1.Tokenize",
     ]
 
 

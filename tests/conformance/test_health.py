@@ -37,6 +37,11 @@ SERVICES = {
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
     "inference.GRPCInferenceService",
+    "tei.v1.Embed",
+    "tei.v1.Info",
+    "tei.v1.Predict",
+    "tei.v1.Rerank",
+    "tei.v1.Tokenize",
 }
 SERVING, SERVICE_UNKNOWN = 1, 3
 

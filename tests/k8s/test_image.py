@@ -166,7 +166,9 @@ def test_the_images_run_without_root_and_by_default_as_the_manifests_say() -> No
         assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), "a number, or Kubernetes cannot tell that it is not root"
         assert f"runAsUser: {user.partition(':')[0]}" in deployment
         assert last(target, "ENTRYPOINT") == '["fastqps"]' and last(target, "STOPSIGNAL") == "SIGTERM"
-        assert last(target, "EXPOSE").split() == [str(port) for port in (Config().port, Config().http_port, Config().admin_port)]
+        assert last(target, "EXPOSE").split() == [
+            str(port) for port in (Config().port, Config().http_port, Config().admin_port)
+        ]
         environment = " ".join(words for instruction, words in whole(target) if instruction == "ENV")
         assert "PATH=/opt/fastqps/bin:$PATH" in environment
 
@@ -177,7 +179,9 @@ def test_each_exposed_port_is_reachable_from_outside_of_the_container() -> None:
         command, *flags = json.loads(last(target, "CMD"))
         assert command == "serve"
         options = vars(serve_parser().parse(flags))
-        assert last(target, "EXPOSE").split() == [str(port) for port in (Config().port, Config().http_port, Config().admin_port)]
+        assert last(target, "EXPOSE").split() == [
+            str(port) for port in (Config().port, Config().http_port, Config().admin_port)
+        ]
         assert (options["host"], options["admin_host"]) == ("0.0.0.0", "0.0.0.0")
 
 

@@ -41,9 +41,10 @@ CXX: dict[str, tuple[str, ...]] = {
     "json": ("core", "wire", "predict"),
     "oip": ("core", "text", "wire", "grpc", "http", "predict"),
     "openai": ("core", "wire", "grpc", "http", "predict", "json"),
+    "tei": ("core", "text", "wire", "grpc", "http", "predict"),
     "bind": (
         *("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front"),
-        *("predict", "json", "oip", "openai"),
+        *("predict", "json", "oip", "openai", "tei"),
     ),
 }
 CXX_CONTENTS = {
@@ -62,6 +63,7 @@ CXX_CONTENTS = {
     "json": "request bodies read by simdjson, and answers written as JSON",
     "oip": "the Open Inference Protocol: requests of Triton's and KServe's clients",
     "openai": "OpenAI's API: embeddings, completions",
+    "tei": "the gRPC API of text-embeddings-inference",
     "bind": "the only folder that sees Python",
 }
 

@@ -14,6 +14,7 @@
 #include "oip/open_inference.h"
 #include "openai/openai.h"
 #include "predict/predict_service.h"
+#include "tei/tei.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -41,9 +42,11 @@ class Door {
                                 .canary_interval_ns = canary_interval_ns,
                                 .rerun = rerun}),
         open_inference_(service_.items_path(), service_.routes()),
-        openai_(service_.items_path()) {
+        openai_(service_.items_path()),
+        tei_(service_.items_path(), service_.routes()) {
     service_.add_protocol(open_inference_);
     service_.add_protocol(openai_);
+    service_.add_protocol(tei_);
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.age_max = max_connection_age_ns;
@@ -234,6 +237,7 @@ class Door {
   PredictService service_;
   OpenInference open_inference_;
   OpenAi openai_;
+  Tei tei_;
   std::unique_ptr<Loop> loop_;
   u64 token_sets_ = 0;
 };

@@ -34,12 +34,47 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   if (group.gone) return;
   if (group.kind == GroupKind::kEach) {
     if (send(g, {&response, 1})) sent_one(g);
+  } else if (group.kind == GroupKind::kInOrder) {
+    answer_in_order(g, index, response);
+  } else if (group.kind == GroupKind::kGathered) {
+    if (!failed(g)) group.kept.keep(index, response);
+    sent_one(g);
   } else if (group.items == 1) {
     if (send(g, {&response, 1})) end(g, {});
   } else {
     if (!failed(g)) group.kept.keep(index, response);
     if (!group.unanswered) end_together(g);
   }
+}
+
+// Behind a failure nothing is sent.
+void GroupCalls::answer_in_order(u32 g, u32 index, const ResponseView& response) {
+  Group& group = groups_[g];
+  if (index == group.sent) {
+    if (!send(g, {&response, 1})) return;
+    group.sent++;
+    if (!send_early(g)) return;
+  } else if (!failed(g) || index - group.sent < group.failure.index - group.sent) {
+    const AnsweredCall call = answered(group);
+    std::string& kept = group.early[index];
+    kept.resize(group.writer->room(call, {&response, 1}));
+    u8* begin = reinterpret_cast<u8*>(kept.data());
+    kept.resize(size_t(group.writer->write(call, {&response, 1}, begin) - begin));
+  }
+  sent_one(g);
+}
+
+bool GroupCalls::send_early(u32 g) {
+  Group& group = groups_[g];
+  for (auto next = group.early.find(group.sent); next != group.early.end(); next = group.early.find(group.sent)) {
+    if (failed(g) && group.sent == group.failure.index) break;
+    const std::string message = std::move(next->second);
+    group.early.erase(next);
+    group.sent++;
+    if (!send_message(group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); }))
+      return false;
+  }
+  return true;
 }
 
 void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal) {
@@ -53,18 +88,19 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
   }
   group.unanswered--;
   if (group.gone) return;
-  if (!failed(g)) keep_failure(group, refusal);
-  if (!group.unanswered) end_together(g);
+  const bool first = group.kind == GroupKind::kInOrder && index - group.sent < group.failure.index - group.sent;
+  if (!failed(g) || first) keep_failure(group, index, refusal);
+  if (!group.unanswered) end_failed(g);
 }
 
 // Names the field as the protocol does, also at the beginning of the message.
-void GroupCalls::keep_failure(Group& group, const Refusal& refusal) {
+void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
   const std::string_view field = refusal.field, name = group.writer->field_name(field);
   std::string_view message = refusal.message;
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
   const bool renamed = message.size() < refusal.message.size();
-  group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(),
-                   std::string(name)};
+  group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(), std::string(name),
+                   index};
   group.failure.message += message;
 }
 
@@ -73,12 +109,12 @@ void GroupCalls::skip(u32 g, u32 items) {
 }
 
 void GroupCalls::end_together(u32 g) {
-  const Group& group = groups_[g];
-  if (!failed(g)) {
-    if (send(g, group.kept.all())) end(g, {});
-    return;
-  }
-  const GroupFailure failure = group.failure;  // the end frees the group
+  if (failed(g)) return end_failed(g);
+  if (send(g, groups_[g].kept.all())) end(g, {});
+}
+
+void GroupCalls::end_failed(u32 g) {
+  const GroupFailure failure = groups_[g].failure;  // the end frees the group
   end(g, {failure.code, failure.message, failure.retry_after_ms, failure.field});
 }
 
@@ -115,16 +151,31 @@ bool GroupCalls::send_message(Group& group, const HttpReply& reply, size_t room,
   return true;
 }
 
-// A message of a call has been sent that may have more of them.
+// An item of a call that may have more of them is answered.
 void GroupCalls::sent_one(u32 g) {
   Group& group = groups_[g];
   group.active_ns = clock_.drain_ns;
   if (group.unanswered) return;
-  if (group.kind == GroupKind::kTogether || group.half_closed) {
+  if (failed(g)) {
+    end_failed(g);
+  } else if (group.kind == GroupKind::kTogether) {
     end(g, {});
+  } else if (group.half_closed) {
+    end_half_closed(g);
   } else if (group.closing) {
     end_drained(g);
   }
+}
+
+void GroupCalls::half_close(u32 g) {
+  groups_[g].half_closed = true;
+  if (!groups_[g].unanswered) end_half_closed(g);
+}
+
+void GroupCalls::end_half_closed(u32 g) {
+  if (groups_[g].kind != GroupKind::kGathered) return end(g, {});
+  if (groups_[g].items) return end_together(g);
+  end(g, {.code = StatusCode::kInvalidArgument, .message = "the stream has no messages, at least 1"});
 }
 
 void GroupCalls::end(u32 g, const Status& status) {

@@ -41,6 +41,8 @@ class GroupCalls {
   // Answers a call without items.
   void answer_none(u32 group) { send(group, {}), end(group, {}); }
   void end(u32 group, const Status& status);
+  // The client of a stream sends no more.
+  void half_close(u32 group);
   // Ends a stream without unanswered items, on a draining server.
   void end_drained(u32 group);
 
@@ -56,9 +58,13 @@ class GroupCalls {
   template <class Write>
   bool send_message(Group& group, const HttpReply& reply, size_t room, Write write);
   bool send(u32 group, std::span<const ResponseView> items);
+  void answer_in_order(u32 group, u32 index, const ResponseView& response);
+  bool send_early(u32 group);
+  void end_failed(u32 group);
+  void end_half_closed(u32 group);
   void sent_one(u32 group);
   void end_together(u32 group);
-  void keep_failure(Group& group, const Refusal& refusal);
+  void keep_failure(Group& group, u32 index, const Refusal& refusal);
 
   const Attachment& attachment_;
   ModelRoutes& routes_;

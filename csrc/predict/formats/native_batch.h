@@ -36,7 +36,20 @@ class NativeBatchWriter final : public AnswerWriter {
   bool has_item_statuses() const override { return true; }
 };
 
-// Of PredictStream, whose messages have one answer each.
+// Of PredictStream, whose messages have one item and one answer each.
+class NativeStreamReader final : public RequestReader {
+ public:
+  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText&) override {
+    message_ = {reinterpret_cast<const char*>(message.data()), message.size()};
+    return {};
+  }
+  u32 items() const override { return 1; }
+  FieldError item(u32, RequestView& view) override { return parse_request(message_, &view); }
+
+ private:
+  std::string_view message_;
+};
+
 class NativeStreamWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {

@@ -1,5 +1,6 @@
 // Calls of many items: their slots, the number of unanswered items, and whether the call is held.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ class AnswerWriter;
 enum class GroupKind : u8 {
   kTogether,  // by one message, when all are
   kEach,      // by a message each, as they finish
+  kInOrder,   // by a message each, in the order of the requests
+  kGathered,  // items of a stream, by one message, when the client has half-closed and all are
 };
 
 // What opens a group.
@@ -31,6 +34,7 @@ struct GroupFailure {
   StatusCode code = StatusCode::kOk;
   i32 retry_after_ms = -1;
   std::string message, field;
+  u32 index = 0;  // of the item
 };
 
 struct Group {
@@ -43,16 +47,20 @@ struct Group {
   u64 active_ns = 0;    // a stream's newest message or answer
   u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
-  u32 items = 0;        // kTogether: how many the message has
+  u32 items = 0;        // how many its message has, or its stream has had
   u32 taken = 0;        // and how many of them have been read
   u32 unanswered = 0;   // accepted items without an answer, with or without a slot
   u32 route = 0;        // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
   bool closing = false;  // a stream of a draining server: no further messages are read
   std::string context;
-  KeptAnswers kept;  // kTogether, of more than one item
+  KeptAnswers kept;                  // kTogether, of more than one item, and kGathered
+  u32 sent = 0;                      // kInOrder: answers that have been sent
+  std::map<u32, std::string> early;  // kInOrder: written answers that wait for one before, by index
   GroupFailure failure;
 
+  // Items that count against the limit of a stream: those without an answer, or whose answer waits.
+  u32 in_flight() const { return kind == GroupKind::kInOrder ? items - sent : unanswered; }
   // Its call has ended and its slots are free, so the group can be reused.
   bool done() const { return !slots && (!open || gone); }
 };

@@ -23,7 +23,8 @@ Refusal RefusalWriter::refuse_field(const char* field, const char* format, ...) 
 }
 
 Refusal RefusalWriter::refuse(const FieldError& error) {
-  Refusal refusal = refuse(StatusCode::kInvalidArgument, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
+  const auto code = error.precondition ? StatusCode::kFailedPrecondition : StatusCode::kInvalidArgument;
+  Refusal refusal = refuse(code, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
   refusal.field = error.field;
   return refusal;
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, NO_SPLITS, why_uncut
@@ -33,6 +33,16 @@ class Encoded:
     @property
     def truncated(self) -> bool:
         return len(self.ids) < self.n_total
+
+
+class Piece(NamedTuple):
+    """A token and the part of its text, in bytes of UTF-8. A special token that was added has no part of the text."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
 
 
 class Tokenizer:
@@ -128,6 +138,10 @@ class Tokenizer:
             return self._detokenizer.decode(ids)
         return self._package.decode(ids, skip_special_tokens)
 
+    def pieces(self, text: str, *, special_tokens: bool) -> list[Piece]:
+        """The tokens of a whole text, through the `tokenizers` package."""
+        return self._whole.pieces(text, special_tokens)
+
     def _cut(self, item: Item, whole: Encoded) -> Encoded:
         if self.truncation is None or whole.n_total <= self.truncation:
             return whole
@@ -196,6 +210,21 @@ class _Package:
         with _failures():
             found = self._single.encode_batch(list(items), add_special_tokens=self._add)
         return [self._encoded(item, each) for item, each in zip(items, found, strict=True)]
+
+    def pieces(self, text: str, special_tokens: bool) -> list[Piece]:
+        with _failures():
+            found = self._single.encode(text, add_special_tokens=special_tokens)
+        bytes_before = [0]
+        for character in text:
+            bytes_before.append(bytes_before[-1] + len(character.encode()))
+        return [
+            Piece(token_id, token, True, None, None)
+            if special
+            else Piece(token_id, text[start:stop], False, bytes_before[start], bytes_before[stop])
+            for token_id, token, special, (start, stop) in zip(
+                found.ids, found.tokens, found.special_tokens_mask, found.offsets, strict=True
+            )
+        ]
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool) -> str:
         with _failures():

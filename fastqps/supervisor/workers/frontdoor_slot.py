@@ -47,6 +47,7 @@ class FrontDoorSlot(WorkerSlot):
             rerun=config.rerun,
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
+            dtype=config.dtype,
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

@@ -1,0 +1,51 @@
+// Requests of text-embeddings-inference, whatever form their bytes have: their defaults and checks, and the items that
+// they become. They name no model, so the default one answers.
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "predict/tables/model_routes.h"
+#include "tei/item_note.h"
+#include "wire/request_view.h"
+
+namespace fastqps::front {
+
+enum class TruncationDirection : i32 { kRight = 0, kLeft = 1 };
+
+// Options as a client sent them.
+struct TextOptions {
+  bool truncate = false;
+  TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
+  std::optional<std::string_view> prompt_name = {};
+  std::optional<bool> normalize = {};  // of Embed; not given: true
+  std::optional<u32> dimensions = {};  // of Embed; not given: all
+  bool raw_scores = false;             // of Predict and Rerank
+};
+
+// Each function turns one request into an item. A refusal of the model is a failed precondition.
+class TextRequests {
+ public:
+  explicit TextRequests(ModelRoutes& routes) : routes_(routes) {}
+
+  FieldError embed(std::string_view text, const TextOptions& options, RequestView& view, ReasonText& reason);
+  // One text, or two as a pair.
+  FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
+                     ReasonText& reason);
+  // One text of a request to rank.
+  FieldError rerank(std::string_view query, std::string_view text, const TextOptions& options, RequestView& view,
+                    ReasonText& reason);
+  // Whether the default model can rank: it has one score.
+  FieldError check_ranks(ReasonText& reason);
+
+ private:
+  FieldError check_options(const TextOptions& options, ReasonText& reason);
+  FieldError check_classifies(ReasonText& reason);
+  void ask_for_scores(bool raw, RequestView& view, ItemNote note);
+
+  ModelRoutes& routes_;
+};
+
+// The number of code points of a valid text.
+u32 characters_of(std::string_view text);
+
+}  // namespace fastqps::front
