@@ -71,7 +71,8 @@ bool GroupCalls::send_early(u32 g) {
     const std::string message = std::move(next->second);
     group.early.erase(next);
     group.sent++;
-    if (!send_message(group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); }))
+    if (!send_message(group, {}, message.size(),
+                      [&](u8* out) { return std::copy(message.begin(), message.end(), out); }))
       return false;
   }
   return true;
