@@ -153,6 +153,32 @@ TEST(wrong_embeddings) {
   CHECK(error_of(reader, std::string(5000, '[')).starts_with(": the body is not valid JSON"));
 }
 
+// Replaces each byte by each value, and cuts the body at each byte.
+void damage(RequestReader& reader, const std::string& body) {
+  const auto look = [&](const std::string& damaged) {
+    if (!error_of(reader, damaged).empty()) return;
+    CHECK(reader.items() <= kItemsMax);
+    for (u32 i = 0; i < reader.items(); i++) ids_of(item_of(reader, i));
+  };
+  for (size_t at = 0; at < body.size(); at++) {
+    look(body.substr(0, at));
+    for (int value = 0; value < 256; value++) {
+      std::string damaged = body;
+      damaged[at] = char(value);
+      look(damaged);
+    }
+  }
+  CHECK_EQ(error_of(reader, body), "");
+}
+
+TEST(damaged_bodies_are_read_or_refused) {
+  EmbeddingsReader embeddings(kItemsMax);
+  damage(embeddings, R"({"model":"m","input":["a\u00fc\ud83d\ude00",""],"encoding_format":"base64","dimensions":64})");
+  damage(embeddings, R"({"input":[[1,22],[3]],"normalize":false,"timeout":1.5e0,"priority":"low"})");
+  CompletionsReader completions(kItemsMax);
+  damage(completions, R"({"prompt":"a","stop":["x","y"],"stream":true,"stream_options":{"include_usage":true}})");
+}
+
 TEST(answers_with_embeddings) {
   const EmbeddingsWriter writer;
   const float first[] = {0.5f, -1}, second[] = {2, 0.25f};

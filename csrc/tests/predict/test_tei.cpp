@@ -2,76 +2,17 @@
 #include <cmath>
 #include <string>
 
-#include "core/segment.h"
 #include "tei/readers.h"
 #include "tei/scores.h"
 #include "tei/writers.h"
-#include "tests/check.h"
-#include "text/unicode/utf8.h"
-#include "wire/wire.h"
+#include "tests/predict/reader_world.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
+using namespace fastqps::test;
 using namespace std::string_literals;
 
 namespace {
-
-// The default model ranks: readers of Embed refuse it, after they have read all.
-struct World {
-  Segment segment;
-  World() {
-    auto made =
-        Segment::create({.doors = 1, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
-    segment.model(0).ready = 1;
-    Route& route = segment.route(0);
-    route.state = RouteState::kServing;
-    route.task = Task::kClassify;
-    route.activation = Activation::kIdentity;
-    route.dimensions = 1;
-    memory.emplace(segment, nullptr, 0);
-    routes.emplace(*memory);
-  }
-  std::optional<DoorMemory> memory;
-  std::optional<ModelRoutes> routes;
-};
-
-std::string delimited(u32 field, const std::string& bytes) {
-  return std::string(1, char(length_tag(field))) + char(bytes.size()) + bytes;
-}
-std::string number(u32 field, u8 value) { return std::string(1, char(varint_tag(field))) + char(value); }
-
-// A copy on the heap at its exact size: the sanitizers find a read past its end.
-FieldError read(RequestReader& reader, const std::string& message, u32& items) {
-  const std::vector<u8> copy(message.begin(), message.end());
-  ReasonText reason;
-  items = 0;
-  if (const FieldError error = reader.read(copy, CallInfo{}, reason)) return error;
-  for (u32 i = 0; i < reader.items(); i++) {
-    RequestView view;
-    if (reader.item(i, view)) continue;
-    CHECK(view.input == Input::kText || view.input == Input::kPair);
-    for (const std::string_view text : {view.text, view.pair_first, view.pair_second}) CHECK(text::valid_utf8(text));
-    items++;
-  }
-  return {};
-}
-
-void damage(RequestReader& reader, const std::string& message) {
-  u32 items;
-  for (size_t at = 0; at < message.size(); at++) {
-    read(reader, message.substr(0, at), items);
-    for (int value = 0; value < 256; value++) {
-      std::string damaged = message;
-      damaged[at] = char(value);
-      read(reader, damaged, items);
-    }
-  }
-  read(reader, message, items);  // nothing of the damaged ones is left
-  CHECK(items > 0);
-}
 
 ResponseView item_of(std::span<const LabelView> labels, bool activates) {
   ResponseView view;

@@ -1,0 +1,75 @@
+// For tests of RequestReaders: a door's routes, and messages whose every byte is damaged.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "core/segment.h"
+#include "predict/formats/request_reader.h"
+#include "predict/tables/model_routes.h"
+#include "tests/check.h"
+#include "text/unicode/utf8.h"
+#include "wire/wire.h"
+
+namespace fastqps::test {
+
+using namespace fastqps::front;
+
+// One model, which ranks until a test says otherwise.
+struct World {
+  Segment segment;
+  World() {
+    auto made =
+        Segment::create({.doors = 1, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
+    std::string error = made.error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    segment.model(0).ready = 1;
+    Route& route = segment.route(0);
+    route.state = RouteState::kServing;
+    route.task = Task::kClassify;
+    route.activation = Activation::kIdentity;
+    route.dimensions = 1;
+    memory.emplace(segment, nullptr, 0);
+    routes.emplace(*memory);
+  }
+  std::optional<DoorMemory> memory;
+  std::optional<ModelRoutes> routes;
+};
+
+inline std::string delimited(u32 field, const std::string& bytes) {
+  return std::string(1, char(length_tag(field))) + char(bytes.size()) + bytes;
+}
+inline std::string number(u32 field, u8 value) { return std::string(1, char(varint_tag(field))) + char(value); }
+
+// A copy on the heap at its exact size: the sanitizers find a read past its end.
+inline FieldError read(RequestReader& reader, const std::string& message, u32& items) {
+  const std::vector<u8> copy(message.begin(), message.end());
+  ReasonText reason;
+  items = 0;
+  if (const FieldError error = reader.read(copy, CallInfo{}, reason)) return error;
+  for (u32 i = 0; i < reader.items(); i++) {
+    RequestView view;
+    if (reader.item(i, view)) continue;
+    CHECK(view.input != Input::kNone);
+    if (view.input == Input::kTokenIds) token_ids(view, std::vector<u32>(view.token_count).data());
+    for (const std::string_view text : {view.text, view.pair_first, view.pair_second}) CHECK(text::valid_utf8(text));
+    items++;
+  }
+  return {};
+}
+
+inline void damage(RequestReader& reader, const std::string& message) {
+  u32 items;
+  for (size_t at = 0; at < message.size(); at++) {
+    read(reader, message.substr(0, at), items);
+    for (int value = 0; value < 256; value++) {
+      std::string damaged = message;
+      damaged[at] = char(value);
+      read(reader, damaged, items);
+    }
+  }
+  read(reader, message, items);  // nothing of the damaged ones is left
+  CHECK(items > 0);
+}
+
+}  // namespace fastqps::test

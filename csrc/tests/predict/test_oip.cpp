@@ -1,0 +1,132 @@
+// ModelInferRequest: both forms of contents, every byte damaged or cut, and a response that fits its room.
+#include <cstring>
+
+#include "oip/infer_message.h"
+#include "tests/predict/reader_world.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+using namespace fastqps::test;
+using namespace std::string_literals;
+
+namespace {
+
+constexpr u32 kItemsMax = 4;
+
+std::string shape(std::initializer_list<u8> sizes) { return delimited(3, {sizes.begin(), sizes.end()}); }
+
+std::string raw_text(std::string_view text) {
+  const auto size = u32(text.size());
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + std::string(text);
+}
+
+template <class Number>
+std::string raw_numbers(std::initializer_list<Number> numbers) {
+  std::string out;
+  for (const Number each : numbers) out.append(reinterpret_cast<const char*>(&each), sizeof each);
+  return out;
+}
+
+std::string tensor(const char* name, const char* type, const std::string& sizes, const std::string& contents = "") {
+  const std::string fields = delimited(1, name) + delimited(2, type) + sizes;
+  return delimited(5, contents.empty() ? fields : fields + delimited(5, contents));
+}
+
+std::string parameter(const char* name, const std::string& value) {
+  return delimited(4, delimited(1, name) + delimited(2, value));
+}
+
+std::string typed_texts() {
+  return delimited(1, "m") + delimited(3, "id") +
+         tensor("text", "BYTES", shape({2, 1}), delimited(8, "a") + delimited(8, "bc"));
+}
+std::string raw_ids() {
+  return tensor("attention_mask", "INT64", shape({2, 2})) + tensor("input_ids", "INT32", shape({2, 2})) +
+         delimited(7, raw_numbers<i64>({1, 0, 1, 1})) + delimited(7, raw_numbers<i32>({5, 6, 7, 8}));
+}
+
+std::vector<u32> ids_of(InferReader& reader, u32 index) {
+  RequestView view;
+  CHECK(!reader.item(index, view));
+  std::vector<u32> ids(view.token_count);
+  token_ids(view, ids.data());
+  return ids;
+}
+
+}  // namespace
+
+TEST(typed_and_raw_contents_are_the_same) {
+  World w;
+  InferReader reader(*w.routes, kItemsMax);
+  u32 items;
+  const std::string raw = tensor("text", "BYTES", shape({2})) + delimited(7, raw_text("a") + raw_text("bc"));
+  for (const std::string& message : {typed_texts(), raw}) {
+    CHECK(!read(reader, message, items));
+    CHECK_EQ(items, 2u);
+    RequestView view;
+    CHECK(!reader.item(1, view));
+    CHECK(view.input == Input::kText && view.text == "bc");
+  }
+  CHECK(!read(reader, raw_ids(), items));
+  CHECK(ids_of(reader, 0) == (std::vector<u32>{5}));
+  CHECK(ids_of(reader, 1) == (std::vector<u32>{7, 8}));
+}
+
+TEST(parameters_of_each_kind) {
+  World w;
+  InferReader reader(*w.routes, kItemsMax);
+  u32 items;
+  const std::string message = typed_texts() + parameter("priority", number(5, 1)) + parameter("timeout", number(2, 9)) +
+                              parameter("normalize", number(1, 0)) + parameter("dimensions", number(2, 7)) +
+                              parameter("datatype", delimited(3, "FP16")) + parameter("sequence_id", number(2, 1));
+  CHECK(!read(reader, message, items));
+  RequestView view;
+  CHECK(!reader.item(0, view));
+  CHECK_EQ(view.priority, 3);
+  CHECK_EQ(view.timeout_us, 9u);
+  CHECK_EQ(view.output.dimensions, 7u);
+  CHECK_EQ(view.output.dtype, 2);
+  CHECK(view.output.has_normalize && !view.output.normalize);
+  CHECK_EQ(reader.context().substr(1), "id");
+}
+
+TEST(damaged_requests_are_read_or_refused) {
+  World w;
+  InferReader reader(*w.routes, kItemsMax);
+  damage(reader, typed_texts() + parameter("priority", number(5, 1)) + delimited(6, delimited(1, "label")));
+  damage(reader, raw_ids() + parameter("temperature", std::string(1, char(fixed64_tag(4))) + "12345678"));
+  damage(reader, tensor("text", "BYTES", shape({1})) + tensor("text_pair", "BYTES", shape({1})) +
+                     delimited(7, raw_text("a")) + delimited(7, raw_text("Z\xc3\xbcrich")));
+}
+
+TEST(responses_fit_their_room) {
+  const InferWriter writer;
+  const std::string context = "\0id"s;
+  const AnsweredCall call{context, "m@1@2"};
+  const float values[] = {1, 2, 3};
+  const LabelView labels[] = {{"second", 0.75f, 1}, {"first", 0.25f, 0}};
+  const LabelView others[] = {{"first", 0.5f, 0}, {"second", 0.5f, 1}};
+  ResponseView items[2];
+  const auto written = [&] {
+    std::vector<u8> out(writer.room(call, items));
+    u8* end = writer.write(call, items, out.data());
+    CHECK(size_t(end - out.data()) <= out.size());
+    return std::string(out.data(), end);
+  };
+  items[0].output = items[1].output = Output::kEmbedding;
+  items[0].embedding.values = items[1].embedding.values = values;
+  const std::string row(reinterpret_cast<const char*>(values), sizeof values);
+  CHECK_EQ(written(), delimited(1, "m@1") + delimited(2, "2") + delimited(3, "id") +
+                          delimited(5, delimited(1, "embedding") + delimited(2, "FP32") + shape({2, 3})) +
+                          delimited(6, row + row));
+  items[0] = items[1] = {};
+  items[0].output = items[1].output = Output::kClassification;
+  items[0].labels = labels, items[1].labels = others;
+  CHECK_EQ(written(), delimited(1, "m@1") + delimited(2, "2") + delimited(3, "id") +
+                          delimited(5, delimited(1, "scores") + delimited(2, "FP32") + shape({2, 2})) +
+                          delimited(5, delimited(1, "label") + delimited(2, "BYTES") + shape({2})) +
+                          delimited(6, raw_numbers<float>({0.25f, 0.75f, 0.5f, 0.5f})) +
+                          delimited(6, raw_text("second") + raw_text("first")));
+}
+
+TEST_MAIN
