@@ -39,12 +39,12 @@ void FrontDoor::adopt(int fd, Entrance entrance) {
   counters.accepted++;
 }
 
-std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, Protocol protocol) {
+std::unique_ptr<Session> FrontDoor::make_session(Connection& connection, SessionProtocol protocol) {
   const bool plain = connection.entrance() == Entrance::kHttp;
-  if (plain && protocol != Protocol::kHttp2)
-    return std::make_unique<Http1Session>(*this, connection, protocol == Protocol::kUnknown);
+  if (plain && protocol != SessionProtocol::kHttp2)
+    return std::make_unique<Http1Session>(*this, connection, protocol == SessionProtocol::kUnknown);
   const auto carries = plain ? Http2Session::Carries::kPlain : Http2Session::Carries::kGrpc;
-  auto session = std::make_unique<Http2Session>(*this, connection, carries, protocol == Protocol::kHttp2);
+  auto session = std::make_unique<Http2Session>(*this, connection, carries, protocol == SessionProtocol::kHttp2);
   if (!session->begin(http2_callbacks_)) return nullptr;
   return session;
 }

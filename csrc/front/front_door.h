@@ -43,7 +43,7 @@ class FrontDoor : public DoorState, private Host {
 
  private:
   bool may_accept(u32 connections) override { return grpc.service.may_accept(connections); }
-  std::unique_ptr<Session> make_session(Connection& connection, Protocol protocol) override;
+  std::unique_ptr<Session> make_session(Connection& connection, SessionProtocol protocol) override;
   void wait();
   void dispatch(u64 key, u32 events);
   void serve_ready();

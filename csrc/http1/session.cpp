@@ -64,7 +64,7 @@ bool Http1Session::change_protocol(const u8* data, u32 bytes) {
   waits_ = true;
   if (before + compared < kHttp2Begins.size()) return true;
   last_seen_ = true;
-  std::unique_ptr<Session> next = door_.net.host.make_session(connection_, Protocol::kHttp2);
+  std::unique_ptr<Session> next = door_.net.host.make_session(connection_, SessionProtocol::kHttp2);
   if (!next) return connection_.kill(), true;
   Session& other = connection_.change_session(std::move(next));
   other.receive(reinterpret_cast<const u8*>(rest_.data()), u32(rest_.size()));

@@ -43,7 +43,7 @@ class Channel {
   virtual bool established() const { return true; }
   virtual Handshake advance_handshake() { return Handshake::kDone; }
   // What the handshake has agreed on.
-  virtual Protocol protocol() const { return Protocol::kUnknown; }
+  virtual SessionProtocol protocol() const { return SessionProtocol::kUnknown; }
   // After kFailed: what the library says.
   virtual const char* failure() const { return ""; }
   // The handshake, or read(), goes on when the socket can be written to, not when bytes come.

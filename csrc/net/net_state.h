@@ -65,7 +65,7 @@ class Host {
   virtual void adopt(int fd, Entrance entrance) = 0;
   // A session for a connection that needs no handshake, or whose handshake is done, or whose first bytes have told the
   // protocol; nullptr: no memory.
-  virtual std::unique_ptr<Session> make_session(Connection& connection, Protocol protocol) = 0;
+  virtual std::unique_ptr<Session> make_session(Connection& connection, SessionProtocol protocol) = 0;
 
  protected:
   ~Host() = default;

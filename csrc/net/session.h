@@ -11,7 +11,7 @@ namespace fastqps::front {
 struct OutputBuffer;
 
 // What is spoken over a connection, as far as it is known before its first byte.
-enum class Protocol : u8 { kUnknown, kHttp1, kHttp2 };
+enum class SessionProtocol : u8 { kUnknown, kHttp1, kHttp2 };
 
 // Why a connection is retired.
 enum class Retire : u8 { kAge, kIdle, kDrain };

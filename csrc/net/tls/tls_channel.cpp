@@ -128,7 +128,7 @@ Handshake TlsChannel::advance_handshake() {
     unsigned bytes;
     SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
     if (bytes == 0 && entrance_ != Entrance::kHttp) return Handshake::kNoProtocol;
-    protocol_ = bytes == kH2.size() ? Protocol::kHttp2 : Protocol::kHttp1;
+    protocol_ = bytes == kH2.size() ? SessionProtocol::kHttp2 : SessionProtocol::kHttp1;
     established_ = true;
     return Handshake::kDone;
   }

@@ -23,7 +23,7 @@ class TlsChannel final : public Channel {
   i64 read(u8* data, size_t bytes) override;
   i64 write(const u8* data, size_t bytes) override;
   Handshake advance_handshake() override;
-  Protocol protocol() const override { return protocol_; }
+  SessionProtocol protocol() const override { return protocol_; }
   const char* failure() const override { return failure_; }
   bool buffered() const override { return more_; }
   bool established() const override { return established_; }
@@ -56,7 +56,7 @@ class TlsChannel final : public Channel {
   bool established_ = false, wants_write_ = false, wants_read_ = false, more_ = false;
   bool closing_ = false;  // nothing is decrypted any more
   const Entrance entrance_;
-  Protocol protocol_ = Protocol::kUnknown;  // until the handshake is done
+  SessionProtocol protocol_ = SessionProtocol::kUnknown;  // until the handshake is done
   bool other_protocol_ = false;
   u32 asides_ = 0;  // messages of TLS's own since the handshake
   u64 taken_ = 0;   // bytes from the socket
