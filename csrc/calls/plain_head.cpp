@@ -35,10 +35,12 @@ bool read_length(std::string_view value, i64* length) {
 
 // As "http://host/path" names it, "/path".
 std::string_view without_origin(std::string_view target) {
-  const size_t scheme = target.find("://");
-  if (target.starts_with('/') || scheme == target.npos) return target;
-  const size_t path = target.find_first_of("/?", scheme + 3);
-  return path == target.npos ? "/" : target.substr(path);
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const size_t path = target.find_first_of("/?", scheme.size());
+    return path == target.npos ? "/" : target.substr(path);
+  }
+  return target;
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ void Http1Session::reset(Call&, Reset) {
 }
 
 bool Http1Session::fill(OutputBuffer& output) {
-  while (pipeline_.size() && output.bytes < OutputBuffer::kFull && !broken_) {
+  while (pipeline_.size() && output.bytes < OutputBuffer::kFull && !broken_ && !closing_) {
     Call* call = door_.calls.pool.find(pipeline_.front());
     if (!call) return false;  // it could only have ended here
     HttpExchange& exchange = *call->http;
@@ -81,8 +81,9 @@ void Http1Session::write_head(OutputBuffer& output, Call& call) {
   const HttpReply& reply = exchange.reply;
   exchange.started = true;
   const bool whole = call.phase == Phase::kFinished;
+  const bool last = retired_ && pipeline_.size() == 1;  // requests behind this one are still answered
   exchange.chunks = exchange.chunks && !whole;
-  exchange.keep_alive = exchange.keep_alive && !retired_ && call.half_closed && (whole || exchange.chunks);
+  exchange.keep_alive = exchange.keep_alive && !last && call.half_closed && (whole || exchange.chunks);
   Writer writer(output);
   write_status_line(writer, reply.status, door_.net.turn.ns);
   writer.header("Content-Type", name_of(reply.type));

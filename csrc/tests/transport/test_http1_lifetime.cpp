@@ -121,6 +121,24 @@ TEST(a_client_that_never_reads_is_closed) {
   fixture.check_clean();
 }
 
+TEST(a_drain_answers_pipelined_requests) {
+  Fixture fixture;
+  Http1Client client(fixture.door);
+  client.send(post("/later", "x") + post("/later", "y") + post("/later", "z"));
+  client.run();
+  CHECK_EQ(fixture.service.waiting.size(), 3u);
+  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 60 * kSecond});
+  client.run();
+  for (u32 i = 0; i < 3; i++) fixture.service.finish(fixture.service.waiting[i]);
+  const std::vector<Response> responses = client.responses(3);
+  for (u32 i = 0; i < 3; i++) {
+    CHECK_EQ(responses[i].status, 200);
+    CHECK_EQ(responses[i].has("Connection: close"), i == 2);
+  }
+  client.run();
+  CHECK(client.eof);
+}
+
 TEST(a_drain_ends_connections_behind_their_responses) {
   Fixture fixture;
   {
