@@ -14,6 +14,10 @@ listed() {
         !/^#/ && NF && part == wanted { print $1 }' packages.apt
 }
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed$'; }
+boost_is_new() {
+    printf '%s\n' '#include <boost/version.hpp>' '#if BOOST_VERSION < 108100' '#error' '#endif' |
+        ${CXX:-g++} -x c++ -E - >/dev/null 2>&1
+}
 missing() {
     local package
     for package in $(listed "$1"); do
@@ -22,6 +26,10 @@ missing() {
             python3-dev) "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' \
                 2>/dev/null && continue ;;
             python3-venv) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null && continue ;;
+            # Any Boost from 1.81 on will do. The usual one of Debian 12 is older, that of later distributions is not.
+            libboost*-dev)
+                boost_is_new && continue
+                [ "$(. /etc/os-release && echo "${ID:-} ${VERSION_ID:-}")" = "debian 12" ] || package=libboost-dev ;;
         esac
         installed "$package" || echo "$package"
     done
