@@ -1,5 +1,7 @@
 #include "http/http_error.h"
 
+#include "http/json_writer.h"
+
 namespace fastqps::front {
 
 u16 http_status_of(StatusCode code) {
@@ -44,18 +46,10 @@ void write_error_text(const HttpError& error, HttpErrorBody& body) {
 }
 
 void append_json_string(std::string& out, std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\', out += c;
-    } else if (u8(c) >= 0x20) {
-      out += c;
-    } else {
-      out += "\\u00", out += kHex[u8(c) >> 4], out += kHex[u8(c) & 15];
-    }
-  }
-  out += '"';
+  const size_t before = out.size();
+  out.resize(before + JsonWriter::string_room(text.size()));
+  u8* const begin = reinterpret_cast<u8*>(out.data());
+  out.resize(size_t(JsonWriter(begin + before).string(text).end() - begin));
 }
 
 }  // namespace fastqps::front

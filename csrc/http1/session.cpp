@@ -255,7 +255,7 @@ void Http1Session::on_timer() {
   }
 }
 
-// The next response says that it is the last. Without one, the connection closes a second later.
+// The last response under way says that it is the last. Without one, the connection closes a second later.
 void Http1Session::retire(Retire reason, u64 grace_ns) {
   if (connection_.ending()) return;
   const u64 now = door_.net.turn.ns;

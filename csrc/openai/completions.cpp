@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "core/clock.h"
-#include "json/json_writer.h"
+#include "http/json_writer.h"
 #include "openai/common.h"
 
 namespace fastqps::front {

@@ -1,6 +1,6 @@
 #include "openai/embeddings.h"
 
-#include "json/json_writer.h"
+#include "http/json_writer.h"
 #include "openai/common.h"
 
 namespace fastqps::front {

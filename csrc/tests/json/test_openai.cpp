@@ -1,7 +1,7 @@
 // JSON as it is written, and OpenAI's requests and answers, against literal texts.
 #include <limits>
 
-#include "json/json_writer.h"
+#include "http/json_writer.h"
 #include "openai/completions.h"
 #include "openai/embeddings.h"
 #include "tests/check.h"

@@ -1,4 +1,4 @@
-#include "json/json_writer.h"
+#include "http/json_writer.h"
 
 #include <array>
 
