@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test nightly native-test lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests
+.PHONY: help setup build demo bench results-table test nightly native-test includes lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -27,8 +27,11 @@ LOADGEN_TESTS := $(patsubst loadgen/csrc/tests/%.cpp,$(NATIVE)/loadgen/%,$(wildc
 $(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(NATIVE)/libloadgen.a
 	@mkdir -p $(@D)
 	$(CXX) $(TEST_FLAGS) -Iloadgen/csrc -MMD -MP $< $(NATIVE)/libloadgen.a $(LIBRARIES) -o $@
-$(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a
-	$(CXX) $(TEST_FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
+$(NATIVE)/tests/precompiled.h.gch: csrc/tests/precompiled.h csrc/tests/check.h $(NATIVE)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(TEST_FLAGS) -Icsrc -x c++-header $< -o $@
+$(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a $(NATIVE)/tests/precompiled.h.gch
+	$(CXX) $(TEST_FLAGS) -include $(NATIVE)/tests/precompiled.h -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
@@ -54,6 +57,14 @@ $(HIP_RUNS): %.hip: %
 $(NATIVE)/stress_core.run: $(NATIVE)/stress_core
 	$< short
 native-test: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
+
+# A unit's files may lean on each other's headers by mistake; each is to include what it needs.
+INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))
+.PHONY: $(INCLUDES)
+$(INCLUDES): %.includes: %.cpp
+	@$(CXX) $(FLAGS) -fsyntax-only -I$(if $(filter loadgen/%,$<),loadgen/csrc,csrc) \
+	  $$($(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))') $<
+includes: $(INCLUDES) ## every C++ file compiles by itself, not only in its folder's unit; minutes
 
 # ---- the shared-memory protocol: docs/shared-memory.md says what each of these proves. Needs spin.
 model: order ## check the models of the shared-memory protocol, and that mistakes are found

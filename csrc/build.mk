@@ -1,4 +1,4 @@
-# Compiles every C++ source once, for the extensions, the native tests and the benchmarks alike. The Makefile includes
+# Compiles the C++ sources once, for the extensions, the native tests and the benchmarks alike. The Makefile includes
 # this file; setup.py calls it alone and links the extensions.
 #   SAN=address|thread|undefined  a sanitized build, in a folder of its own
 #   NGHTTP2=DIR                   another nghttp2 than the system's: DIR/include, DIR/lib
@@ -13,24 +13,37 @@ LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdj
 
 PARTS := core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text step step/encode step/decode step/cpu step/cpu/int8 step/cuda step/sim wire net/tls net grpc/services grpc http calls calls/rare http1 http2 front \
   predict predict/formats predict/tables predict/intake predict/tokenize predict/answers predict/upkeep json oip openai tei
-OBJECTS := $(patsubst csrc/%.cpp,$(NATIVE)/%.o,$(foreach part,$(PARTS),$(wildcard csrc/$(part)/*.cpp)))
-LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcard loadgen/csrc/*.cpp $(foreach part,connection record server,loadgen/csrc/$(part)/*.cpp)))
+# A folder is one unit of compilation, since reading common headers takes most of the time. In these folders each file is
+# one, with the same code for other instructions.
+BY_FILE := step/cpu step/cpu/int8
+UNITS := $(patsubst %,$(NATIVE)/%.o,$(filter-out $(BY_FILE),$(PARTS)))
+FILES := $(patsubst csrc/%.cpp,$(NATIVE)/%.o,$(foreach part,$(BY_FILE),$(wildcard csrc/$(part)/*.cpp)))
+LOADGEN_UNITS := $(NATIVE)/loadgen/csrc.o $(patsubst %,$(NATIVE)/loadgen/csrc/%.o,connection record server)
 
-$(NATIVE)/libfastqps.a: $(OBJECTS)
+$(NATIVE)/libfastqps.a: $(UNITS) $(FILES)
 	@rm -f $@
 	ar rcs $@ $^
-$(NATIVE)/libloadgen.a: $(LOADGEN_OBJECTS)
+$(NATIVE)/libloadgen.a: $(LOADGEN_UNITS)
 	@rm -f $@
 	ar rcs $@ $^
-$(NATIVE)/loadgen/%.o: loadgen/csrc/%.cpp $(NATIVE)/flags
+
+# A unit includes all files of its folder. It is written again when these are others.
+sources = $(sort $(wildcard $(patsubst $(NATIVE)/units/%.cpp,%,$@)/*.cpp))
+write_unit = mkdir -p $(@D); printf '\#include "%s"\n' $(sources) | cmp -s - $@ || printf '\#include "%s"\n' $(sources) >$@
+.PHONY: always
+$(UNITS:$(NATIVE)/%.o=$(NATIVE)/units/csrc/%.cpp) $(LOADGEN_UNITS:$(NATIVE)/%.o=$(NATIVE)/units/%.cpp): always
+	@$(write_unit)
+$(UNITS): $(NATIVE)/%.o: $(NATIVE)/units/csrc/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -Iloadgen/csrc -MMD -MP -c $< -o $@
-$(NATIVE)/%.o: csrc/%.cpp $(NATIVE)/flags
+	$(CXX) $(FLAGS) -I. -Icsrc -MMD -MP -c $< -o $@
+$(FILES): $(NATIVE)/%.o: csrc/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP -c $< -o $@
+$(LOADGEN_UNITS): $(NATIVE)/%.o: $(NATIVE)/units/%.cpp $(NATIVE)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(FLAGS) -I. -Iloadgen/csrc -MMD -MP -c $< -o $@
 
 # Other flags make every object anew.
-.PHONY: always
 $(NATIVE)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' >$@
@@ -38,27 +51,25 @@ $(NATIVE)/flags: always
 # ---- the extensions. setup.py writes build/identity/NAME.cpp: what NAME is built for and from.
 PYTHON_TAG ?=
 BIND := $(NATIVE)/$(PYTHON_TAG)
-core_OBJECTS := $(patsubst csrc/bind/%.cpp,$(BIND)/%.o,$(wildcard csrc/bind/core/*.cpp)) $(BIND)/identity/_core.o
-front_OBJECTS := $(patsubst csrc/bind/%.cpp,$(BIND)/%.o,$(wildcard csrc/bind/front/*.cpp)) $(BIND)/identity/_front.o
-loadgen_OBJECTS := $(patsubst loadgen/csrc/bind/%.cpp,$(BIND)/loadgen/%.o,$(wildcard loadgen/csrc/bind/*.cpp)) $(BIND)/identity/loadgen.o
+BIND_UNITS := $(BIND)/csrc/bind/core.o $(BIND)/csrc/bind/front.o $(BIND)/loadgen/csrc/bind.o
+IDENTITIES := $(patsubst %,$(BIND)/identity/%.o,_core _front loadgen)
 
 .PHONY: extensions
 extensions: $(BIND)/fastqps._core.so $(BIND)/fastqps._front.so $(BIND)/loadgen._native.so
 # Bindings come first: they take longest to compile.
-$(BIND)/fastqps._core.so: $(core_OBJECTS) $(NATIVE)/libfastqps.a
+$(BIND)/fastqps._core.so: $(BIND)/csrc/bind/core.o $(BIND)/identity/_core.o $(NATIVE)/libfastqps.a
 	$(CXX) $(FLAGS) -shared $^ -o $@
-$(BIND)/fastqps._front.so: $(front_OBJECTS) $(NATIVE)/libfastqps.a
+$(BIND)/fastqps._front.so: $(BIND)/csrc/bind/front.o $(BIND)/identity/_front.o $(NATIVE)/libfastqps.a
 	$(CXX) $(FLAGS) -shared $^ $(LIBRARIES) -o $@
-$(BIND)/loadgen._native.so: $(loadgen_OBJECTS) $(NATIVE)/libloadgen.a
+$(BIND)/loadgen._native.so: $(BIND)/loadgen/csrc/bind.o $(BIND)/identity/loadgen.o $(NATIVE)/libloadgen.a
 	$(CXX) $(FLAGS) -shared $^ $(LIBRARIES) -o $@
-$(BIND)/identity/%.o: build/identity/%.cpp $(NATIVE)/flags
+$(IDENTITIES): $(BIND)/identity/%.o: build/identity/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -Icsrc -c $< -o $@
-$(BIND)/loadgen/%.o: loadgen/csrc/bind/%.cpp $(NATIVE)/flags
+	$(CXX) $(FLAGS) -c $< -o $@
+$(BIND_UNITS:$(BIND)/%.o=$(NATIVE)/units/%.cpp): always
+	@$(write_unit)
+$(BIND_UNITS): $(BIND)/%.o: $(NATIVE)/units/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -Iloadgen/csrc $(PYTHON_FLAGS) -MMD -MP -c $< -o $@
-$(BIND)/%.o: csrc/bind/%.cpp $(NATIVE)/flags
-	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -Icsrc $(PYTHON_FLAGS) -MMD -MP -c $< -o $@
+	$(CXX) $(FLAGS) -I. -I$(if $(filter loadgen/%,$*),loadgen/csrc,csrc) $(PYTHON_FLAGS) -MMD -MP -c $< -o $@
 
 -include $(shell find $(NATIVE) -name '*.d' 2>/dev/null)

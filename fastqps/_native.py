@@ -13,8 +13,8 @@ from pathlib import Path
 # The folders of csrc that decide what is in each extension, with all that they hold: those that csrc/build.mk compiles
 # into it. Beside them csrc/build.mk itself and the headers in csrc/bind.
 PARTS = {
-    "_core": ("core", "text", "step", "bind/core"),
-    "_front": ("core", "text", "wire", "net", "http2", "grpc", "calls", "front", "predict", "bind/front"),
+    "_core": "core text step bind/core",
+    "_front": "core text wire net grpc http calls http1 http2 front predict json oip openai tei bind/front",
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ def checksum(name: str, root: Path = ROOT) -> str:
     total = _file_sum(csrc / "build.mk")
     for header in sorted((csrc / "bind").glob("*.h")):
         total = _file_sum(header, total)
-    for part in PARTS[name]:
+    for part in PARTS[name].split():
         total = zlib.crc32(_folder_sum(csrc / part).to_bytes(4), total)
     return f"{total:08x}"
 

@@ -6,10 +6,11 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day tests static rolls soak generation sanitizers model fuzz stress)
+parts=(day includes tests static rolls soak generation sanitizers model fuzz stress)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
+        includes) make -j"$(nproc)" includes ;;
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
         static) FASTQPS_STATIC_TEXTS=100000 "$BIN/python" -m pytest -v --timeout 0 tests/models/test_static.py ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;

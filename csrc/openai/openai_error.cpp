@@ -4,11 +4,11 @@ namespace fastqps::front {
 
 namespace {
 
-struct Kind {
+struct ErrorKind {
   const char *type, *code;  // code nullptr: null
 };
 
-Kind kind_of(const HttpError& error, u16 status) {
+ErrorKind kind_of(const HttpError& error, u16 status) {
   switch (status) {
     case 401:
       return {"authentication_error", "invalid_api_key"};
@@ -24,7 +24,7 @@ Kind kind_of(const HttpError& error, u16 status) {
 }  // namespace
 
 void write_openai_error(const HttpError& error, HttpErrorBody& body) {
-  const Kind kind = kind_of(error, body.status);
+  const ErrorKind kind = kind_of(error, body.status);
   body.text = R"({"error":{"message":)";
   append_json_string(body.text, error.message);
   body.text += R"(,"type":")" + std::string(kind.type) + R"(","param":)";

@@ -15,7 +15,7 @@ Trie trie_of(const std::vector<AddedToken>& tokens) {
 }
 
 bool touches_word(std::string_view text, std::size_t begin, std::size_t end) {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   return (begin > 0 && CharTable::is_word(decode_before(p, p + begin))) ||
          (end < text.size() && CharTable::is_word(decode(p + end, p + text.size()).point));
 }
@@ -35,7 +35,7 @@ std::size_t AddedTokens::next(std::string_view text, std::size_t pos) const {
 }
 
 std::size_t AddedTokens::spaces_before(std::string_view text, std::size_t pos) {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   while (pos > 0) {
     const u32 point = decode_before(p, p + pos);
     if (CharTable::plain_class(point) != CharClass::kSpace) break;
@@ -46,7 +46,7 @@ std::size_t AddedTokens::spaces_before(std::string_view text, std::size_t pos) {
 }
 
 std::size_t AddedTokens::spaces_after(std::string_view text, std::size_t pos) {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   while (pos < text.size()) {
     const Decoded c = decode(p + pos, p + text.size());
     if (CharTable::plain_class(c.point) != CharClass::kSpace) break;

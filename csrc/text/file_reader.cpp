@@ -18,12 +18,12 @@ constexpr std::size_t kMaxPatternBytes = 1000;
 bool is_space(u32 point) { return CharTable::plain_class(point) == CharClass::kSpace; }
 
 bool begins_with_space(const std::string& text) {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   return is_space(decode(p, p + text.size()).point);
 }
 
 bool ends_with_space(const std::string& text) {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   return is_space(decode_before(p, p + text.size()));
 }
 

@@ -1,8 +1,9 @@
-// Short names, and the one clock: CLOCK_MONOTONIC in signed nanoseconds.
+// Short names, bytes as text, and the one clock: CLOCK_MONOTONIC in signed nanoseconds.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <string_view>
 
 namespace loadgen {
 
@@ -15,6 +16,8 @@ using i64 = std::int64_t;
 
 constexpr i64 kMicrosecond = 1'000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 constexpr i64 kNever = INT64_MAX;
+
+inline std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }
 
 inline i64 now_ns() {
   timespec t;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import subprocess
@@ -49,6 +50,15 @@ def test_the_same_sources_pass(name: str, tree: Path) -> None:
 def test_changed_sources_are_seen(name: str, path: str, tree: Path) -> None:
     with pytest.raises(ImportError, match=rf"fastqps\.{name} was built from other sources .* run: make build"):
         _native.check(name, __version__, _native.checksum(name), changed(tree, path))
+
+
+def test_every_folder_that_is_compiled_belongs_to_an_extension() -> None:
+    """Else its changes would be seen by nobody."""
+    parts = re.search(r"^PARTS := ((?:.*\\\n)*.*)", (_native.ROOT / "csrc/build.mk").read_text(), re.MULTILINE)
+    assert parts
+    compiled = {part.split("/")[0] for part in parts[1].replace("\\\n", " ").split()}
+    watched = {part for parts in _native.PARTS.values() for part in parts.split()}
+    assert compiled == {part for part in watched if not part.startswith("bind/")}
 
 
 @pytest.mark.parametrize("path", ["csrc/tests/check.h", "csrc/predict/intake/intake.cpp"])

@@ -70,7 +70,7 @@ void ByCharacter::put(u32 entry, std::string& out) {
 }
 
 void ByCharacter::run(std::string_view text, std::string& out, Lead& lead) const {
-  const u8* const begin = reinterpret_cast<const u8*>(text.data());
+  const u8* const begin = utf8_bytes(text);
   const u8 *p = begin, *const end = begin + text.size();
   const std::size_t before = out.size();
   std::size_t from_first = 0;

@@ -86,7 +86,7 @@ std::optional<std::string_view> CharMap::find(const u8* p, const u8* end) const 
 
 void CharMap::run(std::string_view text, std::string& out, std::vector<i32>* changes) const {
   const Graphemes& graphemes = Graphemes::get();
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   const u8* const end = p + text.size();
   while (p < end) {
     const u8* const plain = p;  // in front of ASCII, an ASCII character is a cluster, but for \r\n

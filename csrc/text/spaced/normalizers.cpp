@@ -13,20 +13,18 @@ struct Visitor : Cases... {
   using Cases::operator()...;
 };
 
-const u8* bytes(std::string_view text) { return reinterpret_cast<const u8*>(text.data()); }
-
 bool is_space(u32 point) { return CharTable::plain_class(point) == CharClass::kSpace; }
 
 std::string_view strip(Strip sides, std::string_view text, Lead& lead) {
   const std::size_t size = text.size();
   while (sides.left && !text.empty()) {
-    const Decoded c = decode(bytes(text), bytes(text) + text.size());
+    const Decoded c = decode(utf8_bytes(text), utf8_bytes(text) + text.size());
     if (!is_space(c.point)) break;
     text.remove_prefix(c.n_bytes);
   }
   lead.n_bytes -= std::min(lead.n_bytes, size - text.size());
   while (sides.right && !text.empty()) {
-    const u32 point = decode_before(bytes(text), bytes(text) + text.size());
+    const u32 point = decode_before(utf8_bytes(text), utf8_bytes(text) + text.size());
     if (!is_space(point)) break;
     u8 encoded[4];
     text.remove_suffix(encode_utf8(point, encoded));
@@ -42,8 +40,8 @@ std::size_t mapped_lead(std::string_view before, std::string_view after, const s
   for (const i32 n_chars : changes) {
     if (n_chars > 0 ? from >= lead : from > lead) break;
     for (i32 i = 0; i < n_chars && from < before.size(); ++i)
-      from += static_cast<std::size_t>(utf8_length(bytes(before) + from, bytes(before) + before.size()));
-    to += static_cast<std::size_t>(utf8_length(bytes(after) + to, bytes(after) + after.size()));
+      from += static_cast<std::size_t>(utf8_length(utf8_bytes(before) + from, utf8_bytes(before) + before.size()));
+    to += static_cast<std::size_t>(utf8_length(utf8_bytes(after) + to, utf8_bytes(after) + after.size()));
   }
   return to;
 }

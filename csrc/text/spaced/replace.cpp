@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/unicode/code_classes.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {
@@ -79,7 +80,7 @@ Replace::Match Replace::edge(std::string_view text, std::size_t from) {
 // Two characters of white space or more, or one that is a tab or a newline.
 Replace::Match Replace::white(std::string_view text, std::size_t from) {
   const CodeClasses& classes = CodeClasses::get();
-  const u8* const begin = reinterpret_cast<const u8*>(text.data());
+  const u8* const begin = utf8_bytes(text);
   const u8* const end = begin + text.size();
   for (const u8* p = begin + from; p < end;) {
     const u8* first = p;

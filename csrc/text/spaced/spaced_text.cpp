@@ -21,8 +21,6 @@ void append_with_spaces(std::string_view text, std::string& out) {
   out.append(text);
 }
 
-const u8* bytes(std::string_view text) { return reinterpret_cast<const u8*>(text.data()); }
-
 }  // namespace
 
 std::string with_spaces(std::string_view text) {
@@ -34,7 +32,7 @@ std::string with_spaces(std::string_view text) {
 std::string_view SpacedText::normalize(std::string_view text, bool first) {
   lead_.n_bytes = 0;
   if (first && config_.prefix == PrefixSpace::kFirstUnlessThere)
-    lead_.n_bytes = static_cast<std::size_t>(utf8_length(bytes(text), bytes(text) + text.size()));
+    lead_.n_bytes = static_cast<std::size_t>(utf8_length(utf8_bytes(text), utf8_bytes(text) + text.size()));
   return normal_ = config_.normalizers.run(text, scratch_, lead_);
 }
 
@@ -65,13 +63,13 @@ std::string_view SpacedText::words(std::string_view text) {
 
 std::size_t SpacedText::next_space(std::string_view text, std::size_t from) {
   const CodeClasses& classes = CodeClasses::get();
-  const u8 *p = bytes(text) + from, *const end = bytes(text) + text.size();
+  const u8 *p = utf8_bytes(text) + from, *const end = utf8_bytes(text) + text.size();
   for (CodeClasses::Char c; p < end && !(c = classes.at(p)).is(CodeClasses::kSpace);) p += c.n_bytes;
-  return static_cast<std::size_t>(p - bytes(text));
+  return static_cast<std::size_t>(p - utf8_bytes(text));
 }
 
 std::size_t SpacedText::space_length(std::string_view text, std::size_t at) {
-  return at < text.size() ? CodeClasses::get().at(bytes(text) + at).n_bytes : 0;
+  return at < text.size() ? CodeClasses::get().at(utf8_bytes(text) + at).n_bytes : 0;
 }
 
 void SpacedText::let_go(std::size_t kept) {

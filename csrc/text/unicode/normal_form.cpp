@@ -16,7 +16,7 @@ bool is_syllable(u32 point) { return point >= unicode::kHangulFirst && point <= 
 
 template <class Each>
 void for_each_point(std::string_view text, Each each) {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   for (const u8* end = p + text.size(); p < end;) {
     const Decoded c = decode(p, end);
     each(c.point);
@@ -79,7 +79,7 @@ NormalForm::NormalForm(bool compatibility, bool composes)
 }
 
 bool NormalForm::surely_normal(std::string_view text) const {
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   const u32 lead = first_changed_ >> 6 | 0xC0;  // the first byte of the first character that is not plain, of two
   for (const u8* end = p + text.size(); p < end;) {
     if (*p < lead) {

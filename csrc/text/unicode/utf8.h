@@ -7,6 +7,8 @@
 
 namespace fastqps::text {
 
+inline const u8* utf8_bytes(std::string_view text) { return reinterpret_cast<const u8*>(text.data()); }
+
 // The number of bytes of the valid code point that begins at `at`, or 0 if none does. `at < end`.
 inline int utf8_length(const u8* at, const u8* end) {
   const auto follows = [&](int i, u8 low = 0x80, u8 high = 0xbf) { return at[i] >= low && at[i] <= high; };
@@ -25,7 +27,7 @@ inline int utf8_length(const u8* at, const u8* end) {
 
 // Whether all of `text` is valid UTF-8. ASCII goes by 32 bytes at a time.
 inline bool valid_utf8(std::string_view text) {
-  const u8* at = reinterpret_cast<const u8*>(text.data());
+  const u8* at = utf8_bytes(text);
   const u8* const end = at + text.size();
   constexpr u64 kHighBits = 0x8080808080808080u;
   while (at < end) {

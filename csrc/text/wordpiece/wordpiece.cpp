@@ -50,7 +50,7 @@ void WordPiece::run(std::string_view text, Ids& ids) {
 
 // Whole words of plain ASCII from pos on, as far as the window sees.
 WordPiece::Step WordPiece::run_ascii(std::string_view text, std::size_t pos, Ids& ids) {
-  window_.fill(reinterpret_cast<const u8*>(text.data()) + pos, text.size() - pos, model_->ascii);
+  window_.fill(utf8_bytes(text) + pos, text.size() - pos, model_->ascii);
   const u32 size = window_.size();
   const bool stuck = size < AsciiWindow::kBytes;
   // A last word that may go on where the window does not see is left to whoever sees all of it.
@@ -83,7 +83,7 @@ void WordPiece::put_ascii(u32 from, u32 to, Ids& ids) {
 
 // Any text from pos on, until a word has ended and the next byte is plain ASCII again.
 std::size_t WordPiece::run_any(std::string_view text, std::size_t pos, Ids& ids) {
-  const u8* bytes = reinterpret_cast<const u8*>(text.data());
+  const u8* bytes = utf8_bytes(text);
   const u8* end = bytes + text.size();
   WordSink sink{*this, ids};
   while (pos < text.size()) {
@@ -107,7 +107,7 @@ std::size_t WordPiece::run_any(std::string_view text, std::size_t pos, Ids& ids)
 
 // With added tokens that are matched in normalized text: every stretch between raw matches is normalized as a whole.
 void WordPiece::run_normalized(std::string_view text, Ids& ids) {
-  const u8* bytes = reinterpret_cast<const u8*>(text.data());
+  const u8* bytes = utf8_bytes(text);
   TextSink sink{normal_};
   for (std::size_t pos = 0; pos < text.size();) {
     if (const auto found = match(model_->raw, text, pos, hidden_until_)) {

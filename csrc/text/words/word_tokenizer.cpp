@@ -22,7 +22,7 @@ bool is_ascii(std::string_view text) {
 // With U+FFFD for each byte at which no valid character begins.
 void repair(std::string_view text, std::string& out) {
   out.clear();
-  const u8* p = reinterpret_cast<const u8*>(text.data());
+  const u8* p = utf8_bytes(text);
   for (const u8* end = p + text.size(); p < end;) {
     u8 bytes[4];
     const Decoded c = decode(p, end);

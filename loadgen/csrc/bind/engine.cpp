@@ -40,16 +40,14 @@ CallKind kind_of(const std::string& name) {
   throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
 }
 
-std::unique_ptr<PyEngine> make(std::string host, i64 port, std::string path,
-                               std::vector<std::pair<std::string, std::string>> headers,
-                               const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
-                               std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight,
-                               u32 request_id_field, u32 response_id_field, u32 timeout_field,
-                               std::vector<u32> status_field, i64 deadline_grace_ns, i64 grace_ns, bool reconnect,
-                               const std::optional<std::vector<std::optional<py::bytes>>>& expected, u32 check_every,
-                               u32 samples_max, u32 sample_every, u64 answer_bytes_max, i64 spin_ns, i64 interval_ns,
-                               bool tls, const std::string& tls_ca, const std::string& tls_cert,
-                               const std::string& tls_key) {
+std::unique_ptr<PyEngine> make_engine(
+    std::string host, i64 port, std::string path, std::vector<std::pair<std::string, std::string>> headers,
+    const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
+    std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight, u32 request_id_field,
+    u32 response_id_field, u32 timeout_field, std::vector<u32> status_field, i64 deadline_grace_ns, i64 grace_ns,
+    bool reconnect, const std::optional<std::vector<std::optional<py::bytes>>>& expected, u32 check_every,
+    u32 samples_max, u32 sample_every, u64 answer_bytes_max, i64 spin_ns, i64 interval_ns, bool tls,
+    const std::string& tls_ca, const std::string& tls_cert, const std::string& tls_key) {
   Options o;
   o.host = std::move(host);
   o.port = port >= 1 && port <= 65535 ? u16(port) : 0;
@@ -173,16 +171,16 @@ void stop(PyEngine& self, std::optional<double> grace_s) {
 
 void bind_engine(py::module_& module) {
   py::class_<PyEngine>(module, "Engine")
-      .def(py::init(&make), py::arg("host"), py::arg("port"), py::arg("path"), py::arg("headers"), py::arg("payloads"),
-           py::kw_only(), py::arg("connections") = 1, py::arg("streams") = 100, py::arg("threads") = 1,
-           py::arg("cpus") = py::none(), py::arg("call") = "unary", py::arg("stream_in_flight") = 256,
-           py::arg("request_id_field") = 0, py::arg("response_id_field") = 0, py::arg("timeout_field") = 0,
-           py::arg("status_field") = py::tuple(), py::arg("deadline_grace_ns") = 100 * kMillisecond,
-           py::arg("grace_ns") = 5 * kSecond, py::arg("reconnect") = true, py::arg("expected") = py::none(),
-           py::arg("check_every") = 1, py::arg("samples_max") = 0, py::arg("sample_every") = 97,
-           py::arg("answer_bytes_max") = 16 << 20, py::arg("spin_ns") = 30 * kMicrosecond,
-           py::arg("interval_ns") = kSecond, py::arg("tls") = false, py::arg("tls_ca") = "", py::arg("tls_cert") = "",
-           py::arg("tls_key") = "")
+      .def(py::init(&make_engine), py::arg("host"), py::arg("port"), py::arg("path"), py::arg("headers"),
+           py::arg("payloads"), py::kw_only(), py::arg("connections") = 1, py::arg("streams") = 100,
+           py::arg("threads") = 1, py::arg("cpus") = py::none(), py::arg("call") = "unary",
+           py::arg("stream_in_flight") = 256, py::arg("request_id_field") = 0, py::arg("response_id_field") = 0,
+           py::arg("timeout_field") = 0, py::arg("status_field") = py::tuple(),
+           py::arg("deadline_grace_ns") = 100 * kMillisecond, py::arg("grace_ns") = 5 * kSecond,
+           py::arg("reconnect") = true, py::arg("expected") = py::none(), py::arg("check_every") = 1,
+           py::arg("samples_max") = 0, py::arg("sample_every") = 97, py::arg("answer_bytes_max") = 16 << 20,
+           py::arg("spin_ns") = 30 * kMicrosecond, py::arg("interval_ns") = kSecond, py::arg("tls") = false,
+           py::arg("tls_ca") = "", py::arg("tls_cert") = "", py::arg("tls_key") = "")
       .def("connect", &connect, py::arg("timeout_s"))
       .def("start", &start, py::arg("times_ns"), py::arg("payload_index"), py::arg("deadline_ns") = 0, py::kw_only(),
            py::arg("measure_from_ns") = 0, py::arg("measure_until_ns") = i64(1) << 62)

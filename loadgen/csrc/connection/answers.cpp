@@ -2,11 +2,6 @@
 #include "connection/connection.h"
 
 namespace loadgen {
-namespace {
-
-std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }
-
-}  // namespace
 
 void Connection::on_message(Stream& stream, std::string_view message, u64 length) {
   if (context_.options.call == CallKind::kBidi) return on_answer(stream, message, length);

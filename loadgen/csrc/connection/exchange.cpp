@@ -10,8 +10,6 @@ namespace {
 
 constexpr u32 kLastStreamId = INT32_MAX;
 
-std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }
-
 }  // namespace
 
 // ---- how many at a time
