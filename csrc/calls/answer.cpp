@@ -23,7 +23,8 @@ void write_error(DoorState& door, Call& call, const Status& status, const Refusa
   char message[EncodedStatus::kMessageBytes], field[EncodedStatus::kMessageBytes];
   const HttpError error{status.code,
                         {message, clean_utf8(status.message, message, sizeof message, ~0u)},
-                        {field, clean_utf8(status.field, field, sizeof field, ~0u)}};
+                        {field, clean_utf8(status.field, field, sizeof field, ~0u)},
+                        status.fault};
   HttpErrorBody body{headers.plain_status ? headers.plain_status : http_status_of(status.code), ContentType::kJson, {}};
   exchange.errors(error, body);
   exchange.reply = {body.status, body.type};
