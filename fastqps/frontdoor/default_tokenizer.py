@@ -17,7 +17,8 @@ CHARACTERS_PER_TOKEN = 250  # a text that may have n tokens may have so many cha
 
 
 class DefaultTokenizer:
-    """The tokenizer of the default model, loaded at the first call and after a reload. One thread calls it.
+    """The tokenizer of the default model, loaded at the first call and after a reload. One thread calls it: that of
+    slow rare calls, because a text or the loading may take seconds.
 
     What is wrong with a call is a ``CallFailed``, whose message begins with the field.
     """

@@ -49,10 +49,10 @@ def methods(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> li
     served = [_rare("/tei.v1.Info/Info", "InfoRequest", "InfoResponse", info)]
     for name, unary in (("Tokenize", True), ("TokenizeStream", False)):
         path = f"/tei.v1.Tokenize/{name}"
-        served.append(_rare(path, "EncodeRequest", "EncodeResponse", tokenize, unary=unary))
+        served.append(_rare(path, "EncodeRequest", "EncodeResponse", tokenize, unary=unary, slow=True))
     for name, unary in (("Decode", True), ("DecodeStream", False)):
         path = f"/tei.v1.Tokenize/{name}"
-        served.append(_rare(path, "DecodeRequest", "DecodeResponse", decode, unary=unary))
+        served.append(_rare(path, "DecodeRequest", "DecodeResponse", decode, unary=unary, slow=True))
     unserved = [
         RareMethod(f"/tei.v1.Embed/{name}", unary, _unserved(name, why)) for name, (unary, why) in _UNSERVED.items()
     ]
@@ -60,7 +60,13 @@ def methods(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> li
 
 
 def _rare(
-    path: str, request_name: str, response_name: str, answer: Callable[[Any, Any], None], *, unary: bool = True
+    path: str,
+    request_name: str,
+    response_name: str,
+    answer: Callable[[Any, Any], None],
+    *,
+    unary: bool = True,
+    slow: bool = False,
 ) -> RareMethod:
     request_type, response_type = message_class(f"tei.v1.{request_name}"), message_class(f"tei.v1.{response_name}")
 
@@ -73,7 +79,7 @@ def _rare(
         answer(request, response)
         return bytes(response.SerializeToString())
 
-    return RareMethod(path, unary, call)
+    return RareMethod(path, unary, call, slow)
 
 
 def _unserved(name: str, why: str) -> Callable[[bytes], bytes]:

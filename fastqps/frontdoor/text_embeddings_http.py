@@ -49,12 +49,11 @@ def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> lis
         skip = _flag(body, "skip_special_tokens")
         return [tokenizer.decode(row, skip_special_tokens=skip) for row in _rows(body.get("ids"))]
 
-    table: list[tuple[str, str, Callable[[Request], object]]] = [
-        ("GET", "/info", info),
-        ("POST", "/tokenize", tokenize),
-        ("POST", "/decode", decode),
+    return [
+        RareRoute("GET", "/info", _answering(info)),
+        RareRoute("POST", "/tokenize", _answering(tokenize), slow=True),
+        RareRoute("POST", "/decode", _answering(decode), slow=True),
     ]
-    return [RareRoute(verb, path, _answering(answer)) for verb, path, answer in table]
 
 
 def _answering(answer: Callable[[Request], object]) -> Callable[[Request], Response]:
