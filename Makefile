@@ -161,8 +161,8 @@ $(PROTOC):
 proto: $(PROTOC) ## write the Python code of proto/ again, after a change there
 	$(PROTOC) proto/generate.py
 
-fuzz-wire: ## the wire format against the protobuf runtime, about ten minutes; FASTQPS_FUZZ=seconds for each test
-	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/api/test_wire.py
+fuzz-wire: ## the wire format against the protobuf runtime, JSON against Python's, about ten minutes; FASTQPS_FUZZ=seconds for each test
+	FASTQPS_FUZZ=$(or $(FASTQPS_FUZZ),90) $(BIN)/python -m pytest -q --timeout 0 tests/api/test_wire.py tests/api/test_json.py
 
 # Each program of csrc/tests/fuzz makes an input from its number: `build/native-address/fuzz_wire 1 NUMBER` makes one again.
 FUZZERS := $(patsubst csrc/tests/fuzz/fuzz_%.cpp,%,$(wildcard csrc/tests/fuzz/fuzz_*.cpp))

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "calls/call_session.h"
@@ -17,25 +19,48 @@ i32 jittered(DoorState& door, i32 ms) {
   return ms <= 0 ? ms : std::max(1, i32(ms * (0.8 + 0.4 * (door.net.random() / 4294967296.0))));
 }
 
-// A plain call's error is a response like others, with a body in the form of its protocol.
-void write_error(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
-  HttpExchange& exchange = *call.http;
+// A plain call's error in the form of its protocol.
+HttpErrorBody error_body(const HttpExchange& exchange, const Status& status, const RefusalHeaders& headers) {
   char message[EncodedStatus::kMessageBytes], field[EncodedStatus::kMessageBytes];
   const HttpError error{status.code,
                         {message, clean_utf8(status.message, message, sizeof message, ~0u)},
-                        {field, clean_utf8(status.field, field, sizeof field, ~0u)}};
+                        {field, clean_utf8(status.field, field, sizeof field, ~0u)},
+                        status.fault};
   HttpErrorBody body{headers.plain_status ? headers.plain_status : http_status_of(status.code), ContentType::kJson, {}};
   exchange.errors(error, body);
+  return body;
+}
+
+// Queues the parts as one message; false: no memory.
+bool queue_text(DoorState& door, Call& call, std::initializer_list<std::string_view> parts) {
+  size_t bytes = 0;
+  for (const std::string_view part : parts) bytes += part.size();
+  OutMessage* out = new_message(door, u32(bytes));
+  if (!out) return false;
+  u8* at = out->data();
+  for (const std::string_view part : parts) at = std::copy(part.begin(), part.end(), at);
+  queue_message(door, call, out);
+  return true;
+}
+
+// A plain call's error is a response like others.
+void write_error(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+  HttpExchange& exchange = *call.http;
+  const HttpErrorBody body = error_body(exchange, status, headers);
   exchange.reply = {body.status, body.type};
   exchange.say_bearer = headers.bearer;
   exchange.say_allowed = headers.plain_status == 405;
   const i32 retry_ms = jittered(door, status.retry_after_ms);
   if (body.status == 429 || retry_ms >= 0)
     exchange.retry_after_s = std::max(1u, u32(std::max(retry_ms, 0) + 999) / 1000);
-  if (OutMessage* out = new_message(door, u32(body.text.size()))) {
-    std::memcpy(out->data(), body.text.data(), body.text.size());
-    queue_message(door, call, out);
-  }
+  queue_text(door, call, {body.text});
+}
+
+// An error behind the beginning of a response: an event of its own if the response is a stream of events. Otherwise
+// nothing can tell the client but a cut.
+bool write_late_error(DoorState& door, Call& call, const Status& status, const RefusalHeaders& headers) {
+  if (call.http->reply.type != ContentType::kEventStream) return false;
+  return queue_text(door, call, {"data: ", error_body(*call.http, status, headers).text, "\n\n"});
 }
 
 // Ends a plain call whose response has not begun.
@@ -68,7 +93,7 @@ void finish_plain(DoorState& door, Call& call, const Status& status, const Refus
   if (!call.submitted || (status.code != StatusCode::kOk && !exchange.started)) {
     answer_plain(door, call, status, headers);
   } else {
-    exchange.broken = status.code != StatusCode::kOk;
+    exchange.broken = status.code != StatusCode::kOk && !write_late_error(door, call, status, headers);
     call.session->resume_answer(call);
   }
   door.counters.http_requests[exchange.request.http2][std::min(exchange.reply.status / 100, 5)]++;

@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include "core/field_fault.h"
 #include "core/types.h"
 
 namespace fastqps::front {
@@ -33,6 +34,7 @@ struct Status {
   std::string_view message = {};  // any bytes: made valid UTF-8, cut to 1 KiB and percent-encoded by the transport
   i32 retry_after_ms = -1;        // >= 0: grpc-retry-pushback-ms (jittered by 20 %) and google.rpc.RetryInfo; -1: none
   std::string_view field = {};    // not empty: google.rpc.BadRequest names this field, with the message
+  FieldFault fault = FieldFault::kValue;  // of the field; some protocols have a status of their own for it
 };
 
 // A status as header values. Large: lives on the stack while it is submitted, or in a pooled block while it waits.

@@ -12,6 +12,7 @@ struct HttpError {
   StatusCode code;
   std::string_view message;  // UTF-8
   std::string_view field;    // the request's field that is wrong; empty: none
+  FieldFault fault = FieldFault::kValue;
 };
 
 // A response, begun with the status of http_status_of(), or of the transport's own refusal (404, 405, 413, …).

@@ -12,8 +12,6 @@ namespace fastqps::front {
 FieldError read_common_field(std::string_view name, const simdjson::dom::element& value, RequestView& view,
                              ReasonText& reason);
 
-std::string_view model_name(const AnsweredCall& call);
-
 // The name of a field of PredictRequest. input: that of the texts.
 std::string_view openai_field(std::string_view field, std::string_view input);
 

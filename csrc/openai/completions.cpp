@@ -47,7 +47,7 @@ void write_choice(JsonWriter& out, u64 index, const GenerationView& generation) 
 
 void write_head(JsonWriter& out, const AnsweredCall& call) {
   out.raw(R"({"object":"text_completion",)").raw(call.context.substr(kIdAndTime));
-  out.raw(R"(,"model":)").string(model_name(call)).raw(R"(,"choices":[)");
+  out.raw(R"(,"model":)").string(call.model()).raw(R"(,"choices":[)");
 }
 
 void write_usage(JsonWriter& out, u64 prompt, u64 completion) {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "openai/text_input.h"
+#include "json/text_input.h"
 #include "predict/formats/answer_writer.h"
 #include "predict/formats/request_reader.h"
 

@@ -53,7 +53,7 @@ u8* EmbeddingsWriter::write(const AnsweredCall& call, std::span<const ResponseVi
     out.raw("}");
     if (items[i].usage) tokens += items[i].usage->input_tokens;
   }
-  out.raw(R"(],"model":)").string(model_name(call)).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
+  out.raw(R"(],"model":)").string(call.model()).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
   return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
 }
 

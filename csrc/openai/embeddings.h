@@ -1,6 +1,6 @@
 // POST /v1/embeddings.
 #pragma once
-#include "openai/text_input.h"
+#include "json/text_input.h"
 #include "predict/formats/answer_writer.h"
 #include "predict/formats/request_reader.h"
 

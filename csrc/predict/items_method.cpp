@@ -28,7 +28,7 @@ Took ItemsMethod::on_message(CallId call, std::span<const u8> message, const Cal
 
 void ItemsMethod::refuse(CallId call, const FieldError& error, const CallInfo& info) {
   const Refusal refusal = path_.refusals.refuse(error);
-  path_.attachment->finish(call, {refusal.code, refusal.message, -1, refusal.field});
+  path_.attachment->finish(call, {refusal.code, refusal.message, -1, refusal.field, refusal.fault});
   path_.counts.call(0, rpc_, refusal.code, info.receive_ns);
 }
 

@@ -1,7 +1,5 @@
 #include "tei/readers.h"
 
-#include <cstring>
-
 #include "text/unicode/utf8.h"
 #include "wire/wire.h"
 
@@ -95,7 +93,12 @@ FieldError EmbedReader::read(std::span<const u8> message, const CallInfo&, Reaso
   });
 }
 
-FieldError EmbedReader::item(u32, RequestView& view) { return requests_.embed(text_, options_, view, item_reason_); }
+FieldError EmbedReader::item(u32, RequestView& view) {
+  view.input = Input::kText;
+  view.text = text_;
+  view.output.timings = true;
+  return requests_.embed(options_, view, item_reason_);
+}
 
 FieldError PredictReader::read(std::span<const u8> message, const CallInfo&, ReasonText&) {
   texts_.clear();
@@ -117,23 +120,6 @@ FieldError PredictReader::read(std::span<const u8> message, const CallInfo&, Rea
   });
 }
 
-void RankContext::add_text(std::string& context, std::string_view text) {
-  const auto size = u32(text.size());
-  context.append(reinterpret_cast<const char*>(&size), sizeof size);
-  context += text;
-}
-
-std::vector<std::string_view> RankContext::texts(std::string_view context) {
-  std::vector<std::string_view> found;
-  for (size_t at = 1; at < context.size();) {
-    u32 size;
-    std::memcpy(&size, context.data() + at, sizeof size);
-    found.push_back(context.substr(at + sizeof size, size));
-    at += sizeof size + size;
-  }
-  return found;
-}
-
 FieldError RerankReader::read(std::span<const u8> message, const CallInfo&, ReasonText& reason) {
   query_ = {};
   texts_.clear();
@@ -141,7 +127,7 @@ FieldError RerankReader::read(std::span<const u8> message, const CallInfo&, Reas
   bool return_text = false;
   const auto text = [this] { return &texts_.emplace_back(); };
   if (const FieldError error = read_rank_fields(message, query_, "texts", text, options_, return_text)) return error;
-  if (const FieldError error = requests_.check_ranks(reason)) return error;
+  if (const FieldError error = requests_.check_ranks({}, reason)) return error;
   if (texts_.empty()) return {"texts", "0 texts, at least 1"};
   if (texts_.size() > items_max_) return {"texts", reason.print("%zu texts, at most %u", texts_.size(), items_max_)};
   context_.assign(1, char(return_text ? RankContext::kReturnText : 0));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "predict/formats/request_reader.h"
+#include "tei/rank_context.h"
 #include "tei/text_request.h"
 
 namespace fastqps::front {
@@ -31,7 +32,10 @@ class PredictReader final : public RequestReader {
 
   FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
   u32 items() const override { return 1; }
-  FieldError item(u32, RequestView& view) override { return requests_.predict(texts_, options_, view, item_reason_); }
+  FieldError item(u32, RequestView& view) override {
+    view.output.timings = true;
+    return requests_.predict(texts_, options_, view, item_reason_);
+  }
 
  private:
   TextRequests requests_;
@@ -39,17 +43,6 @@ class PredictReader final : public RequestReader {
   std::vector<std::string_view> texts_;
   TextOptions options_;
   ReasonText item_reason_;
-};
-
-// The context of a RerankResponse, as its readers make it and its writer reads it.
-struct RankContext {
-  enum Bit : u8 { kReturnText = 1, kRawScores = 2 };
-  static constexpr size_t kBytesMax = 4 << 20;  // of the texts to return: as many as a message may have
-
-  static void add_text(std::string& context, std::string_view text);
-  static bool returns_text(std::string_view context) { return u8(context[0]) & kReturnText; }
-  // In the order of the request.
-  static std::vector<std::string_view> texts(std::string_view context);
 };
 
 // RerankRequest: an item for each text.
@@ -60,6 +53,7 @@ class RerankReader final : public RequestReader {
   FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
   u32 items() const override { return u32(texts_.size()); }
   FieldError item(u32 index, RequestView& view) override {
+    view.output.timings = true;
     return requests_.rerank(query_, texts_[index], options_, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
@@ -84,6 +78,7 @@ class RerankStreamReader final : public RequestReader {
   FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
   u32 items() const override { return 1; }
   FieldError item(u32, RequestView& view) override {
+    view.output.timings = true;
     return requests_.rerank(query_, text_, options_, view, item_reason_);
   }
   std::string_view context() const override { return context_; }

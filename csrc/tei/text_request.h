@@ -1,7 +1,8 @@
 // Requests of text-embeddings-inference, whatever form their bytes have: their defaults and checks, and the items that
-// they become. They name no model, so the default one answers.
+// they become.
 #pragma once
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "predict/tables/model_routes.h"
@@ -14,6 +15,7 @@ enum class TruncationDirection : i32 { kRight = 0, kLeft = 1 };
 
 // Options as a client sent them.
 struct TextOptions {
+  std::string_view model = {};  // empty: the default one, which TEI's own API always means
   bool truncate = false;
   TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
   std::optional<std::string_view> prompt_name = {};
@@ -22,25 +24,27 @@ struct TextOptions {
   bool raw_scores = false;             // of Predict and Rerank
 };
 
-// Each function turns one request into an item. A refusal of the model is a failed precondition.
+// Each function turns one request into an item, and keeps what else the view has. A refusal of the model is a failed
+// precondition.
 class TextRequests {
  public:
   explicit TextRequests(ModelRoutes& routes) : routes_(routes) {}
 
-  FieldError embed(std::string_view text, const TextOptions& options, RequestView& view, ReasonText& reason);
+  // The view has the text, or its token ids.
+  FieldError embed(const TextOptions& options, RequestView& view, ReasonText& reason);
   // One text, or two as a pair.
   FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
                      ReasonText& reason);
   // One text of a request to rank.
   FieldError rerank(std::string_view query, std::string_view text, const TextOptions& options, RequestView& view,
                     ReasonText& reason);
-  // Whether the default model can rank: it has one score.
-  FieldError check_ranks(ReasonText& reason);
+  // Whether the model can rank: it has one score.
+  FieldError check_ranks(std::string_view model, ReasonText& reason);
 
  private:
   FieldError check_options(const TextOptions& options, ReasonText& reason);
-  FieldError check_classifies(ReasonText& reason);
-  void ask_for_scores(bool raw, RequestView& view, ItemNote note);
+  FieldError check_classifies(std::string_view model, ReasonText& reason);
+  void ask_for_scores(const TextOptions& options, RequestView& view, ItemNote note);
 
   ModelRoutes& routes_;
 };

@@ -22,9 +22,6 @@ void write_metadata(WireWriter& out, std::span<const ResponseView> items) {
   for (const u64 value : values) out.scalar(field++, value);
 }
 
-// output.dimensions is "dimensions".
-std::string_view last_part(std::string_view field) { return field.substr(field.rfind('.') + 1); }
-
 }  // namespace
 
 size_t EmbedWriter::room(const AnsweredCall&, std::span<const ResponseView> items) const {
@@ -37,10 +34,6 @@ u8* EmbedWriter::write(const AnsweredCall&, std::span<const ResponseView> items,
   out.bytes(1, values.data(), values.size_bytes());
   write_metadata(out, items);
   return out.end();
-}
-
-std::string_view EmbedWriter::field_name(std::string_view field) const {
-  return field == "text" ? "inputs" : last_part(field);
 }
 
 size_t PredictWriter::room(const AnsweredCall&, std::span<const ResponseView> items) const {
@@ -63,10 +56,6 @@ u8* PredictWriter::write(const AnsweredCall&, std::span<const ResponseView> item
   return out.end();
 }
 
-std::string_view PredictWriter::field_name(std::string_view field) const {
-  return field == "text" || field.starts_with("pair") ? "inputs" : last_part(field);
-}
-
 size_t RerankWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
   return call.context.size() + items.size() * (kNumbersBytes + kHeadBytes) + kMetadataBytes;
 }
@@ -87,11 +76,6 @@ u8* RerankWriter::write(const AnsweredCall& call, std::span<const ResponseView> 
   }
   write_metadata(out, items);
   return out.end();
-}
-
-std::string_view RerankWriter::field_name(std::string_view field) const {
-  if (field == "pair.first") return "query";
-  return field == "text" || field.starts_with("pair") ? "texts" : last_part(field);
 }
 
 }  // namespace fastqps::front

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/field_fault.h"
 #include "core/types.h"
 
 namespace fastqps::front {
@@ -21,7 +22,7 @@ namespace fastqps::front {
 struct FieldError {
   const char* field = nullptr;
   const char* reason = nullptr;
-  bool precondition = false;  // the request is right, but not for this model: FAILED_PRECONDITION
+  FieldFault fault = FieldFault::kValue;
   explicit operator bool() const { return reason != nullptr; }
 };
 

@@ -11,7 +11,8 @@ from typing import NoReturn
 from fastqps import _front
 from fastqps._core import Heartbeat, Segment
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.frontdoor import open_inference, rare_calls, text_embeddings
+from fastqps.frontdoor import open_inference, rare_calls, text_embeddings, text_embeddings_http
+from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.entry import Entry
 from fastqps.frontdoor.rare_routes import rare_routes
 from fastqps.frontdoor.routes import DoorRoutes
@@ -56,8 +57,11 @@ def main(settings: DoorSettings) -> NoReturn:
     routes.load_served()
     routes.load_next()  # a generation that is warming up already
     models = ServedModels(segment, routes.loaded)
-    protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype)]
-    rare_calls.serve(door, [*rare_calls.rare_methods(models), *protocols], rare_routes(models))
+    tokenizer = DefaultTokenizer(models)
+    protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
+    routes_of_protocols = text_embeddings_http.routes(models, settings.dtype, tokenizer)
+    methods = [*rare_calls.rare_methods(models), *protocols]
+    rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +14,10 @@ from fastqps.frontdoor.served import ServedModel, ServedModels
 from fastqps.v1 import predict_pb2
 
 MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
-INTERNAL = 13
+RESOURCE_EXHAUSTED, INTERNAL = 8, 13
+SLOW_WAITING_MAX = 64  # messages
+RareEvent = tuple[tuple[int, int], int, int, bytes, bool, tuple[str, list[str]] | None]
+"""What ``Door.next_rare`` returns."""
 _TASKS = {
     "embed": predict_pb2.TASK_EMBED,
     "classify": predict_pb2.TASK_CLASSIFY,
@@ -55,6 +59,7 @@ class RareMethod(NamedTuple):
     path: str
     unary: bool  # otherwise a bidirectional stream with one response for each request
     answer: Callable[[bytes], bytes]
+    slow: bool = False  # answered on a second thread, so that the other calls do not wait for it
 
 
 def rare_methods(models: ServedModels) -> list[RareMethod]:
@@ -68,31 +73,49 @@ def rare_methods(models: ServedModels) -> list[RareMethod]:
 
 
 def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute]) -> None:
-    """Adds methods and routes, and answers their calls on a separate thread until the door stops running."""
+    """Adds methods and routes, and answers their calls on separate threads until the door stops running."""
     for number, method in enumerate(methods):
         door.add_rare_method(method.path, method.unary, number)
     for number, route in enumerate(routes, len(methods)):
         door.add_rare_route(route.verb, route.pattern, number)
 
+    rows: list[RareMethod | RareRoute] = [*methods, *routes]
+    slow: queue.Queue[RareEvent] = queue.Queue(SLOW_WAITING_MAX)
+
+    def answer(taken: RareEvent) -> None:
+        call, number, event, message, _, http = taken
+        row = rows[number]
+        try:
+            if isinstance(row, RareRoute):
+                assert http is not None
+                response = row.answer(Request(*http, message))
+                door.answer_rare_route(call, response.body, response.status, response.content_type)
+                return
+            body = row.answer(message) if event == MESSAGE else None
+        except CallFailed as error:
+            door.answer_rare(call, None, True, error.code, str(error))
+        except Exception as error:  # the call must be answered whatever it contains
+            door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
+        else:
+            # Only a half-close ends a stream's input: several messages may arrive together before it.
+            door.answer_rare(call, body, row.unary or event == HALF_CLOSE)
+
     def work() -> None:
         while (taken := door.next_rare(-1)) is not None:
-            call, number, event, message, _, http = taken
+            call, number, event, *_ = taken
             if event == GONE:
                 continue
+            if not rows[number].slow:
+                answer(taken)
+                continue
             try:
-                if http is not None:
-                    response = routes[number - len(methods)].answer(Request(*http, message))
-                    door.answer_rare_route(call, response.body, response.status, response.content_type)
-                    continue
-                method = methods[number]
-                body = method.answer(message) if event == MESSAGE else None
-            except CallFailed as error:
-                door.answer_rare(call, None, True, error.code, str(error))
-                continue
-            except Exception as error:  # the call must be answered whatever it contains
-                door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
-                continue
-            # Only a half-close ends a stream's input: several messages may arrive together before it.
-            door.answer_rare(call, body, method.unary or event == HALF_CLOSE)
+                slow.put_nowait(taken)
+            except queue.Full:
+                door.answer_rare(call, None, True, RESOURCE_EXHAUSTED, "too many calls of this kind wait")
+
+    def work_slowly() -> None:
+        while True:
+            answer(slow.get())
 
     threading.Thread(target=work, name="rare calls", daemon=True).start()
+    threading.Thread(target=work_slowly, name="slow rare calls", daemon=True).start()

@@ -34,6 +34,7 @@ class RareRoute(NamedTuple):
     verb: str
     pattern: str
     answer: Callable[[Request], Response]
+    slow: bool = False  # as in RareMethod
 
 
 def json_response(document: object, status: int = 200) -> Response:

@@ -41,10 +41,11 @@ CXX: dict[str, tuple[str, ...]] = {
     "json": ("core", "wire", "predict"),
     "oip": ("core", "text", "wire", "grpc", "http", "predict"),
     "openai": ("core", "wire", "grpc", "http", "predict", "json"),
-    "tei": ("core", "text", "wire", "grpc", "http", "predict"),
+    "tei": ("core", "text", "wire", "grpc", "http", "predict", "json"),
+    "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
     "bind": (
         *("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front"),
-        *("predict", "json", "oip", "openai", "tei"),
+        *("predict", "json", "oip", "openai", "tei", "rerank"),
     ),
 }
 CXX_CONTENTS = {
@@ -63,7 +64,8 @@ CXX_CONTENTS = {
     "json": "request bodies read by simdjson",
     "oip": "the Open Inference Protocol: requests of Triton's and KServe's clients",
     "openai": "OpenAI's API: embeddings, completions",
-    "tei": "the gRPC API of text-embeddings-inference",
+    "tei": "the APIs of text-embeddings-inference, over gRPC and (`http`) HTTP",
+    "rerank": "the rerank API of Cohere and Jina",
     "bind": "the only folder that sees Python",
 }
 

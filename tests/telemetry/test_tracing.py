@@ -10,6 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from http.client import HTTPConnection
 from types import SimpleNamespace
 from typing import Any
 
@@ -172,6 +173,14 @@ def whole(server: Server, collector: Receiver, calls: int, items: int) -> bool:
     return found == [calls, items, items + 1] and exported == len(spans)  # one call of one item had an answer
 
 
+def embed_over_http(server: Server) -> None:
+    assert server.http is not None
+    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
+    connection.request("POST", "/embed", '{"inputs": "a text"}', dict([SAMPLED]))
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
 def test_calls_become_spans(serve: Callable[..., Server]) -> None:
     """One of each kind; the client's word on what is traced holds though the ratio would trace nothing."""
     with receiver() as collector:
@@ -188,13 +197,17 @@ def test_calls_become_spans(serve: Callable[..., Server]) -> None:
         batch = predict_pb2.PredictBatchRequest(items=[REQUEST] * 20)
         client.PredictBatch(batch, metadata=(SAMPLED,), timeout=PATIENCE_S)
         list(client.PredictStream(iter([REQUEST] * 3), metadata=(SAMPLED,), timeout=PATIENCE_S))
+        embed_over_http(server)
         methods = ("Predict", "Predict", "PredictBatch", "PredictStream")
-        until(lambda: whole(server, collector, calls=len(methods), items=19), "all spans")
+        until(lambda: whole(server, collector, calls=len(methods) + 1, items=20), "all spans")
         ended_ns = time.time_ns()
         spans = collector.spans()
         found = by_name(spans)
         calls = [span for _, span in spans if span.kind == SERVER]
-        assert sorted(span.name for span in calls) == [f"fastqps.v1.PredictService/{name}" for name in methods]
+        own = [f"fastqps.v1.PredictService/{name}" for name in methods]
+        assert sorted(span.name for span in calls) == [*own, "tei.Embed"]
+        embed = attributes(found["tei.Embed"][0].attributes)
+        assert embed["rpc.method"] == "tei.Embed" and "rpc.service" not in embed and embed["fastqps.items"] == 1
         for resource, span in spans:
             assert resource["service.name"] == "fastqps" or resource["deployment.environment"] == "test"
             assert span.trace_id.hex() == TRACE_ID and span.span_id != b"\0" * 8

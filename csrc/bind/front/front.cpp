@@ -14,6 +14,8 @@
 #include "oip/open_inference.h"
 #include "openai/openai.h"
 #include "predict/predict_service.h"
+#include "rerank/rerank.h"
+#include "tei/http/tei_http.h"
 #include "tei/tei.h"
 
 namespace py = pybind11;
@@ -43,10 +45,14 @@ class Door {
                                 .rerun = rerun}),
         open_inference_(service_.items_path(), service_.routes()),
         openai_(service_.items_path()),
-        tei_(service_.items_path(), service_.routes()) {
+        tei_(service_.items_path(), service_.routes()),
+        tei_http_(service_.items_path(), service_.routes()),
+        rerank_(service_.items_path(), service_.routes()) {
     service_.add_protocol(open_inference_);
+    service_.add_protocol(rerank_);  // unknown paths below /v1 get errors in the form of the last one
     service_.add_protocol(openai_);
     service_.add_protocol(tei_);
+    service_.add_protocol(tei_http_);
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.age_max = max_connection_age_ns;
@@ -238,6 +244,8 @@ class Door {
   OpenInference open_inference_;
   OpenAi openai_;
   Tei tei_;
+  TeiHttp tei_http_;
+  Rerank rerank_;
   std::unique_ptr<Loop> loop_;
   u64 token_sets_ = 0;
 };

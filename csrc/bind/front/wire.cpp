@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bind/front/json.h"
 #include "wire/request_view.h"
 #include "wire/response_view.h"
 
@@ -232,6 +233,7 @@ void register_wire(py::module_& parent) {
   m.def("encode_response", &encode_response, py::arg("response"), "A PredictResponse from a dict.");
   m.def("encode_batch", &encode_batch, py::arg("responses"), "A PredictBatchResponse from dicts.");
   m.def("encode_chunk", &encode_chunk, py::arg("chunk"), "A GenerateChunk from a dict with a generation.");
+  register_json(m);
 }
 
 }  // namespace fastqps::bind

@@ -101,7 +101,7 @@ void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
   const bool renamed = message.size() < refusal.message.size();
   group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(), std::string(name),
-                   index};
+                   index,        refusal.fault};
   group.failure.message += message;
 }
 
@@ -116,7 +116,7 @@ void GroupCalls::end_together(u32 g) {
 
 void GroupCalls::end_failed(u32 g) {
   const GroupFailure failure = groups_[g].failure;  // the end frees the group
-  end(g, {failure.code, failure.message, failure.retry_after_ms, failure.field});
+  end(g, {failure.code, failure.message, failure.retry_after_ms, failure.field, failure.fault});
 }
 
 void GroupCalls::answer(u32 g, const ChunkView& last) {

@@ -12,6 +12,7 @@ namespace fastqps::front {
 struct AnsweredCall {
   std::string_view context;        // RequestReader::context()
   std::string_view model_version;  // NAME@VERSION of the model that answers
+  std::string_view model() const { return model_version.substr(0, model_version.rfind('@')); }
 };
 
 class AnswerWriter {

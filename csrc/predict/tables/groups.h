@@ -35,6 +35,7 @@ struct GroupFailure {
   i32 retry_after_ms = -1;
   std::string message, field;
   u32 index = 0;  // of the item
+  FieldFault fault = FieldFault::kValue;
 };
 
 struct Group {

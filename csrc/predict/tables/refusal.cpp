@@ -23,9 +23,10 @@ Refusal RefusalWriter::refuse_field(const char* field, const char* format, ...) 
 }
 
 Refusal RefusalWriter::refuse(const FieldError& error) {
-  const auto code = error.precondition ? StatusCode::kFailedPrecondition : StatusCode::kInvalidArgument;
+  const auto code = error.fault == FieldFault::kModel ? StatusCode::kFailedPrecondition : StatusCode::kInvalidArgument;
   Refusal refusal = refuse(code, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);
   refusal.field = error.field;
+  refusal.fault = error.fault;
   return refusal;
 }
 

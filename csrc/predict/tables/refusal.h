@@ -14,6 +14,7 @@ struct Refusal {
   std::string_view message = {};
   std::string_view field = {};
   i32 retry_after_ms = -1;
+  FieldFault fault = FieldFault::kValue;
 
   explicit operator bool() const { return code != StatusCode::kOk; }
   // Asks the client to try again after about this time, at most ten seconds.

@@ -53,25 +53,35 @@ TEST(a_response_streams_over_http2) {
   Fixture fixture;
   {
     PlainClient client(fixture.door);
-    for (const bool good : {true, false}) {
-      const i32 stream = client.call("/later", "");
+    const auto stream = [&](ContentType type, const Status& end) -> front::Answer& {
+      const i32 id = client.call("/later", "");
       client.run();
       const CallId call = fixture.service.waiting.back();
-      fixture.service.transport->set_reply(call, {.type = ContentType::kEventStream});
+      fixture.service.transport->set_reply(call, {.type = type});
       fixture.service.say(call, "data: 1\n\n");
       client.run();
-      front::Answer& answer = client.answers[stream];
+      front::Answer& answer = client.answers[id];
       CHECK_EQ(answer.data, "data: 1\n\n");
-      CHECK_EQ(answer.fields.at("content-type"), "text/event-stream");
+      CHECK_EQ(answer.fields.at("content-type"), name_of(type));
       CHECK(!answer.fields.contains("content-length"));
       fixture.service.say(call, "data: 2\n\n");
-      fixture.service.finish(call, good ? Status{} : Status{.code = StatusCode::kInternal, .message = "lost"});
+      fixture.service.finish(call, end);
       client.run();
-      CHECK_EQ(answer.data, "data: 1\n\ndata: 2\n\n");
       CHECK(answer.closed);
-      CHECK_EQ(answer.reset, !good);
-      if (!good) CHECK_EQ(answer.error, u32(NGHTTP2_INTERNAL_ERROR));
-    }
+      return answer;
+    };
+    const Status lost{.code = StatusCode::kInternal, .message = "lost"};
+    const front::Answer& good = stream(ContentType::kEventStream, {});
+    CHECK(!good.reset && good.data == "data: 1\n\ndata: 2\n\n");
+    // An error is an event, and the response is complete.
+    const front::Answer& failed = stream(ContentType::kEventStream, lost);
+    CHECK(!failed.reset);
+    CHECK_EQ(failed.data, "data: 1\n\ndata: 2\n\ndata: {\"error\":\"lost\"}\n\n");
+    // Nothing in other bytes could be an error, so they are cut.
+    const front::Answer& cut = stream(ContentType::kBinary, lost);
+    CHECK_EQ(cut.data, "data: 1\n\ndata: 2\n\n");
+    CHECK(cut.reset);
+    CHECK_EQ(cut.error, u32(NGHTTP2_INTERNAL_ERROR));
   }
   fixture.check_clean();
 }

@@ -212,8 +212,8 @@ class _Package:
         return [self._encoded(item, each) for item, each in zip(items, found, strict=True)]
 
     def pieces(self, text: str, special_tokens: bool) -> list[Piece]:
-        with _failures():
-            found = self._single.encode(text, add_special_tokens=special_tokens)
+        with _failures():  # a batch, because encode() would hold Python's lock
+            (found,) = self._single.encode_batch([text], add_special_tokens=special_tokens)
         bytes_before = [0]
         for character in text:
             bytes_before.append(bytes_before[-1] + len(character.encode()))

@@ -15,7 +15,8 @@ from fastqps._core import METHODS, TraceRecord
 from fastqps.api.codes import CODES
 from fastqps.telemetry.tracing.record import span_ns, stages
 
-SERVICE = "fastqps.v1.PredictService"
+# Other methods belong to protocols that are spoken over gRPC and HTTP alike, so they have no service of gRPC.
+SERVICES = dict.fromkeys(("Predict", "PredictBatch", "PredictStream", "Generate"), "fastqps.v1.PredictService")
 SERVICE_NAME = "fastqps"
 # The codes that OpenTelemetry counts as a server's failure.
 FAILURES = ("UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS")
@@ -27,6 +28,11 @@ def make_resource(name_given: bool) -> Resource:
     """The resource of all spans. ``name_given``: OpenTelemetry's own variables name the service."""
     own = {"service.version": __version__}
     return Resource.create(own if name_given else {"service.name": SERVICE_NAME, **own})
+
+
+def call_name(method: str) -> str:
+    """The name of a call's span: that of the service and its method, or of the method alone."""
+    return f"{SERVICES[method]}/{method}" if method in SERVICES else method
 
 
 class SpanMaker:
@@ -48,7 +54,7 @@ class SpanMaker:
         start_ns, end_ns = span_ns(record)
         found = [
             ReadableSpan(
-                name="item" if record.is_item else f"{SERVICE}/{METHODS[record.method]}",
+                name="item" if record.is_item else call_name(METHODS[record.method]),
                 context=own,
                 parent=parent,
                 resource=self._resource,
@@ -75,7 +81,10 @@ class SpanMaker:
         return found
 
     def _attributes(self, record: TraceRecord) -> dict[str, str | int]:
-        found: dict[str, str | int] = {} if record.is_item else {"rpc.system": "grpc", "rpc.service": SERVICE}
+        found: dict[str, str | int] = {}
+        service = SERVICES.get(METHODS[record.method])
+        if service and not record.is_item:
+            found |= {"rpc.system": "grpc", "rpc.service": service}
         found["rpc.method"] = METHODS[record.method]
         found["rpc.grpc.status_code"] = record.code
         if 0 <= record.model < len(self._models):

@@ -107,7 +107,7 @@ def test_curl(server: Server, flag: str, version: str) -> None:
     url = f"http://{server.http}"
     assert curl(flag, f"{url}/health") == (version, 200, "")
     assert json.loads(curl(flag, f"{url}/v1/models")[2])["data"][0]["id"] == "minilm"
-    assert curl(flag, f"{url}/") == (version, 404, '{"error":"there is no route /"}')
+    assert curl(flag, f"{url}/none") == (version, 404, '{"error":"there is no route /none"}')
     assert curl(flag, "-d", "{}", f"{url}/v1/models")[1] == 405
 
 

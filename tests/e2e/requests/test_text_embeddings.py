@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import random
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from checkpoints import write_checkpoint
 from google.protobuf.message import DecodeError
 from serving import PATIENCE_S, Server
+from tokenized_classifiers import IDENTITY, classifier_at
 
 from fastqps.api.reflection import message_class
-from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 TEXTS = ["A man is eating food.", "Zürich, 東京", "word " * 40, "x"]
 INVALID, PRECONDITION = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
-IDENTITY = {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}
 # method: (service, request, response)
 METHODS = {
     "Info": ("Info", "Info", "Info"),
@@ -100,14 +95,6 @@ def serving(model: str) -> Iterator[Api]:
 def embedder() -> Iterator[Api]:
     with serving("minilm") as api:
         yield api
-
-
-def classifier_at(folder: Path, labels: int, **config: Any) -> str:
-    write_checkpoint(folder, "bert", "classify", num_labels=labels, vocab_size=30_522)
-    shutil.copy(resolve("minilm")[1] / "tokenizer.json", folder)
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | config))
-    return str(folder)
 
 
 @pytest.fixture(scope="module")

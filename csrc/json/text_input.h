@@ -1,5 +1,5 @@
-// The field that holds a request's texts: "input" of embeddings, "prompt" of completions. A string, an array of
-// strings, an array of token ids, or an array of arrays of them.
+// A field that holds a request's texts, such as OpenAI's "input" and "prompt". A string, an array of token ids, or an
+// array of strings and of arrays of token ids.
 #pragma once
 #include <vector>
 
@@ -15,23 +15,26 @@ class TextInput {
   void clear();
   FieldError read(const simdjson::dom::element& value, ReasonText& reason);
   bool given() const { return given_; }
-  u32 items() const { return u32(texts_.size() + rows_.size()); }
+  u32 items() const { return u32(items_.size()); }
+  // Sets the view's input.
   void item(u32 index, RequestView& view) const;
 
  private:
-  struct Row {
-    size_t from, count;
+  struct Item {
+    Input kind;
+    std::string_view text;  // kText
+    size_t from, count;     // kTokenIds: of ids_
   };
   FieldError read_array(const simdjson::dom::array& values, ReasonText& reason);
-  FieldError read_row(const simdjson::dom::array& values, ReasonText& reason);
+  FieldError read_ids(const simdjson::dom::array& values, ReasonText& reason);
   FieldError read_id(const simdjson::dom::element& value, ReasonText& reason);
+  void add_text(std::string_view text) { items_.push_back({Input::kText, text, 0, 0}); }
 
   const char* const field_;
   const u32 items_max_;
   bool given_ = false;
-  std::vector<std::string_view> texts_;
-  std::vector<Row> rows_;
-  std::vector<u32> ids_;  // of all rows
+  std::vector<Item> items_;
+  std::vector<u32> ids_;  // of all items
 };
 
 }  // namespace fastqps::front

@@ -1,0 +1,69 @@
+// The reader of JSON bodies as a Python function, for tests/api/test_json.py, which holds it against Python's json.
+// Nothing else calls it.
+#include "bind/front/json.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "json/json_body.h"
+
+namespace fastqps::bind {
+namespace {
+
+namespace py = pybind11;
+using namespace fastqps::front;
+
+py::object object_of(const simdjson::dom::element& value);
+
+py::object scalar_of(const simdjson::dom::element& value) {
+  const OptionValue scalar = option_value(value);
+  switch (scalar.kind) {
+    case OptionValue::Kind::kBool:
+      return py::bool_(scalar.boolean);
+    case OptionValue::Kind::kInt:
+      return py::int_(scalar.integer);
+    case OptionValue::Kind::kUint:
+      return py::int_(scalar.unsigned_integer);
+    case OptionValue::Kind::kDouble:
+      return py::float_(scalar.number);
+    case OptionValue::Kind::kString:
+      return py::str(scalar.text.data(), scalar.text.size());
+    case OptionValue::Kind::kOther:
+      break;
+  }
+  return py::none();
+}
+
+// Of fields with one name the last one counts, as it does in the readers.
+py::dict dict_of(const simdjson::dom::object& fields) {
+  py::dict found;
+  for (const auto [name, value] : fields) found[py::str(name.data(), name.size())] = object_of(value);
+  return found;
+}
+
+py::object object_of(const simdjson::dom::element& value) {
+  if (value.is_object()) return dict_of(simdjson::dom::object(value));
+  if (!value.is_array()) return scalar_of(value);
+  py::list found;
+  for (const simdjson::dom::element& each : simdjson::dom::array(value)) found.append(object_of(each));
+  return found;
+}
+
+py::dict parse_json(std::string_view body) {
+  static JsonBody reader;  // one for all bodies, as in a front door
+  ReasonText reason;
+  simdjson::dom::object fields;
+  if (const FieldError error = reader.parse({reinterpret_cast<const u8*>(body.data()), body.size()}, &fields, reason))
+    throw std::invalid_argument(error.reason);
+  return dict_of(fields);
+}
+
+}  // namespace
+
+void register_json(py::module_& wire) {
+  wire.def(
+      "parse_json", [](const py::bytes& body) { return parse_json(std::string_view(body)); }, py::arg("body"),
+      "A body as a dict. Raises ValueError.");
+}
+
+}  // namespace fastqps::bind

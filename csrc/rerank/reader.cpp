@@ -1,0 +1,127 @@
+#include "rerank/reader.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/clock.h"
+#include "http/http_request.h"
+#include "json/call_options.h"
+#include "tei/rank_context.h"
+
+namespace fastqps::front {
+
+namespace {
+
+// A number that is at least 1.
+FieldError read_count(const char* field, const OptionValue& value, u32* count) {
+  if (const char* why = to_u32(value, count)) return {field, why};
+  return *count ? FieldError{} : FieldError{field, "0, at least 1"};
+}
+
+}  // namespace
+
+FieldError DocumentsReader::read(std::span<const u8> message, const CallInfo& info, ReasonText& reason) {
+  base_ = {};
+  options_ = {};
+  options_.truncate = true;  // long documents are cut, as this API has it
+  query_given_ = documents_given_ = return_documents_ = false;
+  query_ = {};
+  documents_.clear();
+  top_n_ = tokens_per_document_ = 0;
+  simdjson::dom::object request;
+  if (const FieldError error = body_.parse(message, &request, reason)) return error;
+  for (const auto [name, value] : request)
+    if (const FieldError error = read_field(name, value, reason)) return error;
+  if (const FieldError error = check(reason)) return error;
+  write_context(info);
+  return {};
+}
+
+FieldError DocumentsReader::read_field(std::string_view name, const simdjson::dom::element& element,
+                                       ReasonText& reason) {
+  if (name == "documents") return read_documents(element, reason);
+  if (name == "query")
+    return query_given_ = true, element.get(query_) ? FieldError{"query", "must be a string"} : FieldError{};
+  if (element.is_null()) return {};  // clients send null for what is not set
+  const OptionValue value = option_value(element);
+  if (name == "model") return element.get(options_.model) ? FieldError{"model", "must be a string"} : FieldError{};
+  if (name == "top_n") return read_count("top_n", value, &top_n_);
+  if (name == "return_documents") return {"return_documents", to_bool(value, &return_documents_)};
+  if (name == "truncate") return {"truncate", to_bool(value, &options_.truncate)};
+  if (name == "rank_fields") return read_rank_fields(element);
+  if (name == "max_tokens_per_doc") return read_count("max_tokens_per_doc", value, &tokens_per_document_);
+  u32 chunks;  // a document is one chunk here, so any limit is kept
+  if (name == "max_chunks_per_doc") return read_count("max_chunks_per_doc", value, &chunks);
+  const char* why = nullptr;
+  switch (set_call_option(name, value, base_, &why)) {
+    case OptionSet::kDone:
+      return {};
+    case OptionSet::kRefused:
+      return {name == "priority" ? "priority" : "timeout", why};
+    case OptionSet::kUnknown:
+      break;
+  }
+  return {"",
+          reason.print("'%.*s' is not a field of this request", int(std::min<size_t>(name.size(), 60)), name.data())};
+}
+
+FieldError DocumentsReader::read_documents(const simdjson::dom::element& value, ReasonText& reason) {
+  constexpr const char* kForm = "must be an array of strings, or of objects with a text";
+  documents_given_ = true;
+  documents_.clear();
+  simdjson::dom::array values;
+  if (value.get(values)) return {"documents", kForm};
+  for (const simdjson::dom::element& each : values) {
+    if (documents_.size() == items_max_)
+      return {"documents", reason.print("more than %u documents, which is the most", items_max_), FieldFault::kTooMany};
+    std::string_view& text = documents_.emplace_back();
+    const auto error = each.is_object() ? each["text"].get(text) : each.get(text);
+    if (error) return {"documents", kForm};
+  }
+  return {};
+}
+
+FieldError DocumentsReader::read_rank_fields(const simdjson::dom::element& value) {
+  simdjson::dom::array names;
+  if (value.get(names)) return {"rank_fields", "must be an array of strings"};
+  for (const simdjson::dom::element& name : names) {
+    std::string_view text;
+    if (name.get(text) || text != "text") return {"rank_fields", "can only name the field text"};
+  }
+  return {};
+}
+
+FieldError DocumentsReader::check(ReasonText& reason) {
+  if (!query_given_) return {"query", "must be given"};
+  if (query_.empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
+  if (!documents_given_) return {"documents", "must be given"};
+  if (documents_.empty()) return {"documents", "0 documents, at least 1", FieldFault::kEmpty};
+  if (const FieldError error = requests_.check_ranks(options_.model, reason)) return error;
+  const i32 route = routes_.find(options_.model);
+  if (!tokens_per_document_ || route < 0) return {};
+  const u32 tokens = routes_[u32(route)].max_input_tokens;
+  if (tokens_per_document_ >= tokens) return {};
+  return {"max_tokens_per_doc",
+          reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
+                       tokens_per_document_, tokens)};
+}
+
+void DocumentsReader::write_context(const CallInfo& info) {
+  AnswerHead head;
+  if (top_n_) head.results_max = top_n_;
+  head.version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
+  std::snprintf(head.id, sizeof head.id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made_++);
+  context_ = head.bytes();
+  context_ += char(return_documents_ ? RankContext::kReturnText : 0);
+  if (return_documents_)
+    for (const std::string_view text : documents_) RankContext::add_text(context_, text);
+}
+
+FieldError DocumentsReader::item(u32 index, RequestView& view) {
+  view = base_;
+  FieldError error = requests_.rerank(query_, documents_[index], options_, view, item_reason_);
+  if (error && error.field == std::string_view("texts")) error.field = "documents";
+  return error;
+}
+
+}  // namespace fastqps::front

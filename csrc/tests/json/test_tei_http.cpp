@@ -1,0 +1,276 @@
+// TEI's requests and answers over HTTP against literal texts.
+#include "tei/http/readers.h"
+#include "tei/http/tei_error.h"
+#include "tei/http/writers.h"
+#include "tei/rank_context.h"
+#include "tests/json/bodies.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+using namespace fastqps::test;
+using namespace std::string_literals;
+
+namespace {
+
+// A World whose model does this task.
+struct TaskWorld : World {
+  TaskWorld(Task task, u32 dimensions) {
+    segment.route(0).task = task;
+    segment.route(0).dimensions = dimensions;
+  }
+};
+
+// What a reader says of a body that it takes, or of the first item.
+std::string item_error_of(RequestReader& reader, std::string_view body) {
+  CHECK_EQ(error_of(reader, body), "");
+  RequestView view;
+  const FieldError error = reader.item(0, view);
+  return error ? std::string(error.field) + ": " + error.reason : "";
+}
+
+std::string error_text(const HttpError& error, u16 status) {
+  HttpErrorBody body{status, ContentType::kJson, {}};
+  write_tei_error(error, body);
+  return std::to_string(body.status) + " " + body.text;
+}
+
+ResponseView embedding_of(std::span<const float> values) {
+  ResponseView view;
+  view.output = Output::kEmbedding;
+  view.embedding.values = values;
+  return view;
+}
+
+ResponseView scores_of_labels(std::span<const LabelView> labels) {
+  ResponseView view;
+  view.output = Output::kClassification;
+  view.labels = labels;
+  return view;
+}
+
+struct Wrong {
+  std::string_view body, error;
+};
+void check_wrong(RequestReader& reader, std::span<const Wrong> cases) {
+  for (const Wrong& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+}
+
+}  // namespace
+
+TEST(every_form_of_inputs_to_embed) {
+  TaskWorld w(Task::kEmbed, 4);
+  EmbedJsonReader reader(*w.routes, kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"inputs":"a\u00fc"})"), "");
+  CHECK_EQ(reader.items(), 1u);
+  CHECK_EQ(item_of(reader).text, "aü");
+  CHECK_EQ(error_of(reader, R"({"inputs":["a",[7,8],"c"]})"), "");
+  CHECK_EQ(reader.items(), 3u);
+  CHECK_EQ(item_of(reader, 2).text, "c");
+  CHECK(item_of(reader, 1).input == Input::kTokenIds);
+  CHECK(ids_of(item_of(reader, 1)) == (std::vector<u32>{7, 8}));
+  CHECK_EQ(error_of(reader, R"({"inputs":[5,6]})"), "");
+  CHECK_EQ(reader.items(), 1u);
+}
+
+TEST(options_of_embed) {
+  TaskWorld w(Task::kEmbed, 4);
+  EmbedJsonReader reader(*w.routes, kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"inputs":"a","truncate":true,"normalize":false,"dimensions":3,"priority":"low",
+                               "timeout":0.5,"truncation_direction":"Right","prompt_name":null,"unknown":{"a":[1]}})"),
+           "");
+  RequestView view = item_of(reader);
+  CHECK(view.truncate && view.output.has_normalize && !view.output.normalize);
+  CHECK_EQ(view.output.dimensions, 3u);
+  CHECK_EQ(view.priority, 1);
+  CHECK_EQ(view.timeout_us, 500'000u);
+  CHECK(!view.output.timings);
+  CHECK_EQ(error_of(reader, R"({"inputs":"a"})"), "");  // nothing is left of the last request
+  view = item_of(reader);
+  CHECK(!view.truncate && view.output.normalize && !view.output.dimensions && !view.priority && !view.timeout_us);
+}
+
+TEST(wrong_requests_to_embed) {
+  TaskWorld w(Task::kEmbed, 4);
+  EmbedJsonReader reader(*w.routes, kItemsMax);
+  const Wrong cases[] = {
+      {"", ": the body is not valid JSON: Empty: no JSON found"},
+      {"[]", ": the body must be a JSON object"},
+      {"{}", "inputs: must be given"},
+      {R"({"inputs":null})", "inputs: must be a string, an array of strings, or an array of token ids"},
+      {R"({"inputs":[]})", "inputs: an empty array, must have at least one element"},
+      {R"({"inputs":["a",null]})", "inputs: must be a string, an array of strings, or an array of token ids"},
+      {R"({"inputs":["a","b","c","d","e"]})", "inputs: more than 4 elements, which is the most"},
+      {R"({"inputs":[1.0]})", "inputs: must be a string, an array of strings, or an array of token ids"},
+      {R"({"inputs":"a","truncate":1})", "truncate: must be a bool"},
+      {R"({"inputs":"a","normalize":"yes"})", "normalize: must be a bool"},
+      {R"({"inputs":"a","dimensions":-1})", "dimensions: must be an integer, 0 or more"},
+      {R"({"inputs":"a","prompt_name":1})", "prompt_name: must be a string"},
+      {R"({"inputs":"a","truncation_direction":"up"})", "truncation_direction: must be Left or Right"},
+      {R"({"inputs":"a","truncation_direction":1})", "truncation_direction: must be Left or Right"},
+      {R"({"inputs":"a","priority":1})", "priority: must be low, normal or high"},
+      {R"({"inputs":"a","timeout":"1"})", "timeout: must be a number"},
+  };
+  check_wrong(reader, cases);
+  CHECK_EQ(item_error_of(reader, R"({"inputs":""})"), "inputs: 0 characters, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 token ids, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: 0, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","prompt_name":"q"})"),
+           "prompt_name: 'q', but this server has no prompts; put the prompt in front of the text");
+  w.segment.route(0).task = Task::kClassify;
+  CHECK_EQ(item_error_of(reader, R"({"inputs":"a"})"), ": the model '' is not an embedding model");
+}
+
+TEST(similarity_reads_one_source_and_sentences) {
+  TaskWorld w(Task::kEmbed, 4);
+  SimilarityReader reader(*w.routes, kItemsMax);
+  CHECK_EQ(
+      error_of(reader, R"({"inputs":{"source_sentence":"s","sentences":["a","b"]},"parameters":{"truncate":true}})"),
+      "");
+  CHECK_EQ(reader.items(), 3u);
+  CHECK_EQ(item_of(reader, 0).text, "s");
+  CHECK_EQ(item_of(reader, 2).text, "b");
+  CHECK(item_of(reader, 1).truncate && item_of(reader, 1).output.has_normalize);
+  CHECK(!item_of(reader, 1).output.normalize);
+  const Wrong cases[] = {
+      {"{}", "inputs: must be given"},
+      {R"({"inputs":"a"})", "inputs: must be an object with source_sentence and sentences"},
+      {R"({"inputs":{"sentences":["a"]}})", "inputs.source_sentence: must be given"},
+      {R"({"inputs":{"source_sentence":"a"}})", "inputs.sentences: must be given"},
+      {R"({"inputs":{"source_sentence":1,"sentences":["a"]}})", "inputs.source_sentence: must be a string"},
+      {R"({"inputs":{"source_sentence":"a","sentences":"a"}})", "inputs.sentences: must be an array of strings"},
+      {R"({"inputs":{"source_sentence":"a","sentences":[]}})", "inputs.sentences: 0 texts, at least 1"},
+      {R"({"inputs":{"source_sentence":"a","sentences":["a","b","c","d"]}})",
+       "inputs.sentences: more than 3 texts, which is the most"},
+      {R"({"inputs":{"source_sentence":"a","sentences":["a"]},"parameters":1})", "parameters: must be an object"},
+      {R"({"inputs":{"source_sentence":"a","sentences":["a"]},"parameters":{"truncate":1}})",
+       "truncate: must be a bool"},
+  };
+  check_wrong(reader, cases);
+}
+
+TEST(every_form_of_inputs_to_predict) {
+  TaskWorld w(Task::kClassify, 3);
+  PredictJsonReader reader(*w.routes, kItemsMax);
+  const auto read_one = [&](std::string_view body) {
+    CHECK_EQ(error_of(reader, body), "");
+    return item_of(reader);
+  };
+  CHECK_EQ(read_one(R"({"inputs":"a"})").text, "a");
+  CHECK_EQ(reader.context(), "1");
+  CHECK_EQ(read_one(R"({"inputs":["a"]})").text, "a");
+  CHECK_EQ(read_one(R"({"inputs":["a","b"]})").pair_second, "b");
+  CHECK_EQ(reader.context(), "1");
+  CHECK_EQ(reader.items(), 1u);
+  CHECK_EQ(read_one(R"({"inputs":[["a"],["b","c"]],"raw_scores":true})").text, "a");
+  CHECK_EQ(reader.context(), "b");
+  CHECK(item_of(reader, 1).input == Input::kPair && item_of(reader, 1).output.raw_scores);
+  CHECK_EQ(item_of(reader, 1).pair_first, "b");
+  constexpr auto kForms = "inputs: must be a string, a pair of strings, or an array of arrays with one or two strings";
+  const Wrong cases[] = {
+      {"{}", "inputs: must be given"},
+      {R"({"inputs":[]})", "inputs: an empty array, must have at least one element"},
+      {R"({"inputs":[1]})", kForms},
+      {R"({"inputs":[["a"],"b"]})", kForms},
+      {R"({"inputs":["a","b","c"]})", "inputs: 3 texts, must be 1 or 2"},
+      {R"({"inputs":[["a","b","c"]]})", "inputs: 3 texts, must be 1 or 2"},
+      {R"({"inputs":["a",["b"]]})", "inputs: the elements of a pair must be strings"},
+      {R"({"inputs":[["a"],["a"],["a"],["a"],["a"]]})", "inputs: more than 4 elements, which is the most"},
+  };
+  check_wrong(reader, cases);
+  CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 texts, must be 1 or 2");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":["",""]})"), "inputs: 0 characters, at least 1");
+}
+
+TEST(rerank_reads_a_query_and_texts) {
+  TaskWorld w(Task::kClassify, 1);
+  RerankJsonReader reader(*w.routes, kItemsMax);
+  CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a","","c"],"return_text":true})"), "");
+  CHECK_EQ(reader.items(), 3u);
+  CHECK_EQ(item_of(reader, 2).pair_second, "c");
+  CHECK_EQ(item_of(reader, 2).pair_first, "q");
+  CHECK_EQ(RankContext::texts(reader.context()).size(), 3u);
+  CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a"]})"), "");
+  CHECK(!RankContext::returns_text(reader.context()));
+  const Wrong cases[] = {
+      {"{}", "query: must be given"},
+      {R"({"query":"q"})", "texts: must be given"},
+      {R"({"query":null,"texts":["a"]})", "query: must be a string"},
+      {R"({"query":"q","texts":[]})", "texts: 0 texts, at least 1"},
+      {R"({"query":"q","texts":"a"})", "texts: must be an array of strings"},
+      {R"({"query":"q","texts":["a","b","c","d","e"]})", "texts: more than 4 texts, which is the most"},
+      {R"({"query":"q","documents":["a"]})", "documents: this route takes texts; POST /v1/rerank takes documents"},
+  };
+  check_wrong(reader, cases);
+  w.segment.route(0).dimensions = 3;
+  CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a"]})"),
+           ": the model '' is not a re-ranker model: it has 3 labels, and a re-ranker has 1");
+}
+
+TEST(damaged_bodies_are_read_or_refused) {
+  TaskWorld embeds(Task::kEmbed, 4), classifies(Task::kClassify, 1);
+  EmbedJsonReader embed(*embeds.routes, kItemsMax);
+  damage(embed, R"({"inputs":["a\u00fc\ud83d\ude00",[7,88]],"truncate":true,"dimensions":3,"timeout":1.5})");
+  SimilarityReader similarity(*embeds.routes, kItemsMax);
+  damage(similarity, R"({"inputs":{"source_sentence":"s","sentences":["a","b"]},"parameters":{"truncate":true}})");
+  PredictJsonReader predict(*classifies.routes, kItemsMax);
+  damage(predict, R"({"inputs":[["a"],["b","c"]],"raw_scores":true,"truncation_direction":"right"})");
+  RerankJsonReader rerank(*classifies.routes, kItemsMax);
+  damage(rerank, R"({"query":"q","texts":["a","\n"],"return_text":true,"raw_scores":false})");
+}
+
+TEST(answers_with_embeddings) {
+  const float first[] = {0.5f, -1, 0}, second[] = {1, -2, 0}, third[] = {0, 0, 3}, none[] = {0, 0, 0};
+  const ResponseView items[] = {embedding_of(first), embedding_of(second), embedding_of(third), embedding_of(none)};
+  CHECK_EQ(answered(EmbedJsonWriter(), {}, {items, 1}), "[[0.5,-1,0]]");
+  CHECK_EQ(answered(EmbedJsonWriter(), {}, {items, 3}), "[[0.5,-1,0],[1,-2,0],[0,0,3]]");
+  CHECK_EQ(answered(SimilarityWriter(), {}, items), "[1,0,0]");
+}
+
+TEST(answers_with_scores) {
+  const LabelView first[] = {{"a \"b\"", 0.75f, 1}, {"c", 0.25f, 0}}, second[] = {{"c", 1, 0}};
+  const ResponseView items[] = {scores_of_labels(first), scores_of_labels(second)};
+  CHECK_EQ(answered(PredictJsonWriter(), {"1", "m@1"}, {items, 1}),
+           R"([{"score":0.75,"label":"a \"b\""},{"score":0.25,"label":"c"}])");
+  CHECK_EQ(answered(PredictJsonWriter(), {"b", "m@1"}, items),
+           R"([[{"score":0.75,"label":"a \"b\""},{"score":0.25,"label":"c"}],[{"score":1,"label":"c"}]])");
+}
+
+TEST(answers_with_ranks) {
+  const LabelView low[] = {{"", -1, 0}}, high[] = {{"", 2, 0}};
+  const ResponseView items[] = {scores_of_labels(low), scores_of_labels(high), scores_of_labels(high)};
+  CHECK_EQ(answered(RerankJsonWriter(), {"\0"s, "m@1"}, items),
+           R"([{"index":1,"score":2},{"index":2,"score":2},{"index":0,"score":-1}])");
+  std::string context(1, char(RankContext::kReturnText));
+  for (const char* text : {"a", "\n\n\n", ""}) RankContext::add_text(context, text);
+  CHECK_EQ(
+      answered(RerankJsonWriter(), {context, "m@1"}, items),
+      R"([{"index":1,"text":"\n\n\n","score":2},{"index":2,"text":"","score":2},{"index":0,"text":"a","score":-1}])");
+}
+
+TEST(errors_have_the_status_and_type_of_tei) {
+  using Code = StatusCode;
+  const struct {
+    HttpError error;
+    u16 status;
+    std::string_view text;
+  } cases[] = {
+      {{Code::kInvalidArgument, "m", "inputs", FieldFault::kValue},
+       400,
+       R"(422 {"error":"m","error_type":"Validation"})"},
+      {{Code::kInvalidArgument, "m", "inputs", FieldFault::kEmpty}, 400, R"(400 {"error":"m","error_type":"Empty"})"},
+      {{Code::kInvalidArgument, "m", "inputs", FieldFault::kTooMany},
+       400,
+       R"(413 {"error":"m","error_type":"Validation"})"},
+      {{Code::kInvalidArgument, "\"", "", FieldFault::kValue}, 400, R"(400 {"error":"\"","error_type":"Validation"})"},
+      {{Code::kFailedPrecondition, "m", "", FieldFault::kModel}, 400, R"(424 {"error":"m","error_type":"Backend"})"},
+      {{Code::kResourceExhausted, "m", {}}, 429, R"(429 {"error":"m","error_type":"Overloaded"})"},
+      {{Code::kResourceExhausted, "m", {}}, 413, R"(413 {"error":"m","error_type":"Validation"})"},
+      {{Code::kUnavailable, "m", {}}, 503, R"(503 {"error":"m","error_type":"Unhealthy"})"},
+      {{Code::kInternal, "m", {}}, 500, R"(500 {"error":"m","error_type":"Backend"})"},
+      {{Code::kDeadlineExceeded, "m", {}}, 504, R"(504 {"error":"m","error_type":"Backend"})"},
+      {{Code::kUnauthenticated, "m", {}}, 401, R"(401 {"error":"m","error_type":"Validation"})"},
+  };
+  for (const auto& each : cases) CHECK_EQ(error_text(each.error, each.status), each.text);
+}
+
+TEST_MAIN

@@ -1,0 +1,59 @@
+"""The default model's tokenizer, for the rare calls that show a text's tokens or decode ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastqps.api.codes import CODES
+from fastqps.frontdoor.rare_calls import CallFailed
+from fastqps.frontdoor.served import ServedModels
+from fastqps.models.card import ModelError
+from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.tokenizers.tokenizer import Piece, Tokenizer
+
+INVALID_ARGUMENT = CODES.index("INVALID_ARGUMENT")
+FAILED_PRECONDITION = CODES.index("FAILED_PRECONDITION")
+CHARACTERS_PER_TOKEN = 250  # a text that may have n tokens may have so many characters for each
+
+
+class DefaultTokenizer:
+    """The tokenizer of the default model, loaded at the first call and after a reload. One thread calls it: that of
+    slow rare calls, because a text or the loading may take seconds.
+
+    What is wrong with a call is a ``CallFailed``, whose message begins with the field.
+    """
+
+    def __init__(self, models: ServedModels) -> None:
+        self._models = models
+        self._loaded: tuple[str, Tokenizer] | None = None  # of this version
+
+    def pieces(self, text: str, prompt_name: str | None, *, special_tokens: bool) -> list[Piece]:
+        """The tokens of a text with their places in it."""
+        tokenizer = self._tokenizer()
+        if prompt_name is not None:
+            name = prompt_name[:60]
+            message = f"prompt_name: '{name}', but this server has no prompts; put the prompt in front of the text"
+            raise CallFailed(INVALID_ARGUMENT, message)
+        most = self._models.all()[0].card.max_input_tokens * CHARACTERS_PER_TOKEN
+        if not 0 < len(text) <= most:
+            raise CallFailed(INVALID_ARGUMENT, f"inputs: {len(text)} characters, must have 1 to {most}")
+        return tokenizer.pieces(text, special_tokens=special_tokens)
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """The text of token ids."""
+        tokenizer = self._tokenizer()
+        if not ids:
+            raise CallFailed(INVALID_ARGUMENT, "ids: 0 ids, at least 1")
+        return tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def _tokenizer(self) -> Tokenizer:
+        card = self._models.all()[0].card
+        if not self._loaded or self._loaded[0] != card.version:
+            try:
+                tokenizer = load_tokenizer(card)
+            except ModelError as error:
+                raise CallFailed(FAILED_PRECONDITION, str(error)) from None
+            if not tokenizer:
+                raise CallFailed(FAILED_PRECONDITION, f"the model '{card.name}' has no tokenizer")
+            self._loaded = card.version, tokenizer
+        return self._loaded[1]

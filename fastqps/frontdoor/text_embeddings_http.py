@@ -1,0 +1,157 @@
+"""The rare routes of text-embeddings-inference's HTTP API: /info, /tokenize and /decode, for the default model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fastqps._front import ITEMS_MAX
+from fastqps.frontdoor.default_tokenizer import FAILED_PRECONDITION, INVALID_ARGUMENT, DefaultTokenizer
+from fastqps.frontdoor.rare_calls import CallFailed
+from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
+from fastqps.frontdoor.served import ServedModels
+from fastqps.frontdoor.text_embeddings import facts, model_type
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.sentence_transformers.pipeline import read_pipeline
+
+_ID_LIMIT = 2**32
+
+
+class _Refused(Exception):
+    """Ends a request with this status and type of error."""
+
+    def __init__(self, status: int, error_type: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_type = error_type
+
+
+def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> list[RareRoute]:
+    """The table of the routes that Python answers. ``dtype`` is the server's setting."""
+
+    def info(_: Request) -> object:
+        return _info(models, dtype)
+
+    def tokenize(request: Request) -> object:
+        body = _fields(request.body)
+        prompt_name = body.get("prompt_name")
+        if not isinstance(prompt_name, str | None):
+            raise _invalid("prompt_name: must be a string")
+        special_tokens = _flag(body, "add_special_tokens")
+        texts = _texts(body.get("inputs"))
+        found = [tokenizer.pieces(text, prompt_name, special_tokens=special_tokens) for text in texts]
+        return [[piece._asdict() for piece in pieces] for pieces in found]
+
+    def decode(request: Request) -> object:
+        body = _fields(request.body)
+        skip = _flag(body, "skip_special_tokens")
+        return [tokenizer.decode(row, skip_special_tokens=skip) for row in _rows(body.get("ids"))]
+
+    return [
+        RareRoute("GET", "/info", _answering(info)),
+        RareRoute("POST", "/tokenize", _answering(tokenize), slow=True),
+        RareRoute("POST", "/decode", _answering(decode), slow=True),
+    ]
+
+
+def _answering(answer: Callable[[Request], object]) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        try:
+            return json_response(answer(request))
+        except _Refused as error:
+            return _error(error.status, error.error_type, str(error))
+        except CallFailed as error:
+            if error.code == INVALID_ARGUMENT:
+                return _error(422, "Validation", str(error))
+            return _error(424, "Backend", str(error))
+
+    return respond
+
+
+def _error(status: int, error_type: str, message: str) -> Response:
+    return json_response({"error": message, "error_type": error_type}, status)
+
+
+def _invalid(message: str) -> _Refused:
+    return _Refused(422, "Validation", message)
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise _Refused(400, "Validation", f"the body is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise _Refused(400, "Validation", "the body must be a JSON object")
+    return found
+
+
+def _flag(body: dict[str, Any], name: str) -> bool:
+    """A flag that is set if it is not given."""
+    value = body.get(name, True)
+    if value is None:
+        return True
+    if not isinstance(value, bool):
+        raise _invalid(f"{name}: must be a bool")
+    return value
+
+
+def _check_count(name: str, found: list[Any]) -> None:
+    if not found:
+        raise _Refused(400, "Empty", f"{name}: an empty array, must have at least one element")
+    if len(found) > ITEMS_MAX:
+        raise _Refused(413, "Validation", f"{name}: {len(found)} elements, at most {ITEMS_MAX}")
+
+
+def _texts(inputs: object) -> list[str]:
+    if isinstance(inputs, list):
+        _check_count("inputs", inputs)
+    texts: list[Any] = inputs if isinstance(inputs, list) else [inputs]
+    if not all(isinstance(text, str) for text in texts):
+        raise _invalid("inputs: must be a string or an array of strings")
+    for text in texts:
+        if not text:
+            raise _Refused(400, "Empty", "inputs: 0 characters, at least 1")
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise _invalid("inputs: a surrogate without its other half")
+    return texts
+
+
+def _rows(ids: object) -> list[list[int]]:
+    if not isinstance(ids, list):
+        raise _invalid("ids: must be an array of token ids, or an array of those")
+    if not ids:
+        raise _Refused(400, "Empty", "ids: an empty array, must have at least one element")
+    rows = ids if isinstance(ids[0], list) else [ids]
+    _check_count("ids", rows)
+    for row in rows:
+        if not isinstance(row, list) or not all(type(each) is int and 0 <= each < _ID_LIMIT for each in row):
+            raise _invalid(f"ids: token ids must be integers, 0 or more and below {_ID_LIMIT}")
+        if not row:
+            raise _Refused(400, "Empty", "ids: 0 ids, at least 1")
+    return rows
+
+
+def _info(models: ServedModels, dtype: str) -> dict[str, object]:
+    card = models.all()[0].card
+    return {
+        "max_batch_requests": None,
+        **facts(models, dtype),
+        "model_type": {model_type(card): _about(card)},
+        "served_model_name": card.name,
+        "auto_truncate": False,
+        "sha": None,
+        "docker_label": None,
+    }
+
+
+def _about(card: ModelCard) -> dict[str, object]:
+    if card.task != "embed":
+        by_id = {str(i): label for i, label in enumerate(card.labels)}
+        return {"id2label": by_id, "label2id": {label: int(i) for i, label in by_id.items()}}
+    try:
+        return {"pooling": read_pipeline(Path(card.path)).pooling}
+    except ModelError as error:
+        raise CallFailed(FAILED_PRECONDITION, str(error)) from None

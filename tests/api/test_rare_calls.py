@@ -1,0 +1,98 @@
+"""The threads that answer a front door's rare calls."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any, cast
+
+from serving import PATIENCE_S
+
+from fastqps import _front
+from fastqps.frontdoor.rare_calls import (
+    HALF_CLOSE,
+    INTERNAL,
+    MESSAGE,
+    RESOURCE_EXHAUSTED,
+    SLOW_WAITING_MAX,
+    CallFailed,
+    RareMethod,
+    serve,
+)
+from fastqps.frontdoor.rare_routes import RareRoute, json_response
+
+
+class Door:
+    """Hands out calls and keeps their answers."""
+
+    def __init__(self) -> None:
+        self.calls: queue.Queue[Any] = queue.Queue()
+        self.answers: queue.Queue[tuple[Any, ...]] = queue.Queue()
+
+    def add_rare_method(self, path: str, unary: bool, number: int) -> None: ...
+    def add_rare_route(self, verb: str, pattern: str, number: int) -> None: ...
+    def next_rare(self, _timeout_ms: int) -> Any:
+        return self.calls.get()
+
+    def answer_rare(self, *answer: Any) -> None:
+        self.answers.put(answer)
+
+    answer_rare_route = answer_rare
+
+    def ask(self, call: int, number: int, message: bytes = b"", event: int = MESSAGE, http: Any = None) -> None:
+        self.calls.put(((call, 0), number, event, message, True, http))
+
+    def answer(self) -> tuple[Any, ...]:
+        return self.answers.get(timeout=PATIENCE_S)
+
+
+def fail(_: bytes) -> bytes:
+    raise CallFailed(3, "wrong")
+
+
+def test_calls_are_answered_by_their_rows() -> None:
+    door = Door()
+    methods = [
+        RareMethod("/a/Unary", True, bytes.upper),
+        RareMethod("/a/Stream", False, bytes.upper, slow=True),
+        RareMethod("/a/Fails", True, fail),
+        RareMethod("/a/Breaks", True, lambda _: 1 // 0),  # type: ignore[arg-type,return-value]
+    ]
+    routes = [RareRoute("GET", "/r", lambda request: json_response([request.query, *request.parameters]))]
+    serve(cast(_front.Door, door), methods, routes)
+    door.ask(1, 0, b"a")
+    assert door.answer() == ((1, 0), b"A", True)
+    door.ask(2, 1, b"b")
+    door.ask(2, 1, event=HALF_CLOSE)
+    assert [door.answer(), door.answer()] == [((2, 0), b"B", False), ((2, 0), None, True)]
+    door.ask(3, 2)
+    assert door.answer() == ((3, 0), None, True, 3, "wrong")
+    door.ask(4, 3)
+    assert door.answer()[:4] == ((4, 0), None, True, INTERNAL)
+    door.ask(5, 4, http=("q", ["p"]))
+    assert door.answer() == ((5, 0), b'["q","p"]', 200, "application/json")
+    door.calls.put(None)
+
+
+def test_no_call_waits_for_a_slow_one() -> None:
+    door, held = Door(), threading.Event()
+
+    def hang(message: bytes) -> bytes:
+        held.wait(PATIENCE_S)
+        return message
+
+    methods = [RareMethod("/a/Slow", True, hang, slow=True), RareMethod("/a/Quick", True, bytes.upper)]
+    serve(cast(_front.Door, door), methods, [])
+    for call in range(SLOW_WAITING_MAX + 2):  # one is taken, at once or later
+        door.ask(call, 0, b"s")
+    door.ask(1000, 1, b"q")
+    found = [door.answer()]
+    while found[-1][0] != (1000, 0):
+        found.append(door.answer())
+    assert found[-1] == ((1000, 0), b"Q", True)
+    refused = found[:-1]
+    assert 1 <= len(refused) <= 2 and {answer[3] for answer in refused} == {RESOURCE_EXHAUSTED}
+    held.set()
+    answered = [door.answer() for _ in range(SLOW_WAITING_MAX + 2 - len(refused))]
+    assert {answer[1:] for answer in answered} == {(b"s", True)}
+    door.calls.put(None)
