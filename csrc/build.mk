@@ -12,7 +12,7 @@ FLAGS := -std=c++20 -g1 -Wall -Wextra -pthread -fPIC -fvisibility=hidden -fno-pl
 LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdjson -lz -lssl -lcrypto
 
 PARTS := core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text step step/encode step/decode step/cpu step/cpu/int8 step/cuda step/sim wire net/tls net grpc/services grpc http calls calls/rare http1 http2 front \
-  predict predict/formats predict/tables predict/intake predict/tokenize predict/answers predict/upkeep json oip openai tei
+  predict predict/formats predict/tables predict/intake predict/tokenize predict/answers predict/upkeep json oip oip/http openai tei
 OBJECTS := $(patsubst csrc/%.cpp,$(NATIVE)/%.o,$(foreach part,$(PARTS),$(wildcard csrc/$(part)/*.cpp)))
 LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcard loadgen/csrc/*.cpp $(foreach part,connection record server,loadgen/csrc/$(part)/*.cpp)))
 

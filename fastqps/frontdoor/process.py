@@ -11,7 +11,7 @@ from typing import NoReturn
 from fastqps import _front
 from fastqps._core import Heartbeat, Segment
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.frontdoor import open_inference, rare_calls, text_embeddings
+from fastqps.frontdoor import open_inference, open_inference_http, rare_calls, text_embeddings
 from fastqps.frontdoor.entry import Entry
 from fastqps.frontdoor.rare_routes import rare_routes
 from fastqps.frontdoor.routes import DoorRoutes
@@ -57,7 +57,8 @@ def main(settings: DoorSettings) -> NoReturn:
     routes.load_next()  # a generation that is warming up already
     models = ServedModels(segment, routes.loaded)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype)]
-    rare_calls.serve(door, [*rare_calls.rare_methods(models), *protocols], rare_routes(models))
+    http_routes = [*rare_routes(models), *open_inference_http.routes(models)]
+    rare_calls.serve(door, [*rare_calls.rare_methods(models), *protocols], http_routes)
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
