@@ -41,12 +41,15 @@ Tensor = tuple[str, str, list[int]]  # name, datatype, the sizes after the first
 
 
 def inputs(model: ServedModel) -> list[Tensor]:
-    """The input tensors that a client may send. The first dimension counts the items."""
+    """The input tensors that a client may send. The first dimension counts the items.
+
+    Texts may also have no second one, but Triton's clients want a dimension beside that of the batch.
+    """
     found: list[Tensor] = []
     if model.card.tokenizer:
-        found.append(("text", "BYTES", []))
+        found.append(("text", "BYTES", [1]))
         if model.card.task != "generate" and not model.card.static:
-            found.append(("text_pair", "BYTES", []))
+            found.append(("text_pair", "BYTES", [1]))
     if not model.card.pairs_only:
         found += [("input_ids", "INT64", [-1]), ("attention_mask", "INT64", [-1])]
     return found
@@ -156,8 +159,7 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
     if model.card.task == "generate":  # ModelStreamInfer answers piece by piece
         config.model_transaction_policy.decoupled = True
     for name, datatype, sizes in inputs(model):
-        # Triton wants a dimension beside that of the batch.
-        config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1], optional=True)
+        config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes, optional=True)
     for name, datatype, sizes in outputs(model):
         config.output.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1])
 
@@ -172,7 +174,7 @@ def _model_statistics(models: ServedModels, request: Any, response: Any) -> None
         calls = [method for door in doors for method in door.request[model.index]]
         entry = response.model_stats.add(
             name=model.card.name,
-            version=model.card.version,
+            version=str(int(model.card.version, 16)),  # perf_analyzer ends unless it is a decimal number
             inference_count=ok,
             execution_count=sum(process.batch_items.count for process in dispatchers),
         )
