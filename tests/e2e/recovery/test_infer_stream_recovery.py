@@ -6,12 +6,14 @@ import queue
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
 from echo_dispatcher import echo
+from echo_generator import DIE, write_generator
 from serving import PATIENCE_S, Server, until
 
 from fastqps.api.reflection import message_class
@@ -161,6 +163,51 @@ def test_kills_of_dispatchers_lose_and_swap_nothing(server: Server) -> None:
                 server.until_filled(worker, old)
         stream.half_close()
         assert list(stream.call) == [] and stream.call.code() == grpc.StatusCode.OK
+    server.until_idle()
+
+
+def test_pieces_of_a_generation_come_as_they_are_made(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """One whose dispatcher dies in the middle fails alone, and others on its stream are not held up by it."""
+    write_generator(tmp_path)
+    server = serve(f"--model=echo={tmp_path}", "--model=minilm", "--frontdoors=1", "--dispatchers=1", echo=True)
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with grpc.insecure_channel(server.address) as channel:
+        method: Any = channel.stream_stream(
+            "/inference.GRPCInferenceService/ModelStreamInfer", REQUEST.SerializeToString, RESPONSE.FromString
+        )
+        call = method(iter(requests.get, None), timeout=PATIENCE_S)
+
+        def ask(name: str, ids: list[int], model: str) -> None:
+            request: Any = REQUEST(id=name, model_name=model)
+            request.inputs.add(name="input_ids", datatype="INT32", shape=[1, len(ids)])
+            request.raw_input_contents.append(np.array(ids, np.int32).tobytes())
+            requests.put(request)
+
+        def piece() -> tuple[str, bytes, bool]:
+            response = next(call)
+            assert not response.error_message, response.error_message
+            answer = response.infer_response
+            return answer.id, answer.raw_output_contents[0][4:], answer.parameters["triton_final_response"].bool_param
+
+        with server.gate() as gate:
+            ask("held", [*b"a", gate.id, *b"b"], "echo")
+            assert piece() == ("held", b"a", False)
+            ask("encoded", [101, 2000, 102], "minilm")
+            assert piece()[::2] == ("encoded", True)
+            until(gate.reached, "the gate is reached")
+            gate.open()
+            text, last = b"", False
+            while not last:
+                name, part, last = piece()
+                assert name == "held"
+                text += part
+            assert text == b"b"
+        ask("dies", [*b"a", DIE], "echo")
+        assert piece() == ("dies", b"a", False)
+        response = next(call)
+        assert response.infer_response.id == "dies" and response.error_message
+        requests.put(None)
+        assert list(call) == [] and call.code() == grpc.StatusCode.OK
     server.until_idle()
 
 
