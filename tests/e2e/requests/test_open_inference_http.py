@@ -253,6 +253,7 @@ def test_health_and_metadata(connection: HTTPConnection) -> None:
     server = get("/v2")
     assert server["name"] == "fastqps" and "binary_tensor_data" in server["extensions"]
     metadata = get("/v2/models/labelled")
+    assert metadata["inputs"][0] == {"name": "text", "datatype": "BYTES", "shape": [-1, 1]}
     assert metadata["outputs"] == [
         {"name": "scores", "datatype": "FP32", "shape": [-1, 3]},
         {"name": "label", "datatype": "BYTES", "shape": [-1]},
@@ -283,6 +284,8 @@ def test_statistics_count_items(connection: HTTPConnection) -> None:
     post(connection, {"inputs": [texts_input(TEXTS)]}, path="/v2/models/labelled/infer")
     assert counts() == {**before, "labelled": before["labelled"] + len(TEXTS)}
     own = Http(connection, "GET", "/v2/models/labelled/stats").document["model_stats"]
+    version = Http(connection, "GET", "/v2/models/labelled").document["versions"][0]
+    assert [int(each["version"]) for each in own] == [int(version, 16)]
     assert [each["name"] for each in own] == ["labelled"] and own[0]["inference_stats"]["success"]["ns"] > 0
 
 
