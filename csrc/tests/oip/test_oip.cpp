@@ -45,9 +45,17 @@ std::string raw_ids() {
          delimited(7, raw_numbers<i64>({1, 0, 1, 1})) + delimited(7, raw_numbers<i32>({5, 6, 7, 8}));
 }
 
-std::vector<u32> ids_of(InferReader& reader, u32 index) {
+// The message outlives the view.
+RequestView item_of(InferReader& reader, const std::string& message, u32 index) {
+  ReasonText reason;
   RequestView view;
+  CHECK(!reader.read({reinterpret_cast<const u8*>(message.data()), message.size()}, CallInfo{}, reason));
   CHECK(!reader.item(index, view));
+  return view;
+}
+
+std::vector<u32> ids_of(InferReader& reader, const std::string& message, u32 index) {
+  const RequestView view = item_of(reader, message, index);
   std::vector<u32> ids(view.token_count);
   token_ids(view, ids.data());
   return ids;
@@ -63,25 +71,21 @@ TEST(typed_and_raw_contents_are_the_same) {
   for (const std::string& message : {typed_texts(), raw}) {
     CHECK(!read(reader, message, items));
     CHECK_EQ(items, 2u);
-    RequestView view;
-    CHECK(!reader.item(1, view));
+    const RequestView view = item_of(reader, message, 1);
     CHECK(view.input == Input::kText && view.text == "bc");
   }
-  CHECK(!read(reader, raw_ids(), items));
-  CHECK(ids_of(reader, 0) == (std::vector<u32>{5}));
-  CHECK(ids_of(reader, 1) == (std::vector<u32>{7, 8}));
+  const std::string ids = raw_ids();
+  CHECK(ids_of(reader, ids, 0) == (std::vector<u32>{5}));
+  CHECK(ids_of(reader, ids, 1) == (std::vector<u32>{7, 8}));
 }
 
 TEST(parameters_of_each_kind) {
   World w;
   InferReader reader(*w.routes, kItemsMax, false);
-  u32 items;
   const std::string message = typed_texts() + parameter("priority", number(5, 1)) + parameter("timeout", number(2, 9)) +
                               parameter("normalize", number(1, 0)) + parameter("dimensions", number(2, 7)) +
                               parameter("datatype", delimited(3, "FP16")) + parameter("sequence_id", number(2, 1));
-  CHECK(!read(reader, message, items));
-  RequestView view;
-  CHECK(!reader.item(0, view));
+  const RequestView view = item_of(reader, message, 0);
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 9u);
   CHECK_EQ(view.output.dimensions, 7u);
