@@ -1,6 +1,7 @@
 #include "http/http_error.h"
 
 #include "http/json_writer.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::front {
 
@@ -45,7 +46,8 @@ void write_error_text(const HttpError& error, HttpErrorBody& body) {
   body.text += '}';
 }
 
-void append_json_string(std::string& out, std::string_view text) {
+void append_json_string(std::string& out, std::string_view given) {
+  const std::string text = text::repaired_utf8(given);
   const size_t before = out.size();
   out.resize(before + JsonWriter::string_room(text.size()));
   u8* const begin = reinterpret_cast<u8*>(out.data());

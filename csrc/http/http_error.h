@@ -10,7 +10,7 @@ namespace fastqps::front {
 
 struct HttpError {
   StatusCode code;
-  std::string_view message;  // UTF-8
+  std::string_view message;
   std::string_view field;    // the request's field that is wrong; empty: none
   FieldFault fault = FieldFault::kValue;
 };
@@ -30,7 +30,8 @@ u16 http_status_of(StatusCode code);
 // {"error": "MESSAGE"}: of routes that name no other writer.
 void write_error_text(const HttpError& error, HttpErrorBody& body);
 
-// A string of JSON, in quotes. text: UTF-8.
+// A string of JSON, in quotes. Bytes of the text that are not UTF-8, such as parts of a client's name that was cut,
+// become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
 }  // namespace fastqps::front

@@ -42,14 +42,12 @@ JsonWriter& JsonWriter::string(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::floats(std::span<const float> values) {
-  *at_++ = '[';
+JsonWriter& JsonWriter::elements(std::span<const float> values) {
   for (const float value : values) {
     number(value);
     *at_++ = ',';
   }
   if (!values.empty()) at_--;
-  *at_++ = ']';
   return *this;
 }
 

@@ -45,7 +45,9 @@ class JsonWriter {
   // In quotes. text: UTF-8.
   JsonWriter& string(std::string_view text);
   // An array.
-  JsonWriter& floats(std::span<const float> values);
+  JsonWriter& floats(std::span<const float> values) { return raw("[").elements(values).raw("]"); }
+  // The same without the brackets.
+  JsonWriter& elements(std::span<const float> values);
   // The bytes in base64, with padding, in quotes.
   JsonWriter& base64(std::span<const u8> bytes);
 

@@ -1,4 +1,5 @@
-// ModelInferRequest and ModelInferResponse of the Open Inference Protocol, read and written in place.
+// ModelInferRequest, ModelInferResponse and ModelStreamInferResponse of the Open Inference Protocol, read and written
+// in place.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,14 +10,18 @@
 
 namespace fastqps::front {
 
+// Its context is an InferContext.
 class InferReader final : public RequestReader {
  public:
-  InferReader(ModelRoutes& routes, u32 items_max) : request_(routes, items_max) {}
+  // of_stream: a generation is answered piece by piece.
+  InferReader(ModelRoutes& routes, u32 items_max, bool of_stream)
+      : request_(routes, items_max), of_stream_(of_stream) {}
 
   FieldError read(std::span<const u8> message, const CallInfo& info, ReasonText& reason) override;
   u32 items() const override { return request_.items(); }
   FieldError item(u32 index, RequestView& view) override { return request_.item(index, view, item_reason_); }
   std::string_view context() const override { return context_; }
+  bool streams() const override { return of_stream_ && request_.items() == 1 && request_.generates(); }
 
  private:
   FieldError read_fields(std::string_view message, ReasonText& reason);
@@ -25,6 +30,7 @@ class InferReader final : public RequestReader {
   FieldError read_raw(ReasonText& reason);
 
   InferRequest request_;
+  const bool of_stream_;
   std::vector<InputTensor*> inputs_;   // in the order of the message
   std::vector<std::string_view> raw_;  // raw_input_contents
   u32 typed_ = 0;                      // inputs with contents of their own
@@ -32,12 +38,25 @@ class InferReader final : public RequestReader {
   ReasonText item_reason_;
 };
 
-// The context is a byte of OutputBits, then the request's id.
+// The name of a field of PredictRequest in this protocol.
+std::string_view infer_field_name(std::string_view field);
+
 class InferWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override;
+  std::string_view field_name(std::string_view field) const override { return infer_field_name(field); }
+};
+
+class InferStreamWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
+  u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
+  size_t chunk_room(const AnsweredCall& call, const ChunkView& chunk) const override;
+  u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* out) const override;
+  size_t failure_room(const AnsweredCall& call, std::string_view message) const override;
+  u8* write_failure(const AnsweredCall& call, std::string_view message, u8* out) const override;
+  std::string_view field_name(std::string_view field) const override { return infer_field_name(field); }
 };
 
 }  // namespace fastqps::front

@@ -1,6 +1,3 @@
-#include <bit>
-#include <cstring>
-
 #include "oip/infer_message.h"
 #include "wire/wire.h"
 
@@ -62,18 +59,22 @@ bool read_entry(std::string_view message, std::string_view& name, OptionValue& v
   return true;
 }
 
+FieldError read_tensor_parameter(std::string_view entry, const char* where, ReasonText& reason) {
+  std::string_view name;
+  OptionValue value;
+  TensorParameters parameters;
+  if (!read_entry(entry, name, value)) return {where, kDamaged};
+  return set_tensor_parameter(name, value, where, parameters, reason);
+}
+
 bool read_shape(WireReader& in, u32 tag, InputTensor& tensor) {
-  const auto take = [&](u64 size) {
-    if (tensor.dimensions < InputTensor::kDimensionsMax) tensor.shape[tensor.dimensions] = size;
-    tensor.dimensions++;
-  };
   u64 value;
-  if (tag == varint_tag(3)) return in.varint(&value) && (take(value), true);
+  if (tag == varint_tag(3)) return in.varint(&value) && (tensor.add_dimension(value), true);
   std::string_view packed;
   if (!in.bytes(&packed)) return false;
   for (WireReader run(packed); !run.done();) {
     if (!run.varint(&value)) return false;
-    take(value);
+    tensor.add_dimension(value);
   }
   return true;
 }
@@ -110,33 +111,6 @@ bool read_contents(std::string_view message, InputTensor& tensor) {
   return true;
 }
 
-// Strings behind their lengths, 4 bytes each.
-bool read_raw_texts(std::string_view raw, std::vector<std::string_view>& texts) {
-  while (!raw.empty()) {
-    u32 bytes;
-    if (raw.size() < sizeof bytes) return false;
-    std::memcpy(&bytes, raw.data(), sizeof bytes);
-    raw.remove_prefix(sizeof bytes);
-    if (raw.size() < bytes) return false;
-    texts.push_back(raw.substr(0, bytes));
-    raw.remove_prefix(bytes);
-  }
-  return true;
-}
-
-template <class Number>
-bool read_raw_numbers(std::string_view raw, std::vector<i64>& numbers) {
-  static_assert(std::endian::native == std::endian::little);
-  if (raw.size() % sizeof(Number)) return false;
-  numbers.reserve(raw.size() / sizeof(Number));
-  for (size_t at = 0; at < raw.size(); at += sizeof(Number)) {
-    Number number;
-    std::memcpy(&number, raw.data() + at, sizeof number);
-    numbers.push_back(number);
-  }
-  return true;
-}
-
 }  // namespace
 
 FieldError InferReader::read(std::span<const u8> message, const CallInfo&, ReasonText& reason) {
@@ -144,13 +118,13 @@ FieldError InferReader::read(std::span<const u8> message, const CallInfo&, Reaso
   inputs_.clear();
   raw_.clear();
   typed_ = 0;
-  if (const FieldError error = read_fields({reinterpret_cast<const char*>(message.data()), message.size()}, reason))
-    return error;
-  if (const FieldError error = read_raw(reason)) return error;
-  if (const FieldError error = request_.finish(reason)) return error;
-  context_.assign(1, char(request_.outputs()));
-  context_ += request_.id();
-  return {};
+  const std::string_view bytes{reinterpret_cast<const char*>(message.data()), message.size()};
+  FieldError error = read_fields(bytes, reason);
+  if (!error) error = read_raw(reason);
+  if (!error) error = request_.finish(reason);
+  // After an error, too: a stream's error names the request.
+  InferContext{.outputs = request_.outputs(), .id = request_.id()}.write(context_);
+  return error;
 }
 
 FieldError InferReader::read_fields(std::string_view message, ReasonText& reason) {
@@ -214,6 +188,9 @@ FieldError InferReader::read_input(std::string_view message, ReasonText& reason)
     bool ok = in.tag(&tag);
     if (ok && (tag == varint_tag(3) || tag == length_tag(3))) {
       ok = read_shape(in, tag, *tensor);
+    } else if (ok && tag == length_tag(4)) {
+      if (!in.bytes(&part)) return {"inputs", kDamaged};
+      if (error = read_tensor_parameter(part, "inputs", reason); error) return error;
     } else if (ok && tag == length_tag(2)) {
       ok = in.bytes(&tensor->datatype);
     } else if (ok && tag == length_tag(5)) {
@@ -232,10 +209,17 @@ FieldError InferReader::read_output(std::string_view message, ReasonText& reason
   std::string_view name;
   for (WireReader in(message); !in.done();) {
     u32 tag;
-    if (!in.tag(&tag) || !(tag == length_tag(1) ? in.bytes(&name) : in.skip(tag, kWireDepthMax)))
+    std::string_view part;
+    if (!in.tag(&tag)) return {"outputs", kDamaged};
+    if (tag == length_tag(2)) {
+      if (!in.bytes(&part)) return {"outputs", kDamaged};
+      if (const FieldError error = read_tensor_parameter(part, "outputs", reason)) return error;
+    } else if (!(tag == length_tag(1) ? in.bytes(&name) : in.skip(tag, kWireDepthMax))) {
       return {"outputs", kDamaged};
+    }
   }
-  return request_.ask_for(name, reason);
+  OutputBit bit;
+  return request_.ask_for(name, bit, reason);
 }
 
 // raw_input_contents holds the contents of all inputs, in their order, or of none.
@@ -245,12 +229,8 @@ FieldError InferReader::read_raw(ReasonText& reason) {
   if (raw_.size() != inputs_.size())
     return {"raw_input_contents", reason.print("%zu, but there are %zu inputs", raw_.size(), inputs_.size())};
   for (size_t i = 0; i < raw_.size(); i++) {
-    InputTensor& tensor = *inputs_[i];
-    bool ok = true;
-    if (tensor.holds_text()) ok = read_raw_texts(raw_[i], tensor.texts);
-    if (tensor.datatype == "INT64") ok = read_raw_numbers<i64>(raw_[i], tensor.numbers);
-    if (tensor.datatype == "INT32") ok = read_raw_numbers<i32>(raw_[i], tensor.numbers);
-    if (!ok) return {"raw_input_contents", reason.print("those of input %zu end inside an element", i)};
+    if (!inputs_[i]->read_raw(raw_[i]))
+      return {"raw_input_contents", reason.print("those of input %zu end inside an element", i)};
   }
   return {};
 }

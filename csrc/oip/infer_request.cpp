@@ -14,16 +14,6 @@ constexpr size_t kShownBytes = 60;  // of a client's name in a message
 
 int shown(std::string_view name) { return int(std::min(name.size(), kShownBytes)); }
 
-struct OutputRow {
-  std::string_view name;
-  OutputBit bit;
-  Task task;
-};
-constexpr OutputRow kOutputs[] = {{"embedding", kOutEmbedding, Task::kEmbed},
-                                  {"scores", kOutScores, Task::kClassify},
-                                  {"label", kOutLabel, Task::kClassify},
-                                  {"text", kOutText, Task::kGenerate}};
-
 }  // namespace
 
 void InferRequest::clear() {
@@ -31,13 +21,7 @@ void InferRequest::clear() {
   version_ = id_ = stop_ = {};
   outputs_ = 0;
   items_ = 0;
-  for (InputTensor& tensor : inputs_) {
-    tensor.given = false;
-    tensor.datatype = {};
-    tensor.dimensions = 0;
-    tensor.texts.clear();
-    tensor.numbers.clear();
-  }
+  for (InputTensor& tensor : inputs_) tensor.clear();
 }
 
 InputTensor* InferRequest::open_input(std::string_view name, FieldError& error, ReasonText& reason) {
@@ -52,9 +36,12 @@ InputTensor* InferRequest::open_input(std::string_view name, FieldError& error, 
   return nullptr;
 }
 
-FieldError InferRequest::ask_for(std::string_view output, ReasonText& reason) {
-  for (const OutputRow& row : kOutputs)
-    if (row.name == output) return outputs_ |= row.bit, FieldError{};
+FieldError InferRequest::ask_for(std::string_view output, OutputBit& bit, ReasonText& reason) {
+  for (const OutputRow& row : kOutputRows) {
+    if (row.name != output) continue;
+    outputs_ |= bit = row.bit;
+    return {};
+  }
   return {"outputs",
           reason.print("'%.*s' is not an output: embedding, scores, label and text are", shown(output), output.data())};
 }
@@ -68,10 +55,19 @@ FieldError InferRequest::check_model(ReasonText& reason) {
   if (!version_.empty() && version_ != version)
     return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
                                           int(version.size()), version.data())};
-  for (const OutputRow& row : kOutputs)
+  for (const OutputRow& row : kOutputRows)
     if (outputs_ & row.bit && row.task != routes_[u32(route)].task)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
   return {};
+}
+
+std::string_view InferRequest::id() const {
+  return id_.size() <= kIdBytesMax && text::valid_utf8(id_) ? id_ : std::string_view();
+}
+
+bool InferRequest::generates() const {
+  const i32 route = routes_.find(base_.model);
+  return route >= 0 && routes_[u32(route)].task == Task::kGenerate;
 }
 
 FieldError InferRequest::check_texts(InputName name, ReasonText& reason) {

@@ -3,6 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "oip/input_tensor.h"
+#include "oip/output_tensors.h"
 #include "oip/parameters.h"
 #include "predict/tables/model_routes.h"
 
@@ -10,22 +12,6 @@ namespace fastqps::front {
 
 enum class InputName : u8 { kText, kTextPair, kInputIds, kAttentionMask, kCount };
 inline constexpr const char* kInputNames[] = {"text", "text_pair", "input_ids", "attention_mask"};
-
-// Bits of the outputs that a request asks for; none: all that the model has.
-enum OutputBit : u8 { kOutEmbedding = 1, kOutScores = 2, kOutLabel = 4, kOutText = 8 };
-
-struct InputTensor {
-  static constexpr u32 kDimensionsMax = 2;
-
-  bool given = false;
-  std::string_view datatype = {};
-  u64 shape[kDimensionsMax] = {};
-  u32 dimensions = 0;                        // may be above the most
-  std::vector<std::string_view> texts = {};  // of BYTES
-  std::vector<i64> numbers = {};             // of INT32 and INT64
-
-  bool holds_text() const { return datatype == "BYTES"; }
-};
 
 class InferRequest {
  public:
@@ -38,7 +24,8 @@ class InferRequest {
   void set_id(std::string_view id) { id_ = id; }
   // The tensor to fill in; nullptr: no input has this name, or it was given before.
   InputTensor* open_input(std::string_view name, FieldError& error, ReasonText& reason);
-  FieldError ask_for(std::string_view output, ReasonText& reason);
+  // bit: which output it is.
+  FieldError ask_for(std::string_view output, OutputBit& bit, ReasonText& reason);
   FieldError set(std::string_view parameter, const OptionValue& value, ReasonText& reason) {
     return set_parameter(parameter, value, base_, &stop_, reason);
   }
@@ -46,10 +33,14 @@ class InferRequest {
   FieldError finish(ReasonText& reason);
 
   u32 items() const { return items_; }
+  // Whether the model generates text.
+  bool generates() const;
   // After finish().
   FieldError item(u32 index, RequestView& view, ReasonText& reason);
-  std::string_view id() const { return id_; }
+  // Empty if it is too long or not UTF-8. Also where finish() was not reached.
+  std::string_view id() const;
   u8 outputs() const { return outputs_; }
+  bool half_precision() const { return base_.output.dtype == i32(DType::kFloat16); }
 
  private:
   InputTensor& input(InputName name) { return inputs_[u32(name)]; }

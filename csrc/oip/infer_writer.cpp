@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstring>
-
 #include "oip/infer_message.h"
 #include "wire/wire.h"
 
@@ -8,130 +5,137 @@ namespace fastqps::front {
 
 namespace {
 
-constexpr size_t kHeadBytes = 16;     // more than the tag and the length of any field
-constexpr size_t kTensorBytes = 128;  // more than an output's name, datatype and shape
+// An entry of the map `parameters`: triton_final_response, a bool.
+constexpr std::string_view kFinalName = "triton_final_response";
+constexpr size_t kBoolBytes = 2;
 
-u32 kept_outputs(const AnsweredCall& call) {
-  const u8 asked = u8(call.context[0]);
-  return asked ? asked : ~0u;
+enum class Final : u8 { kUnsaid, kNo, kYes };
+
+size_t final_size() { return bytes_size(kFinalName.size()) + delimited_size(kBoolBytes); }
+
+void write_final(WireWriter& out, Final final) {
+  out.head(4, final_size());
+  out.string(1, kFinalName);
+  out.head(2, kBoolBytes);
+  const u8 value[kBoolBytes] = {u8(varint_tag(1)), final == Final::kYes};  // written even if false: it is set
+  out.raw(value, sizeof value);
 }
 
-struct Served {
-  std::string_view name, version, id;
+size_t shape_size(const OutputTensor& tensor) {
+  size_t bytes = 0;
+  for (const u64 size : tensor.sizes()) bytes += varint_size(size);
+  return bytes;
+}
+
+size_t tensor_size(const OutputTensor& tensor) {
+  return bytes_size(tensor.name.size()) + bytes_size(tensor.datatype.size()) + delimited_size(shape_size(tensor));
+}
+
+void write_tensor(WireWriter& out, const OutputTensor& tensor) {
+  out.head(5, tensor_size(tensor));
+  out.string(1, tensor.name);
+  out.string(2, tensor.datatype);
+  out.head(3, shape_size(tensor));
+  for (const u64 size : tensor.sizes()) out.varint(size);
+}
+
+// A ModelInferResponse. items: none of a failure.
+class Response {
+ public:
+  Response(const AnsweredCall& call, std::span<const ResponseView> items, Final final)
+      : context_(InferContext::read(call.context)),
+        model_(served_model(call.model_version)),
+        items_(items),
+        tensors_(context_.outputs, items),
+        final_(final) {}
+
+  size_t size() const {
+    size_t bytes = bytes_size(model_.name.size()) + bytes_size(model_.version.size()) + bytes_size(context_.id.size());
+    if (final_ != Final::kUnsaid) bytes += delimited_size(final_size());
+    for (const OutputTensor& tensor : tensors_)
+      bytes += delimited_size(tensor_size(tensor)) + delimited_size(raw_size(tensor, items_));
+    return bytes;
+  }
+
+  u8* write(u8* buffer) const {
+    WireWriter out(buffer);
+    out.string(1, model_.name);
+    out.string(2, model_.version);
+    out.string(3, context_.id);
+    if (final_ != Final::kUnsaid) write_final(out, final_);
+    for (const OutputTensor& tensor : tensors_) write_tensor(out, tensor);
+    for (const OutputTensor& tensor : tensors_) {
+      out.head(6, raw_size(tensor, items_));
+      out = WireWriter(write_raw(tensor, items_, out.end()));
+    }
+    return out.end();
+  }
+
+ private:
+  const InferContext context_;
+  const ServedModel model_;
+  const std::span<const ResponseView> items_;
+  const OutputTensors tensors_;
+  const Final final_;
 };
 
-Served served(const AnsweredCall& call) {
-  const size_t at = call.model_version.rfind('@');
-  return {call.model_version.substr(0, at), call.model_version.substr(at + 1), call.context.substr(1)};
+// A ModelStreamInferResponse: an error, and the response.
+size_t stream_size(std::string_view error, const Response& response) {
+  return bytes_size(error.size()) + delimited_size(response.size());
 }
 
-const char* datatype(const EmbeddingView& embedding) {
-  return embedding.dtype == DType::kFloat16 ? "FP16" : embedding.dtype == DType::kInt8 ? "INT8" : "FP32";
+u8* write_stream(std::string_view error, const Response& response, u8* buffer) {
+  WireWriter out(buffer);
+  out.string(1, error);
+  out.head(2, response.size());
+  return response.write(out.end());
 }
 
-std::span<const u8> bytes_of(const EmbeddingView& e) {
-  if (!e.raw.empty()) return e.raw;
-  return {reinterpret_cast<const u8*>(e.values.data()), e.values.size_bytes()};
+ResponseView response_of(const ChunkView& chunk) {
+  return {.output = Output::kGeneration, .generation = chunk.generation};
 }
 
-u64 dimensions(const EmbeddingView& e) {
-  return e.values.empty() ? e.raw.size() / (e.dtype == DType::kFloat16 ? 2 : 1) : e.values.size();
-}
-
-void write_tensor(WireWriter& out, const char* name, const char* type, std::span<const u64> shape) {
-  size_t shape_bytes = 0;
-  for (const u64 size : shape) shape_bytes += varint_size(size);
-  out.head(5, bytes_size(std::strlen(name)) + bytes_size(std::strlen(type)) + bytes_size(shape_bytes));
-  out.string(1, name);
-  out.string(2, type);
-  out.head(3, shape_bytes);
-  for (const u64 size : shape) out.varint(size);
-}
-
-// A raw tensor of strings: each behind its length, 4 bytes.
-void write_texts(WireWriter& out, std::span<const ResponseView> items, std::string_view (*text)(const ResponseView&)) {
-  size_t bytes = 0;
-  for (const ResponseView& item : items) bytes += sizeof(u32) + text(item).size();
-  out.head(6, bytes);
-  for (const ResponseView& item : items) {
-    const auto size = u32(text(item).size());
-    out.raw(&size, sizeof size);
-    out.raw(text(item).data(), size);
-  }
-}
-
-void write_embeddings(WireWriter& out, std::span<const ResponseView> items) {
-  size_t bytes = 0;
-  for (const ResponseView& item : items) bytes += bytes_of(item.embedding).size();
-  out.head(6, bytes);
-  for (const ResponseView& item : items) {
-    const std::span<const u8> row = bytes_of(item.embedding);
-    out.raw(row.data(), row.size());
-  }
-}
-
-std::string_view best_label(const ResponseView& item) {
-  return item.labels.empty() ? std::string_view() : item.labels[0].name;
-}
-std::string_view generated(const ResponseView& item) { return item.generation.text; }
-
-// The answer has the labels best first; a row has them in the model's order.
-void write_scores(WireWriter& out, std::span<const ResponseView> items, size_t labels) {
-  out.head(6, items.size() * labels * sizeof(float));
-  for (const ResponseView& item : items) {
-    u8* row = out.end();
-    for (size_t i = 0; i < labels; i++) out.raw(&item.labels[i].score, sizeof(float));
-    for (const LabelView& label : item.labels)
-      if (label.index < labels) std::memcpy(row + label.index * sizeof(float), &label.score, sizeof(float));
-  }
+Final final_of(const ChunkView& chunk) {
+  return chunk.generation.finish_reason == FinishReason::kUnspecified ? Final::kNo : Final::kYes;
 }
 
 }  // namespace
 
 size_t InferWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
-  size_t room = call.model_version.size() + call.context.size() + 3 * kHeadBytes + 2 * kTensorBytes + 2 * kHeadBytes;
-  for (const ResponseView& item : items)
-    room += bytes_of(item.embedding).size() + item.labels.size() * sizeof(float) + best_label(item).size() +
-            item.generation.text.size() + sizeof(u32);
-  return room;
+  return Response(call, items, Final::kUnsaid).size();
 }
 
-u8* InferWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* buffer) const {
-  WireWriter out(buffer);
-  const Served model = served(call);
-  const u32 kept = kept_outputs(call);
-  const ResponseView& first = items[0];
-  const u64 n = items.size();
-  out.string(1, model.name);
-  out.string(2, model.version);
-  out.string(3, model.id);
-  switch (first.output) {
-    case Output::kEmbedding: {
-      const u64 shape[] = {n, dimensions(first.embedding)};
-      write_tensor(out, "embedding", datatype(first.embedding), shape);
-      write_embeddings(out, items);
-      break;
-    }
-    case Output::kClassification: {
-      const u64 shape[] = {n, first.labels.size()};
-      if (kept & kOutScores) write_tensor(out, "scores", "FP32", shape);
-      if (kept & kOutLabel) write_tensor(out, "label", "BYTES", {shape, 1});
-      if (kept & kOutScores) write_scores(out, items, first.labels.size());
-      if (kept & kOutLabel) write_texts(out, items, best_label);
-      break;
-    }
-    case Output::kGeneration: {
-      write_tensor(out, "text", "BYTES", {&n, 1});
-      write_texts(out, items, generated);
-      break;
-    }
-    case Output::kNone:
-      break;
-  }
-  return out.end();
+u8* InferWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const {
+  return Response(call, items, Final::kUnsaid).write(out);
 }
 
-std::string_view InferWriter::field_name(std::string_view field) const {
+size_t InferStreamWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
+  return stream_size({}, Response(call, items, Final::kYes));
+}
+
+u8* InferStreamWriter::write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const {
+  return write_stream({}, Response(call, items, Final::kYes), out);
+}
+
+size_t InferStreamWriter::chunk_room(const AnsweredCall& call, const ChunkView& chunk) const {
+  const ResponseView item = response_of(chunk);
+  return stream_size({}, Response(call, {&item, 1}, final_of(chunk)));
+}
+
+u8* InferStreamWriter::write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* out) const {
+  const ResponseView item = response_of(chunk);
+  return write_stream({}, Response(call, {&item, 1}, final_of(chunk)), out);
+}
+
+size_t InferStreamWriter::failure_room(const AnsweredCall& call, std::string_view message) const {
+  return stream_size(message, Response(call, {}, Final::kYes));
+}
+
+u8* InferStreamWriter::write_failure(const AnsweredCall& call, std::string_view message, u8* out) const {
+  return write_stream(message, Response(call, {}, Final::kYes), out);
+}
+
+std::string_view infer_field_name(std::string_view field) {
   constexpr std::string_view kNames[][2] = {{"token_ids", "input_ids"}, {"pair", "text_pair"},
                                             {"pair.first", "text"},     {"pair.second", "text_pair"},
                                             {"model", "model_name"},    {"input", "inputs"}};

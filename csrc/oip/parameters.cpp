@@ -8,6 +8,8 @@ namespace {
 
 using Kind = OptionValue::Kind;
 
+constexpr size_t kShownBytes = 60;  // of a client's name in a message
+
 // What clients send of themselves, and what says nothing here: sequences of a stateful model, the form of tensors.
 constexpr std::string_view kIgnored[] = {"sequence_id",
                                          "sequence_start",
@@ -43,9 +45,25 @@ const char* set_stop(const OptionValue& value, RequestView& view, std::string_vi
 
 }  // namespace
 
+FieldError set_tensor_parameter(std::string_view name, const OptionValue& value, const char* where,
+                                TensorParameters& parameters, ReasonText& reason) {
+  const char* why = nullptr;
+  if (name == "binary_data_size") {
+    why = to_u64(value, &parameters.binary_data_size.emplace());
+  } else if (name == "binary_data") {
+    why = to_bool(value, &parameters.binary_data.emplace());
+  } else if (name == "classification") {
+    why = "is not served: ask for the outputs scores and label";
+  } else if (name.starts_with("shared_memory_")) {
+    why = "is not served: send the contents in the message";
+  }
+  if (!why) return {};
+  return {where, reason.print("%.*s %s", int(std::min(name.size(), kShownBytes)), name.data(), why)};
+}
+
 FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, std::string_view* stop,
                          ReasonText& reason) {
-  const auto shown = int(std::min<size_t>(name.size(), 60));
+  const auto shown = int(std::min(name.size(), kShownBytes));
   const char* why = nullptr;
   if (name == "priority") {
     why = set_priority(value, view);

@@ -2,28 +2,43 @@
 
 namespace fastqps::front {
 
+// The last item's refusal, or that of one that the call fails with, may end the call and free the group.
+Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, size_t message_bytes, Rpc rpc, CallId call,
+                const CallInfo& info) {
+  GroupCalls& groups = path.groups;
+  const u32 n = groups[g].items;
+  for (u32 i = groups[g].taken; i < n; i++) {
+    groups[g].taken = i + 1;
+    RequestView view;
+    const Origin from{call, &info, rpc, g, i, groups[g].slots, reader.streams(), reader.wants()};
+    const auto read = [&](RequestView& item) { return reader.item(i, item); };
+    const Refusal refusal = path.intake.accept(read, from, view);
+    if (refusal) path.answers.refuse(from, view, refusal);
+    const u32 left = n - i - 1;
+    if (!left) break;
+    if (refusal && groups.failed(g)) return groups.skip(g, left), Took::kAll;
+    if (path.attachment->slice_over(message_bytes / n)) return Took::kPart;
+  }
+  return Took::kAll;
+}
+
+void refuse_items(const ItemsPath& path, const FieldError& error, u32 g, Rpc rpc, CallId call, const CallInfo& info) {
+  const u32 at = path.groups[g].taken, left = path.groups[g].items - at;
+  const Refusal refusal = path.refusals.refuse(error);
+  for (u32 i = 0; i < left; i++) path.answers.refuse({call, &info, rpc, g, at + i}, {}, refusal);
+}
+
 Took ItemsMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   ReasonText reason;
-  if (const FieldError error = reader_.read(message, info, reason)) return refuse(call, error, info), Took::kAll;
+  const FieldError error = reader_.read(message, info, reason);
+  if (error && !info.user) return refuse(call, error, info), Took::kAll;
+  if (error) return refuse_items(path_, error, u32(info.user - 1), rpc_, call, info), Took::kAll;
   GroupCalls& groups = path_.groups;
   const u32 n = reader_.items();
   const u32 g = info.user ? u32(info.user - 1)
                           : groups.open(call, {GroupKind::kTogether, rpc_, &writer_, n, reader_.context()}, info);
   if (!n) return groups.answer_none(g), Took::kAll;
-  // The last item's refusal, or that of one that the call fails with, may end the call and free the group.
-  for (u32 i = groups[g].taken; i < n; i++) {
-    groups[g].taken = i + 1;
-    RequestView view;
-    const Origin from{call, &info, rpc_, g, i, groups[g].slots, reader_.streams(), reader_.wants()};
-    const auto read = [&](RequestView& item) { return reader_.item(i, item); };
-    const Refusal refusal = path_.intake.accept(read, from, view);
-    if (refusal) path_.answers.refuse(from, view, refusal);
-    const u32 left = n - i - 1;
-    if (!left) break;
-    if (refusal && groups.failed(g)) return groups.skip(g, left), Took::kAll;
-    if (path_.attachment->slice_over(message.size() / n)) return Took::kPart;
-  }
-  return Took::kAll;
+  return take_items(path_, reader_, g, message.size(), rpc_, call, info);
 }
 
 void ItemsMethod::refuse(CallId call, const FieldError& error, const CallInfo& info) {

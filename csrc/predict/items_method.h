@@ -21,13 +21,21 @@ struct ItemsPath {
   const u32 inflight_max;  // of one stream
 };
 
+// Takes the items of a message that were not taken yet: as many as the connection's part of the turn allows.
+// group: of the message, kTogether. It may be free afterwards.
+Took take_items(const ItemsPath& path, RequestReader& reader, u32 group, size_t message_bytes, Rpc rpc, CallId call,
+                const CallInfo& info);
+// The message turned out wrong after its group was opened: the items that were not taken fail.
+void refuse_items(const ItemsPath& path, const FieldError& error, u32 group, Rpc rpc, CallId call,
+                  const CallInfo& info);
+
 class ItemsMethod final : public Method {
  public:
   // Methods may share a reader: it keeps nothing between two calls of on_message().
   ItemsMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc)
       : path_(path), reader_(reader), writer_(writer), rpc_(rpc) {}
 
-  // Takes as many items as the connection's part of the turn allows. The loop then delivers the same message again.
+  // After a part the loop delivers the same message again.
   Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
   Gone on_gone(CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
 

@@ -11,19 +11,44 @@ constexpr u64 kQuietNs = 1'000'000'000;
 Took StreamMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   const u32 g = group_of(call, info);
   if (path_.groups.failed(g)) return Took::kAll;
+  path_.groups[g].active_ns = info.receive_ns;
+  const Took took =
+      kind_ == GroupKind::kRequests ? take_request(g, call, message, info) : take_item(g, call, message, info);
+  const Group& group = path_.groups[g];
+  // Items that were not taken are in flight, too: holding them back would hold the stream for ever.
+  if (took == Took::kPart) return took;
+  if (group.open && (group.in_flight() >= path_.inflight_max || !path_.attachment->writable(call)))
+    path_.groups.hold(g);
+  return Took::kAll;
+}
+
+Took StreamMethod::take_item(u32 g, CallId call, std::span<const u8> message, const CallInfo& info) {
   Group& group = path_.groups[g];
   const u32 index = group.items++;
   group.unanswered++;
-  group.active_ns = info.receive_ns;
   RequestView view;
   ReasonText reason;
   const Origin from{call, &info, rpc_, g, index};
   const auto take = [&](RequestView& item) { return read(message, info, group, item, reason); };
   if (const Refusal refusal = path_.intake.accept(take, from, view)) path_.answers.refuse(from, view, refusal);
-  const Group& after = path_.groups[g];
-  if (after.open && (after.in_flight() >= path_.inflight_max || !path_.attachment->writable(call)))
-    path_.groups.hold(g);
   return Took::kAll;
+}
+
+Took StreamMethod::take_request(u32 stream, CallId call, std::span<const u8> message, const CallInfo& info) {
+  GroupCalls& groups = path_.groups;
+  ReasonText reason;
+  const FieldError error = reader_.read(message, info, reason);
+  const u32 n = error ? 1 : reader_.items();
+  u32 g = groups[stream].reading;  // none: the message is new
+  if (g == Groups::kNone) {
+    const GroupStart start{GroupKind::kTogether, rpc_, &writer_, n, reader_.context()};
+    g = groups.open_request(stream, start, !error && reader_.streams(), info);
+  }
+  groups[stream].reading = Groups::kNone;
+  if (error) return refuse_items(path_, error, g, rpc_, call, info), Took::kAll;
+  const Took took = take_items(path_, reader_, g, message.size(), rpc_, call, info);
+  if (took == Took::kPart) groups[stream].reading = g;
+  return took;
 }
 
 FieldError StreamMethod::read(std::span<const u8> message, const CallInfo& info, Group& group, RequestView& view,
@@ -60,7 +85,7 @@ void StreamMethod::close_streams(u64 now, bool late) {
     if (!group.open || group.gone || group.half_closed || group.kind == GroupKind::kTogether) continue;
     if (!group.unanswered && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
       path_.groups.end_drained(g);
-    } else if (late) {
+    } else if (late && group.reading == Groups::kNone) {
       group.closing = true;
       path_.groups.hold(g);
     }

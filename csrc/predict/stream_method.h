@@ -1,4 +1,5 @@
-// A stream whose messages have one item each: PredictStream, and the streams of other protocols.
+// A stream whose messages have one item each, or, of kRequests, many: PredictStream, and the streams of other
+// protocols.
 #pragma once
 #include "predict/answers/withdrawals.h"
 #include "predict/items_method.h"
@@ -28,6 +29,8 @@ class StreamMethod final : public Method {
   u32 group_of(CallId call, const CallInfo& info) {
     return info.user ? u32(info.user - 1) : path_.groups.open(call, {kind_, rpc_, &writer_}, info);
   }
+  Took take_item(u32 group, CallId call, std::span<const u8> message, const CallInfo& info);
+  Took take_request(u32 stream, CallId call, std::span<const u8> message, const CallInfo& info);
   FieldError read(std::span<const u8> message, const CallInfo& info, Group& group, RequestView& view,
                   ReasonText& reason);
 

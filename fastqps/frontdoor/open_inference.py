@@ -1,5 +1,7 @@
 """The rare methods of inference.GRPCInferenceService: what clients ask for before their first request.
 
+The same questions over HTTP: open_inference_http.py.
+
 The messages live in a descriptor pool of their own (fastqps/api/reflection.py), because a process may also import
 tritonclient, which puts the same names into protobuf's default pool.
 """
@@ -7,7 +9,7 @@ tritonclient, which puts the same names into protobuf's default pool.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from fastqps import __version__
 from fastqps._front import ITEMS_MAX
@@ -22,7 +24,7 @@ _NOT_FOUND, _UNIMPLEMENTED = CODES.index("NOT_FOUND"), CODES.index("UNIMPLEMENTE
 _OK = CODES.index("OK")
 _INVALID_ARGUMENT = CODES.index("INVALID_ARGUMENT")
 # Triton's methods without a counterpart here, and why.
-_UNSERVED = {
+UNSERVED = {
     "RepositoryModelLoad": "models are loaded at start and by a reload",
     "RepositoryModelUnload": "models are loaded at start and by a reload",
     "SystemSharedMemoryStatus": "tensors travel in the messages",
@@ -39,12 +41,15 @@ Tensor = tuple[str, str, list[int]]  # name, datatype, the sizes after the first
 
 
 def inputs(model: ServedModel) -> list[Tensor]:
-    """The input tensors that a client may send. The first dimension counts the items."""
+    """The input tensors that a client may send. The first dimension counts the items.
+
+    Texts may also have no second one, but Triton's clients want a dimension beside that of the batch.
+    """
     found: list[Tensor] = []
     if model.card.tokenizer:
-        found.append(("text", "BYTES", []))
+        found.append(("text", "BYTES", [1]))
         if model.card.task != "generate" and not model.card.static:
-            found.append(("text_pair", "BYTES", []))
+            found.append(("text_pair", "BYTES", [1]))
     if not model.card.pairs_only:
         found += [("input_ids", "INT64", [-1]), ("attention_mask", "INT64", [-1])]
     return found
@@ -61,7 +66,24 @@ def outputs(model: ServedModel) -> list[Tensor]:
 
 def methods(models: ServedModels) -> list[RareMethod]:
     """The table of the methods that Python answers."""
-    answers: dict[str, Callable[[ServedModels, Any, Any], None]] = {
+    served = [_rare(models, name) for name in _answers()]
+    return served + [RareMethod(f"/{SERVICE}/{name}", True, _unserved(name)) for name in UNSERVED]
+
+
+def answer(models: ServedModels, name: str, request: Any) -> Any:
+    """The response to the request of the method ``name``. Raises ``CallFailed``."""
+    response: Any = message_class(f"inference.{name}Response")()
+    _answers()[name](models, request, response)
+    return response
+
+
+def refuse(name: str) -> NoReturn:
+    """Refuses a method of ``UNSERVED``."""
+    raise CallFailed(_UNIMPLEMENTED, f"{name} is not served here: {UNSERVED[name]}")
+
+
+def _answers() -> dict[str, Callable[[ServedModels, Any, Any], None]]:
+    return {
         "ServerLive": _server_live,
         "ServerReady": _server_ready,
         "ModelReady": _model_ready,
@@ -71,30 +93,23 @@ def methods(models: ServedModels) -> list[RareMethod]:
         "ModelStatistics": _model_statistics,
         "RepositoryIndex": _repository_index,
     }
-    served = [_rare(models, name, answer) for name, answer in answers.items()]
-    return served + [RareMethod(f"/{SERVICE}/{name}", True, _unserved(name, why)) for name, why in _UNSERVED.items()]
 
 
-def _rare(models: ServedModels, name: str, answer: Callable[[ServedModels, Any, Any], None]) -> RareMethod:
-    request_type, response_type = message_class(f"inference.{name}Request"), message_class(f"inference.{name}Response")
+def _rare(models: ServedModels, name: str) -> RareMethod:
+    request_type = message_class(f"inference.{name}Request")
 
     def call(message: bytes) -> bytes:
-        response = response_type()
         try:
             request = request_type.FromString(message)
         except Exception:
             raise CallFailed(_INVALID_ARGUMENT, f"not a {name}Request") from None
-        answer(models, request, response)
-        return bytes(response.SerializeToString())
+        return bytes(answer(models, name, request).SerializeToString())
 
     return RareMethod(f"/{SERVICE}/{name}", True, call)
 
 
-def _unserved(name: str, why: str) -> Callable[[bytes], bytes]:
-    def refuse(_: bytes) -> bytes:
-        raise CallFailed(_UNIMPLEMENTED, f"{name} is not served here: {why}")
-
-    return refuse
+def _unserved(name: str) -> Callable[[bytes], bytes]:
+    return lambda _: refuse(name)
 
 
 def _find(models: ServedModels, name: str, version: str) -> ServedModel:
@@ -141,9 +156,10 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
     config.name = model.card.name
     config.platform = config.backend = "fastqps"
     config.max_batch_size = ITEMS_MAX
+    if model.card.task == "generate":  # ModelStreamInfer answers piece by piece
+        config.model_transaction_policy.decoupled = True
     for name, datatype, sizes in inputs(model):
-        # Triton wants a dimension beside that of the batch.
-        config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1], optional=True)
+        config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes, optional=True)
     for name, datatype, sizes in outputs(model):
         config.output.add(name=name, data_type=_TYPES[datatype], dims=sizes or [1])
 
@@ -158,7 +174,7 @@ def _model_statistics(models: ServedModels, request: Any, response: Any) -> None
         calls = [method for door in doors for method in door.request[model.index]]
         entry = response.model_stats.add(
             name=model.card.name,
-            version=model.card.version,
+            version=str(int(model.card.version, 16)),  # perf_analyzer ends unless it is a decimal number
             inference_count=ok,
             execution_count=sum(process.batch_items.count for process in dispatchers),
         )

@@ -11,7 +11,7 @@ from typing import NoReturn
 from fastqps import _front
 from fastqps._core import Heartbeat, Segment
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
-from fastqps.frontdoor import open_inference, rare_calls, text_embeddings, text_embeddings_http
+from fastqps.frontdoor import open_inference, open_inference_http, rare_calls, text_embeddings, text_embeddings_http
 from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.entry import Entry
 from fastqps.frontdoor.rare_routes import rare_routes
@@ -59,8 +59,11 @@ def main(settings: DoorSettings) -> NoReturn:
     models = ServedModels(segment, routes.loaded)
     tokenizer = DefaultTokenizer(models)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
-    routes_of_protocols = text_embeddings_http.routes(models, settings.dtype, tokenizer)
     methods = [*rare_calls.rare_methods(models), *protocols]
+    routes_of_protocols = [
+        *open_inference_http.routes(models),
+        *text_embeddings_http.routes(models, settings.dtype, tokenizer),
+    ]
     rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.

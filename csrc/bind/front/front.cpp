@@ -28,6 +28,11 @@ using namespace fastqps::front;
 
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
+// What a client sent, which may be anything: bytes that are not UTF-8 become U+FFFD.
+py::object text_of(const std::string& bytes) {
+  return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
+}
+
 // One front door: segment, service and loop, in the order in which they need one another.
 class Door {
  public:
@@ -166,7 +171,11 @@ class Door {
     }
     if (!call) return py::none();
     py::object http = py::none();
-    if (call->http) http = py::make_tuple(call->http->query, call->http->parameters);
+    if (call->http) {
+      py::list parameters;
+      for (const std::string& parameter : call->http->parameters) parameters.append(text_of(parameter));
+      http = py::make_tuple(text_of(call->http->query), parameters);
+    }
     return py::make_tuple(py::make_tuple(call->call.index, call->call.generation), call->method, int(call->event),
                           py::bytes(call->message), call->half_closed, http);
   }

@@ -2,7 +2,23 @@
 
 #include <algorithm>
 
+#include "text/unicode/utf8.h"
+
 namespace fastqps::front {
+
+namespace {
+
+// write(out) writes at most `room` bytes and returns their end.
+template <class Write>
+void keep(std::string& kept, size_t room, Write write) {
+  kept.resize(room);
+  u8* begin = reinterpret_cast<u8*>(kept.data());
+  kept.resize(size_t(write(begin) - begin));
+}
+
+HttpReply usual_reply(size_t) { return {}; }
+
+}  // namespace
 
 u32 GroupCalls::open(CallId call, const GroupStart& start, const CallInfo& info) {
   const u32 g = groups_.open(call, start, info);
@@ -12,14 +28,29 @@ u32 GroupCalls::open(CallId call, const GroupStart& start, const CallInfo& info)
   return g;
 }
 
+u32 GroupCalls::open_request(u32 stream, const GroupStart& start, bool in_pieces, const CallInfo& info) {
+  const u32 g = groups_.open(groups_[stream].call, start, info);
+  Group& group = groups_[g];
+  Group& whole = groups_[stream];
+  group.route = routes_.first();
+  group.stream = stream;
+  if (!in_pieces) group.place = whole.items++;
+  if (start.items > 1) group.kept.expect(start.items);
+  whole.unanswered += start.items;
+  return g;
+}
+
 void GroupCalls::link(u32 g, u32 slot, u32 route) {
   groups_.link(g, slot);
   groups_[g].route = route;
+  if (groups_[g].stream != Groups::kNone) groups_[groups_[g].stream].route = route;
 }
 
 void GroupCalls::unlink(u32 g, u32 slot) {
+  const u32 stream = groups_[g].stream;
   groups_.unlink(g, slot);
   free_if_done(g);
+  if (stream != Groups::kNone) free_if_done(stream);
 }
 
 void GroupCalls::free_if_done(u32 g) {
@@ -56,10 +87,9 @@ void GroupCalls::answer_in_order(u32 g, u32 index, const ResponseView& response)
     if (!send_early(g)) return;
   } else if (!failed(g) || index - group.sent < group.failure.index - group.sent) {
     const AnsweredCall call = answered(group);
-    std::string& kept = group.early[index];
-    kept.resize(group.writer->room(call, {&response, 1}));
-    u8* begin = reinterpret_cast<u8*>(kept.data());
-    kept.resize(size_t(group.writer->write(call, {&response, 1}, begin) - begin));
+    keep(group.early[index], group.writer->room(call, {&response, 1}), [&](u8* out) {
+      return group.writer->write(call, {&response, 1}, out);
+    });
   }
   sent_one(g);
 }
@@ -71,8 +101,9 @@ bool GroupCalls::send_early(u32 g) {
     const std::string message = std::move(next->second);
     group.early.erase(next);
     group.sent++;
-    if (!send_message(group, {}, message.size(),
-                      [&](u8* out) { return std::copy(message.begin(), message.end(), out); }))
+    if (!send_message(
+            group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); },
+            usual_reply))
       return false;
   }
   return true;
@@ -125,29 +156,52 @@ void GroupCalls::answer(u32 g, const ChunkView& last) {
 }
 
 bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {
-  Group& group = groups_[g];
-  const AnsweredCall call = answered(group);
-  return send_message(group, group.writer->chunks_reply(call), group.writer->chunk_room(call, chunk),
-                      [&](u8* out) { return group.writer->write_chunk(call, chunk, out); });
+  const AnswerWriter& writer = *groups_[g].writer;
+  const AnsweredCall call = answered(groups_[g]);
+  return send_or_keep(
+      g, writer.chunk_room(call, chunk), [&](u8* out) { return writer.write_chunk(call, chunk, out); },
+      [&](size_t) { return writer.chunks_reply(call); });
 }
 
 bool GroupCalls::send(u32 g, std::span<const ResponseView> items) {
-  Group& group = groups_[g];
-  const AnsweredCall call = answered(group);
-  return send_message(group, group.writer->reply(call), group.writer->room(call, items),
-                      [&](u8* out) { return group.writer->write(call, items, out); });
+  const AnswerWriter& writer = *groups_[g].writer;
+  const AnsweredCall call = answered(groups_[g]);
+  return send_or_keep(
+      g, writer.room(call, items), [&](u8* out) { return writer.write(call, items, out); },
+      [&](size_t bytes) { return writer.reply(call, items, bytes); });
+}
+
+// The failure of a request of a stream.
+bool GroupCalls::send_failure(u32 g, const Status& status) {
+  const AnswerWriter& writer = *groups_[g].writer;
+  const AnsweredCall call{groups_[g].context, {}};
+  const std::string message = text::repaired_utf8(status.message);
+  return send_or_keep(
+      g, writer.failure_room(call, message), [&](u8* out) { return writer.write_failure(call, message, out); },
+      usual_reply);
+}
+
+// A request of a stream whose turn has not come is kept. False: as send_message().
+template <class Write, class Reply>
+bool GroupCalls::send_or_keep(u32 g, size_t room, Write write, Reply reply) {
+  const Group& group = groups_[g];
+  if (group.place != Groups::kNone && group.place != groups_[group.stream].sent)
+    return keep(groups_[group.stream].early[group.place], room, write), true;
+  if (send_message(group, room, write, reply)) return true;
+  close_request(g);
+  return false;
 }
 
 AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, routes_.setup(group.route).version}; }
 
 // False: the call has ended, and on_gone() has been or will be called.
-template <class Write>
-bool GroupCalls::send_message(Group& group, const HttpReply& reply, size_t room, Write write) {
+template <class Write, class Reply>
+bool GroupCalls::send_message(const Group& group, size_t room, Write write, Reply reply) {
   u8* out = attachment_->begin_message(group.call, room);
   if (!out) return false;
   const size_t size = size_t(write(out) - out);
   attachment_->set_header(group.call, routes_.header(group.route));
-  attachment_->set_reply(group.call, reply);
+  attachment_->set_reply(group.call, reply(size));
   attachment_->commit_message(group.call, size);
   return true;
 }
@@ -182,10 +236,37 @@ void GroupCalls::end_half_closed(u32 g) {
 void GroupCalls::end(u32 g, const Status& status) {
   Group& group = groups_[g];
   if (group.gone || !group.open) return;
+  if (group.stream != Groups::kNone) return end_request(g, status);
   attachment_->finish(group.call, status);
   counts_.call(group.route, group.method, status.code, group.received_ns);
   group.open = false;
   free_if_done(g);
+}
+
+// The answer to the request has been sent or kept, unless it failed.
+void GroupCalls::end_request(u32 g, const Status& status) {
+  if (status.code != StatusCode::kOk && !send_failure(g, status)) return;
+  const u32 stream = groups_[g].stream, items = groups_[g].items, place = groups_[g].place;
+  close_request(g);
+  Group& whole = groups_[stream];
+  whole.unanswered -= items;
+  if (place == whole.sent) {
+    whole.sent++;
+    if (!send_early(stream)) return;
+  }
+  sent_one(stream);
+}
+
+// Frees the group of a request, now or with its last slot. Does nothing for a call's group.
+void GroupCalls::close_request(u32 g) {
+  if (groups_[g].stream == Groups::kNone) return;
+  groups_[g].open = false;
+  free_if_done(g);
+}
+
+void GroupCalls::end_reading(u32 stream) {
+  const u32 g = std::exchange(groups_[stream].reading, Groups::kNone);
+  if (g != Groups::kNone && !groups_[g].slots) close_request(g);
 }
 
 void GroupCalls::end_drained(u32 g) {

@@ -22,6 +22,9 @@ class GroupCalls {
   u32 size() const { return groups_.size(); }
   u32 next(u32 slot) const { return groups_.next(slot); }
   u32 open(CallId call, const GroupStart& start, const CallInfo& info);
+  // The group of a request of a stream. Its end is a message, and the stream goes on.
+  // in_pieces: its answers go out as they come. Otherwise each waits for the answers to the requests before.
+  u32 open_request(u32 stream, const GroupStart& start, bool in_pieces, const CallInfo& info);
 
   void link(u32 group, u32 slot, u32 route);
   // Frees the group if this was its last item.
@@ -41,6 +44,8 @@ class GroupCalls {
   // Answers a call without items.
   void answer_none(u32 group) { send(group, {}), end(group, {}); }
   void end(u32 group, const Status& status);
+  // The client of a stream is gone: what is left of a request of which only a part was taken.
+  void end_reading(u32 stream);
   // The client of a stream sends no more.
   void half_close(u32 group);
   // Ends a stream without unanswered items, on a draining server.
@@ -55,11 +60,16 @@ class GroupCalls {
 
  private:
   AnsweredCall answered(const Group& group);
-  template <class Write>
-  bool send_message(Group& group, const HttpReply& reply, size_t room, Write write);
+  template <class Write, class Reply>
+  bool send_message(const Group& group, size_t room, Write write, Reply reply);
   bool send(u32 group, std::span<const ResponseView> items);
   void answer_in_order(u32 group, u32 index, const ResponseView& response);
   bool send_early(u32 group);
+  template <class Write, class Reply>
+  bool send_or_keep(u32 group, size_t room, Write write, Reply reply);
+  bool send_failure(u32 group, const Status& status);
+  void end_request(u32 group, const Status& status);
+  void close_request(u32 group);
   void end_failed(u32 group);
   void end_half_closed(u32 group);
   void sent_one(u32 group);

@@ -28,8 +28,10 @@ Gone Withdrawals::group_gone(u64 user) {
   const u32 g = u32(user - 1);
   counts_.call(groups_[g].route, groups_[g].method, StatusCode::kCancelled, groups_[g].received_ns);
   bool held = false;
+  groups_.end_reading(g);
   for (u32 slot = groups_[g].first; slot != Groups::kNone;) {
-    const u32 next = groups_.next(slot);
+    const u32 next = groups_.next(slot), own = items_[slot].group;
+    if (own != g) groups_[own].gone = true;  // of a request of the stream: it is free with its last slot
     if (!items_[slot].answered) {
       counts_.item(items_[slot].route, StatusCode::kCancelled);
       held |= abandon(slot);

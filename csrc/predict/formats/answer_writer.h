@@ -28,8 +28,16 @@ class AnswerWriter {
   virtual size_t chunk_room(const AnsweredCall&, const ChunkView&) const { return 0; }
   virtual u8* write_chunk(const AnsweredCall&, const ChunkView&, u8* out) const { return out; }
 
-  // How the response of a plain HTTP call differs from the usual one.
-  virtual HttpReply reply(const AnsweredCall&) const { return {}; }
+  // The same for the failure of one request of a stream of requests (GroupKind::kRequests). message: UTF-8.
+  virtual size_t failure_room(const AnsweredCall&, [[maybe_unused]] std::string_view message) const { return 0; }
+  virtual u8* write_failure(const AnsweredCall&, [[maybe_unused]] std::string_view message, u8* out) const {
+    return out;
+  }
+
+  // How the response of a plain HTTP call differs from the usual one. bytes: of the message that write() has written.
+  virtual HttpReply reply(const AnsweredCall&, std::span<const ResponseView>, [[maybe_unused]] size_t bytes) const {
+    return {};
+  }
   virtual HttpReply chunks_reply(const AnsweredCall&) const { return {.type = ContentType::kEventStream}; }
 
   // Whether an answer can say of each item why it failed (ResponseView::status). Otherwise the first failure ends the

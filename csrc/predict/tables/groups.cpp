@@ -31,7 +31,8 @@ void Groups::free(u32 g) {
 }
 
 void Groups::link(u32 g, u32 slot) {
-  Group& group = groups_[g];
+  if (groups_[g].stream != kNone) groups_[g].slots++;
+  Group& group = groups_[owner(g)];
   links_[slot] = {group.first, kNone};
   if (group.first != kNone) links_[group.first].previous = slot;
   group.first = slot;
@@ -39,10 +40,12 @@ void Groups::link(u32 g, u32 slot) {
 }
 
 void Groups::unlink(u32 g, u32 slot) {
+  if (groups_[g].stream != kNone) groups_[g].slots--;
+  Group& group = groups_[owner(g)];
   const Link link = links_[slot];
-  (link.previous == kNone ? groups_[g].first : links_[link.previous].next) = link.next;
+  (link.previous == kNone ? group.first : links_[link.previous].next) = link.next;
   if (link.next != kNone) links_[link.next].previous = link.previous;
-  groups_[g].slots--;
+  group.slots--;
 }
 
 bool Groups::hold(u32 g) {

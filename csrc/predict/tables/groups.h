@@ -18,6 +18,7 @@ enum class GroupKind : u8 {
   kEach,      // by a message each, as they finish
   kInOrder,   // by a message each, in the order of the requests
   kGathered,  // items of a stream, by one message, when the client has half-closed and all are
+  kRequests,  // each message of the stream has items, which are a group of their own
 };
 
 // What opens a group.
@@ -48,7 +49,7 @@ struct Group {
   u64 active_ns = 0;    // a stream's newest message or answer
   u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
-  u32 items = 0;        // how many its message has, or its stream has had
+  u32 items = 0;        // how many its message has, or its stream has had; kRequests: requests that have a place
   u32 taken = 0;        // and how many of them have been read
   u32 unanswered = 0;   // accepted items without an answer, with or without a slot
   u32 route = 0;        // of its newest item, for the counters
@@ -56,12 +57,15 @@ struct Group {
   bool closing = false;  // a stream of a draining server: no further messages are read
   std::string context;
   KeptAnswers kept;                  // kTogether, of more than one item, and kGathered
-  u32 sent = 0;                      // kInOrder: answers that have been sent
-  std::map<u32, std::string> early;  // kInOrder: written answers that wait for one before, by index
+  u32 sent = 0;                      // kInOrder, kRequests: answers that have been sent
+  std::map<u32, std::string> early;  // the same: written answers that wait for one before, by index
+  u32 reading = ~u32(0);             // kRequests: the group of a message of which only a part was taken
+  u32 stream = ~u32(0);              // of a request of a stream: the stream's group
+  u32 place = ~u32(0);               // of the same: in the order of answers; none: it goes out piece by piece
   GroupFailure failure;
 
   // Items that count against the limit of a stream: those without an answer, or whose answer waits.
-  u32 in_flight() const { return kind == GroupKind::kInOrder ? items - sent : unanswered; }
+  u32 in_flight() const { return kind == GroupKind::kInOrder ? items - sent : unanswered + u32(early.size()); }
   // Its call has ended and its slots are free, so the group can be reused.
   bool done() const { return !slots && (!open || gone); }
 };
@@ -73,10 +77,12 @@ class Groups {
   explicit Groups(u32 slots) : links_(slots) {}
 
   Group& operator[](u32 g) { return groups_[g]; }
-  u32 size() const { return u32(groups_.size()); }  // open or not; at most as many as the transport has calls
+  // Open or not; at most as many as the transport has calls, and requests of streams that have unanswered items.
+  u32 size() const { return u32(groups_.size()); }
   u32 open(CallId call, const GroupStart& start, const CallInfo& info);
   void free(u32 g);
 
+  // A slot of a request is in the list of its stream.
   void link(u32 g, u32 slot);
   void unlink(u32 g, u32 slot);
   u32 next(u32 slot) const { return links_[slot].next; }  // of the same group, or kNone
@@ -98,6 +104,8 @@ class Groups {
   }
 
  private:
+  u32 owner(u32 g) const { return groups_[g].stream == kNone ? g : groups_[g].stream; }
+
   struct Link {
     u32 next = kNone, previous = kNone;
   };

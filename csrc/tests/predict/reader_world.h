@@ -42,11 +42,11 @@ inline std::string delimited(u32 field, const std::string& bytes) {
 inline std::string number(u32 field, u8 value) { return std::string(1, char(varint_tag(field))) + char(value); }
 
 // A copy on the heap at its exact size: the sanitizers find a read past its end.
-inline FieldError read(RequestReader& reader, const std::string& message, u32& items) {
+inline FieldError read(RequestReader& reader, const std::string& message, u32& items, const CallInfo& info = {}) {
   const std::vector<u8> copy(message.begin(), message.end());
   ReasonText reason;
   items = 0;
-  if (const FieldError error = reader.read(copy, CallInfo{}, reason)) return error;
+  if (const FieldError error = reader.read(copy, info, reason)) return error;
   for (u32 i = 0; i < reader.items(); i++) {
     RequestView view;
     if (reader.item(i, view)) continue;
@@ -58,17 +58,17 @@ inline FieldError read(RequestReader& reader, const std::string& message, u32& i
   return {};
 }
 
-inline void damage(RequestReader& reader, const std::string& message) {
+inline void damage(RequestReader& reader, const std::string& message, const CallInfo& info = {}) {
   u32 items;
   for (size_t at = 0; at < message.size(); at++) {
-    read(reader, message.substr(0, at), items);
+    read(reader, message.substr(0, at), items, info);
     for (int value = 0; value < 256; value++) {
       std::string damaged = message;
       damaged[at] = char(value);
-      read(reader, damaged, items);
+      read(reader, damaged, items, info);
     }
   }
-  read(reader, message, items);  // nothing of the damaged ones is left
+  read(reader, message, items, info);  // nothing of the damaged ones is left
   CHECK(items > 0);
 }
 

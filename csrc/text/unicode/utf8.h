@@ -1,6 +1,7 @@
 // UTF-8, as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
 #pragma once
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "core/types.h"
@@ -104,6 +105,20 @@ inline u32 encode_utf8(u32 point, u8* out) {
   out[2] = static_cast<u8>(0x80 | (point >> 6 & 0x3F));
   out[3] = static_cast<u8>(0x80 | (point & 0x3F));
   return 4;
+}
+
+// The text with U+FFFD for each byte at which no valid code point begins.
+inline std::string repaired_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  const u8* at = reinterpret_cast<const u8*>(text.data());
+  for (const u8* const end = at + text.size(); at < end;) {
+    const Decoded decoded = decode(at, end);
+    u8 bytes[4];
+    out.append(reinterpret_cast<const char*>(bytes), encode_utf8(decoded.point, bytes));
+    at += decoded.n_bytes;
+  }
+  return out;
 }
 
 }  // namespace fastqps::text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from checkpoints import write_checkpoint
+from labelled import write_labelled
 from serving import PATIENCE_S, Server
 
 from fastqps.api.reflection import message_class
-from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
@@ -25,8 +23,7 @@ REQUEST, RESPONSE = message_class("inference.ModelInferRequest"), message_class(
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     labelled = tmp_path_factory.mktemp("labelled")
-    write_checkpoint(labelled, "bert", "classify", num_labels=3, vocab_size=30_522)
-    shutil.copy(resolve("minilm")[1] / "tokenizer.json", labelled)
+    write_labelled(labelled)
     server = Server(
         "--model=minilm", "--model=grammar", f"--model=labelled={labelled}", "--device=cpu", "--dtype=float32"
     )
@@ -319,4 +316,6 @@ def test_calls_are_counted(server: Server, infer: Any) -> None:
 def test_the_models_config_is_written_for_tritons_clients(channel: grpc.Channel) -> None:
     config = call(channel, "ModelConfig", name="grammar").config
     assert config.max_batch_size == 1024 and config.backend == "fastqps"
+    assert config.model_transaction_policy.decoupled
+    assert not call(channel, "ModelConfig", name="minilm").config.model_transaction_policy.decoupled
     assert {each.name for each in config.input} == {"text", "input_ids", "attention_mask"}

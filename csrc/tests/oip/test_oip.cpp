@@ -45,9 +45,17 @@ std::string raw_ids() {
          delimited(7, raw_numbers<i64>({1, 0, 1, 1})) + delimited(7, raw_numbers<i32>({5, 6, 7, 8}));
 }
 
-std::vector<u32> ids_of(InferReader& reader, u32 index) {
+// The message outlives the view.
+RequestView item_of(InferReader& reader, const std::string& message, u32 index) {
+  ReasonText reason;
   RequestView view;
+  CHECK(!reader.read({reinterpret_cast<const u8*>(message.data()), message.size()}, CallInfo{}, reason));
   CHECK(!reader.item(index, view));
+  return view;
+}
+
+std::vector<u32> ids_of(InferReader& reader, const std::string& message, u32 index) {
+  const RequestView view = item_of(reader, message, index);
   std::vector<u32> ids(view.token_count);
   token_ids(view, ids.data());
   return ids;
@@ -57,42 +65,65 @@ std::vector<u32> ids_of(InferReader& reader, u32 index) {
 
 TEST(typed_and_raw_contents_are_the_same) {
   World w;
-  InferReader reader(*w.routes, kItemsMax);
+  InferReader reader(*w.routes, kItemsMax, false);
   u32 items;
   const std::string raw = tensor("text", "BYTES", shape({2})) + delimited(7, raw_text("a") + raw_text("bc"));
   for (const std::string& message : {typed_texts(), raw}) {
     CHECK(!read(reader, message, items));
     CHECK_EQ(items, 2u);
-    RequestView view;
-    CHECK(!reader.item(1, view));
+    const RequestView view = item_of(reader, message, 1);
     CHECK(view.input == Input::kText && view.text == "bc");
   }
-  CHECK(!read(reader, raw_ids(), items));
-  CHECK(ids_of(reader, 0) == (std::vector<u32>{5}));
-  CHECK(ids_of(reader, 1) == (std::vector<u32>{7, 8}));
+  const std::string ids = raw_ids();
+  CHECK(ids_of(reader, ids, 0) == (std::vector<u32>{5}));
+  CHECK(ids_of(reader, ids, 1) == (std::vector<u32>{7, 8}));
 }
 
 TEST(parameters_of_each_kind) {
   World w;
-  InferReader reader(*w.routes, kItemsMax);
-  u32 items;
+  InferReader reader(*w.routes, kItemsMax, false);
   const std::string message = typed_texts() + parameter("priority", number(5, 1)) + parameter("timeout", number(2, 9)) +
                               parameter("normalize", number(1, 0)) + parameter("dimensions", number(2, 7)) +
                               parameter("datatype", delimited(3, "FP16")) + parameter("sequence_id", number(2, 1));
-  CHECK(!read(reader, message, items));
-  RequestView view;
-  CHECK(!reader.item(0, view));
+  const RequestView view = item_of(reader, message, 0);
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 9u);
   CHECK_EQ(view.output.dimensions, 7u);
   CHECK_EQ(view.output.dtype, 2);
   CHECK(view.output.has_normalize && !view.output.normalize);
-  CHECK_EQ(reader.context().substr(1), "id");
+  CHECK_EQ(InferContext::read(reader.context()).id, "id");
+}
+
+TEST(what_a_tensor_is_not_served_with) {
+  World w;
+  InferReader reader(*w.routes, kItemsMax, false);
+  u32 items;
+  const auto entry = [](const char* name, const std::string& value) {
+    return delimited(1, name) + delimited(2, value);
+  };
+  const std::string shared = delimited(5, delimited(1, "text") + delimited(2, "BYTES") + shape({1}) +
+                                              delimited(4, entry("shared_memory_region", delimited(3, "r"))));
+  const std::string text = tensor("text", "BYTES", shape({1}), delimited(8, "a"));
+  const std::string classes =
+      text + delimited(6, delimited(1, "label") + delimited(2, entry("classification", number(2, 1))));
+  CHECK_EQ(std::string(read(reader, shared, items).field), "inputs");
+  CHECK_EQ(std::string(read(reader, classes, items).field), "outputs");
+  CHECK(!read(reader, text + delimited(6, delimited(1, "label") + delimited(2, entry("other", number(2, 1)))), items));
+}
+
+TEST(an_error_names_its_request) {
+  World w;
+  InferReader reader(*w.routes, kItemsMax, true);
+  u32 items;
+  CHECK(read(reader, delimited(3, "id") + tensor("words", "BYTES", shape({1})), items));
+  CHECK_EQ(InferContext::read(reader.context()).id, "id");
+  CHECK(read(reader, delimited(3, "\xff") + tensor("words", "BYTES", shape({1})), items));
+  CHECK_EQ(InferContext::read(reader.context()).id, "");
 }
 
 TEST(damaged_requests_are_read_or_refused) {
   World w;
-  InferReader reader(*w.routes, kItemsMax);
+  InferReader reader(*w.routes, kItemsMax, false);
   damage(reader, typed_texts() + parameter("priority", number(5, 1)) + delimited(6, delimited(1, "label")));
   damage(reader, raw_ids() + parameter("temperature", std::string(1, char(fixed64_tag(4))) + "12345678"));
   damage(reader, tensor("text", "BYTES", shape({1})) + tensor("text_pair", "BYTES", shape({1})) +
@@ -101,7 +132,7 @@ TEST(damaged_requests_are_read_or_refused) {
 
 TEST(responses_fit_their_room) {
   const InferWriter writer;
-  const std::string context = "\0id"s;
+  const std::string context = "\0\0id"s;
   const AnsweredCall call{context, "m@1@2"};
   const float values[] = {1, 2, 3};
   const LabelView labels[] = {{"second", 0.75f, 1}, {"first", 0.25f, 0}};
@@ -110,7 +141,7 @@ TEST(responses_fit_their_room) {
   const auto written = [&] {
     std::vector<u8> out(writer.room(call, items));
     u8* end = writer.write(call, items, out.data());
-    CHECK(size_t(end - out.data()) <= out.size());
+    CHECK_EQ(size_t(end - out.data()), out.size());
     return std::string(out.data(), end);
   };
   items[0].output = items[1].output = Output::kEmbedding;
@@ -127,6 +158,44 @@ TEST(responses_fit_their_room) {
                           delimited(5, delimited(1, "label") + delimited(2, "BYTES") + shape({2})) +
                           delimited(6, raw_numbers<float>({0.25f, 0.75f, 0.5f, 0.5f})) +
                           delimited(6, raw_text("second") + raw_text("first")));
+}
+
+TEST(messages_of_a_stream) {
+  const InferStreamWriter writer;
+  const std::string context = "\0\0id"s;
+  const AnsweredCall call{context, "m@2"};
+  const std::string head = delimited(1, "m") + delimited(2, "2") + delimited(3, "id");
+  const auto final = [](u8 value) {
+    return delimited(4, delimited(1, "triton_final_response") + delimited(2, number(1, value)));
+  };
+  const auto filled = [](size_t room, auto write) {
+    std::vector<u8> out(room);
+    CHECK_EQ(size_t(write(out.data()) - out.data()), room);
+    return std::string(out.begin(), out.end());
+  };
+  for (const bool last : {false, true}) {
+    ChunkView chunk;
+    chunk.generation.text = "ab";
+    if (last) chunk.generation.finish_reason = FinishReason::kStop;
+    CHECK_EQ(filled(writer.chunk_room(call, chunk), [&](u8* out) { return writer.write_chunk(call, chunk, out); }),
+             delimited(2, head + final(last) + delimited(5, delimited(1, "text") + delimited(2, "BYTES") + shape({1})) +
+                              delimited(6, raw_text("ab"))));
+  }
+  const float values[] = {1, 2};
+  ResponseView item;
+  item.output = Output::kEmbedding;
+  item.embedding.values = values;
+  CHECK_EQ(
+      filled(writer.room(call, {&item, 1}),
+             [&](u8* out) {
+               return writer.write(call, {&item, 1}, out);
+             }),
+      delimited(2, head + final(1) + delimited(5, delimited(1, "embedding") + delimited(2, "FP32") + shape({1, 2})) +
+                       delimited(6, raw_numbers<float>({1, 2}))));
+  const AnsweredCall failed{context, {}};
+  CHECK_EQ(
+      filled(writer.failure_room(failed, "why"), [&](u8* out) { return writer.write_failure(failed, "why", out); }),
+      delimited(1, "why") + delimited(2, delimited(3, "id") + final(1)));
 }
 
 TEST_MAIN

@@ -1,0 +1,286 @@
+// Inference over HTTP: requests and responses against literal texts, in JSON and with binary data behind it, and every
+// byte of a request damaged.
+#include "http/http_request.h"
+#include "oip/http/http_infer.h"
+#include "tests/predict/reader_world.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+using namespace fastqps::test;
+using namespace std::string_literals;
+
+namespace {
+
+constexpr u32 kItemsMax = 4;
+
+// A body behind whose JSON there are binary data, and the request that says so.
+struct Request {
+  explicit Request(const std::string& json, const std::string& binary = "") : body(json + binary) {
+    http.parameters[0] = "m";
+    http.parameter_count = 1;
+    if (!binary.empty()) http.header_length = i64(json.size());
+    info.http = &http;
+  }
+  std::string body;
+  HttpRequest http;
+  CallInfo info{};
+};
+
+struct Door {
+  World world;
+  HttpInferReader reader{*world.routes, kItemsMax};
+
+  // The reason of an error behind its field, or nothing.
+  std::string error(const Request& request) {
+    const std::vector<u8> copy(request.body.begin(), request.body.end());
+    ReasonText reason;
+    const FieldError error = reader.read(copy, request.info, reason);
+    return error ? std::string(error.field) + ": " + error.reason : "";
+  }
+  RequestView item(const Request& request, u32 index) {
+    body.assign(request.body.begin(), request.body.end());
+    ReasonText reason;
+    RequestView view;
+    CHECK(!reader.read(body, request.info, reason));
+    CHECK(!reader.item(index, view));
+    return view;
+  }
+  InferContext context() const { return InferContext::read(reader.context()); }
+  std::vector<u8> body;  // what the views lie in
+};
+
+std::string raw_text(std::string_view text) {
+  const auto size = u32(text.size());
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + std::string(text);
+}
+
+template <class Number>
+std::string raw(std::initializer_list<Number> numbers) {
+  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(Number)};
+}
+
+std::string text_input(const std::string& rest) {
+  return R"({"inputs":[{"name":"text","datatype":"BYTES",)" + rest + "}]}";
+}
+std::string ids_input(const std::string& rest) {
+  return R"({"inputs":[{"name":"input_ids","datatype":"INT32",)" + rest + "}]}";
+}
+
+std::vector<u32> ids_of(const RequestView& view) {
+  std::vector<u32> ids(view.token_count);
+  token_ids(view, ids.data());
+  return ids;
+}
+
+std::string written(const AnsweredCall& call, std::span<const ResponseView> items, i64* json) {
+  const HttpInferWriter writer;
+  std::vector<u8> room(writer.room(call, items));
+  const auto bytes = size_t(writer.write(call, items, room.data()) - room.data());
+  CHECK(bytes <= room.size());
+  *json = writer.reply(call, items, bytes).header_length;
+  return {room.begin(), room.begin() + i64(bytes)};
+}
+
+}  // namespace
+
+TEST(flat_nested_and_binary_data_are_the_same) {
+  Door door;
+  for (const Request& request :
+       {Request(text_input(R"("shape":[2],"data":["a","b\u00fc"])")),
+        Request(text_input(R"("shape":[2,1],"data":[["a"],["b\u00fc"]])")),
+        Request(text_input(R"("shape":[2,1],"parameters":{"binary_data_size":12})"), raw_text("a") + raw_text("bü"))}) {
+    CHECK_EQ(door.item(request, 1).text, "bü");
+    CHECK_EQ(door.reader.items(), 2u);
+    CHECK_EQ(door.item(request, 0).model, "m");
+  }
+  for (const Request& request :
+       {Request(ids_input(R"("shape":[2,2],"data":[5,6,7,8])")),
+        Request(ids_input(R"("data":[[5,6],[7,8]],"shape":[2,2])")),
+        Request(ids_input(R"("shape":[2,2],"parameters":{"binary_data_size":16})"), raw<i32>({5, 6, 7, 8}))})
+    CHECK(ids_of(door.item(request, 1)) == (std::vector<u32>{7, 8}));
+}
+
+TEST(binary_data_come_in_the_order_of_the_inputs) {
+  Door door;
+  const Request request(R"({"inputs":[
+    {"name":"attention_mask","datatype":"INT64","shape":[1,3],"parameters":{"binary_data_size":24}},
+    {"name":"input_ids","datatype":"INT32","shape":[1,3],"parameters":{"binary_data_size":12}}]})",
+                        raw<i64>({1, 0, 1}) + raw<i32>({5, 6, 7}));
+  CHECK(ids_of(door.item(request, 0)) == (std::vector<u32>{5, 7}));
+}
+
+TEST(parameters_and_unknown_fields) {
+  Door door;
+  const Request request(R"({"id":"i","parameters":{"priority":1,"timeout":9,"normalize":false,"dimensions":7,
+    "datatype":"FP16","sequence_id":1,"stop":null,"binary_data_output":true},"more":[1],"outputs":null,
+    "inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["a"],"parameters":{"content_type":"str"}}]})");
+  const RequestView view = door.item(request, 0);
+  CHECK_EQ(view.priority, 3);
+  CHECK_EQ(view.timeout_us, 9u);
+  CHECK_EQ(view.output.dimensions, 7u);
+  CHECK_EQ(view.output.dtype, 2);
+  CHECK(view.output.has_normalize && !view.output.normalize);
+  CHECK_EQ(door.context().id, "i");
+}
+
+// Which outputs are binary: each as it says, the others as the request does.
+TEST(forms_of_the_outputs) {
+  const struct {
+    std::string_view fields;
+    u8 outputs, binary;
+  } cases[] = {
+      {"", 0, 0},
+      {R"("parameters":{"binary_data_output":true},)", 0, 0xff},
+      {R"("outputs":[{"name":"scores"}],"parameters":{"binary_data_output":true},)", kOutScores, 0xff},
+      {R"("outputs":[{"name":"scores","parameters":{"binary_data":true}},{"name":"label"}],)", kOutScores | kOutLabel,
+       kOutScores},
+      {R"("outputs":[{"name":"label","parameters":{"binary_data":false}}],"parameters":{"binary_data_output":true},)",
+       kOutLabel, 0xff & ~kOutLabel},
+  };
+  Door door;
+  for (const auto& each : cases) {
+    CHECK_EQ(door.error(Request("{" + std::string(each.fields) + text_input(R"("shape":[1],"data":["a"])").substr(1))),
+             "");
+    CHECK_EQ(u32(door.context().outputs), u32(each.outputs));
+    CHECK_EQ(u32(door.context().binary), u32(each.binary));
+  }
+}
+
+TEST(wrong_requests) {
+  Door door;
+  const std::string size = R"("shape":[1],"parameters":{"binary_data_size":)";
+  const struct {
+    Request request;
+    std::string_view error;
+  } cases[] = {
+      {Request(""), ": the body is not valid JSON: Empty: no JSON found"},
+      {Request("[]"), ": the body must be a JSON object"},
+      {Request("{}"), "inputs: must hold either text or input_ids"},
+      {Request(R"({"inputs":{}})"), "inputs: must be an array of objects"},
+      {Request(R"({"inputs":[1]})"), "inputs: must be an array of objects"},
+      {Request(R"({"inputs":[{}]})"), "inputs: each must have a name, a string"},
+      {Request(R"({"inputs":[{"name":"words"}]})"),
+       "inputs: 'words' is not an input: text, text_pair, input_ids and attention_mask are"},
+      {Request(R"({"inputs":[{"name":"text"}]})"), "inputs: each must have a datatype, a string"},
+      {Request(R"({"inputs":[{"name":"text","datatype":"BYTES"}]})"),
+       "inputs: each must have a shape, an array of integers"},
+      {Request(R"({"id":1})"), "id: must be a string"},
+      {Request(R"({"parameters":[]})"), "parameters: parameters must be an object"},
+      {Request(R"({"parameters":{"dimension":1}})"), "parameters: 'dimension' is not a parameter of this server"},
+      {Request(R"({"parameters":{"normalize":1}})"), "parameters: normalize must be a bool"},
+      {Request(R"({"parameters":{"binary_data_output":1}})"), "parameters: binary_data_output must be a bool"},
+      {Request(R"({"outputs":[{"name":"x"}]})"),
+       "outputs: 'x' is not an output: embedding, scores, label and text are"},
+      {Request(R"({"outputs":[{"name":"label","parameters":{"classification":2}}]})"),
+       "outputs: classification is not served: ask for the outputs scores and label"},
+      {Request(R"({"outputs":[{"name":"label","parameters":{"binary_data":1}}]})"),
+       "outputs: binary_data must be a bool"},
+      {Request(text_input(R"("shape":[-1],"data":[])")), "inputs: a shape must be an array of integers, 0 or more"},
+      {Request(text_input(R"("shape":1,"data":[])")), "inputs: a shape must be an array of integers, 0 or more"},
+      {Request(text_input(R"("shape":[1])")), "text: 0 elements, but its shape says 1"},
+      {Request(text_input(R"("shape":[1],"data":"a")")), "inputs: data must be an array"},
+      {Request(text_input(R"("shape":[1],"data":[1])")), "inputs: the data of a BYTES tensor must be strings"},
+      {Request(text_input(R"("shape":[2,1],"data":["a",["b"]])")), "inputs: data must be flat, or an array of rows"},
+      {Request(text_input(R"("shape":[2],"data":[["a"],["b"]])")),
+       "inputs: a row of data has 1 elements, which its shape does not say"},
+      {Request(text_input(R"("shape":[1,1],"data":[[["a"]]])")), "inputs: the data of a BYTES tensor must be strings"},
+      {Request(text_input(R"("shape":[1,2],"data":["a","b"])")),
+       "text: 2 dimensions, must have the shape [n] or [n, 1]"},
+      {Request(ids_input(R"("shape":[1,1],"data":[1.5])")),
+       "inputs: the data of an INT32 or INT64 tensor must be integers"},
+      {Request(ids_input(R"("shape":[1,1],"data":[9223372036854775808])")),
+       "inputs: the data of an INT32 or INT64 tensor must be integers"},
+      {Request(ids_input(R"("shape":[9223372036854775808,2],"data":[])")),
+       "input_ids: 0 elements, but its shape says 9223372036854775808 × 2"},
+      {Request(text_input(size + "5}")), "inputs: binary_data_size 5, but 0 bytes are left behind the JSON"},
+      {Request(text_input(size + "6}"), raw_text("a")),
+       "inputs: binary_data_size 6, but 5 bytes are left behind the JSON"},
+      {Request(text_input(size + "18446744073709551615}"), raw_text("a")),
+       "inputs: binary_data_size 18446744073709551615, but 5 bytes are left behind the JSON"},
+      {Request(text_input(size + "-5}"), raw_text("a")), "inputs: binary_data_size must be an integer, 0 or more"},
+      {Request(text_input(size + "4}"), raw_text("a")), "inputs: binary data that end inside an element"},
+      {Request(text_input(size + "5}"), raw_text("a") + "xy"), ": 2 bytes behind the JSON belong to no input"},
+      {Request(text_input(R"("data":["a"],)" + size + "5}"), raw_text("a")),
+       "inputs: an input has either data or binary_data_size"},
+      {Request(text_input(R"("shape":[1],"parameters":{"shared_memory_region":"r"})")),
+       "inputs: shared_memory_region is not served: send the contents in the message"},
+      {Request(R"({"parameters":{"datatype":"FP16"},)" + text_input(R"("shape":[1],"data":["a"])").substr(1)),
+       "parameters: datatype FP16 has no form in JSON: ask for binary_data_output, too"},
+  };
+  for (const auto& each : cases) CHECK_EQ(door.error(each.request), each.error);
+  Request longer("{}");
+  longer.http.header_length = 3;
+  CHECK_EQ(door.error(longer), "Inference-Header-Content-Length: 3, but the body has 2 bytes");
+  Request versioned(text_input(R"("shape":[1],"data":["a"])"));
+  versioned.http.parameters[1] = "other", versioned.http.parameter_count = 2;
+  versioned.http.parameters[0] = "";  // the default model
+  CHECK(door.error(versioned).starts_with("model_version: 'other' is not served"));
+}
+
+TEST(damaged_requests_are_read_or_refused) {
+  Door door;
+  const Request requests[] = {
+      Request(
+          R"({"id":"i","parameters":{"top_p":0.5},"outputs":[{"name":"label","parameters":{"binary_data":true}}],)" +
+          text_input(R"("shape":[2,1],"data":[["a"],["\u00fc"]])").substr(1)),
+      Request(ids_input(R"("shape":[1,2],"parameters":{"binary_data_size":8})"), raw<i32>({5, 6})),
+      Request(text_input(R"("shape":[2],"parameters":{"binary_data_size":11})"), raw_text("a") + raw_text("ü")),
+  };
+  for (const Request& request : requests) damage(door.reader, request.body, request.info);
+}
+
+TEST(wherever_the_json_is_said_to_end) {
+  Door door;
+  Request request(text_input(R"("shape":[1],"parameters":{"binary_data_size":5})"), raw_text("a"));
+  const i64 end = request.http.header_length;
+  for (i64 at = 0; at <= i64(request.body.size()) + 2; at++) {
+    request.http.header_length = at;
+    CHECK_EQ(door.error(request).empty(), at == end);
+  }
+}
+
+TEST(responses_in_json_and_behind_it) {
+  const float values[] = {1, 0.1f, -2.5f};
+  const LabelView labels[] = {{"se\"cond", 0.75f, 1}, {"first", 0.25f, 0}};
+  const LabelView others[] = {{"first", 0.5f, 0}, {"se\"cond", 0.5f, 1}};
+  const std::string head = R"({"model_name":"m@1","model_version":"2",)";
+  i64 json;
+  ResponseView items[2];
+  items[0].output = items[1].output = Output::kEmbedding;
+  items[0].embedding.values = items[1].embedding.values = values;
+  CHECK_EQ(
+      written({"\0\0"s, "m@1@2"}, items, &json),
+      head + R"("outputs":[{"name":"embedding","datatype":"FP32","shape":[2,3],"data":[1,0.1,-2.5,1,0.1,-2.5]}]})");
+  CHECK_EQ(json, kNoHeaderLength);
+  const std::string embedding =
+      head +
+      R"("id":"i\n","outputs":[{"name":"embedding","datatype":"FP32","shape":[1,3],"parameters":{"binary_data_size":12}}]})";
+  CHECK_EQ(written({"\0\xffi\n"s, "m@1@2"}, {items, 1}, &json), embedding + raw<float>({1, 0.1f, -2.5f}));
+  CHECK_EQ(json, i64(embedding.size()));
+
+  items[0] = items[1] = {};
+  items[0].output = items[1].output = Output::kClassification;
+  items[0].labels = labels, items[1].labels = others;
+  const std::string scores = R"({"name":"scores","datatype":"FP32","shape":[2,2],)";
+  const std::string label = R"({"name":"label","datatype":"BYTES","shape":[2],)";
+  CHECK_EQ(written({"\0\0"s, "m@1@2"}, items, &json), head + "\"outputs\":[" + scores +
+                                                          R"("data":[0.25,0.75,0.5,0.5]},)" + label +
+                                                          R"("data":["se\"cond","first"]}]})");
+  const std::string mixed = head + "\"outputs\":[" + scores + R"("data":[0.25,0.75,0.5,0.5]},)" + label +
+                            R"("parameters":{"binary_data_size":20}}]})";
+  CHECK_EQ(written({std::string{'\0', char(kOutLabel)}, "m@1@2"}, items, &json),
+           mixed + raw_text("se\"cond") + raw_text("first"));
+  CHECK_EQ(json, i64(mixed.size()));
+  CHECK_EQ(written({std::string{char(kOutLabel), char(kOutLabel)}, "m@1@2"}, {items, 1}, &json),
+           head +
+               R"("outputs":[{"name":"label","datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":11}}]})" +
+               raw_text("se\"cond"));
+
+  ResponseView item;
+  item.output = Output::kGeneration;
+  item.generation.text = "zwölf\t";
+  CHECK_EQ(written({"\0\0"s, "m@1@2"}, {&item, 1}, &json),
+           head + R"("outputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["zwölf\t"]}]})");
+}
+
+TEST_MAIN
