@@ -35,7 +35,7 @@ $(UNITS:$(NATIVE)/%.o=$(NATIVE)/units/csrc/%.cpp) $(LOADGEN_UNITS:$(NATIVE)/%.o=
 	@$(write_unit)
 $(UNITS): $(NATIVE)/%.o: $(NATIVE)/units/csrc/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -I. -Icsrc -MMD -MP -c $< -o $@
+	$(CXX) $(FLAGS) -Wno-subobject-linkage -I. -Icsrc -MMD -MP -c $< -o $@
 $(FILES): $(NATIVE)/%.o: csrc/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP -c $< -o $@

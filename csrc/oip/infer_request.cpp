@@ -10,9 +10,6 @@ namespace fastqps::front {
 namespace {
 
 constexpr size_t kIdBytesMax = 1024;
-constexpr size_t kShownBytes = 60;  // of a client's name in a message
-
-int shown(std::string_view name) { return int(std::min(name.size(), kShownBytes)); }
 
 }  // namespace
 

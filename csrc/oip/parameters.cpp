@@ -8,8 +8,6 @@ namespace {
 
 using Kind = OptionValue::Kind;
 
-constexpr size_t kShownBytes = 60;  // of a client's name in a message
-
 // What clients send of themselves, and what says nothing here: sequences of a stateful model, the form of tensors.
 constexpr std::string_view kIgnored[] = {"sequence_id",
                                          "sequence_start",
@@ -58,12 +56,11 @@ FieldError set_tensor_parameter(std::string_view name, const OptionValue& value,
     why = "is not served: send the contents in the message";
   }
   if (!why) return {};
-  return {where, reason.print("%.*s %s", int(std::min(name.size(), kShownBytes)), name.data(), why)};
+  return {where, reason.print("%.*s %s", shown(name), name.data(), why)};
 }
 
 FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, std::string_view* stop,
                          ReasonText& reason) {
-  const auto shown = int(std::min(name.size(), kShownBytes));
   const char* why = nullptr;
   if (name == "priority") {
     why = set_priority(value, view);
@@ -75,10 +72,10 @@ FieldError set_parameter(std::string_view name, const OptionValue& value, Reques
     why = set_stop(value, view, stop);
   } else if (std::find(std::begin(kIgnored), std::end(kIgnored), name) == std::end(kIgnored) &&
              set_option(name, value, view, &why) == OptionSet::kUnknown) {
-    return {"parameters", reason.print("'%.*s' is not a parameter of this server", shown, name.data())};
+    return {"parameters", reason.print("'%.*s' is not a parameter of this server", shown(name), name.data())};
   }
   if (!why) return {};
-  return {"parameters", reason.print("%.*s %s", shown, name.data(), why)};
+  return {"parameters", reason.print("%.*s %s", shown(name), name.data(), why)};
 }
 
 }  // namespace fastqps::front
