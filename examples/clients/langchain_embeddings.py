@@ -1,6 +1,7 @@
-"""LangChain's embeddings for OpenAI, against a fastqps server: ``python langchain_embeddings.py http://127.0.0.1:8000/v1 minilm``.
+"""LangChain's embeddings for OpenAI, against a fastqps server.
 
 pip install langchain-openai
+python langchain_embeddings.py http://127.0.0.1:8000/v1 minilm
 """
 
 import sys

@@ -1,6 +1,7 @@
-"""LlamaIndex' embeddings for servers like OpenAI's: ``python llamaindex_embeddings.py http://127.0.0.1:8000/v1 minilm``.
+"""LlamaIndex' embeddings for OpenAI's API, against a fastqps server.
 
 pip install llama-index-embeddings-openai-like
+python llamaindex_embeddings.py http://127.0.0.1:8000/v1 minilm
 """
 
 import sys
