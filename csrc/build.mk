@@ -18,10 +18,10 @@ LOADGEN_OBJECTS := $(patsubst loadgen/csrc/%.cpp,$(NATIVE)/loadgen/%.o,$(wildcar
 
 $(NATIVE)/libfastqps.a: $(OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(AR) rcs $@ $^
 $(NATIVE)/libloadgen.a: $(LOADGEN_OBJECTS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(AR) rcs $@ $^
 $(NATIVE)/loadgen/%.o: loadgen/csrc/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Iloadgen/csrc -MMD -MP -c $< -o $@
