@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test nightly native-test includes lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests
+.PHONY: help setup build demo bench results-table test nightly native-test includes lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests wheel arm64
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -51,11 +51,28 @@ NATIVE_RUNS := $(patsubst %,%.run,$(NATIVE_TESTS) $(LOADGEN_TESTS))
 HIP_RUNS := $(NATIVE)/test_cuda_step.hip $(NATIVE)/test_cuda_faults.hip
 .PHONY: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run
 $(NATIVE_RUNS): %.run: %
-	@echo "== $<"; $<
+	@echo "== $<"; $(RUN) $<
 $(HIP_RUNS): %.hip: %
 	@echo "== $<, HIP"; FASTQPS_TEST_FAKE_CUDA=$(NATIVE)/libfakeamdhip64.so $<
 $(NATIVE)/stress_core.run: $(NATIVE)/stress_core
 	$< short
+
+# ---- arm64: everything compiles with Debian's cross compiler, and the native tests run under qemu-user. Nothing is measured, so
+# -O1 will do. What neither g++-aarch64-linux-gnu nor qemu-user has is unpacked into build/arm64.
+ARM64_ROOT := build/arm64
+ARM64_TESTS ?= $(filter-out test_cuda_%,$(patsubst $(NATIVE)/%,%,$(NATIVE_TESTS) $(LOADGEN_TESTS)))
+ARM64_CXX := $(if $(filter ccache,$(CXX)),ccache) aarch64-linux-gnu-g++ -isystem $(ARM64_ROOT)/usr/include \
+  -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu -L$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
+ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
+arm64: build $(ARM64_ROOT)/ready ## compile everything for arm64, and run the native tests under qemu-user; an hour. ARM64_TESTS="test_NAME …"
+	$(MAKE) NATIVE=build/native-arm64 AR=aarch64-linux-gnu-ar CXX="$(ARM64_CXX)" FLAGS="$(FLAGS) -O1 -g0" RUN="$(ARM64_RUN)" PYTHON_TAG=cpython-311 \
+	  PYTHON_FLAGS="-isystem $(ARM64_ROOT)/usr/include/python3.11 -isystem $$($(BIN)/python -c 'import pybind11; print(pybind11.get_include())')" \
+	  extensions $(ARM64_TESTS:%=build/native-arm64/%.run)
+$(ARM64_ROOT)/ready: tools/arm64_sysroot.sh
+	@command -v aarch64-linux-gnu-g++ qemu-aarch64 >/dev/null || { echo "missing: apt-get install g++-aarch64-linux-gnu qemu-user" >&2; exit 1; }
+	tools/arm64_sysroot.sh $(ARM64_ROOT)
+	touch $@
+
 native-test: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
 
 # A unit's files may lean on each other's headers by mistake; each is to include what it needs.
@@ -146,6 +163,9 @@ gpu-check: ## all that needs a CUDA GPU, in calls of less than ten minutes: PART
 gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one with a network; KIT_PYTHON=3.12
 	KIT="$(GPU_KIT)" KIT_PYTHON="$(or $(KIT_PYTHON),3.12)" PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" tools/gpu_kit.sh
 
+wheel: setup ## wheels of fastqps and fastqps-client in dist/, repaired for this glibc and tested in empty environments
+	@BIN="$(BIN)" tools/wheel.sh
+
 manifests: ## write the PrometheusRule and the dashboard again, after a change in k8s/prometheus or k8s/panels.py
 	$(BIN)/python k8s/write.py
 
@@ -175,4 +195,4 @@ fuzz-control: ## 1,000,000 heads for the admin port's parser, and as many questi
 	FASTQPS_FUZZ_CONTROL=1000000 $(BIN)/python -m pytest -q tests/api/test_control_fuzz.py
 
 clean: ## remove what was built
-	rm -rf build *.egg-info fastqps/*.so loadgen/*.so
+	rm -rf build dist *.egg-info fastqps/*.so loadgen/*.so

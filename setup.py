@@ -47,7 +47,7 @@ class MakeExtensions(build_ext):
 
 def write_identities() -> None:
     """A source file for each extension that says what it is built for and from; it is compared at import."""
-    version = re.search(r'__version__ = "(.+)"', Path("fastqps/__init__.py").read_text())
+    version = re.search(r'__version__ = "(.+)"', Path("fastqps/version.py").read_text())
     assert version
     checksum = runpy.run_path("fastqps/_native.py")["checksum"]
     for name in ("_core", "_front"):

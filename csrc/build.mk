@@ -22,10 +22,10 @@ LOADGEN_UNITS := $(NATIVE)/loadgen/csrc.o $(patsubst %,$(NATIVE)/loadgen/csrc/%.
 
 $(NATIVE)/libfastqps.a: $(UNITS) $(FILES)
 	@rm -f $@
-	ar rcs $@ $^
+	$(AR) rcs $@ $^
 $(NATIVE)/libloadgen.a: $(LOADGEN_UNITS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(AR) rcs $@ $^
 
 # A unit includes all files of its folder. It is written again when these are others.
 sources = $(sort $(wildcard $(patsubst $(NATIVE)/units/%.cpp,%,$@)/*.cpp))

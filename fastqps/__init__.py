@@ -6,6 +6,8 @@ The names below are loaded when they are first used: `import fastqps` alone need
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fastqps.version import __version__
+
 if TYPE_CHECKING:
     from fastqps.api.prediction import Chunk as Chunk
     from fastqps.api.prediction import Generation as Generation
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from fastqps.models import ModelError as ModelError
     from fastqps.models.tokenizers.tokenizer import Tokenizer as Tokenizer
 
-__version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "CallError",

@@ -57,6 +57,9 @@ def main() -> None:
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     run_protoc(f"--python_out={ROOT}", f"--pyi_out={ROOT}", f"--grpc_python_out={ROOT}", PREDICT)
+    # protoc imports by the name of the package, but fastqps-client installs these files as fastqps_client.v1.
+    stubs = ROOT / "fastqps" / "v1" / "predict_pb2_grpc.py"
+    stubs.write_text(stubs.read_text().replace("from fastqps.v1 import predict_pb2", "from . import predict_pb2"))
     files = [(file.name, literal(file.SerializeToString())) for file in compile_files(build)]
     entries = [f'    "{name}": b64decode(\n{text}\n    ),\n' for name, text in files]
     (ROOT / "fastqps" / "api" / "descriptors.py").write_text(HEAD + "".join(entries) + "}\n")

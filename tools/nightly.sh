@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day includes tests static rolls soak generation sanitizers model fuzz stress)
+parts=(day includes tests static rolls soak generation wheel arm64 sanitizers model fuzz stress)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
@@ -17,6 +17,8 @@ run() {
         soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
             tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_soak.py ;;
         generation) make test-generation ;;
+        wheel) make wheel ;;
+        arm64) make arm64 ;;
         sanitizers)
             make native-test SAN=address && make native-test SAN=undefined && make native-test SAN=thread ;;
         model) make model-full ;;

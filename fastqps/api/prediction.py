@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
-from fastqps import errors
-from fastqps.v1 import predict_pb2 as pb
+from .. import errors
+from ..v1 import predict_pb2 as pb
 
 Vector = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fastqps.api.answers import Answer
-from fastqps.api.codes import CODES
-from fastqps.api.prediction import Chunk, Generation, Prediction, PredictionError, Usage
+from .codes import CODES
+from .prediction import Chunk, Generation, Prediction, PredictionError, Usage
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def chunk_json(found: Chunk) -> dict[str, Any]:
     return shown
 
 
-def answer_json(found: Answer) -> dict[str, Any]:
+def answer_json(found: NDArray[np.float32] | list[tuple[str, float]]) -> dict[str, Any]:
     """One item of the engine's answer."""
     if isinstance(found, np.ndarray):
         return {"embedding": _floats(found)}

@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from fastqps.api.descriptors import FILES
+from .descriptors import FILES
 
 Version = Literal["v1", "v1alpha"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypedDict, TypeVar
 
-from fastqps.v1 import predict_pb2 as pb
+from ..v1 import predict_pb2 as pb
 
 # A text, a pair of texts, token ids (with special tokens), or a whole request message for all other options.
 Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest

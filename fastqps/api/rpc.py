@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from fastqps import errors
-from fastqps.api import reflection
-from fastqps.api.prediction import Chunk, Generation, Label, Prediction, PredictionError, Vector
-from fastqps.v1 import predict_pb2 as pb
+from .. import errors
+from ..v1 import predict_pb2 as pb
+from . import reflection
+from .prediction import Chunk, Generation, Label, Prediction, PredictionError, Vector
 
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from fastqps.v1 import predict_pb2 as pb
+from ..v1 import predict_pb2 as pb
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ import random
 import time
 from collections.abc import Sequence
 
-from fastqps import errors
-from fastqps.api.prediction import Prediction, PredictionError
+from .. import errors
+from ..api.prediction import Prediction, PredictionError
 
 
 class Attempts:

@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from fastqps import errors
-from fastqps.api import rpc
-from fastqps.api.request import Options
-from fastqps.client.attempts import Attempts
-from fastqps.v1 import predict_pb2 as pb
+from .. import errors
+from ..api import rpc
+from ..api.request import Options
+from ..v1 import predict_pb2 as pb
+from .attempts import Attempts
 
 
 class ClientBase:

@@ -10,9 +10,9 @@ from typing import Any, Self, Unpack
 import grpc
 from google.protobuf.message import DecodeError
 
-from fastqps import errors
-from fastqps.api import rpc
-from fastqps.api.prediction import (
+from .. import errors
+from ..api import rpc
+from ..api.prediction import (
     Chunk,
     Generation,
     Label,
@@ -23,10 +23,10 @@ from fastqps.api.prediction import (
     read_chunk,
     read_prediction,
 )
-from fastqps.api.request import Item, Options, split_batches, texts_only, to_message
-from fastqps.api.served_model import Model, read_models
-from fastqps.client.base import ClientBase, Methods, StreamCount, mapped_errors
-from fastqps.v1 import predict_pb2 as pb
+from ..api.request import Item, Options, split_batches, texts_only, to_message
+from ..api.served_model import Model, read_models
+from ..v1 import predict_pb2 as pb
+from .base import ClientBase, Methods, StreamCount, mapped_errors
 
 
 class Client(ClientBase):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from fastqps.api.answers import Answer, answer, embedding
 from fastqps.api.prediction import Chunk, Generation, Vector
 from fastqps.devices import one_device
+from fastqps.engine.answers import Answer, answer, embedding
 from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor
 from fastqps.engine.sampling import Sampling

@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from fastqps.v1 import predict_pb2 as fastqps_dot_v1_dot_predict__pb2
+from . import predict_pb2 as fastqps_dot_v1_dot_predict__pb2
 
 GRPC_GENERATED_VERSION = '1.66.0'
 GRPC_VERSION = grpc.__version__

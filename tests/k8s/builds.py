@@ -15,7 +15,7 @@ from fastqps.config import SETTINGS, Config, load
 K8S = ROOT / "k8s"
 OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir())
 COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir())
-ALONE = ("load-test", "load-test-tls", "example")
+ALONE = ("load-test", "load-test-tls", "example", "kserve")
 NEEDS = {"gateway-tls": ("tls", "gateway")}  # and comes behind them
 TOGETHER = tuple(
     tuple(sorted(set(COMPONENTS) - without, key=lambda name: (name in NEEDS, name)))

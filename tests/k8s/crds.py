@@ -1,12 +1,15 @@
 """Schemas of the custom resources that k8s/ uses, of the fields that it uses: what kubernetes-validate does not know.
 
 Each is closed: a field that is not named here is an error, as is one of another type. Taken down from the projects' own
-definitions (KEDA 2.21, prometheus-operator 0.8x, Gateway API 1.4, its inference extension 1.x).
+definitions (KEDA 2.21, prometheus-operator 0.8x, Gateway API 1.4, its inference extension 1.x). A program cuts KServe's
+from its definitions, because they embed most of a pod.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import kserve_schemas
 
 Schema = dict[str, Any]
 TEXT: Schema = {"type": "string", "minLength": 1}
@@ -141,4 +144,4 @@ SCHEMAS = {
         _resource("gateway.networking.k8s.io/v1", "BackendTLSPolicy", _BACKEND_TLS_POLICY),
         _resource("inference.networking.k8s.io/v1", "InferencePool", _INFERENCE_POOL),
     )
-}
+} | kserve_schemas.load()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,17 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """(module, name in it or "") of every import that can run, wherever it stands."""
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
+    """(module, name in it or "") of every import that can run, wherever it stands. ``package``: of relative ones."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            yield from ((module, alias.name) for alias in node.names)
 
 
 def graph(root: Path, packages: tuple[str, ...]) -> Mapping[str, set[str]]:
@@ -36,7 +38,8 @@ def graph(root: Path, packages: tuple[str, ...]) -> Mapping[str, set[str]]:
     sources = {module_name(path, root): path for name in packages for path in (root / name).rglob("*.py")}
     found: dict[str, set[str]] = {name: set() for name in sources}
     for name, path in sources.items():
-        for module, member in imports(ast.parse(path.read_text())):
+        package = name if path.stem == "__init__" else name.rpartition(".")[0]
+        for module, member in imports(ast.parse(path.read_text()), package):
             target = f"{module}.{member}" if f"{module}.{member}" in sources else module
             if target in sources and target != name:
                 found[name].add(target)
@@ -63,6 +66,8 @@ def test_no_module_imports_itself_through_others() -> None:
     [
         ("", False),
         ("from pkg import first", True),
+        ("from . import first", True),
+        ("from .first import a", True),
         ("from pkg.first import a", True),
         ("def f():\n    import pkg.first", True),
         ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pkg.first import a", False),

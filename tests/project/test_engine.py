@@ -12,8 +12,8 @@ from checkpoints import write_checkpoint
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from fastqps import Engine
-from fastqps.api.answers import answer
 from fastqps.devices.cpu.transformer import choose_dtype
+from fastqps.engine.answers import answer
 from fastqps.models import ModelError, load_card
 
 pytestmark = pytest.mark.compute

@@ -16,6 +16,8 @@ CSRC = ROOT / "csrc"
 
 RUNG = {name: i for i, names in enumerate(PYTHON) for name in names} | {"__main__": len(PYTHON)}
 NATIVE = {"_core", "_front"}  # below everything
+# fastqps-client installs these under its own name (client/fastqps_client has links to them).
+SHARED = {path.stem for path in (ROOT / "client/fastqps_client").iterdir() if path.is_symlink()} - {"py"}
 
 
 def includes(path: Path) -> list[str]:
@@ -38,9 +40,22 @@ def imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            module = node.module or ""
+            if node.level:
+                above = path.relative_to(ROOT).parts[: -node.level]
+                assert shared(path), f"{path}: relative import"
+                module = ".".join((*above, module) if module else above)
+            else:
+                assert not (shared(path) and f"{module}.".startswith("fastqps.")), f"{path}: import relatively"
+            found |= {f"{module}.{alias.name}" for alias in node.names}
     return {name for name in found if name.startswith("fastqps.")}
+
+
+def shared(path: Path) -> bool:
+    """Whether fastqps-client has the module, too. Then its imports must be relative: it has two absolute names."""
+    return (
+        path.is_relative_to(ROOT / "fastqps") and path.relative_to(ROOT / "fastqps").with_suffix("").parts[0] in SHARED
+    )
 
 
 def top(name: str) -> str:
@@ -67,6 +82,13 @@ def test_every_folder_of_csrc_has_a_rung() -> None:
 
 def test_the_ladder_of_contributing_is_this_one() -> None:
     assert ladder() in (ROOT / "CONTRIBUTING.md").read_text(), "write what `python tests/project/ladder.py` prints"
+
+
+def test_what_the_clients_package_shares_is_complete() -> None:
+    """Nothing in it imports a module of fastqps that fastqps-client lacks."""
+    assert {"api", "client", "errors", "v1", "version"} == SHARED
+    for path in (path for path in (ROOT / "fastqps").rglob("*.py") if shared(path)):
+        assert {top(name) for name in imports(path)} <= SHARED, path
 
 
 def test_python_imports_go_down() -> None:

@@ -1,4 +1,4 @@
-"""Envoy, from examples/proxies/envoy.yaml."""
+"""Envoy, from examples/proxies/envoy.yaml; before HTTP ports, from envoy-http.yaml."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from ports import free_port
@@ -25,6 +25,7 @@ class Envoy(Proxy):
     """``lb``: the balancing of its cluster, one of LB. ``weighted``: more fields of the weighted policy."""
 
     program = "envoy"
+    example: ClassVar[str] = "envoy.yaml"
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Envoy(Proxy):
         super().__init__(backends, admins=admins, tls=tls)
 
     def configuration(self) -> str:
-        config = yaml.safe_load((EXAMPLES / "envoy.yaml").read_text())
+        config = yaml.safe_load((EXAMPLES / self.example).read_text())
         resources = config["static_resources"]
         listener, cluster = resources["listeners"][0], resources["clusters"][0]
         listener["address"] = socket_address(self.address)
@@ -92,6 +93,10 @@ class Envoy(Proxy):
         ) as page:
             found = json.loads(page.read())["stats"]
         return {one["name"]: one["value"] for one in found if "name" in one}
+
+
+class EnvoyHttp(Envoy):
+    example = "envoy-http.yaml"
 
 
 def socket_address(address: str) -> dict[str, object]:

@@ -1,9 +1,10 @@
-"""nginx, from examples/proxies/nginx.conf."""
+"""nginx, from examples/proxies/nginx.conf; before HTTP ports, from nginx-http.conf."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import ClassVar
 
 from proxies.proxy import EXAMPLES, Proxy, replaced
 
@@ -12,12 +13,14 @@ TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 class Nginx(Proxy):
     program = "nginx"
+    example: ClassVar[str] = "nginx.conf"
+    listens: ClassVar[str] = "0.0.0.0:50050"
 
     def configuration(self) -> str:
-        text = (EXAMPLES / "nginx.conf").read_text()
+        text = (EXAMPLES / self.example).read_text()
         text = replaced(text, "worker_processes auto;", "daemon off; master_process off; worker_processes 1;")
         text = replaced(text, "pid /run/nginx.pid;", f"pid {self.folder}/pid;")
-        text = replaced(text, "listen 0.0.0.0:50050", f"listen {self.address}")
+        text = replaced(text, f"listen {self.listens}", f"listen {self.address}")
         text, count = re.subn(r"^    server 127\S+ .*\n", "", text, flags=re.MULTILINE)
         assert count == 2, "the example has two servers"
         servers = "".join(f"    server {backend} max_fails=1 fail_timeout=1s;\n" for backend in self.backends)
@@ -36,3 +39,8 @@ class Nginx(Proxy):
 
     def arguments(self, config: Path) -> list[str]:
         return ["-p", str(self.folder), "-c", str(config)]
+
+
+class NginxHttp(Nginx):
+    example = "nginx-http.conf"
+    listens = "0.0.0.0:8080"

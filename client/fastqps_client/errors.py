@@ -1,0 +1,1 @@
+../../fastqps/errors.py

@@ -1,0 +1,1 @@
+../../fastqps/version.py

@@ -1,0 +1,3 @@
+"""The version of fastqps and of fastqps-client."""
+
+__version__ = "0.1.0"
