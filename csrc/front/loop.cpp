@@ -12,8 +12,8 @@ bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
   return door_->grpc.rare.add(door_->grpc.methods, path, kind, id);
 }
 
-bool Loop::add_rare_route(HttpVerb verb, std::string_view pattern, u16 id) {
-  return door_->grpc.rare.add(door_->grpc.routes, verb, pattern, id);
+bool Loop::add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id) {
+  return door_->grpc.rare.add(door_->grpc.routes, verb, pattern, errors, id);
 }
 
 const HttpRoutes& Loop::http_routes() const { return door_->grpc.routes; }

@@ -11,6 +11,7 @@
 #include "grpc/services/health.h"
 #include "grpc/services/load_report.h"
 #include "grpc/tokens.h"
+#include "http/http_error.h"
 #include "net/limits.h"
 #include "net/loop_fds.h"
 #include "net/tls/tls_context.h"
@@ -31,7 +32,7 @@ class Loop {
   // Before run(): a method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
   bool add_rare_method(std::string_view path, MethodKind kind, u16 id);
   // The same of a route of plain HTTP.
-  bool add_rare_route(HttpVerb verb, std::string_view pattern, u16 id);
+  bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id);
   const HttpRoutes& http_routes() const;
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);

@@ -1,4 +1,4 @@
-// An inference request, whatever form its bytes have: named tensors and parameters, which become items.
+// An inference request, over gRPC and HTTP alike: named tensors and parameters, which become items.
 #pragma once
 #include <string_view>
 #include <vector>

@@ -35,10 +35,14 @@ bool read_raw_numbers(std::string_view raw, std::vector<i64>& numbers) {
 
 }  // namespace
 
+// Memory for many elements is not kept: most requests have few.
 void InputTensor::clear() {
+  constexpr size_t kKept = 1 << 16;
   given = false;
   datatype = {};
   dimensions = 0;
+  if (texts.capacity() > kKept) texts = {};
+  if (numbers.capacity() > kKept) numbers = {};
   texts.clear();
   numbers.clear();
 }

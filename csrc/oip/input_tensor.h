@@ -1,4 +1,4 @@
-// An input of a request, whatever form its bytes have.
+// An input of a request, over gRPC and HTTP alike.
 #pragma once
 #include <string_view>
 #include <vector>

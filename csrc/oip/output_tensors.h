@@ -1,4 +1,4 @@
-// The outputs of a response as tensors, whatever form their bytes have, and their raw contents.
+// The outputs of a response as tensors, and their raw contents. gRPC and HTTP share them.
 #pragma once
 #include <span>
 #include <string>

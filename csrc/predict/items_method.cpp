@@ -1,10 +1,13 @@
 #include "predict/items_method.h"
 
+#include "core/clock.h"
+
 namespace fastqps::front {
 
 // The last item's refusal, or that of one that the call fails with, may end the call and free the group.
-Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, size_t message_bytes, Rpc rpc, CallId call,
-                const CallInfo& info) {
+Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, size_t message_bytes, u64 read_ns, Rpc rpc,
+                CallId call, const CallInfo& info) {
+  const u64 until = now_ns() + read_ns;
   GroupCalls& groups = path.groups;
   const u32 n = groups[g].items;
   for (u32 i = groups[g].taken; i < n; i++) {
@@ -17,7 +20,7 @@ Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, size_t mess
     const u32 left = n - i - 1;
     if (!left) break;
     if (refusal && groups.failed(g)) return groups.skip(g, left), Took::kAll;
-    if (path.attachment->slice_over(message_bytes / n)) return Took::kPart;
+    if (path.attachment->slice_over(message_bytes / n) && now_ns() >= until) return Took::kPart;
   }
   return Took::kAll;
 }
@@ -30,7 +33,9 @@ void refuse_items(const ItemsPath& path, const FieldError& error, u32 g, Rpc rpc
 
 Took ItemsMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   ReasonText reason;
+  const u64 began = now_ns();
   const FieldError error = reader_.read(message, info, reason);
+  const u64 read_ns = now_ns() - began;
   if (error && !info.user) return refuse(call, error, info), Took::kAll;
   if (error) return refuse_items(path_, error, u32(info.user - 1), rpc_, call, info), Took::kAll;
   GroupCalls& groups = path_.groups;
@@ -38,7 +43,7 @@ Took ItemsMethod::on_message(CallId call, std::span<const u8> message, const Cal
   const u32 g = info.user ? u32(info.user - 1)
                           : groups.open(call, {GroupKind::kTogether, rpc_, &writer_, n, reader_.context()}, info);
   if (!n) return groups.answer_none(g), Took::kAll;
-  return take_items(path_, reader_, g, message.size(), rpc_, call, info);
+  return take_items(path_, reader_, g, message.size(), read_ns, rpc_, call, info);
 }
 
 void ItemsMethod::refuse(CallId call, const FieldError& error, const CallInfo& info) {

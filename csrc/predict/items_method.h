@@ -23,8 +23,9 @@ struct ItemsPath {
 
 // Takes the items of a message that were not taken yet: as many as the connection's part of the turn allows.
 // group: of the message, kTogether. It may be free afterwards.
-Took take_items(const ItemsPath& path, RequestReader& reader, u32 group, size_t message_bytes, Rpc rpc, CallId call,
-                const CallInfo& info);
+// read_ns: what reading it has taken. The next part reads it again, so this one takes items for at least as long.
+Took take_items(const ItemsPath& path, RequestReader& reader, u32 group, size_t message_bytes, u64 read_ns, Rpc rpc,
+                CallId call, const CallInfo& info);
 // The message turned out wrong after its group was opened: the items that were not taken fail.
 void refuse_items(const ItemsPath& path, const FieldError& error, u32 group, Rpc rpc, CallId call,
                   const CallInfo& info);
@@ -38,6 +39,8 @@ class ItemsMethod final : public Method {
   // After a part the loop delivers the same message again.
   Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
   Gone on_gone(CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  // Whether it has taken a part of the call's message.
+  bool began(u64 user) const { return user && path_.groups[u32(user - 1)].writer == &writer_; }
 
  private:
   void refuse(CallId call, const FieldError& error, const CallInfo& info);

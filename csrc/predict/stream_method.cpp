@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "core/clock.h"
+
 namespace fastqps::front {
 
 namespace {
 constexpr u64 kQuietNs = 1'000'000'000;
-}
+constexpr size_t kEarlyBytesMax = 4 << 20;  // answers of a stream that wait for one before them
+}  // namespace
 
 Took StreamMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   const u32 g = group_of(call, info);
@@ -17,7 +20,8 @@ Took StreamMethod::on_message(CallId call, std::span<const u8> message, const Ca
   const Group& group = path_.groups[g];
   // Items that were not taken are in flight, too: holding them back would hold the stream for ever.
   if (took == Took::kPart) return took;
-  if (group.open && (group.in_flight() >= path_.inflight_max || !path_.attachment->writable(call)))
+  if (group.open && (group.in_flight() >= path_.inflight_max || group.early_bytes > kEarlyBytesMax ||
+                     !path_.attachment->writable(call)))
     path_.groups.hold(g);
   return Took::kAll;
 }
@@ -37,7 +41,9 @@ Took StreamMethod::take_item(u32 g, CallId call, std::span<const u8> message, co
 Took StreamMethod::take_request(u32 stream, CallId call, std::span<const u8> message, const CallInfo& info) {
   GroupCalls& groups = path_.groups;
   ReasonText reason;
+  const u64 began = now_ns();
   const FieldError error = reader_.read(message, info, reason);
+  const u64 read_ns = now_ns() - began;
   const u32 n = error ? 1 : reader_.items();
   u32 g = groups[stream].reading;  // none: the message is new
   if (g == Groups::kNone) {
@@ -46,7 +52,7 @@ Took StreamMethod::take_request(u32 stream, CallId call, std::span<const u8> mes
   }
   groups[stream].reading = Groups::kNone;
   if (error) return refuse_items(path_, error, g, rpc_, call, info), Took::kAll;
-  const Took took = take_items(path_, reader_, g, message.size(), rpc_, call, info);
+  const Took took = take_items(path_, reader_, g, message.size(), read_ns, rpc_, call, info);
   if (took == Took::kPart) groups[stream].reading = g;
   return took;
 }
@@ -68,14 +74,16 @@ void StreamMethod::on_half_close(CallId call, const CallInfo& info) { path_.grou
 
 bool StreamMethod::on_idle(CallId, u64 user) {
   const u32 g = u32(user - 1);
-  if (path_.groups[g].unanswered) return false;
+  if (!path_.groups[g].all_sent()) return false;
   path_.groups.end(g, {.code = StatusCode::kUnavailable, .message = "the stream was idle: open it again"});
   return true;
 }
 
 void StreamMethod::resume_held() {
+  path_.groups.resume_blocked();
   path_.groups.resume_held([this](const Group& group) {
-    return !group.closing && group.in_flight() <= path_.inflight_max / 2 && path_.attachment->writable(group.call);
+    return !group.closing && group.in_flight() <= path_.inflight_max / 2 && group.early_bytes <= kEarlyBytesMax / 2 &&
+           path_.attachment->writable(group.call);
   });
 }
 
@@ -83,7 +91,7 @@ void StreamMethod::close_streams(u64 now, bool late) {
   for (u32 g = 0; g < path_.groups.size(); g++) {
     Group& group = path_.groups[g];
     if (!group.open || group.gone || group.half_closed || group.kind == GroupKind::kTogether) continue;
-    if (!group.unanswered && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
+    if (group.all_sent() && (late || now - std::min(now, group.active_ns) >= kQuietNs)) {
       path_.groups.end_drained(g);
     } else if (late && group.reading == Groups::kNone) {
       group.closing = true;

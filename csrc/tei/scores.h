@@ -1,4 +1,4 @@
-// What becomes of an item's scores, whatever form the answer has.
+// What becomes of an item's scores, over gRPC and HTTP alike.
 #pragma once
 #include <span>
 #include <vector>

@@ -1,4 +1,4 @@
-// Requests of text-embeddings-inference, whatever form their bytes have: their defaults and checks, and the items that
+// Requests of text-embeddings-inference, over gRPC and HTTP alike: their defaults and checks, and the items that
 // they become.
 #pragma once
 #include <optional>

@@ -156,7 +156,7 @@ class Config:
     max_stream_inflight: int = _setting(
         1024,
         "count",
-        "Most requests of one PredictStream call in flight. Beyond that the server stops reading the call.",
+        "Most unanswered items of one stream. Beyond that the server does not read its next message.",
         least=1,
         most=1 << 16,
     )
@@ -204,7 +204,7 @@ class Config:
     stream_idle_timeout_ns: int = _setting(
         5 * 60 * 10**9,
         "duration",
-        "End a PredictStream call with UNAVAILABLE after this long without a message and without an open answer. "
+        "End a stream of requests with UNAVAILABLE after this long without a message and without an open answer. "
         "While nearly all calls of a front door are in use, the oldest idle ones end after a second. 0: never.",
         most=7 * 86400 * 10**9,
     )

@@ -20,18 +20,20 @@ _UNAVAILABLE = 503
 _MODEL = "/v2/models/{model}"
 _OF_A_MODEL = {"ModelMetadata": "", "ModelReady": "/ready", "ModelConfig": "/config", "ModelStatistics": "/stats"}
 # Those of Triton's methods that have no counterpart here.
+_REGION = "/region/{region}"
 UNSERVED = {
-    "RepositoryModelLoad": ("POST", "/v2/repository/models/{model}/load"),
-    "RepositoryModelUnload": ("POST", "/v2/repository/models/{model}/unload"),
-    "SystemSharedMemoryStatus": ("GET", "/v2/systemsharedmemory/status"),
-    "SystemSharedMemoryRegister": ("POST", "/v2/systemsharedmemory/region/{region}/register"),
-    "SystemSharedMemoryUnregister": ("POST", "/v2/systemsharedmemory/unregister"),
-    "CudaSharedMemoryStatus": ("GET", "/v2/cudasharedmemory/status"),
-    "CudaSharedMemoryRegister": ("POST", "/v2/cudasharedmemory/region/{region}/register"),
-    "CudaSharedMemoryUnregister": ("POST", "/v2/cudasharedmemory/unregister"),
-    "TraceSetting": ("GET", "/v2/trace/setting"),
-    "LogSettings": ("GET", "/v2/logging"),
+    "RepositoryModelLoad": [("POST", "/v2/repository/models/{model}/load")],
+    "RepositoryModelUnload": [("POST", "/v2/repository/models/{model}/unload")],
+    "TraceSetting": [(verb, path + "/trace/setting") for verb in ("GET", "POST") for path in ("/v2", _MODEL)],
+    "LogSettings": [("GET", "/v2/logging"), ("POST", "/v2/logging")],
 }
+for _kind in ("System", "Cuda"):
+    _path = f"/v2/{_kind.lower()}sharedmemory"
+    UNSERVED |= {
+        f"{_kind}SharedMemoryStatus": [("GET", f"{_path}{region}/status") for region in ("", _REGION)],
+        f"{_kind}SharedMemoryRegister": [("POST", f"{_path}{_REGION}/register")],
+        f"{_kind}SharedMemoryUnregister": [("POST", f"{_path}{region}/unregister") for region in ("", _REGION)],
+    }
 
 
 def routes(models: ServedModels) -> list[RareRoute]:
@@ -46,7 +48,7 @@ def routes(models: ServedModels) -> list[RareRoute]:
     for name, end in _OF_A_MODEL.items():
         found.append(RareRoute("GET", _MODEL + end, _route(models, name)))
         found.append(RareRoute("GET", f"{_MODEL}/versions/{{version}}{end}", _route(models, name)))
-    return found + [RareRoute(verb, pattern, _unserved(name)) for name, (verb, pattern) in UNSERVED.items()]
+    return found + [RareRoute(*row, _unserved(name)) for name, rows in UNSERVED.items() for row in rows]
 
 
 def _route(models: ServedModels, name: str) -> Callable[[Request], Response]:
@@ -67,13 +69,13 @@ def _route(models: ServedModels, name: str) -> Callable[[Request], Response]:
 def _index(models: ServedModels, request: Request) -> Response:
     try:
         options = json.loads(request.body or b"{}")
-        ready = options.get("ready", False)
+        ready = options.get("ready")
     except (ValueError, AttributeError, RecursionError):
         raise CallFailed(CODES.index("INVALID_ARGUMENT"), "the body must be a JSON object, or empty") from None
-    if not isinstance(ready, bool):
+    if not isinstance(ready, bool | None):
         raise CallFailed(CODES.index("INVALID_ARGUMENT"), "ready must be a bool")
     asked: Any = message_class("inference.RepositoryIndexRequest")
-    return json_response(to_json(open_inference.answer(models, "RepositoryIndex", asked(ready=ready)))["models"])
+    return json_response(to_json(open_inference.answer(models, "RepositoryIndex", asked(ready=bool(ready))))["models"])
 
 
 def _unserved(name: str) -> Callable[[Request], Response]:

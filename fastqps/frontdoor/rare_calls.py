@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -77,7 +78,7 @@ def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute])
     for number, method in enumerate(methods):
         door.add_rare_method(method.path, method.unary, number)
     for number, route in enumerate(routes, len(methods)):
-        door.add_rare_route(route.verb, route.pattern, number)
+        door.add_rare_route(route.verb, route.pattern, route.protocol, number)
 
     rows: list[RareMethod | RareRoute] = [*methods, *routes]
     slow: queue.Queue[RareEvent] = queue.Queue(SLOW_WAITING_MAX)
@@ -100,22 +101,37 @@ def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute])
             # Only a half-close ends a stream's input: several messages may arrive together before it.
             door.answer_rare(call, body, row.unary or event == HALF_CLOSE)
 
+    waiting: Counter[tuple[int, int]] = Counter()  # how many messages of each call are in `slow`, unless it is gone
+    lock = threading.Lock()
+
     def work() -> None:
         while (taken := door.next_rare(-1)) is not None:
             call, number, event, *_ = taken
             if event == GONE:
+                with lock:
+                    waiting.pop(call, None)
                 continue
             if not rows[number].slow:
                 answer(taken)
                 continue
+            with lock:
+                waiting[call] += 1
             try:
                 slow.put_nowait(taken)
             except queue.Full:
+                with lock:
+                    waiting[call] -= 1
                 door.answer_rare(call, None, True, RESOURCE_EXHAUSTED, "too many calls of this kind wait")
 
     def work_slowly() -> None:
         while True:
-            answer(slow.get())
+            taken = slow.get()
+            with lock:
+                left = waiting.pop(taken[0], 0)
+                if left > 1:
+                    waiting[taken[0]] = left - 1
+            if left:
+                answer(taken)
 
     threading.Thread(target=work, name="rare calls", daemon=True).start()
     threading.Thread(target=work_slowly, name="slow rare calls", daemon=True).start()

@@ -35,6 +35,7 @@ class RareRoute(NamedTuple):
     pattern: str
     answer: Callable[[Request], Response]
     slow: bool = False  # as in RareMethod
+    protocol: str = ""  # in whose form the transport refuses: "openai", "tei"; "": {"error": "MESSAGE"}
 
 
 def json_response(document: object, status: int = 200) -> Response:
@@ -53,4 +54,4 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
         ]
         return json_response({"object": "list", "data": found})
 
-    return [RareRoute("GET", "/v1/models", list_models)]
+    return [RareRoute("GET", "/v1/models", list_models, protocol="openai")]

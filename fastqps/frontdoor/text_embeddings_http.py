@@ -39,6 +39,7 @@ def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> lis
         prompt_name = body.get("prompt_name")
         if not isinstance(prompt_name, str | None):
             raise _invalid("prompt_name: must be a string")
+        _check_text("prompt_name", prompt_name or "")
         special_tokens = _flag(body, "add_special_tokens")
         texts = _texts(body.get("inputs"))
         found = [tokenizer.pieces(text, prompt_name, special_tokens=special_tokens) for text in texts]
@@ -50,9 +51,9 @@ def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> lis
         return [tokenizer.decode(row, skip_special_tokens=skip) for row in _rows(body.get("ids"))]
 
     return [
-        RareRoute("GET", "/info", _answering(info)),
-        RareRoute("POST", "/tokenize", _answering(tokenize), slow=True),
-        RareRoute("POST", "/decode", _answering(decode), slow=True),
+        RareRoute("GET", "/info", _answering(info), protocol="tei"),
+        RareRoute("POST", "/tokenize", _answering(tokenize), slow=True, protocol="tei"),
+        RareRoute("POST", "/decode", _answering(decode), slow=True, protocol="tei"),
     ]
 
 
@@ -105,6 +106,11 @@ def _check_count(name: str, found: list[Any]) -> None:
         raise _Refused(413, "Validation", f"{name}: {len(found)} elements, at most {ITEMS_MAX}")
 
 
+def _check_text(name: str, text: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise _invalid(f"{name}: a surrogate without its other half")
+
+
 def _texts(inputs: object) -> list[str]:
     if isinstance(inputs, list):
         _check_count("inputs", inputs)
@@ -114,8 +120,7 @@ def _texts(inputs: object) -> list[str]:
     for text in texts:
         if not text:
             raise _Refused(400, "Empty", "inputs: 0 characters, at least 1")
-        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-            raise _invalid("inputs: a surrogate without its other half")
+        _check_text("inputs", text)
     return texts
 
 

@@ -6,10 +6,11 @@ import queue
 import threading
 from typing import Any, cast
 
-from serving import PATIENCE_S
+from serving import PATIENCE_S, until
 
 from fastqps import _front
 from fastqps.frontdoor.rare_calls import (
+    GONE,
     HALF_CLOSE,
     INTERNAL,
     MESSAGE,
@@ -71,6 +72,29 @@ def test_calls_are_answered_by_their_rows() -> None:
     assert door.answer()[:4] == ((4, 0), None, True, INTERNAL)
     door.ask(5, 4, http=("q", ["p"]))
     assert door.answer() == ((5, 0), b'["q","p"]', 200, "application/json")
+    door.calls.put(None)
+
+
+def test_calls_whose_clients_are_gone_take_no_time() -> None:
+    door, held, worked = Door(), threading.Event(), list[bytes]()
+
+    def work(message: bytes) -> bytes:
+        held.wait(PATIENCE_S)
+        worked.append(message)
+        return message
+
+    serve(cast(_front.Door, door), [RareMethod("/a/Slow", False, work, slow=True)], [])
+    for call in range(10):
+        door.ask(call, 0, b"1")
+        door.ask(call, 0, b"2")
+    for call in range(1, 9):
+        door.ask(call, 0, event=GONE)
+    door.ask(9, 0, b"3")
+    until(door.calls.empty, "all are taken")
+    held.set()
+    while door.answer()[:2] != ((9, 0), b"3"):
+        pass
+    assert set(worked) == {b"1", b"2", b"3"} and len(worked) == 5
     door.calls.put(None)
 
 

@@ -54,7 +54,7 @@ class Door {
         tei_http_(service_.items_path(), service_.routes()),
         rerank_(service_.items_path(), service_.routes()) {
     service_.add_protocol(open_inference_);
-    service_.add_protocol(rerank_);  // unknown paths below /v1 get errors in the form of the last one
+    service_.add_protocol(rerank_);
     service_.add_protocol(openai_);
     service_.add_protocol(tei_);
     service_.add_protocol(tei_http_);
@@ -149,8 +149,12 @@ class Door {
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
-  void add_rare_route(const std::string& verb, const std::string& pattern, u16 number) {
-    if (!loop_->add_rare_route(verb_of(verb), pattern, number))
+  // protocol: in whose form errors are; "": {"error": "MESSAGE"}.
+  void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, u16 number) {
+    const ErrorWriter errors = protocol == "openai" ? write_openai_error
+                               : protocol == "tei"  ? write_tei_error
+                                                    : write_error_text;
+    if (!loop_->add_rare_route(verb_of(verb), pattern, errors, number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
@@ -302,7 +306,7 @@ PYBIND11_MODULE(_front, m) {
       .def("stop", &Door::stop)
       .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
            "Before run(): next_rare() returns the calls of this method, under its number.")
-      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "number"_a,
+      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "protocol"_a, "number"_a,
            "The same of a route of plain HTTP.")
       .def("http_routes", &Door::http_routes, "Verb and pattern of each route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)

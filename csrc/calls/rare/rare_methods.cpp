@@ -12,9 +12,9 @@ bool RareMethods::add(MethodTable& methods, std::string_view path, MethodKind ki
   return methods.add({std::string(path), kind, &method, MethodRole::kControl});
 }
 
-bool RareMethods::add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, u16 id) {
+bool RareMethods::add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id) {
   RareMethod& method = methods_.emplace_back(*this, id);
-  return routes.add({verb, std::string(pattern), &method, MethodRole::kControl});
+  return routes.add({verb, std::string(pattern), &method, MethodRole::kControl, kOther, errors});
 }
 
 void RareMethods::send_answers() {

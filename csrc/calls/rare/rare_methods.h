@@ -6,6 +6,7 @@
 #include "calls/rare/rare_queue.h"
 #include "grpc/methods.h"
 #include "grpc/service.h"
+#include "http/http_error.h"
 
 namespace fastqps::front {
 
@@ -16,8 +17,8 @@ class RareMethods {
 
   // Before the loop starts. id: what the queue calls the method. False: as MethodTable::add().
   bool add(MethodTable& methods, std::string_view path, MethodKind kind, u16 id);
-  // The same of a route of plain HTTP.
-  bool add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, u16 id);
+  // The same of a route of plain HTTP. errors: writes the refusals of the transport.
+  bool add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id);
   // Sends what has been answered since the last time.
   void send_answers();
   RareQueue& queue() { return queue_; }

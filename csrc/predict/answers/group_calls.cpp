@@ -55,6 +55,7 @@ void GroupCalls::unlink(u32 g, u32 slot) {
 
 void GroupCalls::free_if_done(u32 g) {
   if (!groups_[g].done()) return;
+  if (groups_[g].blocked) std::erase(blocked_, g);
   if (groups_[g].holds_connection) attachment_->released(groups_[g].connection);
   groups_.free(g);
 }
@@ -87,19 +88,32 @@ void GroupCalls::answer_in_order(u32 g, u32 index, const ResponseView& response)
     if (!send_early(g)) return;
   } else if (!failed(g) || index - group.sent < group.failure.index - group.sent) {
     const AnsweredCall call = answered(group);
-    keep(group.early[index], group.writer->room(call, {&response, 1}), [&](u8* out) {
+    std::string message;
+    keep(message, group.writer->room(call, {&response, 1}), [&](u8* out) {
       return group.writer->write(call, {&response, 1}, out);
     });
+    keep_early(group, index, std::move(message));
   }
   sent_one(g);
 }
 
+void GroupCalls::keep_early(Group& whole, u32 place, std::string message) {
+  whole.early_bytes += message.size();
+  whole.early[place] = std::move(message);
+}
+
+// As many as the client reads: a slow answer may have had many behind it.
 bool GroupCalls::send_early(u32 g) {
   Group& group = groups_[g];
   for (auto next = group.early.find(group.sent); next != group.early.end(); next = group.early.find(group.sent)) {
     if (failed(g) && group.sent == group.failure.index) break;
+    if (!attachment_->writable(group.call)) {
+      if (!std::exchange(group.blocked, true)) blocked_.push_back(g);
+      return true;
+    }
     const std::string message = std::move(next->second);
     group.early.erase(next);
+    group.early_bytes -= message.size();
     group.sent++;
     if (!send_message(
             group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); },
@@ -107,6 +121,17 @@ bool GroupCalls::send_early(u32 g) {
       return false;
   }
   return true;
+}
+
+void GroupCalls::resume_blocked() {
+  for (size_t i = blocked_.size(); i-- > 0;) {
+    const u32 g = blocked_[i];
+    if (groups_[g].gone || !attachment_->writable(groups_[g].call)) continue;
+    blocked_[i] = blocked_.back();
+    blocked_.pop_back();
+    groups_[g].blocked = false;
+    if (send_early(g)) end_if_sent(g);
+  }
 }
 
 void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal) {
@@ -122,7 +147,7 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
   if (group.gone) return;
   const bool first = group.kind == GroupKind::kInOrder && index - group.sent < group.failure.index - group.sent;
   if (!failed(g) || first) keep_failure(group, index, refusal);
-  if (!group.unanswered) end_failed(g);
+  if (group.all_sent()) end_failed(g);
 }
 
 // Names the field as the protocol does, also at the beginning of the message.
@@ -140,9 +165,17 @@ void GroupCalls::skip(u32 g, u32 items) {
   if (!(groups_[g].unanswered -= items)) end_together(g);
 }
 
+// A reload may change the size of a model's answers in the middle of a call: one message cannot have both.
 void GroupCalls::end_together(u32 g) {
   if (failed(g)) return end_failed(g);
-  if (send(g, groups_[g].kept.all())) end(g, {});
+  const std::span<const ResponseView> items = groups_[g].kept.all();
+  const auto other_size = [&](const ResponseView& item) {
+    return !item.status && (item.embedding.values.size() != items[0].embedding.values.size() ||
+                            item.labels.size() != items[0].labels.size());
+  };
+  if (!groups_[g].writer->has_item_statuses() && std::any_of(items.begin(), items.end(), other_size))
+    return end(g, {.code = StatusCode::kUnavailable, .message = "the model was reloaded meanwhile: try again"});
+  if (send(g, items)) end(g, {});
 }
 
 void GroupCalls::end_failed(u32 g) {
@@ -185,8 +218,11 @@ bool GroupCalls::send_failure(u32 g, const Status& status) {
 template <class Write, class Reply>
 bool GroupCalls::send_or_keep(u32 g, size_t room, Write write, Reply reply) {
   const Group& group = groups_[g];
-  if (group.place != Groups::kNone && group.place != groups_[group.stream].sent)
-    return keep(groups_[group.stream].early[group.place], room, write), true;
+  if (group.place != Groups::kNone && group.place != groups_[group.stream].sent) {
+    std::string message;
+    keep(message, room, write);
+    return keep_early(groups_[group.stream], group.place, std::move(message)), true;
+  }
   if (send_message(group, room, write, reply)) return true;
   close_request(g);
   return false;
@@ -208,9 +244,13 @@ bool GroupCalls::send_message(const Group& group, size_t room, Write write, Repl
 
 // An item of a call that may have more of them is answered.
 void GroupCalls::sent_one(u32 g) {
-  Group& group = groups_[g];
-  group.active_ns = clock_.drain_ns;
-  if (group.unanswered) return;
+  groups_[g].active_ns = clock_.drain_ns;
+  end_if_sent(g);
+}
+
+void GroupCalls::end_if_sent(u32 g) {
+  const Group& group = groups_[g];
+  if (!group.all_sent()) return;
   if (failed(g)) {
     end_failed(g);
   } else if (group.kind == GroupKind::kTogether) {
@@ -224,7 +264,7 @@ void GroupCalls::sent_one(u32 g) {
 
 void GroupCalls::half_close(u32 g) {
   groups_[g].half_closed = true;
-  if (!groups_[g].unanswered) end_half_closed(g);
+  if (groups_[g].all_sent()) end_half_closed(g);
 }
 
 void GroupCalls::end_half_closed(u32 g) {

@@ -53,6 +53,8 @@ class GroupCalls {
 
   // Between hold and resume no message of the call is delivered.
   void hold(u32 group);
+  // Once a turn: sends what waited until its client had read more.
+  void resume_blocked();
   template <class MayGo>
   void resume_held(MayGo may_go) {
     if (groups_.any_held()) groups_.resume(may_go, [this](CallId call) { attachment_->resume(call); });
@@ -64,6 +66,7 @@ class GroupCalls {
   bool send_message(const Group& group, size_t room, Write write, Reply reply);
   bool send(u32 group, std::span<const ResponseView> items);
   void answer_in_order(u32 group, u32 index, const ResponseView& response);
+  void keep_early(Group& whole, u32 place, std::string message);
   bool send_early(u32 group);
   template <class Write, class Reply>
   bool send_or_keep(u32 group, size_t room, Write write, Reply reply);
@@ -73,6 +76,7 @@ class GroupCalls {
   void end_failed(u32 group);
   void end_half_closed(u32 group);
   void sent_one(u32 group);
+  void end_if_sent(u32 group);
   void end_together(u32 group);
   void keep_failure(Group& group, u32 index, const Refusal& refusal);
 
@@ -81,6 +85,7 @@ class GroupCalls {
   CallCounts& counts_;
   const TurnClock& clock_;
   Groups groups_;
+  std::vector<u32> blocked_;  // groups
 };
 
 }  // namespace fastqps::front

@@ -59,6 +59,8 @@ struct Group {
   KeptAnswers kept;                  // kTogether, of more than one item, and kGathered
   u32 sent = 0;                      // kInOrder, kRequests: answers that have been sent
   std::map<u32, std::string> early;  // the same: written answers that wait for one before, by index
+  size_t early_bytes = 0;            // of all of them
+  bool blocked = false;              // the next of them waits until the client has read more
   u32 reading = ~u32(0);             // kRequests: the group of a message of which only a part was taken
   u32 stream = ~u32(0);              // of a request of a stream: the stream's group
   u32 place = ~u32(0);               // of the same: in the order of answers; none: it goes out piece by piece
@@ -66,6 +68,8 @@ struct Group {
 
   // Items that count against the limit of a stream: those without an answer, or whose answer waits.
   u32 in_flight() const { return kind == GroupKind::kInOrder ? items - sent : unanswered + u32(early.size()); }
+  // Every answer of a stream has been sent, of the messages so far.
+  bool all_sent() const { return !unanswered && !blocked; }
   // Its call has ended and its slots are free, so the group can be reused.
   bool done() const { return !slots && (!open || gone); }
 };

@@ -14,13 +14,14 @@ class DefaultMethod final : public Method {
   DefaultMethod(ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
 
   Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override {
-    return choose(message).on_message(call, message, info);
+    return choose(message, info.user).on_message(call, message, info);
   }
   Gone on_gone(CallId call, u64 user) override { return choices_.embed.on_gone(call, user); }  // all do the same
 
  private:
-  // The same for each part of a message: a reload changes neither the task nor the number of labels.
-  ItemsMethod& choose(std::span<const u8> message) {
+  ItemsMethod& choose(std::span<const u8> message, u64 user) {
+    for (ItemsMethod* method : {&choices_.embed, &choices_.similarity, &choices_.predict, &choices_.rerank})
+      if (method->began(user)) return *method;
     const i32 route = routes_.find({});
     if (route < 0 || routes_[u32(route)].task != Task::kClassify)
       return asks_for_similarity(message) ? choices_.similarity : choices_.embed;

@@ -102,6 +102,7 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ),
     **{
         route: operation("501: not served", {}, ERROR, refusals={501: "The message says why."})
-        for route in UNSERVED.values()
+        for routes in UNSERVED.values()
+        for route in routes
     },
 }

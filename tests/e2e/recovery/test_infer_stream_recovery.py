@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +111,25 @@ def test_answers_that_wait_count_as_in_flight(server: Server) -> None:
         gate.open()
         stream.half_close()
         stream.check(101)
+        assert list(stream.call) == [] and stream.call.code() == grpc.StatusCode.OK
+    server.until_idle()
+
+
+def test_large_answers_that_wait_are_bounded_and_all_come(serve: Callable[..., Server]) -> None:
+    """Each of the others' answers has 1.5 MiB: more of them than a client may leave unread would end the call."""
+    server = serve("--frontdoors=1", "--dispatchers=2", "--max-batch-items=64", echo=True)
+    with streaming(server) as stream, server.gate() as gate:
+        stream.ask([gate.id])
+        until(gate.reached, "the gate is reached")
+        stream.ask(*[[2000 + i for i in range(1024)]] * 12)
+        until(lambda: answered(server) >= 3 * 1024, "the first of the others are done")
+        time.sleep(0.5)
+        assert answered(server) <= 4 * 1024
+        gate.open()
+        stream.half_close()
+        stream.check(1)
+        time.sleep(0.2)  # what the client does not read yet must not end the call
+        stream.check(12)
         assert list(stream.call) == [] and stream.call.code() == grpc.StatusCode.OK
     server.until_idle()
 

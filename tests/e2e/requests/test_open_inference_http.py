@@ -293,6 +293,15 @@ def test_what_triton_has_and_this_server_has_not(connection: HTTPConnection) -> 
     response = Http(connection, "POST", "/v2/repository/models/minilm/load", b"{}")
     assert response.status == 501
     assert response.document["error"].startswith("RepositoryModelLoad is not served here: models are loaded at start")
+    for verb, path in [
+        ("POST", "logging"),
+        ("POST", "trace/setting"),
+        ("GET", "models/minilm/trace/setting"),
+        ("GET", "cudasharedmemory/region/a/status"),
+        ("POST", "systemsharedmemory/region/a/unregister"),
+    ]:
+        assert Http(connection, verb, f"/v2/{path}", b"{}").status == 501
+    assert Http(connection, "POST", "/v2/repository/index", b'{"ready":null}').status == 200
     assert Http(connection, "GET", "/v2/nothing").status == 404
     assert Http(connection, "GET", INFER).status == 405
 
