@@ -1,4 +1,4 @@
-"""Clients of other projects, unchanged, against a real server. They are in build/clients, which `make test-clients` makes."""
+"""Clients of other projects, unchanged, against a real server. `make test-clients` installs them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="there is no build/clients: run `make test-clients`"))
 
 
-@pytest.fixture(scope="session")
-def ranker(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A cross-encoder with one label: its flag on a server's command line."""
-    return f"--model=ranker={classifier_at(tmp_path_factory.mktemp('ranker'), 1, **IDENTITY)}"
-
-
 def served(*models: str) -> Iterator[Server]:
     server = Server(*models, "--device=cpu", "--dtype=float32")
     try:
@@ -39,14 +33,15 @@ def served(*models: str) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def server(ranker: str) -> Iterator[Server]:
-    yield from served("--model=minilm", "--model=grammar", ranker)
+def server() -> Iterator[Server]:
+    yield from served("--model=wordllama", "--model=grammar")
 
 
 @pytest.fixture(scope="session")
-def ranking_server(ranker: str) -> Iterator[Server]:
-    """Its default model is the cross-encoder: requests of TEI's API name none."""
-    yield from served(ranker)
+def ranking_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A cross-encoder with one label."""
+    folder = classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)
+    yield from served(f"--model=ranker={folder}")
 
 
 @pytest.fixture(scope="session")

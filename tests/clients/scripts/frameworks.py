@@ -12,10 +12,10 @@ from llama_index.embeddings.text_embeddings_inference import TextEmbeddingsInfer
 URL = f"http://{GIVEN.http}"
 os.environ["OPENAI_API_KEY"] = "any"
 
-langchain = OpenAIEmbeddings(model="minilm", base_url=f"{URL}/v1", check_embedding_ctx_length=False)
-llm = OpenAI(model="grammar", base_url=f"{URL}/v1", temperature=0, max_tokens=20)
-llama_openai = OpenAIEmbedding(model_name="minilm", api_base=f"{URL}/v1")
-llama_tei = TextEmbeddingsInference(model_name="minilm", base_url=URL)
+langchain = OpenAIEmbeddings(model="wordllama", base_url=f"{URL}/v1", check_embedding_ctx_length=False)
+llm = OpenAI(model="grammar", base_url=f"{URL}/v1", temperature=0, max_tokens=GIVEN.count_max)
+llama_openai = OpenAIEmbedding(model_name="wordllama", api_base=f"{URL}/v1")
+llama_tei = TextEmbeddingsInference(model_name="wordllama", base_url=URL)
 hub = InferenceClient(base_url=URL)
 answer(
     langchain={

@@ -13,7 +13,7 @@ def request(*texts: str, binary: bool) -> InferRequest:
     tensor = InferInput("text", [len(texts)], "BYTES")
     tensor.set_data_from_numpy(np.array([text.encode() for text in texts], dtype=object), binary_data=binary)
     outputs = [RequestedOutput("embedding", {"binary_data": True})] if binary else None
-    return InferRequest("minilm", [tensor], request_id="one", request_outputs=outputs)
+    return InferRequest("wordllama", [tensor], request_id="one", request_outputs=outputs)
 
 
 async def main() -> None:
@@ -21,17 +21,21 @@ async def main() -> None:
     rest = InferenceRESTClient(RESTConfig(protocol="v2"))
     async with InferenceGRPCClient(GIVEN.grpc) as grpc:
         results = [await grpc.infer(request(GIVEN.text, binary=binary)) for binary in (True, False)]
-        results += [await rest.infer(url, request(GIVEN.text, binary=binary), "minilm") for binary in (True, False)]
+        results += [await rest.infer(url, request(GIVEN.text, binary=binary), "wordllama") for binary in (True, False)]
         many = [
             await grpc.infer(request(*GIVEN.texts, binary=True)),
-            await rest.infer(url, request(*GIVEN.texts, binary=True), "minilm"),
+            await rest.infer(url, request(*GIVEN.texts, binary=True), "wordllama"),
         ]
         answer(
-            grpc_ready=[await grpc.is_server_live(), await grpc.is_server_ready(), await grpc.is_model_ready("minilm")],
+            grpc_ready=[
+                await grpc.is_server_live(),
+                await grpc.is_server_ready(),
+                await grpc.is_model_ready("wordllama"),
+            ],
             rest_ready=[
                 await rest.is_server_live(url),
                 await rest.is_server_ready(url),
-                await rest.is_model_ready(url, "minilm"),
+                await rest.is_model_ready(url, "wordllama"),
             ],
             ids=[result.id for result in results],
             one=[result.outputs[0].as_numpy()[0] for result in results],

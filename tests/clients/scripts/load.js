@@ -15,11 +15,11 @@ function post(path, body) {
 }
 
 export default function () {
-  const openai = post("/v1/embeddings", { model: "minilm", input: text });
+  const openai = post("/v1/embeddings", { model: "wordllama", input: text });
   check(openai, { openai: (answer) => answer.status === 200 && near(answer.json().data[0].embedding) });
-  const tei = post("/embed", { inputs: text });
+  const tei = post("/embed", { inputs: text, normalize: false });
   check(tei, { tei: (answer) => answer.status === 200 && near(answer.json()[0]) });
   const inputs = [{ name: "text", datatype: "BYTES", shape: [1], data: [text] }];
-  const oip = post("/v2/models/minilm/infer", { inputs });
+  const oip = post("/v2/models/wordllama/infer", { inputs });
   check(oip, { oip: (answer) => answer.status === 200 && near(answer.json().outputs[0].data) });
 }

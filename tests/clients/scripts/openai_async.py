@@ -8,8 +8,8 @@ from given import GIVEN, answer
 
 async def main() -> None:
     async with openai.AsyncOpenAI(base_url=f"http://{GIVEN.http}/v1", api_key="any", max_retries=0) as client:
-        embeddings = [client.embeddings.create(model="minilm", input=text) for text in GIVEN.texts * 8]
-        fields = {"model": "grammar", "prompt": GIVEN.prompt, "max_tokens": 20, "temperature": 0}
+        embeddings = [client.embeddings.create(model="wordllama", input=text) for text in GIVEN.texts * 8]
+        fields = {"model": "grammar", "prompt": GIVEN.prompt, "max_tokens": GIVEN.count_max, "temperature": 0}
         completion = await client.completions.create(**fields)
         stream = await client.completions.create(**fields, stream=True)
         answer(

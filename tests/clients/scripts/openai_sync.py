@@ -5,12 +5,12 @@ from given import GIVEN, answer
 
 client = openai.OpenAI(base_url=f"http://{GIVEN.http}/v1", api_key="any", max_retries=0)
 one = [
-    client.embeddings.create(model="minilm", input=GIVEN.text, **encoding).data[0].embedding
+    client.embeddings.create(model="wordllama", input=GIVEN.text, **encoding).data[0].embedding
     for encoding in ({}, {"encoding_format": "float"})
 ]
-raw = client.embeddings.create(model="minilm", input=GIVEN.text, encoding_format="base64").data[0].embedding
-many = client.embeddings.create(model="minilm", input=GIVEN.texts)
-fields = {"model": "grammar", "prompt": GIVEN.prompt, "max_tokens": 20, "temperature": 0}
+raw = client.embeddings.create(model="wordllama", input=GIVEN.text, encoding_format="base64").data[0].embedding
+many = client.embeddings.create(model="wordllama", input=GIVEN.texts)
+fields = {"model": "grammar", "prompt": GIVEN.prompt, "max_tokens": GIVEN.count_max, "temperature": 0}
 completion = client.completions.create(**fields)
 pieces, usage = [], None
 for chunk in client.completions.create(**fields, stream=True, stream_options={"include_usage": True}):
@@ -31,8 +31,8 @@ answer(
     one=one,
     raw=raw,
     many=[each.embedding for each in many.data],
-    short=client.embeddings.create(model="minilm", input=GIVEN.text, dimensions=64).data[0].embedding,
-    ids=client.embeddings.create(model="minilm", input=[101, 7592, 102]).data[0].embedding,
+    short=client.embeddings.create(model="wordllama", input=GIVEN.text, dimensions=64).data[0].embedding,
+    ids=client.embeddings.create(model="wordllama", input=GIVEN.ids).data[0].embedding,
     generated=completion.choices[0].text,
     reason=completion.choices[0].finish_reason,
     pieces=pieces,

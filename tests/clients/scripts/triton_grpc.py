@@ -15,11 +15,11 @@ def tensor(*texts: str) -> Any:
 
 
 client = triton.InferenceServerClient(GIVEN.grpc)
-one = client.infer("minilm", [tensor(GIVEN.text)], request_id="one", priority=1, timeout=10_000_000)
-ids = triton.InferInput("input_ids", [1, 3], "INT64")
-ids.set_data_from_numpy(np.array([[101, 7592, 102]]))
+one = client.infer("wordllama", [tensor(GIVEN.text)], request_id="one", priority=1, timeout=10_000_000)
+ids = triton.InferInput("input_ids", [1, len(GIVEN.ids)], "INT64")
+ids.set_data_from_numpy(np.array([GIVEN.ids]))
 results: queue.Queue[Any] = queue.Queue()
-client.async_infer("minilm", [tensor(GIVEN.text)], callback=lambda result, error: results.put((result, error)))
+client.async_infer("wordllama", [tensor(GIVEN.text)], callback=lambda result, error: results.put((result, error)))
 callback, error = results.get(timeout=30)
 assert error is None, error
 try:
@@ -31,13 +31,13 @@ except triton.InferenceServerException as error:
 client.start_stream(callback=lambda result, error: results.put((result, error)))
 streamed = []
 for i in range(20):
-    client.async_stream_infer("minilm", [tensor(GIVEN.text)], request_id=str(i))
+    client.async_stream_infer("wordllama", [tensor(GIVEN.text)], request_id=str(i))
 for i in range(20):
     result, error = results.get(timeout=30)
     assert error is None and result.get_response().id == str(i), error
     streamed.append(result.as_numpy("embedding")[0])
 pieces, final = [], False
-options = {"max_tokens": 20}
+options = {"max_tokens": GIVEN.count_max}
 client.async_stream_infer("grammar", [tensor(GIVEN.prompt)], parameters=options, enable_empty_final_response=True)
 while not final:
     result, error = results.get(timeout=30)
@@ -47,16 +47,16 @@ while not final:
 client.stop_stream()
 
 answer(
-    ready=[client.is_server_live(), client.is_server_ready(), client.is_model_ready("minilm")],
+    ready=[client.is_server_live(), client.is_server_ready(), client.is_model_ready("wordllama")],
     unready=client.is_model_ready("none"),
-    outputs=[output["name"] for output in client.get_model_metadata("minilm", as_json=True)["outputs"]],
-    dims=client.get_model_config("minilm", as_json=True)["config"]["output"][0]["dims"],
+    outputs=[output["name"] for output in client.get_model_metadata("wordllama", as_json=True)["outputs"]],
+    dims=client.get_model_config("wordllama", as_json=True)["config"]["output"][0]["dims"],
     index=[model["name"] for model in client.get_model_repository_index(as_json=True)["models"]],
-    statistics=client.get_inference_statistics("minilm", as_json=True)["model_stats"][0]["name"],
+    statistics=client.get_inference_statistics("wordllama", as_json=True)["model_stats"][0]["name"],
     id=one.get_response().id,
     one=[one.as_numpy("embedding")[0], callback.as_numpy("embedding")[0]],
-    ids=client.infer("minilm", [ids]).as_numpy("embedding")[0],
-    many=client.infer("minilm", [tensor(*GIVEN.texts)]).as_numpy("embedding"),
+    ids=[client.infer("wordllama", [ids]).as_numpy("embedding")[0]],
+    many=client.infer("wordllama", [tensor(*GIVEN.texts)]).as_numpy("embedding"),
     generated=client.infer("grammar", [tensor(GIVEN.prompt)], parameters=options).as_numpy("text")[0],
     streamed=streamed,
     pieces=pieces,

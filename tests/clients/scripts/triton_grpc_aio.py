@@ -17,19 +17,19 @@ def tensor(*texts: str) -> Any:
 
 async def requests() -> AsyncIterator[dict[str, Any]]:
     for i in range(5):
-        yield {"model_name": "minilm", "inputs": [tensor(GIVEN.text)], "request_id": str(i)}
+        yield {"model_name": "wordllama", "inputs": [tensor(GIVEN.text)], "request_id": str(i)}
 
 
 async def main() -> None:
     async with triton.InferenceServerClient(GIVEN.grpc) as client:
-        one = await client.infer("minilm", [tensor(GIVEN.text)], request_id="one")
-        many = await client.infer("minilm", [tensor(*GIVEN.texts)])
+        one = await client.infer("wordllama", [tensor(GIVEN.text)], request_id="one")
+        many = await client.infer("wordllama", [tensor(*GIVEN.texts)])
         streamed = []
         async for result, error in client.stream_infer(requests()):
             assert error is None, error
             streamed.append(result.as_numpy("embedding")[0])
         answer(
-            ready=[await client.is_server_ready(), await client.is_model_ready("minilm")],
+            ready=[await client.is_server_ready(), await client.is_model_ready("wordllama")],
             id=one.get_response().id,
             one=[one.as_numpy("embedding")[0]],
             many=many.as_numpy("embedding"),

@@ -18,7 +18,7 @@ one = []
 for sent, received, compression in product((True, False), (True, False, None), (None, "gzip", "deflate")):
     outputs = None if received is None else [triton.InferRequestedOutput("embedding", binary_data=received)]
     result = client.infer(
-        "minilm",
+        "wordllama",
         [tensor(GIVEN.text, binary=sent)],
         outputs=outputs,
         request_id="one",
@@ -32,27 +32,28 @@ for sent, received, compression in product((True, False), (True, False, None), (
 
 ids = []
 for binary in (True, False):
-    tokens = triton.InferInput("input_ids", [1, 3], "INT64")
-    tokens.set_data_from_numpy(np.array([[101, 7592, 102]]), binary_data=binary)
-    ids.append(client.infer("minilm", [tokens]).as_numpy("embedding")[0])
-calls = [client.async_infer("minilm", [tensor(GIVEN.text)]) for _ in range(8)]
+    tokens = triton.InferInput("input_ids", [1, len(GIVEN.ids)], "INT64")
+    tokens.set_data_from_numpy(np.array([GIVEN.ids]), binary_data=binary)
+    ids.append(client.infer("wordllama", [tokens]).as_numpy("embedding")[0])
+calls = [client.async_infer("wordllama", [tensor(GIVEN.text)]) for _ in range(8)]
 try:
     client.infer("none", [tensor(GIVEN.text)])
     refused = ""
 except triton.InferenceServerException as error:
     refused = f"{error.status()}: {error.message()}"
+generation = client.infer("grammar", [tensor(GIVEN.prompt)], parameters={"max_tokens": GIVEN.count_max})
 answer(
-    ready=[client.is_server_live(), client.is_server_ready(), client.is_model_ready("minilm")],
+    ready=[client.is_server_live(), client.is_server_ready(), client.is_model_ready("wordllama")],
     unready=client.is_model_ready("none"),
-    outputs=[output["name"] for output in client.get_model_metadata("minilm")["outputs"]],
-    dims=client.get_model_config("minilm")["output"][0]["dims"],
+    outputs=[output["name"] for output in client.get_model_metadata("wordllama")["outputs"]],
+    dims=client.get_model_config("wordllama")["output"][0]["dims"],
     index=[model["name"] for model in client.get_model_repository_index()],
-    statistics=client.get_inference_statistics("minilm")["model_stats"][0]["name"],
+    statistics=client.get_inference_statistics("wordllama")["model_stats"][0]["name"],
     one=one,
     ids=ids,
-    many=client.infer("minilm", [tensor(*GIVEN.texts)]).as_numpy("embedding"),
+    many=client.infer("wordllama", [tensor(*GIVEN.texts)]).as_numpy("embedding"),
     concurrent=[call.get_result(timeout=30).as_numpy("embedding")[0] for call in calls],
-    generated=client.infer("grammar", [tensor(GIVEN.prompt)], parameters={"max_tokens": 20}).as_numpy("text")[0],
+    generated=generation.as_numpy("text")[0],
     refused=refused,
 )
 client.close()
