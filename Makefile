@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test nightly native-test includes lint format clean proto fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests wheel arm64
+.PHONY: help setup build demo bench results-table test nightly native-test includes lint format clean proto test-clients fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests wheel arm64
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -107,6 +107,11 @@ test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
 
 nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
+
+# The clients are packages of their own environment, build/clients, which is made again when their versions change.
+test-clients: ## unchanged clients of other projects (Triton's, KServe's, OpenAI's, …) against a server; installs them into build/clients
+	@PYTHON="$(PYTHON)" tools/clients.sh
+	$(BIN)/python -m pytest -v tests/clients
 
 test-generation: ## 500 random scenarios of generation against transformers, and 500 of options that change logits; ten minutes
 	FASTQPS_GENERATION_SCENARIOS=500 FASTQPS_OPTION_SCENARIOS=500 $(BIN)/python -m pytest tests/generation/test_generate.py tests/generation/test_request_options.py -k "random_company"

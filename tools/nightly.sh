@@ -6,10 +6,11 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day includes tests static rolls soak generation wheel arm64 sanitizers model fuzz stress)
+parts=(day includes clients tests static rolls soak generation wheel arm64 sanitizers model fuzz stress)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
+        clients) make test-clients ;;
         includes) make -j"$(nproc)" includes ;;
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
         static) FASTQPS_STATIC_TEXTS=100000 "$BIN/python" -m pytest -v --timeout 0 tests/models/test_static.py ;;

@@ -112,7 +112,8 @@ def _unserved(name: str) -> Callable[[bytes], bytes]:
     return lambda _: refuse(name)
 
 
-def _find(models: ServedModels, name: str, version: str) -> ServedModel:
+def find(models: ServedModels, name: str, version: str = "") -> ServedModel:
+    """The model that a request names. Raises ``CallFailed``."""
     model = models.find(name)
     if not model:
         names = ", ".join(f"'{each.card.name}'" for each in models.all())
@@ -131,7 +132,9 @@ def _server_ready(models: ServedModels, _request: Any, response: Any) -> None:
 
 
 def _model_ready(models: ServedModels, request: Any, response: Any) -> None:
-    response.ready = _find(models, request.name, request.version).ready
+    """A model that is not served is not ready, as in Triton, whose clients wait for a model by this call."""
+    model = models.find(request.name)
+    response.ready = model is not None and request.version in ("", model.card.version) and model.ready
 
 
 def _server_metadata(_: ServedModels, _request: Any, response: Any) -> None:
@@ -141,7 +144,7 @@ def _server_metadata(_: ServedModels, _request: Any, response: Any) -> None:
 
 
 def _model_metadata(models: ServedModels, request: Any, response: Any) -> None:
-    model = _find(models, request.name, request.version)
+    model = find(models, request.name, request.version)
     response.name = model.card.name
     response.versions.append(model.card.version)
     response.platform = "fastqps"
@@ -151,7 +154,7 @@ def _model_metadata(models: ServedModels, request: Any, response: Any) -> None:
 
 
 def _model_config(models: ServedModels, request: Any, response: Any) -> None:
-    model = _find(models, request.name, request.version)
+    model = find(models, request.name, request.version)
     config = response.config
     config.name = model.card.name
     config.platform = config.backend = "fastqps"
@@ -165,7 +168,7 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
 
 
 def _model_statistics(models: ServedModels, request: Any, response: Any) -> None:
-    wanted = [_find(models, request.name, request.version)] if request.name else models.all()
+    wanted = [find(models, request.name, request.version)] if request.name else models.all()
     doors = models.door_stats()
     for model in wanted:
         ok = sum(int(door.items[model.index, _OK]) for door in doors)
@@ -188,8 +191,9 @@ def _model_statistics(models: ServedModels, request: Any, response: Any) -> None
         ):
             duration.count = sum(process.stage[stage].count for process in dispatchers)
             duration.ns = sum(process.stage[stage].sum for process in dispatchers)
+        stats.queue.count = ok  # perf_analyzer ends unless it grows
         if len(models.all()) == 1:  # the counter is not by model
-            stats.queue.count, stats.queue.ns = ok, sum(door.counters["queue_wait_ns"] for door in doors)
+            stats.queue.ns = sum(door.counters["queue_wait_ns"] for door in doors)
 
 
 def _repository_index(models: ServedModels, request: Any, response: Any) -> None:

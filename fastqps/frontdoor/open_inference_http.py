@@ -56,6 +56,8 @@ def _route(models: ServedModels, name: str) -> Callable[[Request], Response]:
 
     def call(request: Request) -> Response:
         fields = dict(zip(("name", "version"), request.parameters, strict=False))
+        if name == "ModelReady":  # over HTTP, 404 says that it is not served
+            open_inference.find(models, **fields)
         document = to_json(open_inference.answer(models, name, request_type(**fields)))
         if name == "ModelConfig":
             document = document["config"]

@@ -269,6 +269,8 @@ def test_readiness_and_metadata(channel: grpc.Channel) -> None:
     assert call(channel, "ServerLive").live and call(channel, "ServerReady").ready
     version = call(channel, "ModelMetadata", name="minilm").versions[0]
     assert call(channel, "ModelReady", name="minilm", version=version).ready
+    assert not call(channel, "ModelReady", name="minilm", version="1").ready
+    assert not call(channel, "ModelReady", name="none").ready, "as in Triton"
     assert call(channel, "ServerMetadata").name == "fastqps"
     metadata = call(channel, "ModelMetadata", name="labelled")
     assert [(t.name, t.datatype, list(t.shape)) for t in metadata.outputs] == [
@@ -282,15 +284,16 @@ def test_readiness_and_metadata(channel: grpc.Channel) -> None:
 
 
 def test_statistics_count_items(channel: grpc.Channel, infer: Any) -> None:
-    def count() -> int:
-        return int(call(channel, "ModelStatistics", name="labelled").model_stats[0].inference_count)
+    def counts() -> tuple[int, int]:
+        (stats,) = call(channel, "ModelStatistics", name="labelled").model_stats
+        return stats.inference_count, stats.inference_stats.queue.count
 
-    before = count()
+    before = counts()
     infer(add_texts(asked("labelled"), TEXTS))
-    assert count() == before + len(TEXTS)
+    assert counts() == tuple(count + len(TEXTS) for count in before)
 
 
-@pytest.mark.parametrize("name", ["ModelReady", "ModelMetadata", "ModelConfig", "ModelStatistics"])
+@pytest.mark.parametrize("name", ["ModelMetadata", "ModelConfig", "ModelStatistics"])
 def test_unknown_models_and_versions(channel: grpc.Channel, name: str) -> None:
     for fields, message in (
         ({"name": "none"}, "name: 'none' is not served here; served: 'minilm', 'grammar', 'labelled'"),

@@ -1,0 +1,56 @@
+"""tei-client over HTTP and gRPC, and cohere's clients for rerank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from answers import check, check_texts, logits
+from questions import DOCUMENTS, TEXT, run_script
+from serving import Server
+from tokenizers import Tokenizer
+
+import fastqps
+from fastqps.models.names import resolve
+
+Run = Callable[[str], Any]
+
+
+def test_tei_client_embeds(run: Run, client: fastqps.Client) -> None:
+    (file,) = (resolve("wordllama")[1] / "tokenizers").glob("*.json")
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_padding()
+    for transport, found in run("tei_embed").items():
+        assert found["kind"] == "embedding" and found["healthy"] and found["prompts"] == [], transport
+        check(found["one"], client, normalize=True)
+        check_texts(found["many"], client, normalize=True)
+        assert found["tokens"] == [tokenizer.encode(TEXT).ids] * 2
+        decoded = tokenizer.decode(found["tokens"][0])
+        assert found["decoded"] == {"http": [decoded], "grpc": decoded}[transport]
+
+
+def test_tei_client_reranks(ranking_server: Server) -> None:
+    expected = logits(ranking_server.address)
+    for transport, found in run_script("tei_rerank", ranking_server).items():
+        assert found["kind"] == "reranker", transport
+        for ranks in found["ranks"]:
+            check_ranks([[rank["index"], rank["score"]] for rank in ranks], expected)
+            assert [rank["text"] for rank in ranks] == [DOCUMENTS[rank["index"]] for rank in ranks]
+
+
+def test_cohere(ranking_server: Server) -> None:
+    scores = [float(1 / (1 + np.exp(-logit))) for logit in logits(ranking_server.address)]
+    found = run_script("cohere_rerank", ranking_server)
+    for version in ("v1", "v2", "v2_async"):
+        check_ranks(found[version], scores)
+    assert found["top"] == found["v2"][:2]
+
+
+def check_ranks(found: list[list[Any]], scores: list[float]) -> None:
+    """Pairs of index and score, best first, and none missing."""
+    assert sorted(index for index, _ in found) == list(range(len(scores)))
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    for index, score in found:
+        assert score == pytest.approx(scores[index], abs=1e-5)
