@@ -64,9 +64,10 @@ def _measure(part: str, options: argparse.Namespace) -> list[Row]:
         rows, points = measure(Path(folder), options.repetitions, options.seconds)
     noise = round(others.share(), 3)
     command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
-    table = [
+    table: list[dict[str, Any]] = [
         {"name": r.name, "measured": r.measured, "unit": r.unit, "accept": r.accept, "goal": r.goal}
-        | {"at_most": r.at_most, "accepted": r.accepted, "interval": r.interval, "bound_by": r.note}
+        | {"at_most": r.at_most, "accepted": r.accepted, "bound_by": r.note}
+        | ({"interval": r.interval} if r.interval else {})
         for r in rows
     ]
     result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}

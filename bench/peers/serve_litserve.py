@@ -7,7 +7,6 @@ from typing import Any
 import litserve
 from fastapi import Request
 
-BATCH = 64
 EMBEDDING = [random.Random(1).gauss(0, 0.05) for _ in range(384)]
 
 
@@ -21,14 +20,15 @@ class Embedder(litserve.LitAPI):
         body: Any = request
         return str(body["input"])
 
-    def predict(self, texts: list[str]) -> list[list[float]]:
-        return [EMBEDDING] * len(texts)
+    def predict(self, text: str) -> list[float]:
+        del text
+        return EMBEDDING
 
     def encode_response(self, output: list[float]) -> dict[str, list[float]]:
         return {"embedding": output}
 
 
 if __name__ == "__main__":
-    api = Embedder(max_batch_size=BATCH, batch_timeout=0.0)
-    server = litserve.LitServer(api, accelerator="cpu", fast_queue=True)
+    # Without batches: those would spin while idle, or wait, and the model takes no time.
+    server = litserve.LitServer(Embedder(), accelerator="cpu", fast_queue=True)
     server.run(host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", generate_client_file=False)

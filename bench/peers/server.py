@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -18,7 +20,7 @@ from bench.peers.environment import ROOT
 from fastqps.bench.results.result import BenchError
 
 _START_S = 120.0
-_STOP_S = 30.0
+_STOP_S = 10.0
 
 
 class PeerServer:
@@ -37,7 +39,12 @@ class PeerServer:
     def __enter__(self) -> Self:
         self._log = self._open.enter_context(tempfile.TemporaryFile("w+"))
         self._process = subprocess.Popen(
-            self._command, cwd=ROOT, env=self._environment, stdout=self._log, stderr=subprocess.STDOUT
+            self._command,
+            cwd=ROOT,
+            env=self._environment,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            process_group=0,
         )
         try:
             deadline = time.monotonic() + _START_S
@@ -68,11 +75,12 @@ class PeerServer:
 
     def _end(self) -> None:
         self._process.terminate()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        # LitServe leaves workers behind, which would take the core from whatever is measured next.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         self._open.close()
 
 

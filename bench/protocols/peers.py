@@ -32,10 +32,7 @@ def triton(folder: Path, cpu: int) -> tuple[str, PeerServer]:
 
     PyTriton would pass each batch on to another process: about a third of this rate.
     """
-    found = _run(
-        _PYTHON, "-c", "import pytriton, sysconfig; print(pytriton.__path__[0], sysconfig.get_path('platlib'))"
-    )
-    package, site = map(Path, found.split())
+    package = Path(_run(_PYTHON, "-c", "import pytriton; print(pytriton.__path__[0])").strip())
     major_minor = sysconfig.get_python_version()
     model, backend = folder / "models/minilm", folder / "backends/python"
     (model / "1").mkdir(parents=True)
@@ -50,7 +47,7 @@ def triton(folder: Path, cpu: int) -> tuple[str, PeerServer]:
     command += [f"--model-repository={model.parent}", f"--backend-directory={backend.parent}"]
     command += [f"--grpc-port={grpc}", f"--http-port={http}", "--grpc-address=127.0.0.1", "--http-address=127.0.0.1"]
     # The backend finds its packages by the first Python on PATH, and has to load the library of that very Python.
-    libraries = f"{sysconfig.get_config_var('LIBDIR')}:{site / 'nvidia_pytriton.libs'}"
+    libraries = f"{sysconfig.get_config_var('LIBDIR')}:{package.parent / 'nvidia_pytriton.libs'}"
     ready = f"http://127.0.0.1:{http}/v2/health/ready"
     return f"127.0.0.1:{grpc}", PeerServer(command, ready, cpu, _path() | {"LD_LIBRARY_PATH": libraries})
 
