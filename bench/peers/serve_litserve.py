@@ -10,7 +10,7 @@ from fastapi import Request
 EMBEDDING = [random.Random(1).gauss(0, 0.05) for _ in range(384)]
 
 
-class Embedder(litserve.LitAPI):
+class Embedder(litserve.LitAPI):  # type: ignore[misc]
     """Computes nothing."""
 
     def setup(self, device: str) -> None:

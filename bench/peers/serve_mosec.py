@@ -7,7 +7,7 @@ from mosec import Server, Worker
 BATCH = 64
 
 
-class Echo(Worker):
+class Echo(Worker):  # type: ignore[misc]
     """Bytes in, the same bytes out: JSON in Python would cost several times as much as mosec itself."""
 
     def deserialize(self, data: bytes) -> bytes:
