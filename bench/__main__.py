@@ -24,6 +24,7 @@ PARTS = {
     "gather": "packing a batch, against torch",
     "generate": "a small Llama, against transformers",
     "prepare": "preparing a step of generation, against torch",
+    "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
     "knee": "steps of the chosen size, against fixed sizes",
@@ -63,9 +64,10 @@ def _measure(part: str, options: argparse.Namespace) -> list[Row]:
         rows, points = measure(Path(folder), options.repetitions, options.seconds)
     noise = round(others.share(), 3)
     command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
-    table = [
+    table: list[dict[str, Any]] = [
         {"name": r.name, "measured": r.measured, "unit": r.unit, "accept": r.accept, "goal": r.goal}
         | {"at_most": r.at_most, "accepted": r.accepted, "bound_by": r.note}
+        | ({"interval": r.interval} if r.interval else {})
         for r in rows
     ]
     result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}

@@ -45,8 +45,9 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         for entry in part["table"]:
             row = Row(entry["name"], entry["measured"], entry["unit"], entry["accept"], entry["goal"], entry["at_most"])
             asked = f"{'≤' if row.at_most else '≥'} {number(row.accept)}" if row.accept is not None else ""
-            missed = "missed" if row.accepted is False else ""
-            lines.append(f"| {row.name} | {number(row.measured)} {row.unit} | {asked} | {missed} |")
+            missed = "missed" if entry["accepted"] is False else ""
+            undecided = "inconclusive" if row.accept is not None and entry["accepted"] is None else ""
+            lines.append(f"| {row.name} | {number(row.measured)} {row.unit} | {asked} | {missed}{undecided} |")
     first = next(iter(results.values()))
     where = first["environment"]
     commits = ", ".join(sorted({part["commit"] for part in results.values()}))

@@ -12,7 +12,8 @@ class Row:
 
     ``measured`` None: it could not be; ``note`` says why.
 
-    ``at_most``: smaller is better. ``note``: what the figure is bound by, or compared with.
+    ``at_most``: smaller is better. ``note``: what the figure is bound by, or compared with. ``interval``: in which the
+    figure may lie; if what has to be reached lies in it, too, nothing is decided.
     """
 
     name: str
@@ -22,23 +23,28 @@ class Row:
     goal: float | None = None
     at_most: bool = False
     note: str = ""
+    interval: tuple[float, float] | None = None
 
     @property
     def accepted(self) -> bool | None:
-        """None: nothing was asked for."""
+        """None: nothing was asked for, or the interval leaves it open."""
         return None if self.accept is None else self._reaches(self.accept)
 
     @property
     def verdict(self) -> str:
-        """``goal``, ``yes``, ``NO``, or nothing where nothing was asked for."""
+        """``goal``, ``yes``, ``NO``, ``inconclusive``, or nothing where nothing was asked for."""
         if self.goal is not None and self._reaches(self.goal):
             return "goal"
-        return {None: "", True: "yes", False: "NO"}[self.accepted]
+        if self.accept is None:
+            return ""
+        return {None: "inconclusive", True: "yes", False: "NO"}[self.accepted]
 
-    def _reaches(self, mark: float) -> bool:
+    def _reaches(self, mark: float) -> bool | None:
+        """None: the ends of the interval differ in it."""
         if self.measured is None:
             return False
-        return self.measured <= mark if self.at_most else self.measured >= mark
+        ends = {end <= mark if self.at_most else end >= mark for end in self.interval or (self.measured,)}
+        return ends.pop() if len(ends) == 1 else None
 
 
 def number(value: float | None) -> str:

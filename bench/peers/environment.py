@@ -1,9 +1,10 @@
-"""The peers' virtual environment, installed when it is first needed, and MiniLM as an ONNX file beside it."""
+"""The peers' virtual environments, installed when they are first needed, and MiniLM as an ONNX file beside one."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from fastqps.bench.results.result import BenchError
@@ -25,12 +26,17 @@ _PACKAGES = (
 
 def install_peers() -> None:
     """Does nothing where they are there. ``BenchError`` where they cannot be installed."""
-    made, wanted = FOLDER / "packages", "\n".join(_PACKAGES)
+    install(FOLDER, _PACKAGES)
+
+
+def install(folder: Path, packages: Sequence[str], *flags: str) -> None:
+    """A virtual environment in ``folder`` with ``packages``; ``flags`` are pip's."""
+    made, wanted = folder / "packages", "\n".join(packages)
     if made.is_file() and made.read_text() == wanted:
         return
-    print(f"installing {', '.join(_PACKAGES)} into {FOLDER}", flush=True)
-    _run(sys.executable, "-m", "venv", str(FOLDER))
-    _run(str(PYTHON), "-m", "pip", "install", "-q", *_PACKAGES)
+    print(f"installing {', '.join(packages)} into {folder}", flush=True)
+    _run(sys.executable, "-m", "venv", str(folder))
+    _run(str(folder / "bin/python"), "-m", "pip", "install", "-q", *flags, *packages)
     made.write_text(wanted)
 
 
