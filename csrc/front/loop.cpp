@@ -16,6 +16,8 @@ bool Loop::add_rare_route(HttpVerb verb, std::string_view pattern, u16 id) {
   return door_->grpc.rare.add(door_->grpc.routes, verb, pattern, id);
 }
 
+const HttpRoutes& Loop::http_routes() const { return door_->grpc.routes; }
+
 HeaderId Loop::add_header(std::string_view name, std::string_view value) {
   if (door_->calls.headers.size() > 255) return 0;
   door_->calls.headers.emplace_back(name, value);

@@ -32,6 +32,7 @@ class Loop {
   bool add_rare_method(std::string_view path, MethodKind kind, u16 id);
   // The same of a route of plain HTTP.
   bool add_rare_route(HttpVerb verb, std::string_view pattern, u16 id);
+  const HttpRoutes& http_routes() const;
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);
   // On the loop's thread: its value in answers from now on.

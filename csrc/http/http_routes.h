@@ -37,6 +37,7 @@ class HttpRoutes {
   // Returns false if the pattern does not begin with '/', has too many parameters, or exists already for this verb.
   bool add(HttpRow row);
   HttpMatch find(HttpVerb verb, std::string_view path) const;
+  const std::deque<HttpRow>& rows() const { return rows_; }
 
  private:
   // The rows of one pattern.

@@ -20,7 +20,7 @@ _UNAVAILABLE = 503
 _MODEL = "/v2/models/{model}"
 _OF_A_MODEL = {"ModelMetadata": "", "ModelReady": "/ready", "ModelConfig": "/config", "ModelStatistics": "/stats"}
 # Those of Triton's methods that have no counterpart here.
-_UNSERVED = {
+UNSERVED = {
     "RepositoryModelLoad": ("POST", "/v2/repository/models/{model}/load"),
     "RepositoryModelUnload": ("POST", "/v2/repository/models/{model}/unload"),
     "SystemSharedMemoryStatus": ("GET", "/v2/systemsharedmemory/status"),
@@ -46,7 +46,7 @@ def routes(models: ServedModels) -> list[RareRoute]:
     for name, end in _OF_A_MODEL.items():
         found.append(RareRoute("GET", _MODEL + end, _route(models, name)))
         found.append(RareRoute("GET", f"{_MODEL}/versions/{{version}}{end}", _route(models, name)))
-    return found + [RareRoute(verb, pattern, _unserved(name)) for name, (verb, pattern) in _UNSERVED.items()]
+    return found + [RareRoute(verb, pattern, _unserved(name)) for name, (verb, pattern) in UNSERVED.items()]
 
 
 def _route(models: ServedModels, name: str) -> Callable[[Request], Response]:

@@ -154,6 +154,13 @@ class Door {
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
+  // Verb and pattern of each.
+  std::vector<std::pair<std::string, std::string>> http_routes() const {
+    std::vector<std::pair<std::string, std::string>> found;
+    for (const HttpRow& row : loop_->http_routes().rows()) found.emplace_back(name_of(row.verb), row.pattern);
+    return found;
+  }
+
   u32 run() {
     py::gil_scoped_release nogil;
     loop_->run();
@@ -297,6 +304,7 @@ PYBIND11_MODULE(_front, m) {
            "Before run(): next_rare() returns the calls of this method, under its number.")
       .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "number"_a,
            "The same of a route of plain HTTP.")
+      .def("http_routes", &Door::http_routes, "Verb and pattern of each route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")

@@ -1,0 +1,66 @@
+"""Puts the document together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from fastqps.frontdoor.openapi import open_inference, openai, rerank, text_embeddings
+from fastqps.frontdoor.openapi.schemas import STRING, Json, fields, operation
+from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
+from fastqps.version import __version__
+
+PATH = "/openapi.json"
+_PROTOCOLS = {
+    "OpenAI": openai.OPERATIONS,
+    "Rerank": rerank.OPERATIONS,
+    "text-embeddings-inference": text_embeddings.OPERATIONS,
+    "Open Inference Protocol": open_inference.OPERATIONS,
+    "Server": {
+        ("GET", "/health"): {
+            "summary": "Whether the server serves",
+            "security": [],
+            "responses": {"200": {"description": "It does."}, "503": {"description": "It starts or drains."}},
+        },
+        ("GET", PATH): operation("This document", fields("openapi", openapi=STRING), {}, refusals={}),
+    },
+}
+
+
+def document(routes: Sequence[tuple[str, str]]) -> Json:
+    """The document of these routes: verb and pattern of each. Raises ``KeyError`` for one that nothing describes."""
+    found = {route: {**row, "tags": [tag]} for tag, rows in _PROTOCOLS.items() for route, row in rows.items()}
+    paths: dict[str, Json] = {}
+    for verb, pattern in routes:
+        parameters = [
+            {"name": name, "in": "path", "required": True, "schema": STRING} for name in re.findall(r"{(\w+)}", pattern)
+        ]
+        described = found[verb, pattern]
+        paths.setdefault(pattern, {})[verb.lower()] = (
+            {**described, "parameters": parameters} if parameters else described
+        )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "fastqps",
+            "version": __version__,
+            "description": "The HTTP port. gRPC has the same models: fastqps.v1.PredictService.",
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{}, {"token": []}],  # a token where the server has some
+        "paths": paths,
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+def route(routes: Callable[[], Sequence[tuple[str, str]]]) -> RareRoute:
+    """The route of the document. ``routes``: all that there are when the first request comes."""
+    made: list[Response] = []
+
+    def answer(_: Request) -> Response:
+        if not made:
+            made.append(json_response(document(routes())))
+        return made[0]
+
+    return RareRoute("GET", PATH, answer)

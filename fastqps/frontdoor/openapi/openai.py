@@ -1,0 +1,107 @@
+"""OpenAI's API: docs/openai.md."""
+
+from __future__ import annotations
+
+from fastqps.frontdoor.openapi.schemas import (
+    BOOL,
+    CALL_OPTIONS,
+    COUNT,
+    NUMBER,
+    ONE_OR_MORE,
+    STRING,
+    TOKEN_IDS,
+    Json,
+    array,
+    fields,
+    items,
+    only,
+    operation,
+    optional,
+)
+
+ERROR = fields(
+    "error",
+    error=fields("message type param code", message=STRING, type=STRING, param=optional(STRING), code=optional(STRING)),
+)
+_INPUT = {"anyOf": [STRING, TOKEN_IDS, items({"anyOf": [STRING, TOKEN_IDS]})]}
+_USAGE = fields("prompt_tokens total_tokens", prompt_tokens=COUNT, completion_tokens=COUNT, total_tokens=COUNT)
+_OPTIONS = {"model": optional(STRING), "user": optional(STRING), "truncate": optional(BOOL), **CALL_OPTIONS}
+
+_EMBEDDINGS = only(
+    "input",
+    input=_INPUT,
+    encoding_format={"enum": ["float", "base64", None]},
+    dimensions=optional(ONE_OR_MORE),
+    normalize=optional(BOOL),
+    **_OPTIONS,
+)
+_EMBEDDING = fields(
+    "object index embedding",
+    object={"const": "embedding"},
+    index=COUNT,
+    embedding={"anyOf": [array({"type": ["number", "null"]}), {"type": "string", "contentEncoding": "base64"}]},
+)
+_EMBEDDED = fields(
+    "object data model usage", object={"const": "list"}, data=array(_EMBEDDING), model=STRING, usage=_USAGE
+)
+
+_COMPLETIONS = only(
+    "prompt",
+    prompt=_INPUT,
+    max_tokens=optional(ONE_OR_MORE),
+    temperature=optional({"type": "number", "minimum": 0}),
+    top_p=optional(NUMBER),
+    top_k=optional(COUNT),
+    seed=optional(COUNT),
+    stop=optional({"anyOf": [STRING, array(STRING, maxItems=16)]}),
+    logprobs=optional({"enum": [0, 1]}),
+    stream=optional(BOOL),
+    stream_options=optional(only(include_usage=BOOL)),
+    min_tokens=optional(COUNT),
+    ignore_eos=optional(BOOL),
+    repetition_penalty=optional(NUMBER),
+    no_repeat_ngram_size=optional(COUNT),
+    n={"enum": [1, None]},
+    best_of={"enum": [1, None]},
+    echo={"enum": [False, None]},
+    suffix={"enum": ["", None]},
+    logit_bias=optional({"type": "object", "maxProperties": 0}),
+    presence_penalty={"enum": [0, None]},
+    frequency_penalty={"enum": [0, None]},
+    **_OPTIONS,
+)
+_LOGPROBS = fields("tokens token_logprobs", tokens=array(STRING), token_logprobs=array({"type": ["number", "null"]}))
+_CHOICE = fields(
+    "text index logprobs finish_reason",
+    text=STRING,
+    index=COUNT,
+    logprobs=optional(_LOGPROBS),
+    finish_reason={"enum": ["stop", "length", None]},
+)
+_COMPLETED = fields(
+    "object id created model choices",
+    object={"const": "text_completion"},
+    id=STRING,
+    created=COUNT,
+    model=STRING,
+    choices=array(_CHOICE),
+    usage=_USAGE,
+)
+_MODEL = fields("id object created owned_by", id=STRING, object={"const": "model"}, created=COUNT, owned_by=STRING)
+
+OPERATIONS: dict[tuple[str, str], Json] = {
+    ("POST", "/v1/embeddings"): operation(
+        "Embed texts", _EMBEDDED, ERROR, request=_EMBEDDINGS, example={"input": ["a text", "another"]}
+    ),
+    ("POST", "/v1/completions"): operation(
+        "Generate text",
+        _COMPLETED,
+        ERROR,
+        request=_COMPLETIONS,
+        example={"prompt": "She have a apple.", "temperature": 0, "model": "grammar"},
+        streamed=True,
+    ),
+    ("GET", "/v1/models"): operation(
+        "The served models", fields("object data", object={"const": "list"}, data=array(_MODEL)), ERROR, refusals={}
+    ),
+}

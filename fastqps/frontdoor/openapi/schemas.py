@@ -1,0 +1,86 @@
+"""Short forms of JSON Schema, and of what OpenAPI wraps around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastqps._front import ITEMS_MAX
+
+Json = dict[str, Any]
+
+STRING: Json = {"type": "string"}
+NUMBER: Json = {"type": "number"}
+BOOL: Json = {"type": "boolean"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+ONE_OR_MORE: Json = {"type": "integer", "minimum": 1}
+TOKEN_IDS: Json = {"type": "array", "items": COUNT, "minItems": 1}
+CALL_OPTIONS: Json = {  # of every request for predictions
+    "priority": {"enum": ["low", "normal", "high", None]},
+    "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "Seconds."},
+}
+REFUSALS = {
+    400: "The request is malformed, or a field of it is wrong.",
+    401: "The token is missing or wrong.",
+    404: "The model is not served.",
+    413: "The body is too long.",
+    429: "Too many requests wait; Retry-After says when to come back.",
+    503: "The server starts or drains.",
+    504: "The deadline passed.",
+}
+
+
+def array(items: Json, **more: Any) -> Json:
+    """An array of such items."""
+    return {"type": "array", "items": items, **more}
+
+
+def items(schema: Json) -> Json:
+    """An array that a request may have: it becomes as many items."""
+    return array(schema, minItems=1, maxItems=ITEMS_MAX)
+
+
+def fields(required: str = "", /, **properties: Json) -> Json:
+    """An object, which may have other fields, too. ``required``: names of fields."""
+    made: Json = {"type": "object", "properties": properties}
+    return {**made, "required": required.split()} if required else made
+
+
+def only(required: str = "", /, **properties: Json) -> Json:
+    """An object that may have no other fields."""
+    return {**fields(required, **properties), "additionalProperties": False}
+
+
+def optional(schema: Json) -> Json:
+    """A value that may be null, which means not given."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def content(schema: Json, kind: str = "application/json") -> Json:
+    """A body of this media type."""
+    return {kind: {"schema": schema}}
+
+
+def operation(
+    summary: str,
+    answer: Json,
+    error: Json,
+    *,
+    request: Json | None = None,
+    example: Json | None = None,
+    refusals: dict[int, str] | None = None,
+    streamed: bool = False,
+) -> Json:
+    """What a route does: the schemas of its request, of its response and of its errors."""
+    found: Json = {"summary": summary}
+    if request is not None:
+        body: Json = content(request)
+        if example is not None:
+            body["application/json"]["example"] = example
+        found["requestBody"] = {"required": True, "content": body}
+    answers = content(answer)
+    if streamed:
+        answers["text/event-stream"] = {"schema": STRING}
+    found["responses"] = {"200": {"description": "The answer.", "content": answers}}
+    for status, why in (REFUSALS if refusals is None else refusals).items():
+        found["responses"][str(status)] = {"description": why, "content": content(error)}
+    return found

@@ -1,0 +1,118 @@
+"""The OpenAPI document: it is valid, it describes every route, and real answers are as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from openapi_spec_validator import validate
+from posting import Poster
+from serving import Server
+from tokenized_classifiers import IDENTITY, classifier_at
+
+from fastqps.frontdoor.openapi import document, open_inference, openai, rerank, text_embeddings
+
+EMBEDDER, RANKER = "embedder", "ranker"
+OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | text_embeddings.OPERATIONS | open_inference.OPERATIONS
+# The routes that a ranker answers; the other server refuses them, and the other way round.
+OF_RANKERS = {"/rerank", "/predict", "/v1/rerank", "/v2/rerank"}
+
+
+@pytest.fixture(scope="module")
+def posts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Poster]]:
+    ranker = classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)
+    flags = {EMBEDDER: ["--model=minilm", "--model=grammar"], RANKER: [f"--model=ranker={ranker}"]}
+    servers = {
+        name: Server(
+            *models, "--device=cpu", "--dispatchers=1", "--max-batch-items=8", "--max-running=8", "--http-port=0"
+        )
+        for name, models in flags.items()
+    }
+    try:
+        yield {name: Poster(server) for name, server in servers.items()}
+        for server in servers.values():
+            server.stop()
+    finally:
+        for server in servers.values():
+            server.kill()
+
+
+@pytest.fixture(scope="module")
+def served(posts: dict[str, Poster]) -> Any:
+    status, found = posts[EMBEDDER].get("/openapi.json")
+    assert status == 200
+    return found
+
+
+def schema(body: dict[str, Any]) -> Any:
+    return body["content"]["application/json"]["schema"]
+
+
+def path_of(pattern: str, model: str) -> str:
+    parameters = {"model": model, "version": "", "region": "a"}
+    return re.sub(r"{(\w+)}", lambda name: parameters[name[1]], pattern)
+
+
+def test_it_is_valid(served: Any) -> None:
+    validate(served)
+
+
+def test_it_has_every_route_and_no_other(served: Any) -> None:
+    """A route without a description would be a ``KeyError`` of the first request, and so no document."""
+    described = {(verb.upper(), path) for path, rows in served["paths"].items() for verb in rows}
+    assert described == {*OPERATIONS, ("GET", "/health"), ("GET", document.PATH)}
+
+
+def test_a_route_that_nothing_describes_is_an_error() -> None:
+    with pytest.raises(KeyError, match="/v3"):
+        document.document([("GET", "/v3")])
+
+
+@pytest.mark.parametrize(("verb", "pattern"), OPERATIONS)
+def test_examples_are_answered_as_the_document_says(
+    posts: dict[str, Poster], served: Any, verb: str, pattern: str
+) -> None:
+    row = served["paths"][pattern][verb.lower()]
+    ranks = pattern in OF_RANKERS
+    post = posts[RANKER if ranks else EMBEDDER]
+    path = path_of(pattern, RANKER if ranks else "minilm")
+    if "/versions/" in pattern:
+        path = path.replace("/versions/", "/versions/" + post.get("/v2/models/minilm")[1]["versions"][0])
+    if verb == "POST":
+        body = row.get("requestBody", {}).get("content", {}).get("application/json", {})
+        example = body.get("example", {})
+        if body:
+            jsonschema.validate(example, body["schema"], jsonschema.Draft202012Validator)
+        status, answer = post(path, example)
+    else:
+        status, answer = post.get(path)
+    assert str(status) in row["responses"], answer
+    named = re.match(r"(\d{3}): ", row["summary"])  # a route that is refused
+    assert status == (int(named[1]) if named else 200), answer
+    jsonschema.validate(answer, schema(row["responses"][str(status)]), jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "body", "status"),
+    [
+        ("/v1/embeddings", {"input": "a", "model": "none"}, 404),
+        ("/v1/embeddings", {"input": 1.5}, 400),
+        ("/v1/completions", {"prompt": "a", "n": 2}, 400),
+        ("/v2/rerank", {"query": "a", "documents": []}, 400),
+        ("/embed", {"inputs": []}, 400),
+        ("/embed", {"inputs": "a", "dimensions": "b"}, 422),
+        ("/predict", {"inputs": "a"}, 424),
+        ("/v2/models/{model}/infer", {"inputs": [{"name": "text"}]}, 400),
+    ],
+)
+def test_refusals_are_as_the_document_says(
+    posts: dict[str, Poster], served: Any, pattern: str, body: dict[str, Any], status: int
+) -> None:
+    """Also of requests that its schemas refuse."""
+    row = served["paths"][pattern]["post"]
+    found, answer = posts[EMBEDDER](path_of(pattern, "minilm"), body)
+    assert found == status, answer
+    jsonschema.validate(answer, schema(row["responses"][str(status)]), jsonschema.Draft202012Validator)
