@@ -71,6 +71,7 @@ class CallSession : public Session {
   struct {
     u32 pass = 0, streams = 0;
     u64 oldest_ns = kNever;
+    u32 vain_until = 0;  // earlier passes leave them out, because none of them could end
   } idle;
   u64 reassembly_bytes = 0;  // of its messages that are put together or wait
   u64 answer_bytes = 0;      // of answers that the protocol has not taken

@@ -37,7 +37,8 @@ class IdleStreams {
   u32 leaving_ = 0;  // calls that have their answer and are about to be free
   // found by the last pass
   ConnectionId ending_{};
-  u32 to_end_ = 0;
+  u32 to_end_ = 0, to_ask_ = 0;
+  u32 ended_ = 0;  // of those asked
   u64 due_ns_ = kNever;
 };
 

@@ -235,7 +235,8 @@ void call_timer(DoorState& door, Call& call) {
       break;
   }
   if (expires_here(call) && call.deadline_ns <= now) return reject(door, call, Fault::kDeadline, true);
-  if (call.paused(door.limits.call_unsent_bytes)) call.progress_ns = call.message_ns = now;  // this server made it wait
+  const bool made_to_wait = call.paused(door.limits.call_unsent_bytes) || (call.plain && call.http->expects_continue);
+  if (made_to_wait) call.progress_ns = call.message_ns = now;
   if (receiving(call) && stalled_at(door.limits, call) <= now) return reject(door, call, Fault::kStalled, true);
   if (idle_at(door.limits, call) <= now && end_idle(door, call)) return;
   arm_call(door, call);

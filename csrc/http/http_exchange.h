@@ -19,7 +19,7 @@ struct HttpExchange {
   // HTTP/1.1 alone
   bool keep_alive = false;
   bool chunks = true;  // the client reads chunked bodies
-  bool expects_continue = false;
+  bool expects_continue = false;  // 100 Continue is owed, behind earlier responses
 };
 
 // "GET, HEAD, OPTIONS"

@@ -75,6 +75,11 @@ bool HttpRoutes::add(HttpRow row) {
 
 HttpMatch HttpRoutes::find(HttpVerb verb, std::string_view path) const {
   HttpMatch match;
+  if (verb == HttpVerb::kOptions && path == "*") {  // of the server as a whole
+    for (const Pattern& pattern : patterns_) choose(pattern, verb, match);
+    match.errors = write_error_text;
+    return match;
+  }
   if (const auto found = literal_.find(path); found != literal_.end())
     return choose(*found->second, verb, match), match;
   for (const Pattern* pattern : with_parameters_)

@@ -63,8 +63,10 @@ bool Http1Session::fill(OutputBuffer& output) {
     HttpExchange& exchange = *call->http;
     const bool head_only = exchange.request.verb == HttpVerb::kHead;
     if (!call->submitted || (head_only && call->phase != Phase::kFinished)) {
-      if (exchange.expects_continue && call->phase == Phase::kOpen && !call->half_closed)
+      if (exchange.expects_continue && call->phase == Phase::kOpen && !call->half_closed) {
         Writer(output).text("HTTP/1.1 100 Continue\r\n\r\n");
+        call->progress_ns = call->message_ns = door_.net.turn.ns;  // the client may have waited for this
+      }
       exchange.expects_continue = false;
       return true;
     }

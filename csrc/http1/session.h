@@ -72,7 +72,8 @@ class Http1Session final : public CallSession, private RequestSink {
   void begin_request();
   bool count_head(size_t bytes);
   void refuse(u16 status, const char* why);
-  bool full_of_requests() const { return pipeline_.size() == kPipelined; }
+  // The rest of the newest request is read in any case, because its time runs.
+  bool full_of_requests() const { return pipeline_.size() == kPipelined && !in_request_; }
   bool can_parse() const { return !last_seen_ && !full_of_requests() && !connection_.ending(); }
   Call* receiving();
   void write_head(OutputBuffer& output, Call& call);

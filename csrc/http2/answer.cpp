@@ -7,6 +7,7 @@
 #include <string>
 
 #include "calls/door_state.h"
+#include "http/http_date.h"
 #include "http2/callbacks.h"
 #include "http2/session.h"
 
@@ -78,6 +79,7 @@ void add_plain_head(Block& block, const DoorState& door, const Call& call, Plain
   };
   constexpr u8 kCopied = NGHTTP2_NV_FLAG_NO_COPY_NAME;
   block.add(":status", number(values.status, exchange.reply.status), kCopied);
+  block.add("date", http_date(door.net.turn.ns), kCopied);
   block.add("content-type", name_of(exchange.reply.type));
   if (call.phase == Phase::kFinished) block.add("content-length", number(values.length, call.unsent), kFresh);
   if (call.header) block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second, kCopied);

@@ -64,7 +64,9 @@ nghttp2_session* Http2Callbacks::make(Http2Session& session, Allocator& allocato
   return made;
 }
 
-// Also called for trailers: those belong to the call that is there already.
+// Also called for trailers: those belong to the call that is there already. A stream is reset only when its header
+// block is complete, because nghttp2 does not say when a block ends whose stream is reset: it would seem to last
+// forever.
 int Http2Callbacks::on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user) {
   Http2Session& session = of(user);
   auto& block = session.block_;
@@ -76,31 +78,30 @@ int Http2Callbacks::on_begin_headers(nghttp2_session*, const nghttp2_frame* fram
   return 0;
 }
 
-// nghttp2 announces the limits of the header list but does not hold them.
-int Http2Callbacks::count_header(Http2Session& session, i32 stream, size_t bytes) {
+// nghttp2 announces the limits of the header list but does not hold them. False: the block is too long.
+bool Http2Callbacks::count_header(Http2Session& session, size_t bytes) {
   auto& block = session.block_;
   const Limits& limits = session.door().limits;
   block.bytes += u32(bytes) + 32;
   block.fields++;
-  if (block.bytes <= 2 * limits.header_list_bytes && block.fields <= 2 * limits.header_fields) return 0;
+  if (block.bytes <= 2 * limits.header_list_bytes && block.fields <= 2 * limits.header_fields) return true;
   session.door().counters.floods[u32(Flood::kHeaders)]++;
-  nghttp2_submit_rst_stream(session.nghttp2_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
-  return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  block.state = Http2Session::HeaderState::kTooLong;
+  return false;
 }
 
-int Http2Callbacks::on_header(nghttp2_session*, const nghttp2_frame* frame, const u8* name, size_t name_bytes,
+int Http2Callbacks::on_header(nghttp2_session*, const nghttp2_frame*, const u8* name, size_t name_bytes,
                               const u8* value, size_t value_bytes, u8, void* user) {
   Http2Session& session = of(user);
   auto& block = session.block_;
-  if (const int failed = count_header(session, frame->hd.stream_id, name_bytes + value_bytes)) return failed;
+  if (block.state != Http2Session::HeaderState::kGood || !count_header(session, name_bytes + value_bytes)) return 0;
   if (!block.call || block.bytes > session.door().limits.header_list_bytes) return 0;
   const std::string_view name_view = view(name, name_bytes), value_view = view(value, value_bytes);
-  if (block.trailers   ? trailer_header(name_view)
-      : session.plain_ ? plain_header(*block.call, block.rules, *session.plain_, name_view, value_view)
-                       : request_header(session.door(), *block.call, block.rules, name_view, value_view))
-    return 0;
-  malformed(session.door(), *block.call);
-  return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  const bool good = block.trailers   ? trailer_header(name_view)
+                    : session.plain_ ? plain_header(*block.call, block.rules, *session.plain_, name_view, value_view)
+                                     : request_header(session.door(), *block.call, block.rules, name_view, value_view);
+  if (!good) block.state = Http2Session::HeaderState::kMalformed;
+  return 0;
 }
 
 int Http2Callbacks::on_data_chunk(nghttp2_session*, u8, i32 stream, const u8* data, size_t bytes, void* user) {
@@ -116,10 +117,18 @@ int Http2Callbacks::on_data_chunk(nghttp2_session*, u8, i32 stream, const u8* da
 void Http2Callbacks::on_headers(Http2Session& session, const nghttp2_frame& frame) {
   auto& block = session.block_;
   block.since_ns = 0;
-  session.guard_.progress();
+  const auto reset = [&](u32 error) {
+    nghttp2_submit_rst_stream(session.nghttp2_, NGHTTP2_FLAG_NONE, frame.hd.stream_id, error);
+  };
+  if (block.state == Http2Session::HeaderState::kTooLong) return reset(NGHTTP2_ENHANCE_YOUR_CALM);
   Call* call = block.call;
-  if (!call) return;
+  if (!call) {
+    if (!block.trailers) reset(NGHTTP2_REFUSED_STREAM);
+    return;
+  }
   DoorState& door = session.door();
+  if (block.state == Http2Session::HeaderState::kMalformed) return malformed(door, *call);
+  session.guard_.progress();
   const bool end = frame.hd.flags & NGHTTP2_FLAG_END_STREAM;
   const bool over = block.bytes > door.limits.header_list_bytes || block.fields > door.limits.header_fields;
   if (block.trailers) {

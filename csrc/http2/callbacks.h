@@ -31,7 +31,7 @@ class Http2Callbacks {
   static int on_stream_close(nghttp2_session*, i32 stream, u32 error, void* user);
   static int send_data(nghttp2_session*, nghttp2_frame*, const u8* frame_header, size_t bytes,
                        nghttp2_data_source* source, void* user);
-  static int count_header(Http2Session& session, i32 stream, size_t bytes);
+  static bool count_header(Http2Session& session, size_t bytes);
   static void on_headers(Http2Session& session, const nghttp2_frame& frame);
   static void on_rst_stream(Http2Session& session, i32 stream);
   static void on_ping(Http2Session& session, const nghttp2_frame& frame);

@@ -117,11 +117,7 @@ bool Http2Session::end_of_input() {
 Call* Http2Session::open_stream(i32 stream) {
   guard_.opened(door_.net.turn.ns);
   Call* call = open_call(stream);
-  if (call) {
-    nghttp2_session_set_stream_user_data(nghttp2_, stream, call);
-  } else {
-    nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
-  }
+  if (call) nghttp2_session_set_stream_user_data(nghttp2_, stream, call);
   return call;
 }
 

@@ -53,10 +53,12 @@ class Http2Session final : public CallSession {
  private:
   friend class Http2Callbacks;
 
+  enum class HeaderState : u8 { kGood, kMalformed, kTooLong };
   // The header block that is being received. Blocks of one connection never overlap.
   struct HeaderBlock {
     Call* call = nullptr;  // nullptr: of a refused stream, or trailers of one that has ended
     bool trailers = false;
+    HeaderState state = HeaderState::kGood;
     HeaderRules rules;
     u32 bytes = 0, fields = 0;
     u64 since_ns = 0;  // 0: none is being received

@@ -1,4 +1,7 @@
-"""Clients that take what they can get: ``python attackers.py NAME ADDRESS ADMIN TOKEN``, until they are killed."""
+"""Clients that take what they can get: ``python attackers.py NAME ADDRESS ADMIN TOKEN``, until they are killed.
+
+Those of the HTTP port are in http_attackers.py.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from http_attackers import HTTP_ATTACKERS
 from raw import DATA, EH, ES, HEADERS, PATH, Peer, block, frame, message, request
 from word_files import ENDLESS, GROWS, PANICS_SLOWLY
 
@@ -174,7 +178,7 @@ def poison_texts(address: str, admin: str, token: str) -> None:
                 break
 
 
-ATTACKERS: dict[str, Callable[[str, str, str], None]] = {
+ATTACKERS: dict[str, Callable[[str, str, str], None]] = HTTP_ATTACKERS | {
     f.__name__: f
     for f in (
         compressed_streams, unary_bombs, unfinished_messages, health_bombs, reflection_messages, idle_streams,

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 from checkpoints import write_checkpoint
+from http_attackers import HTTP_ATTACKERS
 from paths import python_path
 from serving import Server, until
 from tries import until_in_time
-from victim import Victim, ask_livez, growth, p99_s
+from victim import HttpVictim, Victim, ask_livez, growth, p99_s
 from word_files import write_words
 
 pytestmark = pytest.mark.alone
@@ -46,6 +47,7 @@ class Attack:
     grows_mib: int
     model: str = "minilm"
     livez: bool = False  # the other client asks the admin port
+    http: bool = False  # both are at the HTTP port
 
 
 ATTACKS = (
@@ -58,7 +60,21 @@ ATTACKS = (
     Attack("json_predictions", 64, livez=True),
     Attack("admin_bytes", 32, livez=True),
     Attack("poison_texts", 64, model="hurtful"),
+    Attack("slow_heads", 32, http=True),
+    Attack("pipelined_requests", 64, http=True),
+    Attack("unread_answers", 128, http=True),  # 1 MB of each of 64 connections, and their requests
+    Attack("rapid_resets", 32, http=True),
+    Attack("garbage", 32, http=True),
 )
+MORE_ATTACKS = (
+    Attack("slow_bodies", 32, http=True),
+    Attack("slow_chunks", 32, http=True),
+    Attack("small_chunks", 64, http=True),
+    Attack("long_heads", 32, http=True),
+    Attack("gone_clients", 64, http=True),
+    Attack("hostile_bodies", 128, http=True),
+)
+"""Only nightly: others take the same from the server."""
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +124,8 @@ def lower(leader: int) -> None:
 @contextmanager
 def attacked(server: Server, name: str) -> Iterator[None]:
     """Meanwhile that attacker does what it does."""
-    program = [sys.executable, str(Path(__file__).with_name("attackers.py")), name, server.address, server.admin, TOKEN]
+    address = server.http if name in HTTP_ATTACKERS else server.address
+    program = [sys.executable, str(Path(__file__).with_name("attackers.py")), name, address, server.admin, TOKEN]
     last = str(max(os.sched_getaffinity(os.getppid())))
     attacker = subprocess.Popen(
         ["taskset", "-c", last, *program],
@@ -128,7 +145,7 @@ def attacked(server: Server, name: str) -> Iterator[None]:
 
 def beside(server: Server, attack: Attack, seconds: float) -> tuple[float, float, float]:
     """The other client's p99 without the attacker and with it, and what the attacked process took, in MiB."""
-    victim = Victim(server.address, TOKEN, attack.model)
+    victim = HttpVictim(server.http, TOKEN) if attack.http else Victim(server.address, TOKEN, attack.model)
     attacked_pid = server.pid if attack.livez else server.child("frontdoor 0").pid
 
     def call() -> None:
@@ -173,7 +190,7 @@ def test_another_client_does_not_feel_it(server: Server, attack: Attack) -> None
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", ATTACKS + MORE_ATTACKS, ids=lambda attack: attack.name)
 def test_another_client_does_not_feel_it_for_long(server: Server, attack: Attack) -> None:
     hold(server, attack, 30.0)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 from raw import DATA, EH, ES, HEADERS, PATH, WINDOW_UPDATE, Peer, block, check_good, frame, message, request, u32
+from serving import PATIENCE_S
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -42,6 +46,28 @@ class Victim:
 
     def close(self) -> None:
         self._peer.socket.close()
+
+
+class HttpVictim:
+    """The same over HTTP/1.1: each answer is held against the first."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self._connection = HTTPConnection(address, timeout=PATIENCE_S)
+        self._headers = {"Authorization": f"Bearer {token}"}
+        fields = {"model": "minilm", "input": "a b", "dimensions": 4, "encoding_format": "base64"}
+        self._body = json.dumps(fields)
+        self._first: bytes | None = None
+
+    def call(self) -> None:
+        self._connection.request("POST", "/v1/embeddings", self._body, self._headers)
+        response = self._connection.getresponse()
+        found = response.read()
+        assert response.status == 200, found
+        self._first = self._first or found
+        assert found == self._first and len(base64.b64decode(json.loads(found)["data"][0]["embedding"])) == 16
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def ask_livez(admin: str) -> None:

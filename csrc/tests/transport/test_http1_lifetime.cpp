@@ -81,6 +81,57 @@ TEST(a_body_must_get_on) {
   fixture.check_clean();
 }
 
+// Eight requests are under way, of which the first takes long: the body of the last is read, and not called late.
+TEST(a_body_behind_slow_requests_is_read) {
+  Limits limits = quick_limits();
+  limits.message_timeout = 30 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Http1Client client(fixture.door);
+    for (int i = 0; i < 7; i++) client.send(post("/later", "x"));
+    const std::string last = post("/echo", "the last body");
+    client.send(last.substr(0, last.size() - 4));
+    client.run();
+    client.send(last.substr(last.size() - 4) + post("/echo", "beyond the eight"));
+    client.run();
+    CHECK_EQ(fixture.service.messages.back(), "the last body");
+    const u64 until = now_ns() + 3 * limits.message_timeout;
+    while (now_ns() < until) client.turn();
+    CHECK_EQ(client.received, "");
+    for (int i = 0; i < 7; i++) fixture.service.finish(fixture.service.waiting[i]);
+    const std::vector<Response> responses = client.responses(9);
+    for (const Response& response : responses) CHECK_EQ(response.status, 200);
+    CHECK_EQ(responses[7].body, "the last body");
+    CHECK_EQ(responses[8].body, "beyond the eight");
+  }
+  fixture.check_clean();
+}
+
+TEST(a_client_that_waits_for_100_continue_behind_a_slow_request_is_not_late) {
+  Limits limits = quick_limits();
+  limits.message_timeout = 30 * kMillisecond;
+  Fixture fixture(limits);
+  {
+    Http1Client client(fixture.door);
+    client.send(post("/later", "x") +
+                "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    const u64 until = now_ns() + 3 * limits.message_timeout;
+    while (now_ns() < until) client.turn();
+    CHECK_EQ(client.received, "");
+    fixture.service.finish(fixture.service.waiting[0]);
+    const std::vector<Response> first = client.responses(2);
+    CHECK_EQ(first[0].status, 200);
+    CHECK_EQ(first[1].status, 100);
+    const u64 began = fixture.door.net.turn.ns;
+    ends_between(fixture.door, began, began + limits.message_timeout, [&] {
+      client.turn();
+      return !client.received.empty();
+    });
+    CHECK_EQ(client.responses(1)[0].status, 408);  // from then on it may be late
+  }
+  fixture.check_clean();
+}
+
 TEST(a_client_that_goes_away_ends_its_requests) {
   Fixture fixture;
   for (const bool half : {false, true}) {

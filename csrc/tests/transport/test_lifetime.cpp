@@ -62,6 +62,32 @@ TEST(a_header_block_must_end) {
   fixture.check_clean();
 }
 
+// A stream may be refused, or reset for its headers, while the connection's other calls take their time.
+TEST(a_connection_outlives_streams_that_are_refused) {
+  Limits limits = quick_limits();
+  limits.header_block_timeout = 20 * kMillisecond;
+  for (const Fields& extra : {Fields{}, Fields{{"connection", "close"}}, Fields(300, {"x", std::string(100, 'y')})}) {
+    limits.calls = extra.empty() ? 1 : 16;
+    Fixture fixture(limits);
+    {
+      Client client(fixture.door);
+      const i32 waiting = client.call("/test.Service/Later", framed("x"));
+      client.run();
+      const i32 refused = client.call("/test.Service/Later", framed("x"), true, extra);
+      client.run();
+      CHECK(client.answers[refused].reset);
+      client.run_for(3 * limits.header_block_timeout);
+      CHECK(!client.answers[waiting].closed);
+      fixture.service.finish(fixture.service.waiting[0]);
+      client.run();
+      CHECK_EQ(client.answers[waiting].code(), std::string("0"));
+      CHECK_EQ(fixture.counters.closed_header_timeout, u64(0));
+      CHECK(client.goaways.empty());
+    }
+    fixture.check_clean();
+  }
+}
+
 TEST(a_client_that_never_reads_is_not_read_and_closed) {
   Limits limits = quick_limits();
   limits.write_timeout = 700 * kMillisecond;

@@ -93,6 +93,7 @@ TEST(refusals_over_http2) {
   {
     PlainClient client(fixture.door);
     CHECK_EQ(client.ask("/none", "abc").fields.at(":status"), "404");
+    CHECK_EQ(client.ask("/echo", "abc").fields.at("date").size(), std::string("Sun, 06 Nov 1994 08:49:37 GMT").size());
     CHECK_EQ(client.ask("/test.Service/Echo", framed("abc")).fields.at(":status"), "404");  // gRPC is on its own port
     CHECK_EQ(client.ask("/echo", std::string(10'001, 'x')).fields.at(":status"), "413");
     CHECK_EQ(client.ask("/echo", std::string(10'001, 'x'), {{"content-length", "10001"}}).fields.at(":status"), "413");
