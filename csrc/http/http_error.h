@@ -11,7 +11,7 @@ namespace fastqps::front {
 struct HttpError {
   StatusCode code;
   std::string_view message;
-  std::string_view field;    // the request's field that is wrong; empty: none
+  std::string_view field;  // the request's field that is wrong; empty: none
   FieldFault fault = FieldFault::kValue;
 };
 

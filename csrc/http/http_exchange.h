@@ -18,7 +18,7 @@ struct HttpExchange {
   bool broken = false;      // the response ended with an error after its head: it must not look complete
   // HTTP/1.1 alone
   bool keep_alive = false;
-  bool chunks = true;  // the client reads chunked bodies
+  bool chunks = true;             // the client reads chunked bodies
   bool expects_continue = false;  // 100 Continue is owed, behind earlier responses
 };
 
