@@ -644,9 +644,18 @@ def attend(
     positions: int = 0,
     rotary: int = 0,
     window: int = 0,
+    threads: int = 1,
 ) -> None: ...
 def normalize(
-    out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, bias: int, width: int, eps: float
+    out: int,
+    rows: int,
+    bfloat16: bool,
+    n_rows: int,
+    weight: int,
+    bias: int,
+    width: int,
+    eps: float,
+    threads: int,
 ) -> None: ...
 def embed(
     out: int,
@@ -665,8 +674,9 @@ def embed(
     bias: int,
     width: int,
     eps: float,
+    threads: int,
 ) -> None: ...
-def means(out: int, rows: int, bfloat16: bool, width: int, starts: int, n_items: int) -> None: ...
+def means(out: int, rows: int, bfloat16: bool, width: int, starts: int, n_items: int, threads: int) -> None: ...
 def mean_bags(
     out: int,
     ids: int,
@@ -698,7 +708,9 @@ class Int8Matrix:
         residual: int = 0,
     ) -> None: ...
 
-def rms_norm(out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, width: int, eps: float) -> None: ...
+def rms_norm(
+    out: int, rows: int, bfloat16: bool, n_rows: int, weight: int, width: int, eps: float, threads: int
+) -> None: ...
 def embed_tokens(
     out: int,
     bfloat16: bool,
@@ -735,8 +747,9 @@ def attend_slots(
     k_norm: int = 0,
     eps: float = 0.0,
     last_rows_only: bool = False,
+    threads: int = 1,
 ) -> None: ...
-def gated_silu(out: int, rows: int, bfloat16: bool, n_rows: int, inner: int) -> None: ...
+def gated_silu(out: int, rows: int, bfloat16: bool, n_rows: int, inner: int, threads: int) -> None: ...
 def admit(params: int, admitted: int, n_admitted: int) -> None: ...
 
 RULE_FORCED: int
@@ -762,6 +775,7 @@ def change_logits(
     rule_ids: int,
     n_rules: int,
     n_forced: int,
+    threads: int,
 ) -> None: ...
 def sample(
     tokens: int,
@@ -778,4 +792,5 @@ def sample(
     params: int,
     eos_ids: int,
     n_eos: int,
+    threads: int,
 ) -> None: ...

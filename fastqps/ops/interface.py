@@ -203,5 +203,5 @@ class DecodeOps(Ops, Protocol):
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 
-        Last of all in a step. The reference semantics are those of csrc/step/cpu/cpu_decode_sample_kernel.h.
+        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode/sample_kernel.h.
         """

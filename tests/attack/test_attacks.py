@@ -51,10 +51,8 @@ class Attack:
 
 
 ATTACKS = (
-    Attack("compressed_streams", 128),  # its own 16 MiB of windows, 64 results of the inflating thread, and their texts
     Attack("unary_bombs", 64),
     Attack("unfinished_messages", 32),
-    Attack("health_bombs", 32),
     Attack("reflection_messages", 64),
     Attack("idle_streams", 64),
     Attack("json_predictions", 64, livez=True),
@@ -67,6 +65,8 @@ ATTACKS = (
     Attack("garbage", 32, http=True),
 )
 MORE_ATTACKS = (
+    Attack("compressed_streams", 128),  # its own 16 MiB of windows, 64 results of the inflating thread, and their texts
+    Attack("health_bombs", 32),
     Attack("slow_bodies", 32, http=True),
     Attack("slow_chunks", 32, http=True),
     Attack("small_chunks", 64, http=True),

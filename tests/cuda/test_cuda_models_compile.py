@@ -18,6 +18,7 @@ if TRITON_MISSING:
     pytest.skip(TRITON_MISSING, allow_module_level=True)
 
 
+@pytest.mark.nightly  # in between, all kernels are compiled by themselves
 def test_whole_steps_compile(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["PYTHONPATH"] = python_path()

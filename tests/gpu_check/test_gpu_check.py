@@ -280,6 +280,7 @@ def test_a_missing_package_stops_the_run_and_is_in_the_file(
 
 
 @pytest.mark.timeout(600)  # half a minute of CPU time, on whatever share of a machine
+@pytest.mark.nightly  # in between, its parts are tested by themselves
 def test_dry_run_of_all_passes_on_the_fake_device(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 from torch.nn import functional
@@ -13,6 +11,7 @@ from fastqps import _core
 pytestmark = pytest.mark.compute
 
 DTYPES = (torch.float32, torch.bfloat16)
+THREADS = 2
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
 
 
@@ -40,7 +39,7 @@ class Layer:
         self.slots: list[list[torch.Tensor]] = [[] for _ in range(slots)]
 
     def step(self, runs: list[tuple[int, int]], last_rows_only: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """(slot, rows) of each run → what the kernel, called by two threads, and torch make of random rows."""
+        """(slot, rows) of each run → what the kernel and torch make of random rows."""
         positions = [len(self.prefix) + len(self.slots[slot]) + i for slot, rows in runs for i in range(rows)]
         slots = [slot for slot, rows in runs for _ in range(rows)]
         starts = [0]
@@ -51,32 +50,27 @@ class Layer:
         out = out.to(self.dtype)
         at, where, which = ints(starts), ints(positions), ints(slots)
 
-        def attend(first: int, n: int) -> None:
-            _core.attend_slots(
-                out[first:].data_ptr() if last_rows_only else out.data_ptr(),
-                qkv.data_ptr(),
-                self.cache.data_ptr(),
-                self.dtype == torch.bfloat16,
-                self.heads,
-                self.kv_heads,
-                self.size,
-                at[first:].data_ptr(),
-                n,
-                where.data_ptr(),
-                which.data_ptr(),
-                self.cache.shape[1],
-                self.cache.shape[3],
-                self.size**-0.5,
-                prefix=self.shared.data_ptr(),
-                prefix_len=len(self.prefix),
-                rotary=self.rotary.data_ptr(),
-                last_rows_only=last_rows_only,
-            )
-
-        half = len(runs) // 2
-        with ThreadPoolExecutor(2) as pool:
-            for job in [pool.submit(attend, 0, half), pool.submit(attend, half, len(runs) - half)]:
-                job.result()
+        _core.attend_slots(
+            out.data_ptr(),
+            qkv.data_ptr(),
+            self.cache.data_ptr(),
+            self.dtype == torch.bfloat16,
+            self.heads,
+            self.kv_heads,
+            self.size,
+            at.data_ptr(),
+            len(runs),
+            where.data_ptr(),
+            which.data_ptr(),
+            self.cache.shape[1],
+            self.cache.shape[3],
+            self.size**-0.5,
+            prefix=self.shared.data_ptr(),
+            prefix_len=len(self.prefix),
+            rotary=self.rotary.data_ptr(),
+            last_rows_only=last_rows_only,
+            threads=THREADS,
+        )
         want = torch.stack([self._row(row, *at) for row, *at in zip(qkv.float(), slots, positions, strict=True)])
         return out.float(), want[at[1:].long() - 1] if last_rows_only else want
 
@@ -111,10 +105,10 @@ def test_rows(dtype: torch.dtype) -> None:
     bfloat16, near = dtype == torch.bfloat16, {"rtol": 2e-5 if dtype == torch.float32 else 8e-3, "atol": 1e-6}
     rows, weight = torch.randn(7, 640).to(dtype), torch.randn(640)
     out = torch.empty_like(rows)
-    _core.rms_norm(out.data_ptr(), rows.data_ptr(), bfloat16, 7, weight.data_ptr(), 640, 1e-5)
+    _core.rms_norm(out.data_ptr(), rows.data_ptr(), bfloat16, 7, weight.data_ptr(), 640, 1e-5, THREADS)
     torch.testing.assert_close(out.float(), functional.rms_norm(rows.float(), (640,), weight, 1e-5), **near)
     gated = torch.empty(7, 320, dtype=dtype)
-    _core.gated_silu(gated.data_ptr(), rows.data_ptr(), bfloat16, 7, 320)
+    _core.gated_silu(gated.data_ptr(), rows.data_ptr(), bfloat16, 7, 320, THREADS)
     gate, up = rows.float().chunk(2, dim=1)
     torch.testing.assert_close(gated.float(), functional.silu(gate) * up, **near)
     ids, slots, last = ints([4, -1, 0]), ints([1, 2, 0]), ints([3, 3, 6])
@@ -156,6 +150,7 @@ def test_greedy_and_logprobs(dtype: torch.dtype) -> None:
         params.data_ptr(),
         eos.data_ptr(),
         1,
+        THREADS,
     )
     assert tokens.tolist() == last.tolist() == best.tolist()
     want = functional.log_softmax(logits.float(), dim=1)[torch.arange(runs), best]

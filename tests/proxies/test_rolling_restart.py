@@ -23,7 +23,7 @@ from proxies.proxy import Proxy
 ROUNDS = int(os.environ.get("FASTQPS_ROLLS", "1"))
 # Longer than HAProxy and Envoy need to see it (0.5 s between two looks), also on a busy machine.
 LAME_DUCK_S = 2
-MORE = 200  # calls through each way between two steps
+MORE = 50  # calls through each way between two steps
 
 
 @dataclass

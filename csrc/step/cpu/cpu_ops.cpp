@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "step/cpu/cpu_ops_levels.h"
+#include "step/team.h"
 
 namespace fastqps::step {
 
@@ -57,10 +58,46 @@ u64 scratch_floats(const Attention& job) {
   return 3 * rows * columns + columns * kColumns + rows * kColumns;
 }
 
-void attend(const Attention& job) { chosen_kernels().attend(job, scratch(scratch_floats(job))); }
-void normalize(const Normalization& job) { chosen_kernels().normalize(job, scratch(scratch_floats(job.norm))); }
-void embed(const Embedding& job) { chosen_kernels().embed(job, scratch(scratch_floats(job.norm))); }
-void means(const Means& job) { chosen_kernels().means(job, scratch(job.width)); }
+void attend(const Attention& job, u32 threads) {
+  constexpr u64 kTokensMin = 64;  // of a thread
+  const u64 n_tokens = u64(job.starts[job.n_items] - job.starts[0]);
+  team_ranges(team_for(threads, n_tokens, kTokensMin), job.n_items, [&](u32 first, u32 end) {
+    Attention part = job;
+    part.starts += first, part.n_items = end - first;
+    chosen_kernels().attend(part, scratch(scratch_floats(part)));
+  });
+}
+
+void normalize(const Normalization& job, u32 threads) {
+  const u64 row = u64(job.norm.width) * bytes_of(job.number);
+  team_ranges(team_for(threads, job.n_rows * row, kBytesMin), job.n_rows, [&](u32 first, u32 end) {
+    Normalization part = job;
+    part.in = (const char*)job.in + first * row, part.out = (char*)job.out + first * row, part.n_rows = end - first;
+    chosen_kernels().normalize(part, scratch(scratch_floats(part.norm)));
+  });
+}
+
+void embed(const Embedding& job, u32 threads) {
+  const u64 row = u64(job.norm.width) * bytes_of(job.number);
+  team_ranges(team_for(threads, job.n_tokens * row, kBytesMin), job.n_tokens, [&](u32 first, u32 end) {
+    Embedding part = job;
+    part.ids += first, part.out = (char*)job.out + first * row, part.n_tokens = end - first;
+    if (part.positions) part.positions += first;
+    if (part.types) part.types += first;
+    chosen_kernels().embed(part, scratch(scratch_floats(part.norm)));
+  });
+}
+
+void means(const Means& job, u32 threads) {
+  const u64 n_tokens = u64(job.starts[job.n_items] - job.starts[0]);
+  const u64 bytes = n_tokens * job.width * bytes_of(job.number);
+  team_ranges(team_for(threads, bytes, kBytesMin), job.n_items, [&](u32 first, u32 end) {
+    Means part = job;
+    part.starts += first, part.out += u64(first) * job.width, part.n_items = end - first;
+    chosen_kernels().means(part, scratch(part.width));
+  });
+}
+
 void mean_bags(const Bags& job) { chosen_kernels().mean_bags(job, scratch(scratch_floats(job))); }
 
 }  // namespace fastqps::step

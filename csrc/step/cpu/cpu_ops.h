@@ -2,14 +2,16 @@
 // (oneDNN).
 //
 // Compiled once per instruction set (cpu_ops_*.cpp, from cpu_kernels.h) and chosen when the program runs. Everything
-// is computed in fp32; only what is read and written may be bf16. Single-threaded: a caller with more threads gives
-// each a range of items or rows. Widths, head sizes and lengths may be any; multiples of 16 are fastest.
+// is computed in fp32; only what is read and written may be bf16. Items and rows are spread over up to `threads`
+// threads where there is enough work (step/team.h). Widths, head sizes and lengths may be any; multiples of 16 are
+// fastest.
 #pragma once
 #include "core/types.h"
 
 namespace fastqps::step {
 
 enum class Number : u32 { kFloat32 = 0, kBfloat16 = 1 };
+inline u64 bytes_of(Number number) { return number == Number::kFloat32 ? 4 : 2; }
 
 // Attention inside each item. `starts` holds n_items + 1 token offsets into qkv and out, so a range of a batch's
 // items is the same call with `starts` moved on.
@@ -23,7 +25,7 @@ struct Attention {
   u32 window;  // 0: every token of the item is seen; else those at most `window` positions away
   Number number;
 };
-void attend(const Attention& job);
+void attend(const Attention& job, u32 threads);
 
 // Layer normalisation: (x - mean) / sqrt(variance + eps) * weight + bias.
 struct Norm {
@@ -39,7 +41,7 @@ struct Normalization {
   u32 n_rows;
   Number number;
 };
-void normalize(const Normalization& job);
+void normalize(const Normalization& job, u32 threads);
 
 // The normalised sum of a token's rows in up to three tables [any, width].
 struct Embedding {
@@ -50,7 +52,7 @@ struct Embedding {
   u32 n_tokens;
   Number number;  // of the tables and of out
 };
-void embed(const Embedding& job);
+void embed(const Embedding& job, u32 threads);
 
 // The mean of each item's rows.
 struct Means {
@@ -60,7 +62,7 @@ struct Means {
   u32 n_items, width;
   Number number;  // of rows
 };
-void means(const Means& job);
+void means(const Means& job, u32 threads);
 
 // Numbers of a table of rows. A half has 1 + 5 + 10 bits, unlike Number's bf16.
 enum class TableNumber : u32 { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kInt8 = 3 };
@@ -69,7 +71,7 @@ struct HalfBits {
 };
 
 // The mean of the table's rows that an item's ids name, each times its id's weight. Ids from n_ids on and skipped_id
-// name none and are not counted; an item without a row gives zeros.
+// name none and are not counted; an item without a row gives zeros. Single-threaded.
 struct Bags {
   const void* table;     // [any, width]
   const i32* mapping;    // null, or [n_ids]: the row of each id; else it is the id itself

@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "step/cpu/cpu_decode_levels.h"
 #include "step/cpu/cpu_ops.h"
+#include "step/cpu/decode/levels.h"
 
 namespace fastqps::step {
 
@@ -11,6 +11,8 @@ namespace fastqps::step {
 inline constexpr u32 kColumns = 16;
 // Rows of a bag's table that are asked for before they are added.
 inline constexpr u32 kRowsAhead = 8;
+// Of rows, for each thread that computes some.
+inline constexpr u64 kBytesMin = 32 << 10;
 
 // Floats of scratch memory, on a cache line's boundary, that a job needs.
 u64 scratch_floats(const Attention& job);

@@ -45,6 +45,6 @@ struct LogitChanges {
 bool any_logit_options(const i32* starts, const i32* kv_slots, u32 n_runs, const i32* params);
 
 // Forbidden tokens get minus infinity. If all are forbidden, the first token is the only possible one.
-void change_logits(const LogitChanges& job);
+void change_logits(const LogitChanges& job, u32 threads);
 
 }  // namespace fastqps::step

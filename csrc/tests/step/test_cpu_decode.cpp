@@ -261,10 +261,10 @@ TEST(rows_do_not_depend_on_their_company) {
   job.head_dim = kSize, job.n_slots = kSlots, job.max_len = kLen, job.number = Number::kBfloat16;
   Array together(Number::kBfloat16, 4 * kSize, 0), alone = together;
   job.out = together.data();
-  attend_slots(job);
+  attend_slots(job, 1);
   for (u32 i = 0; i < 4; i++) {
     job.starts = starts.data() + i, job.n_runs = 1, job.out = alone.data();
-    attend_slots(job);
+    attend_slots(job, 1);
   }
   CHECK(together.halves == alone.halves);
 }

@@ -92,7 +92,8 @@ struct Step {
                    .n_runs = n,
                    .vocab = kVocab,
                    .history_len = length,
-                   .n_eos = u32(eos_ids.size())});
+                   .n_eos = u32(eos_ids.size())},
+                  1);
     std::vector<Floats> found;
     for (u32 run = 0; run < n; run++) found.emplace_back(all.begin() + run * kVocab, all.begin() + (run + 1) * kVocab);
     return found;

@@ -1,20 +1,14 @@
-"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu/cpu_decode.h, the long ones spread over threads."""
+"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu/decode/cpu_decode.h."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import torch
 
 from fastqps import _core
-from fastqps.ops.cpu.ops import CpuOps, is_bf16, threads
+from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
 from fastqps.ops.step import address
-
-_RUNS_PER_THREAD_MIN = 24  # below that, handing work to a thread costs more than it saves
-_ROWS_OF_A_RUN = 5  # rows of a prompt that take about as long as a running sequence's: they share its keys
 
 
 class CpuDecodeOps(CpuOps):
@@ -50,34 +44,30 @@ class CpuDecodeOps(CpuOps):
     ) -> torch.Tensor:
         width = heads.heads * heads.head_dim
         out = qkv.new_empty(step.n_runs if last_rows else step.n_tokens, width)
-        starts, run_bytes = address(step.starts), width * out.element_size() if last_rows else 0
-
-        def run(first: int, last: int) -> None:
-            _core.attend_slots(
-                address(out) + first * run_bytes,
-                address(qkv),
-                address(cache),
-                is_bf16(qkv),
-                heads.heads,
-                heads.kv_heads,
-                heads.head_dim,
-                starts=starts + 4 * first,
-                n_runs=last - first,
-                positions=address(step.positions),
-                kv_slots=address(step.kv_slots),
-                n_slots=cache.shape[1],
-                max_len=cache.shape[3],
-                scale=heads.head_dim**-0.5,
-                prefix=address(prefix),
-                prefix_len=prefix.shape[2],
-                rotary=address(heads.rotary),
-                q_norm=address(heads.q_norm),
-                k_norm=address(heads.k_norm),
-                eps=heads.eps,
-                last_rows_only=last_rows,
-            )
-
-        _spread(run, step)
+        _core.attend_slots(
+            address(out),
+            address(qkv),
+            address(cache),
+            is_bf16(qkv),
+            heads.heads,
+            heads.kv_heads,
+            heads.head_dim,
+            starts=address(step.starts),
+            n_runs=step.n_runs,
+            positions=address(step.positions),
+            kv_slots=address(step.kv_slots),
+            n_slots=cache.shape[1],
+            max_len=cache.shape[3],
+            scale=heads.head_dim**-0.5,
+            prefix=address(prefix),
+            prefix_len=prefix.shape[2],
+            rotary=address(heads.rotary),
+            q_norm=address(heads.q_norm),
+            k_norm=address(heads.k_norm),
+            eps=heads.eps,
+            last_rows_only=last_rows,
+            threads=torch.get_num_threads(),
+        )
         return out
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:
@@ -88,72 +78,42 @@ class CpuDecodeOps(CpuOps):
         if not len(rules.table) and not _core.any_logit_options(*runs):
             return logits
         x = logits.float()  # also of bfloat16, in which a small penalty would be lost
-
-        def run(first: int, last: int) -> None:
-            _core.change_logits(
-                logits=address(x) + 4 * x.shape[1] * first,
-                n_runs=last - first,
-                vocab=x.shape[1],
-                starts=address(step.starts) + 4 * first,
-                kv_slots=address(step.kv_slots),
-                positions=address(step.positions),
-                made=address(step.made) + 4 * first,
-                params=address(state.params),
-                history=address(state.history),
-                history_len=state.history.shape[1],
-                eos_ids=address(state.eos_ids),
-                n_eos=len(state.eos_ids),
-                rules=address(rules.table),
-                rule_ids=address(rules.ids),
-                n_rules=len(rules.table),
-                n_forced=rules.n_forced,
-            )
-
-        _spread(run, step)
+        _core.change_logits(
+            logits=address(x),
+            n_runs=step.n_runs,
+            vocab=x.shape[1],
+            starts=address(step.starts),
+            kv_slots=address(step.kv_slots),
+            positions=address(step.positions),
+            made=address(step.made),
+            params=address(state.params),
+            history=address(state.history),
+            history_len=state.history.shape[1],
+            eos_ids=address(state.eos_ids),
+            n_eos=len(state.eos_ids),
+            rules=address(rules.table),
+            rule_ids=address(rules.ids),
+            n_rules=len(rules.table),
+            n_forced=rules.n_forced,
+            threads=torch.get_num_threads(),
+        )
         return x
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
-        vocab, row_bytes = logits.shape[1], logits.shape[1] * logits.element_size()
-
-        def run(first: int, last: int) -> None:
-            _core.sample(
-                tokens=address(step.tokens) + 4 * first,
-                logprobs=address(step.logprobs) + 4 * first,
-                finish=address(step.finish) + 4 * first,
-                last_token=address(state.last_token),
-                logits=address(logits) + row_bytes * first,
-                bfloat16=is_bf16(logits),
-                n_runs=last - first,
-                vocab=vocab,
-                starts=address(step.starts) + 4 * first,
-                kv_slots=address(step.kv_slots),
-                made=address(step.made) + 4 * first,
-                params=address(state.params),
-                eos_ids=address(state.eos_ids),
-                n_eos=len(state.eos_ids),
-            )
-
-        _spread(run, step)
-
-
-def _spread(run: Callable[[int, int], None], step: DecodeStep) -> None:
-    """``run(first, last)`` for ranges of the step's runs that take about as long each, on as many threads."""
-    count = min(torch.get_num_threads(), (step.n_runs + step.n_tokens // _ROWS_OF_A_RUN) // _RUNS_PER_THREAD_MIN)
-    if count < 2:
-        run(0, step.n_runs)
-        return
-    own, *others = _shares(step, count)
-    jobs = [threads(count - 1).submit(run, *share) for share in others]
-    run(*own)
-    for job in jobs:
-        job.result()
-
-
-def _shares(step: DecodeStep, count: int) -> Iterator[tuple[int, int]]:
-    """(first run, end) of each range."""
-    costs = step.starts + _ROWS_OF_A_RUN * torch.arange(step.n_runs + 1)
-    marks = torch.arange(1, count) * (int(costs[-1]) / count)
-    cuts = [0, *torch.searchsorted(costs, marks).tolist(), step.n_runs]
-    for first, last in pairwise(cuts):
-        if last > first:
-            yield first, last
+        _core.sample(
+            tokens=address(step.tokens),
+            logprobs=address(step.logprobs),
+            finish=address(step.finish),
+            last_token=address(state.last_token),
+            logits=address(logits),
+            bfloat16=is_bf16(logits),
+            n_runs=step.n_runs,
+            vocab=logits.shape[1],
+            starts=address(step.starts),
+            kv_slots=address(step.kv_slots),
+            made=address(step.made),
+            params=address(state.params),
+            eos_ids=address(state.eos_ids),
+            n_eos=len(state.eos_ids),
+            threads=torch.get_num_threads(),
+        )

@@ -1,20 +1,14 @@
-"""``EncoderOps`` on the CPU: the kernels of csrc/step/cpu/cpu_ops.h, attention spread over threads."""
+"""``EncoderOps`` on the CPU: the kernels of csrc/step/cpu/cpu_ops.h."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from functools import partial
-from itertools import pairwise
 
 import torch
 
 from fastqps import _core
-from fastqps.ops.cpu.ops import CpuOps, is_bf16, threads
+from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
-
-_TOKENS_PER_THREAD_MIN = 256  # below that, handing work to a thread costs more than it saves
 
 
 class CpuEmbedding:
@@ -47,6 +41,7 @@ class CpuEmbedding:
             bias=address(self._bias),
             width=len(self._weight),
             eps=self._eps,
+            threads=torch.get_num_threads(),
         )
         return rows_for(out, into), step
 
@@ -73,27 +68,21 @@ class CpuEncoderOps(CpuOps):
     def attend(
         self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
     ) -> torch.Tensor:
-        tokens, width = qkv.shape[0], qkv.shape[1] // 3
-        out = qkv.new_empty(tokens, width)
-        run = partial(
-            _core.attend,
-            out.data_ptr(),
-            qkv.data_ptr(),
+        width = qkv.shape[1] // 3
+        out = qkv.new_empty(qkv.shape[0], width)
+        _core.attend(
+            address(out),
+            address(qkv),
             is_bf16(qkv),
             heads,
             width // heads,
-            positions=step.positions.data_ptr(),
+            starts=address(step.starts),
+            n_items=len(step.starts) - 1,
+            positions=address(step.positions),
             rotary=address(rotary),
             window=window,
+            threads=torch.get_num_threads(),
         )
-        starts, items = step.starts.data_ptr(), len(step.starts) - 1
-        count = min(torch.get_num_threads(), items, tokens // _TOKENS_PER_THREAD_MIN)
-        if count < 2:
-            run(starts=starts, n_items=items)
-            return out
-        jobs = [threads(count).submit(run, starts=starts + 4 * first, n_items=n) for first, n in _shares(step, count)]
-        for job in jobs:
-            job.result()
         return out
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
@@ -103,17 +92,9 @@ class CpuEncoderOps(CpuOps):
             return torch.segment_reduce(hidden.float(), "max", lengths=step.starts.diff().long())
         items, width = len(step.starts) - 1, hidden.shape[1]
         out = torch.empty(items, width, dtype=torch.float32)
-        _core.means(address(out), address(hidden), is_bf16(hidden), width, address(step.starts), items)
+        starts, threads = address(step.starts), torch.get_num_threads()
+        _core.means(address(out), address(hidden), is_bf16(hidden), width, starts, items, threads)
         return out
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
         return rows
-
-
-def _shares(step: Step, count: int) -> Iterator[tuple[int, int]]:
-    """(first item, items) for each thread, with about as many tokens each."""
-    marks = torch.arange(1, count) * (len(step.ids) / count)
-    cuts = [0, *torch.searchsorted(step.starts, marks).tolist(), len(step.starts) - 1]
-    for first, last in pairwise(cuts):
-        if last > first:
-            yield first, last - first

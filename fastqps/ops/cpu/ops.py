@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Literal
 
 import torch
@@ -38,11 +36,12 @@ class CpuNorm:
         return rows_for(self._normalize(x, x), into)
 
     def _normalize(self, out: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        rows, width, weight = address(out), len(self._weight), address(self._weight)
+        rows = (address(out), address(x), is_bf16(x), len(x), address(self._weight))
+        width, threads = len(self._weight), torch.get_num_threads()
         if self._rms:
-            _core.rms_norm(rows, address(x), is_bf16(x), len(x), weight, width, self._eps)
+            _core.rms_norm(*rows, width, self._eps, threads)
         else:
-            _core.normalize(rows, address(x), is_bf16(x), len(x), weight, address(self._bias), width, self._eps)
+            _core.normalize(*rows, address(self._bias), width, self._eps, threads)
         return out
 
 
@@ -56,7 +55,7 @@ class CpuGatedSilu:
         both = self._gate_up(x)
         rows, inner = both.shape[0], both.shape[1] // 2
         out = both.new_empty(rows, inner)
-        _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner)
+        _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner, torch.get_num_threads())
         return rows_for(out, into)
 
 
@@ -120,9 +119,3 @@ class CpuOps:
 
 def is_bf16(x: torch.Tensor) -> bool:
     return x.dtype == torch.bfloat16
-
-
-@cache
-def threads(count: int) -> ThreadPoolExecutor:
-    """The threads that kernels are spread over, of which there is one set for each number."""
-    return ThreadPoolExecutor(count, thread_name_prefix="attend")

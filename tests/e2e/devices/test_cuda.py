@@ -56,6 +56,7 @@ def test_minilm_under_the_debug_mode(serve: Callable[..., Server]) -> None:
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 0, server.log()
 
 
+@pytest.mark.nightly  # in between, test_gpu_faults.py kills one of three
 def test_two_dispatchers_of_two_lanes_and_one_is_killed(serve: Callable[..., Server], tiny: str) -> None:
     """Every request is answered once, with its own answer, also those that the dead one had."""
     flags = ("--dtype=float32", "--dispatchers=2", "--lanes=2", "--frontdoors=2", "--mps=off")
@@ -92,6 +93,7 @@ def test_a_device_fault_restarts_the_dispatcher(serve: Callable[..., Server], ti
     assert not any("Traceback" in line for line in server.lines), server.log()
 
 
+@pytest.mark.nightly  # in between, test_lanes.py has lanes, and test_gpu_faults.py GPUs
 def test_a_generator_on_lanes_of_two_gpus(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Drawn and greedy, streamed and whole, in any company: what each request alone gets of the CPU."""
     checkpoint = write_generator(tmp_path / "tiny")

@@ -100,6 +100,7 @@ def test_poison(gpu: Server) -> None:
     assert metrics["fastqps_restarts_total{dispatcher}"] == 4 and metrics["fastqps_poisoned_total"] == 1
 
 
+@pytest.mark.nightly  # in between, tests/supervisor/test_domains.py counts the faults of a GPU
 def test_a_gpu_that_stays_down(gpus: Callable[..., Server]) -> None:
     """The other one takes what comes, and what the one that is down has held."""
     server = gpus("--device=cuda", "--dispatchers=2")

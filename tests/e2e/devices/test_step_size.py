@@ -135,6 +135,7 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
 
 
 @pytest.mark.skipif(machine.usable_cores() < 2, reason="one core cannot be split")
+@pytest.mark.nightly  # in between, tests/supervisor/test_split.py compares splits
 def test_the_first_start_measures_the_split_of_the_cores(serve: Serve, model: Path) -> None:
     """One line says what was found, and the server has the dispatchers that follow from it."""
     server = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")

@@ -49,7 +49,9 @@ def expected(model: Any, ids: list[int], asked: dict[str, Any]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("checkpoint_options", [{}, OPTIONS], ids=["plain", "options"])
+@pytest.mark.parametrize(
+    "checkpoint_options", [pytest.param({}, marks=pytest.mark.nightly), OPTIONS], ids=["plain", "options"]
+)
 def test_a_server_gives_the_tokens_of_transformers(tmp_path: Path, checkpoint_options: dict[str, Any]) -> None:
     """In changing company, of requests with options and without, over two lanes."""
     checkpoint = write_generator(tmp_path / "tiny")

@@ -155,6 +155,7 @@ class Soak:
 
 
 @pytest.mark.timeout(SOAK_S + 120)
+@pytest.mark.nightly  # in between, test_generation_ledger.py holds every generation to account
 def test_soak(serve: Callable[..., Server], tmp_path: Path) -> None:
     checkpoint = write_generator(tmp_path / "tiny")
     ledger = Ledger(Alone(checkpoint, MAX_TOKENS))

@@ -5,12 +5,12 @@
 
 #include "step/cpu/cpu_ops_levels.h"
 #include "step/cpu/int8/levels.h"
-#include "step/cpu/team.h"
+#include "step/team.h"
 
 namespace fastqps::step {
 namespace {
 
-constexpr u64 kThreadWork = 1 << 18;  // multiplications below which another thread costs more than it saves
+constexpr u64 kThreadWork = 1 << 18;  // multiplications of a thread, below which it costs more than it saves
 constexpr u32 kRowsOfPart = 24;       // weights are read once for as many
 constexpr u32 kRowsMin = 12;          // with fewer for each thread, quantising a row is worth doing twice
 constexpr u32 kRowsStep = 6;          // of a tile
@@ -33,7 +33,7 @@ void multiply_int8(const Int8Product& job, u32 threads) {
   const Int8Kernels& level = chosen_int8();
   const u32 rows = job.n_rows, outputs = job.weight.outputs / (job.gated ? 2 : 1);
   const u64 work = u64(rows) * job.weight.outputs * job.weight.inputs;
-  threads = u32(std::clamp<u64>(work / kThreadWork, 1, threads));
+  threads = team_for(threads, work, kThreadWork);
   const u32 across = std::min({ceiling(u64(threads) * kRowsMin, std::max(rows, 1u)), threads, outputs / kInt8Multiple});
   const u32 down = std::min(ceiling(ceiling(rows, kRowsOfPart), threads) * threads, ceiling(rows, kRowsStep));
   team_run(threads, across * down, [&](u32 i) {

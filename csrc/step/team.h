@@ -1,6 +1,8 @@
 // Tasks spread over the threads of torch's own pool: a second pool would compete with it for the cores, because its
 // threads wait for work by spinning.
 #pragma once
+#include <algorithm>
+
 #include "core/types.h"
 
 namespace fastqps::step {
@@ -13,6 +15,21 @@ template <class Task>
 void team_run(u32 threads, u32 n_tasks, const Task& task) {
   team_run(
       threads, n_tasks, [](const void* data, u32 i) { (*static_cast<const Task*>(data))(i); }, &task);
+}
+
+// How many of `threads` are worth waking for `work`, of which each is to have `least`: at least 1.
+inline u32 team_for(u32 threads, u64 work, u64 least) {
+  return u32(std::clamp<u64>(work / least, 1, std::max(threads, 1u)));
+}
+
+// run(first, end) for ranges of 0 to n - 1 that cover all of it. A thread gets several, so that one with long items
+// does not keep the others waiting.
+template <class Run>
+void team_ranges(u32 threads, u32 n, const Run& run) {
+  constexpr u32 kRangesOfThread = 4;
+  if (threads < 2) return run(0, n);
+  const u32 parts = std::min(n, threads * kRangesOfThread);
+  team_run(threads, parts, [&](u32 i) { run(u32(u64(n) * i / parts), u32(u64(n) * (i + 1) / parts)); });
 }
 
 }  // namespace fastqps::step

@@ -1,8 +1,8 @@
 // The parts of a decoder's step that torch has no fast kernel for, on the CPU: what cpu_ops.h is for encoders.
 //
 // A step's rows belong to runs: run i is rows starts[i] to starts[i + 1] - 1, consecutive positions of one cache slot;
-// it is sampled once, from its last row. Functions of runs may be given any range of a step's runs (`starts` and what
-// is indexed by run moved on); ranges may run on different threads at once, because runs share no cache slot.
+// it is sampled once, from its last row. Runs share no cache slot, so they are spread over threads as an encoder's
+// items are.
 #pragma once
 #include "step/cpu/cpu_ops.h"
 #include "step/decode/decode_layout.h"
@@ -18,7 +18,7 @@ struct RmsNorm {
   float eps;
   Number number;
 };
-void rms_norm(const RmsNorm& job);
+void rms_norm(const RmsNorm& job, u32 threads);
 
 // Rows of a table by token id. Id -1 is the token that the row's cache slot has made last. Keeps the tokens for the
 // options that read them (logit_options.h).
@@ -53,7 +53,7 @@ struct SlotAttention {
   bool last_rows_only;  // attend with the last row of each run alone; keys and values of all rows are written
   Number number;
 };
-void attend_slots(const SlotAttention& job);
+void attend_slots(const SlotAttention& job, u32 threads);
 
 // silu(gate) * up.
 struct GatedSilu {
@@ -62,7 +62,7 @@ struct GatedSilu {
   u32 n_rows, inner;
   Number number;
 };
-void gated_silu(const GatedSilu& job);
+void gated_silu(const GatedSilu& job, u32 threads);
 
 inline constexpr u32 kCandidates = 64;  // that top_k and top_p choose from
 
@@ -82,6 +82,6 @@ struct Draw {
   u32 n_runs, vocab, n_eos;
   Number number;  // of logits
 };
-void sample(const Draw& job);
+void sample(const Draw& job, u32 threads);
 
 }  // namespace fastqps::step

@@ -1,4 +1,4 @@
-#include "step/cpu/team.h"
+#include "step/team.h"
 
 #include <dlfcn.h>
 

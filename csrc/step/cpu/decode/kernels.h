@@ -1,11 +1,11 @@
 // The decoder's kernels for one instruction set; included by cpu_kernels.h. The order matters.
 // clang-format off
-#include "step/cpu/cpu_decode_rows_kernel.h"
-#include "step/cpu/cpu_decode_cache_kernel.h"
-#include "step/cpu/cpu_decode_single_kernel.h"
-#include "step/cpu/cpu_decode_tiles_kernel.h"
-#include "step/cpu/cpu_decode_attention_kernel.h"
-#include "step/cpu/cpu_decode_sample_kernel.h"
+#include "step/cpu/decode/rows_kernel.h"
+#include "step/cpu/decode/cache_kernel.h"
+#include "step/cpu/decode/single_kernel.h"
+#include "step/cpu/decode/tiles_kernel.h"
+#include "step/cpu/decode/attention_kernel.h"
+#include "step/cpu/decode/sample_kernel.h"
 // clang-format on
 
 void rms_norm(const RmsNorm& job, float* scratch) {

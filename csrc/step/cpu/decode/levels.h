@@ -1,6 +1,6 @@
 // The decoder's kernels of one instruction set, and the scratch memory that they need.
 #pragma once
-#include "step/cpu/cpu_decode.h"
+#include "step/cpu/decode/cpu_decode.h"
 #include "step/decode/philox.h"
 
 namespace fastqps::step {
