@@ -27,15 +27,10 @@ const char* set_timeout(const OptionValue& value, RequestView& view) {
 
 }  // namespace
 
-OptionSet set_call_option(std::string_view name, const OptionValue& value, RequestView& view, const char** why) {
-  if (name == "priority") {
-    *why = set_priority(value, view);
-  } else if (name == "timeout") {
-    *why = set_timeout(value, view);
-  } else {
-    return OptionSet::kUnknown;
-  }
-  return *why ? OptionSet::kRefused : OptionSet::kDone;
+std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view) {
+  if (name == "priority") return FieldError{"priority", set_priority(value, view)};
+  if (name == "timeout") return FieldError{"timeout", set_timeout(value, view)};
+  return {};
 }
 
 }  // namespace fastqps::front

@@ -1,15 +1,11 @@
 // The parameters of an inference request, by name: options of fastqps in the form of the Open Inference Protocol.
 #pragma once
-#include <algorithm>
 #include <optional>
 #include <string_view>
 
 #include "predict/formats/options.h"
 
 namespace fastqps::front {
-
-// For `%.*s`: how much of a client's name a message shows.
-inline int shown(std::string_view name) { return int(std::min<size_t>(name.size(), 60)); }
 
 // What the parameters of a tensor say that concerns this server.
 struct TensorParameters {

@@ -1,7 +1,5 @@
 #include "openai/common.h"
 
-#include <algorithm>
-
 #include "json/call_options.h"
 
 namespace fastqps::front {
@@ -11,18 +9,18 @@ FieldError read_common_field(std::string_view name, const simdjson::dom::element
   if (element.is_null()) return {};  // clients send null for what is not set
   using Kind = OptionValue::Kind;
   const OptionValue value = option_value(element);
-  const auto shown = int(std::min<size_t>(name.size(), 60));
   const char* why = nullptr;
   if (name == "model") {
     if (value.kind != Kind::kString) return {"model", "must be a string"};
     view.model = value.text;
   } else if (name == "user") {
     if (value.kind != Kind::kString) return {"user", "must be a string"};
-  } else if (set_call_option(name, value, view, &why) == OptionSet::kUnknown &&
-             set_option(name, value, view, &why) == OptionSet::kUnknown) {
-    return {"", reason.print("'%.*s' is not a field of this request", shown, name.data())};
+  } else if (const auto error = set_call_option(name, value, view)) {
+    return *error;
+  } else if (set_option(name, value, view, &why) == OptionSet::kUnknown) {
+    return {"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
   }
-  return why ? FieldError{"", reason.print("%.*s %s", shown, name.data(), why)} : FieldError{};
+  return why ? FieldError{"", reason.print("%.*s %s", shown(name), name.data(), why)} : FieldError{};
 }
 
 std::string_view openai_field(std::string_view field, std::string_view input) {

@@ -119,9 +119,8 @@ FieldError CompletionsReader::read_field(std::string_view name, const simdjson::
   if (name == "stream")
     return to_bool(option_value(value), &stream_) ? FieldError{"stream", "must be a bool"} : FieldError{};
   bool known;
-  const auto shown = int(std::min<size_t>(name.size(), 60));
   if (is_default(name, value, &known)) return {};
-  if (known) return {"", reason.print("%.*s can only have its default here", shown, name.data())};
+  if (known) return {"", reason.print("%.*s can only have its default here", shown(name), name.data())};
   return read_common_field(name, value, base_, reason);
 }
 
@@ -143,8 +142,7 @@ FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& 
   if (value.get(options)) return {"stream_options", "must be an object"};
   for (const auto [name, option] : options) {
     if (name != "include_usage")
-      return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is",
-                                             int(std::min<size_t>(name.size(), 60)), name.data())};
+      return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
     if (const char* why = to_bool(option_value(option), &usage_)) return {"stream_options.include_usage", why};
   }
   return {};

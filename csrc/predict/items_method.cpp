@@ -7,9 +7,9 @@ namespace fastqps::front {
 // The last item's refusal, or that of one that the call fails with, may end the call and free the group.
 Took take_items(const ItemsPath& path, RequestReader& reader, u32 g, size_t message_bytes, u64 read_ns, Rpc rpc,
                 CallId call, const CallInfo& info) {
-  const u64 until = now_ns() + read_ns;
   GroupCalls& groups = path.groups;
   const u32 n = groups[g].items;
+  const u64 until = n > 1 ? now_ns() + read_ns : 0;
   for (u32 i = groups[g].taken; i < n; i++) {
     groups[g].taken = i + 1;
     RequestView view;
@@ -33,9 +33,9 @@ void refuse_items(const ItemsPath& path, const FieldError& error, u32 g, Rpc rpc
 
 Took ItemsMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   ReasonText reason;
-  const u64 began = now_ns();
+  const ReadTime time(message);
   const FieldError error = reader_.read(message, info, reason);
-  const u64 read_ns = now_ns() - began;
+  const u64 read_ns = time.ns();
   if (error && !info.user) return refuse(call, error, info), Took::kAll;
   if (error) return refuse_items(path_, error, u32(info.user - 1), rpc_, call, info), Took::kAll;
   GroupCalls& groups = path_.groups;

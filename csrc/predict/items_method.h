@@ -1,6 +1,7 @@
 // A call of one message of many items, answered by one message when all items are: PredictBatch, and the unary methods
 // of other protocols.
 #pragma once
+#include "core/clock.h"
 #include "predict/answers/withdrawals.h"
 #include "predict/formats/answer_writer.h"
 #include "predict/formats/request_reader.h"
@@ -19,6 +20,17 @@ struct ItemsPath {
   RefusalWriter& refusals;
   const u32 items_max;     // of one message
   const u32 inflight_max;  // of one stream
+};
+
+// How long reading a message takes, where that matters: a short one is read again for less than the clock costs.
+class ReadTime {
+ public:
+  explicit ReadTime(std::span<const u8> message) : began_(message.size() > kShort ? now_ns() : 0) {}
+  u64 ns() const { return began_ ? now_ns() - began_ : 0; }
+
+ private:
+  static constexpr size_t kShort = 4 << 10;
+  const u64 began_;
 };
 
 // Takes the items of a message that were not taken yet: as many as the connection's part of the turn allows.

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "core/clock.h"
-
 namespace fastqps::front {
 
 namespace {
 constexpr u64 kQuietNs = 1'000'000'000;
-constexpr size_t kEarlyBytesMax = 4 << 20;  // answers of a stream that wait for one before them
+constexpr size_t kWaitingBytesMax = 4 << 20;  // answers of a stream that wait for one before them
 }  // namespace
 
 Took StreamMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
@@ -20,7 +18,7 @@ Took StreamMethod::on_message(CallId call, std::span<const u8> message, const Ca
   const Group& group = path_.groups[g];
   // Items that were not taken are in flight, too: holding them back would hold the stream for ever.
   if (took == Took::kPart) return took;
-  if (group.open && (group.in_flight() >= path_.inflight_max || group.early_bytes > kEarlyBytesMax ||
+  if (group.open && (group.in_flight() >= path_.inflight_max || group.ordered.waiting_bytes > kWaitingBytesMax ||
                      !path_.attachment->writable(call)))
     path_.groups.hold(g);
   return Took::kAll;
@@ -41,9 +39,9 @@ Took StreamMethod::take_item(u32 g, CallId call, std::span<const u8> message, co
 Took StreamMethod::take_request(u32 stream, CallId call, std::span<const u8> message, const CallInfo& info) {
   GroupCalls& groups = path_.groups;
   ReasonText reason;
-  const u64 began = now_ns();
+  const ReadTime time(message);
   const FieldError error = reader_.read(message, info, reason);
-  const u64 read_ns = now_ns() - began;
+  const u64 read_ns = time.ns();
   const u32 n = error ? 1 : reader_.items();
   u32 g = groups[stream].reading;  // none: the message is new
   if (g == Groups::kNone) {
@@ -82,8 +80,8 @@ bool StreamMethod::on_idle(CallId, u64 user) {
 void StreamMethod::resume_held() {
   path_.groups.resume_blocked();
   path_.groups.resume_held([this](const Group& group) {
-    return !group.closing && group.in_flight() <= path_.inflight_max / 2 && group.early_bytes <= kEarlyBytesMax / 2 &&
-           path_.attachment->writable(group.call);
+    return !group.closing && group.in_flight() <= path_.inflight_max / 2 &&
+           group.ordered.waiting_bytes <= kWaitingBytesMax / 2 && path_.attachment->writable(group.call);
   });
 }
 

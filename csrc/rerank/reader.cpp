@@ -1,6 +1,5 @@
 #include "rerank/reader.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "core/clock.h"
@@ -52,17 +51,8 @@ FieldError DocumentsReader::read_field(std::string_view name, const simdjson::do
   if (name == "max_tokens_per_doc") return read_count("max_tokens_per_doc", value, &tokens_per_document_);
   u32 chunks;  // a document is one chunk here, so any limit is kept
   if (name == "max_chunks_per_doc") return read_count("max_chunks_per_doc", value, &chunks);
-  const char* why = nullptr;
-  switch (set_call_option(name, value, base_, &why)) {
-    case OptionSet::kDone:
-      return {};
-    case OptionSet::kRefused:
-      return {name == "priority" ? "priority" : "timeout", why};
-    case OptionSet::kUnknown:
-      break;
-  }
-  return {"",
-          reason.print("'%.*s' is not a field of this request", int(std::min<size_t>(name.size(), 60)), name.data())};
+  if (const auto error = set_call_option(name, value, base_)) return *error;
+  return {"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
 }
 
 FieldError DocumentsReader::read_documents(const simdjson::dom::element& value, ReasonText& reason) {
@@ -119,9 +109,7 @@ void DocumentsReader::write_context(const CallInfo& info) {
 
 FieldError DocumentsReader::item(u32 index, RequestView& view) {
   view = base_;
-  FieldError error = requests_.rerank(query_, documents_[index], options_, view, item_reason_);
-  if (error && error.field == std::string_view("texts")) error.field = "documents";
-  return error;
+  return requests_.rerank("documents", query_, documents_[index], options_, view, item_reason_);
 }
 
 }  // namespace fastqps::front

@@ -54,7 +54,7 @@ class RerankReader final : public RequestReader {
   u32 items() const override { return u32(texts_.size()); }
   FieldError item(u32 index, RequestView& view) override {
     view.output.timings = true;
-    return requests_.rerank(query_, texts_[index], options_, view, item_reason_);
+    return requests_.rerank("texts", query_, texts_[index], options_, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 
@@ -79,7 +79,7 @@ class RerankStreamReader final : public RequestReader {
   u32 items() const override { return 1; }
   FieldError item(u32, RequestView& view) override {
     view.output.timings = true;
-    return requests_.rerank(query_, text_, options_, view, item_reason_);
+    return requests_.rerank("texts", query_, text_, options_, view, item_reason_);
   }
   std::string_view context() const override { return context_; }
 

@@ -15,9 +15,8 @@ u32 characters_of(std::string_view text) {
 // The tokenizers package does not say on which side it cuts, so a model that needs it is taken to cut on the right.
 FieldError TextRequests::check_options(const TextOptions& options, ReasonText& reason) {
   if (options.prompt_name)
-    return {"prompt_name",
-            reason.print("'%.*s', but this server has no prompts; put the prompt in front of the text",
-                         int(std::min<size_t>(options.prompt_name->size(), 60)), options.prompt_name->data())};
+    return {"prompt_name", reason.print("'%.*s', but this server has no prompts; put the prompt in front of the text",
+                                        shown(*options.prompt_name), options.prompt_name->data())};
   if (options.direction == TruncationDirection::kRight) return {};
   if (options.direction != TruncationDirection::kLeft)
     return {"truncation_direction", reason.print("%d, must be 0 (right) or 1 (left)", i32(options.direction))};
@@ -71,13 +70,13 @@ void TextRequests::ask_for_scores(const TextOptions& options, RequestView& view,
   view.request_id = note.as_id();
 }
 
-FieldError TextRequests::predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
-                                 ReasonText& reason) {
+FieldError TextRequests::classify(const char* field, std::span<const std::string_view> texts,
+                                  const TextOptions& options, RequestView& view, ReasonText& reason) {
   if (const FieldError error = check_classifies(options.model, reason)) return error;
   if (const FieldError error = check_options(options, reason)) return error;
-  if (texts.empty() || texts.size() > 2) return {"inputs", reason.print("%zu texts, must be 1 or 2", texts.size())};
+  if (texts.empty() || texts.size() > 2) return {field, reason.print("%zu texts, must be 1 or 2", texts.size())};
   if (std::all_of(texts.begin(), texts.end(), [](std::string_view text) { return text.empty(); }))
-    return {"inputs", kNoCharacters, FieldFault::kEmpty};
+    return {field, kNoCharacters, FieldFault::kEmpty};
   ItemNote note{characters_of(texts[0])};
   view.truncate = options.truncate;
   if (texts.size() == 1) {
@@ -93,13 +92,16 @@ FieldError TextRequests::predict(std::span<const std::string_view> texts, const 
   return {};
 }
 
-FieldError TextRequests::rerank(std::string_view query, std::string_view text, const TextOptions& options,
-                                RequestView& view, ReasonText& reason) {
+FieldError TextRequests::predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
+                                 ReasonText& reason) {
+  return classify("inputs", texts, options, view, reason);
+}
+
+FieldError TextRequests::rerank(const char* field, std::string_view query, std::string_view text,
+                                const TextOptions& options, RequestView& view, ReasonText& reason) {
   if (const FieldError error = check_ranks(options.model, reason)) return error;
   const std::string_view texts[] = {query, text};
-  FieldError error = predict(texts, options, view, reason);
-  if (error && error.field == std::string_view("inputs")) error.field = "texts";
-  return error;
+  return classify(field, texts, options, view, reason);
 }
 
 }  // namespace fastqps::front

@@ -35,14 +35,16 @@ class TextRequests {
   // One text, or two as a pair.
   FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
                      ReasonText& reason);
-  // One text of a request to rank.
-  FieldError rerank(std::string_view query, std::string_view text, const TextOptions& options, RequestView& view,
-                    ReasonText& reason);
+  // One text of a request to rank. field: the name of its texts.
+  FieldError rerank(const char* field, std::string_view query, std::string_view text, const TextOptions& options,
+                    RequestView& view, ReasonText& reason);
   // Whether the model can rank: it has one score.
   FieldError check_ranks(std::string_view model, ReasonText& reason);
 
  private:
   FieldError check_options(const TextOptions& options, ReasonText& reason);
+  FieldError classify(const char* field, std::span<const std::string_view> texts, const TextOptions& options,
+                      RequestView& view, ReasonText& reason);
   FieldError check_classifies(std::string_view model, ReasonText& reason);
   void ask_for_scores(const TextOptions& options, RequestView& view, ItemNote note);
 

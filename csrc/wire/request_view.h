@@ -32,6 +32,8 @@ struct ReasonText {
   // Returns the text, cut to the room.
   const char* print(const char* format, ...) __attribute__((format(printf, 2, 3)));
 };
+// For `%.*s`: how much of a client's name a message shows.
+inline int shown(std::string_view name) { return int(std::min<size_t>(name.size(), 60)); }
 
 enum class Input : u8 { kNone, kText, kTokenIds, kPair };
 

@@ -104,6 +104,7 @@ u8* HttpInferWriter::write(const AnsweredCall& call, std::span<const ResponseVie
 }
 
 HttpReply HttpInferWriter::reply(const AnsweredCall& call, std::span<const ResponseView> items, size_t bytes) const {
+  if (!InferContext::read(call.context).binary) return {};
   const Response response(call, items);
   for (const OutputTensor& tensor : response.tensors)
     if (response.is_binary(tensor))

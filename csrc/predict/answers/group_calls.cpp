@@ -55,7 +55,7 @@ void GroupCalls::unlink(u32 g, u32 slot) {
 
 void GroupCalls::free_if_done(u32 g) {
   if (!groups_[g].done()) return;
-  if (groups_[g].blocked) std::erase(blocked_, g);
+  if (groups_[g].ordered.blocked) std::erase(blocked_, g);
   if (groups_[g].holds_connection) attachment_->released(groups_[g].connection);
   groups_.free(g);
 }
@@ -82,39 +82,32 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
 // Behind a failure nothing is sent.
 void GroupCalls::answer_in_order(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
-  if (index == group.sent) {
+  if (index == group.ordered.sent) {
     if (!send(g, {&response, 1})) return;
-    group.sent++;
-    if (!send_early(g)) return;
-  } else if (!failed(g) || index - group.sent < group.failure.index - group.sent) {
+    group.ordered.sent++;
+    if (!send_waiting(g)) return;
+  } else if (!failed(g) || index - group.ordered.sent < group.failure.index - group.ordered.sent) {
     const AnsweredCall call = answered(group);
     std::string message;
     keep(message, group.writer->room(call, {&response, 1}), [&](u8* out) {
       return group.writer->write(call, {&response, 1}, out);
     });
-    keep_early(group, index, std::move(message));
+    group.ordered.keep(index, std::move(message));
   }
   sent_one(g);
 }
 
-void GroupCalls::keep_early(Group& whole, u32 place, std::string message) {
-  whole.early_bytes += message.size();
-  whole.early[place] = std::move(message);
-}
-
 // As many as the client reads: a slow answer may have had many behind it.
-bool GroupCalls::send_early(u32 g) {
+bool GroupCalls::send_waiting(u32 g) {
   Group& group = groups_[g];
-  for (auto next = group.early.find(group.sent); next != group.early.end(); next = group.early.find(group.sent)) {
-    if (failed(g) && group.sent == group.failure.index) break;
+  OrderedAnswers& ordered = group.ordered;
+  while (ordered.waiting.contains(ordered.sent)) {
+    if (failed(g) && ordered.sent == group.failure.index) break;
     if (!attachment_->writable(group.call)) {
-      if (!std::exchange(group.blocked, true)) blocked_.push_back(g);
+      if (!std::exchange(ordered.blocked, true)) blocked_.push_back(g);
       return true;
     }
-    const std::string message = std::move(next->second);
-    group.early.erase(next);
-    group.early_bytes -= message.size();
-    group.sent++;
+    const std::string message = ordered.take();
     if (!send_message(
             group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); },
             usual_reply))
@@ -129,8 +122,8 @@ void GroupCalls::resume_blocked() {
     if (groups_[g].gone || !attachment_->writable(groups_[g].call)) continue;
     blocked_[i] = blocked_.back();
     blocked_.pop_back();
-    groups_[g].blocked = false;
-    if (send_early(g)) end_if_sent(g);
+    groups_[g].ordered.blocked = false;
+    if (send_waiting(g)) end_if_sent(g);
   }
 }
 
@@ -145,7 +138,8 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
   }
   group.unanswered--;
   if (group.gone) return;
-  const bool first = group.kind == GroupKind::kInOrder && index - group.sent < group.failure.index - group.sent;
+  const bool first =
+      group.kind == GroupKind::kInOrder && index - group.ordered.sent < group.failure.index - group.ordered.sent;
   if (!failed(g) || first) keep_failure(group, index, refusal);
   if (group.all_sent()) end_failed(g);
 }
@@ -218,10 +212,10 @@ bool GroupCalls::send_failure(u32 g, const Status& status) {
 template <class Write, class Reply>
 bool GroupCalls::send_or_keep(u32 g, size_t room, Write write, Reply reply) {
   const Group& group = groups_[g];
-  if (group.place != Groups::kNone && group.place != groups_[group.stream].sent) {
+  if (group.place != Groups::kNone && group.place != groups_[group.stream].ordered.sent) {
     std::string message;
     keep(message, room, write);
-    return keep_early(groups_[group.stream], group.place, std::move(message)), true;
+    return groups_[group.stream].ordered.keep(group.place, std::move(message)), true;
   }
   if (send_message(group, room, write, reply)) return true;
   close_request(g);
@@ -290,9 +284,9 @@ void GroupCalls::end_request(u32 g, const Status& status) {
   close_request(g);
   Group& whole = groups_[stream];
   whole.unanswered -= items;
-  if (place == whole.sent) {
-    whole.sent++;
-    if (!send_early(stream)) return;
+  if (place == whole.ordered.sent) {
+    whole.ordered.sent++;
+    if (!send_waiting(stream)) return;
   }
   sent_one(stream);
 }

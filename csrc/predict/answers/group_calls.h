@@ -66,8 +66,7 @@ class GroupCalls {
   bool send_message(const Group& group, size_t room, Write write, Reply reply);
   bool send(u32 group, std::span<const ResponseView> items);
   void answer_in_order(u32 group, u32 index, const ResponseView& response);
-  void keep_early(Group& whole, u32 place, std::string message);
-  bool send_early(u32 group);
+  bool send_waiting(u32 group);
   template <class Write, class Reply>
   bool send_or_keep(u32 group, size_t room, Write write, Reply reply);
   bool send_failure(u32 group, const Status& status);

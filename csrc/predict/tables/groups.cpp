@@ -1,5 +1,7 @@
 #include "predict/tables/groups.h"
 
+#include <memory>
+
 namespace fastqps::front {
 
 u32 Groups::open(CallId call, const GroupStart& start, const CallInfo& info) {
@@ -26,7 +28,8 @@ u32 Groups::open(CallId call, const GroupStart& start, const CallInfo& info) {
 
 void Groups::free(u32 g) {
   if (groups_[g].held) std::erase(held_, g);
-  groups_[g] = Group{};  // frees a large batch's memory
+  std::destroy_at(&groups_[g]);  // frees a large batch's memory
+  std::construct_at(&groups_[g]);
   free_.push_back(g);
 }
 

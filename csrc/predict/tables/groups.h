@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/layout.h"
@@ -39,6 +40,27 @@ struct GroupFailure {
   FieldFault fault = FieldFault::kValue;
 };
 
+// Answers to a stream that go out in the order of its requests.
+struct OrderedAnswers {
+  u32 sent = 0;                        // how many
+  bool blocked = false;                // the next one waits until the client has read more
+  size_t waiting_bytes = 0;            // of all that wait
+  std::map<u32, std::string> waiting;  // written answers that wait for one before, by their places
+
+  void keep(u32 place, std::string message) {
+    waiting_bytes += message.size();
+    waiting[place] = std::move(message);
+  }
+  // The next one, which must be waiting.
+  std::string take() {
+    const auto next = waiting.find(sent++);
+    std::string message = std::move(next->second);
+    waiting.erase(next);
+    waiting_bytes -= message.size();
+    return message;
+  }
+};
+
 struct Group {
   CallId call;
   ConnectionId connection;
@@ -56,20 +78,19 @@ struct Group {
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
   bool closing = false;  // a stream of a draining server: no further messages are read
   std::string context;
-  KeptAnswers kept;                  // kTogether, of more than one item, and kGathered
-  u32 sent = 0;                      // kInOrder, kRequests: answers that have been sent
-  std::map<u32, std::string> early;  // the same: written answers that wait for one before, by index
-  size_t early_bytes = 0;            // of all of them
-  bool blocked = false;              // the next of them waits until the client has read more
-  u32 reading = ~u32(0);             // kRequests: the group of a message of which only a part was taken
-  u32 stream = ~u32(0);              // of a request of a stream: the stream's group
-  u32 place = ~u32(0);               // of the same: in the order of answers; none: it goes out piece by piece
+  KeptAnswers kept;        // kTogether, of more than one item, and kGathered
+  OrderedAnswers ordered;  // kInOrder, kRequests
+  u32 reading = ~u32(0);   // kRequests: the group of a message of which only a part was taken
+  u32 stream = ~u32(0);    // of a request of a stream: the stream's group
+  u32 place = ~u32(0);     // of the same: in the order of answers; none: it goes out piece by piece
   GroupFailure failure;
 
   // Items that count against the limit of a stream: those without an answer, or whose answer waits.
-  u32 in_flight() const { return kind == GroupKind::kInOrder ? items - sent : unanswered + u32(early.size()); }
+  u32 in_flight() const {
+    return kind == GroupKind::kInOrder ? items - ordered.sent : unanswered + u32(ordered.waiting.size());
+  }
   // Every answer of a stream has been sent, of the messages so far.
-  bool all_sent() const { return !unanswered && !blocked; }
+  bool all_sent() const { return !unanswered && !ordered.blocked; }
   // Its call has ended and its slots are free, so the group can be reused.
   bool done() const { return !slots && (!open || gone); }
 };

@@ -31,9 +31,7 @@ FieldError read_json_option(std::string_view name, const simdjson::dom::element&
     text.prompt_name = value.text;
     return {};
   }
-  const char* why = nullptr;
-  if (set_call_option(name, value, options.base, &why) != OptionSet::kRefused) return {};
-  return {name == "priority" ? "priority" : "timeout", why};
+  return set_call_option(name, value, options.base).value_or(FieldError{});
 }
 
 }  // namespace fastqps::front

@@ -189,7 +189,7 @@ FieldError RerankJsonReader::check(ReasonText& reason) {
 
 FieldError RerankJsonReader::item(u32 index, RequestView& view) {
   view = options_.base;
-  return requests_.rerank(query_, texts_[index], options_.text, view, item_reason_);
+  return requests_.rerank("texts", query_, texts_[index], options_.text, view, item_reason_);
 }
 
 }  // namespace fastqps::front

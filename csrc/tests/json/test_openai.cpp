@@ -116,8 +116,8 @@ TEST(wrong_embeddings) {
       {R"({"input":"a","dimensions":-1})", ": dimensions must be an integer, 0 or more"},
       {R"({"input":"a","dimensions":"1"})", ": dimensions must be an integer, 0 or more"},
       {R"({"input":"a","model":1})", "model: must be a string"},
-      {R"({"input":"a","priority":"urgent"})", ": priority must be low, normal or high"},
-      {R"({"input":"a","timeout":0})", ": timeout must be a number of seconds above 0, at most a year"},
+      {R"({"input":"a","priority":"urgent"})", "priority: must be low, normal or high"},
+      {R"({"input":"a","timeout":0})", "timeout: must be a number of seconds above 0, at most a year"},
   };
   for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
   CHECK(error_of(reader, "{\"input\":\"\xff\"}").starts_with(": the body is not valid JSON"));
