@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -206,7 +207,16 @@ def test_a_killed_front_door_takes_only_its_own_connections(server: Server) -> N
     assert 0 < alive < len(connections)
 
 
-def test_idle_and_slow_connections_disturb_nobody(server: Server) -> None:
+@pytest.fixture
+def room() -> Iterator[int]:
+    """As many files as this process may open are open to it; the number of connections among them."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield min(10_000, before[1] - 1000)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_idle_and_slow_connections_disturb_nobody(server: Server, room: int) -> None:
     def median_ms(connection: http.client.HTTPConnection) -> float:
         times = []
         for _ in range(300):
@@ -218,7 +228,7 @@ def test_idle_and_slow_connections_disturb_nobody(server: Server) -> None:
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(contextlib.closing(connect(server)))
         before = median_ms(connection)
-        idle = [stack.enter_context(raw(server)) for _ in range(1000)]
+        idle = [stack.enter_context(raw(server)) for _ in range(room)]
         for sock in idle:
             sock.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
         for sock in idle:
