@@ -35,6 +35,8 @@ _PLOTTED = (
     ("generate", "over gRPC, 2 dispatchers, over generate", "10M decoder over gRPC, over transformers generate"),
     ("static", "static Predict over model2vec encode", "static model over gRPC, over model2vec in process"),
     ("work", "Predict over sentence-transformers", "MiniLM over gRPC, over sentence-transformers"),
+    ("protocols", "ModelInfer over Triton ModelInfer", "Triton's ModelInfer, over Triton"),
+    ("protocols", "/v1/embeddings, floats over LitServe JSON", "OpenAI's embeddings over HTTP, over LitServe"),
 )
 
 
@@ -48,14 +50,23 @@ def table(results: dict[str, dict[str, Any]]) -> str:
             missed = "missed" if entry["accepted"] is False else ""
             undecided = "inconclusive" if row.accept is not None and entry["accepted"] is None else ""
             lines.append(f"| {row.name} | {number(row.measured)} {row.unit} | {asked} | {missed}{undecided} |")
-    first = next(iter(results.values()))
-    where = first["environment"]
-    commits = ", ".join(sorted({part["commit"] for part in results.values()}))
-    facts = f"{where['cpu']} with {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}"
-    noise = max(part["environment"]["other_programs_cpu_share"] for part in results.values())
-    if noise > QUIET:
-        facts += f", while other programs took up to {100 * noise:.0f} % of the CPU time"
-    return "\n".join([*lines, "", f"{facts}, torch {where['torch']}; commit {commits}; `make bench`."])
+    return "\n".join([*lines, "", *_machines(results)])
+
+
+def _machines(results: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each machine: the parts that it measured, at which commits, and how quiet it was."""
+    parts: dict[str, list[str]] = {}
+    for name, part in results.items():
+        where = part["environment"]
+        machine = f"{where['cpu']} with {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}"
+        parts.setdefault(f"{machine}, torch {where['torch']}", []).append(name)
+    lines = []
+    for machine, names in parts.items():
+        commits = ", ".join(sorted({results[name]["commit"] for name in names}))
+        noise = max(results[name]["environment"]["other_programs_cpu_share"] for name in names)
+        busy = f", while other programs took up to {100 * noise:.0f} % of the CPU time" if noise > QUIET else ""
+        lines.append(f"* {', '.join(names)}: {machine}{busy}; commit {commits}; `make bench`.")
+    return lines
 
 
 def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:

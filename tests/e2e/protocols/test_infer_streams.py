@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from labelled import write_labelled
 from serving import PATIENCE_S, Server
 
 import fastqps
@@ -18,27 +17,6 @@ from fastqps.api.reflection import message_class
 REQUEST, RESPONSE = message_class("inference.ModelInferRequest"), message_class("inference.ModelStreamInferResponse")
 FINAL = "triton_final_response"
 SENTENCES = ["She have a apple.", "I has two dog.", "He go to school every day."]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    labelled = tmp_path_factory.mktemp("labelled")
-    write_labelled(labelled)
-    server = Server(
-        "--model=minilm", "--model=grammar", f"--model=labelled={labelled}", "--device=cpu", "--dtype=float32"
-    )
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
-
-
-@pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[fastqps.Client]:
-    with fastqps.Client(server.address) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from labelled import write_labelled
-from serving import PATIENCE_S, Server
+from serving import Server
 
 import fastqps
 
@@ -20,34 +19,6 @@ TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "word " * 40, "x"]
 IDS = [101, 7592, 102]
 JSON_SIZE = "Inference-Header-Content-Length"
 INFER = "/v2/models/minilm/infer"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    labelled = tmp_path_factory.mktemp("labelled")
-    write_labelled(labelled)
-    server = Server(
-        "--model=minilm", "--model=grammar", f"--model=labelled={labelled}", "--device=cpu", "--dtype=float32"
-    )
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
-
-
-@pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[fastqps.Client]:
-    with fastqps.Client(server.address) as client:
-        yield client
-
-
-@pytest.fixture
-def connection(server: Server) -> Iterator[HTTPConnection]:
-    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
-    yield connection
-    connection.close()
 
 
 class Http:
@@ -268,7 +239,7 @@ def test_health_and_metadata(connection: HTTPConnection) -> None:
     )
     index = Http(connection, "POST", "/v2/repository/index", b'{"ready": true}').document
     assert [(each["name"], each["state"]) for each in index] == [
-        (name, "READY") for name in ("minilm", "grammar", "labelled")
+        (name, "READY") for name in ("minilm", "grammar", "labelled", "ranker")
     ]
     assert Http(connection, "POST", "/v2/repository/index").document == index
     for body in (b"[]", b"{", b'{"ready": 1}', b"[" * 5000):

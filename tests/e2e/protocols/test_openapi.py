@@ -11,7 +11,6 @@ import pytest
 from openapi_spec_validator import validate
 from posting import Poster
 from serving import Server
-from tokenized_classifiers import IDENTITY, classifier_at
 
 from fastqps.frontdoor.openapi import document, open_inference, openai, rerank, text_embeddings
 
@@ -22,22 +21,11 @@ OF_RANKERS = {"/rerank", "/predict", "/v1/rerank", "/v2/rerank"}
 
 
 @pytest.fixture(scope="module")
-def posts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Poster]]:
-    ranker = classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)
-    flags = {EMBEDDER: ["--model=minilm", "--model=grammar"], RANKER: [f"--model=ranker={ranker}"]}
-    servers = {
-        name: Server(
-            *models, "--device=cpu", "--dispatchers=1", "--max-batch-items=8", "--max-running=8", "--http-port=0"
-        )
-        for name, models in flags.items()
-    }
-    try:
-        yield {name: Poster(server) for name, server in servers.items()}
-        for server in servers.values():
-            server.stop()
-    finally:
-        for server in servers.values():
-            server.kill()
+def posts(all_models: Server, only_ranker: Server) -> Iterator[dict[str, Poster]]:
+    posts = {EMBEDDER: Poster(all_models), RANKER: Poster(only_ranker)}
+    yield posts
+    for post in posts.values():
+        post.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 from serving import PATIENCE_S, Server
-from tokenized_classifiers import IDENTITY, classifier_at
 
 from fastqps.api.reflection import message_class
 from fastqps.v1 import predict_pb2 as pb
@@ -80,33 +79,27 @@ class Api:
 
 
 @contextmanager
-def serving(model: str) -> Iterator[Api]:
-    server = Server(f"--model={model}", "--device=cpu", "--dtype=float32", "--frontdoors=1", "--dispatchers=1")
-    try:
-        with grpc.insecure_channel(server.address) as channel:
-            yield Api(server, channel)
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
+def calling(server: Server) -> Iterator[Api]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield Api(server, channel)
+    server.until_idle()
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Iterator[Api]:
-    with serving("minilm") as api:
+def embedder(only_minilm: Server) -> Iterator[Api]:
+    with calling(only_minilm) as api:
         yield api
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with serving(classifier_at(tmp_path_factory.mktemp("labelled"), 3)) as api:
+def classifier(only_labelled: Server) -> Iterator[Api]:
+    with calling(only_labelled) as api:
         yield api
 
 
 @pytest.fixture(scope="module")
-def ranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A cross-encoder whose checkpoint has no activation."""
-    with serving(classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)) as api:
+def ranker(only_ranker: Server) -> Iterator[Api]:
+    with calling(only_ranker) as api:
         yield api
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from posting import Poster
 from serving import Server
-from tokenized_classifiers import IDENTITY, classifier_at
 
 import fastqps
 
@@ -33,36 +32,29 @@ class Api:
 
 
 @contextmanager
-def serving(model: str, *arguments: str) -> Iterator[Api]:
-    flags = ("--device=cpu", "--dtype=float32", "--frontdoors=1", "--dispatchers=1", "--http-port=0", *arguments)
-    server = Server(f"--model={model}", *flags)
-    try:
-        with fastqps.Client(server.address) as client:
-            post = Poster(server)
-            yield Api(server, post, client)
-            post.close()
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
+def calling(server: Server) -> Iterator[Api]:
+    with fastqps.Client(server.address) as client:
+        post = Poster(server)
+        yield Api(server, post, client)
+        post.close()
+    server.until_idle()
 
 
 @pytest.fixture(scope="module")
-def embedder() -> Iterator[Api]:
-    with serving("minilm") as api:
+def embedder(only_minilm: Server) -> Iterator[Api]:
+    with calling(only_minilm) as api:
         yield api
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with serving(classifier_at(tmp_path_factory.mktemp("labelled"), 3)) as api:
+def classifier(only_labelled: Server) -> Iterator[Api]:
+    with calling(only_labelled) as api:
         yield api
 
 
 @pytest.fixture(scope="module")
-def ranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A cross-encoder whose checkpoint has no activation."""
-    with serving(classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)) as api:
+def ranker(only_ranker: Server) -> Iterator[Api]:
+    with calling(only_ranker) as api:
         yield api
 
 

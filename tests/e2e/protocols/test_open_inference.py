@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from labelled import write_labelled
 from serving import PATIENCE_S, Server
 
 from fastqps.api.reflection import message_class
@@ -18,21 +17,6 @@ from fastqps.v1 import predict_pb2_grpc
 
 TEXTS = ["A man is eating food.", "Zürich, 東京", "word " * 40, "x"]
 REQUEST, RESPONSE = message_class("inference.ModelInferRequest"), message_class("inference.ModelInferResponse")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    labelled = tmp_path_factory.mktemp("labelled")
-    write_labelled(labelled)
-    server = Server(
-        "--model=minilm", "--model=grammar", f"--model=labelled={labelled}", "--device=cpu", "--dtype=float32"
-    )
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +264,9 @@ def test_readiness_and_metadata(channel: grpc.Channel) -> None:
     config = call(channel, "ModelConfig", name="minilm").config
     assert [(each.name, list(each.dims)) for each in config.output] == [("embedding", [384])]
     index = call(channel, "RepositoryIndex", ready=True).models
-    assert [(each.name, each.state) for each in index] == [(n, "READY") for n in ("minilm", "grammar", "labelled")]
+    assert [(each.name, each.state) for each in index] == [
+        (n, "READY") for n in ("minilm", "grammar", "labelled", "ranker")
+    ]
 
 
 def test_statistics_count_items(channel: grpc.Channel, infer: Any) -> None:
@@ -296,7 +282,7 @@ def test_statistics_count_items(channel: grpc.Channel, infer: Any) -> None:
 @pytest.mark.parametrize("name", ["ModelMetadata", "ModelConfig", "ModelStatistics"])
 def test_unknown_models_and_versions(channel: grpc.Channel, name: str) -> None:
     for fields, message in (
-        ({"name": "none"}, "name: 'none' is not served here; served: 'minilm', 'grammar', 'labelled'"),
+        ({"name": "none"}, "name: 'none' is not served here; served: 'minilm', 'grammar', 'labelled', 'ranker'"),
         ({"name": "minilm", "version": "1"}, "version: '1' is not served"),
     ):
         with pytest.raises(grpc.RpcError) as refused:

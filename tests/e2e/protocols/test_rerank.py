@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from posting import Poster
 from serving import Server
-from tokenized_classifiers import IDENTITY, classifier_at
 
 import fastqps
 
 QUERY = "what is food?"
 DOCUMENTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "word " * 40, "", "A man is eating food."]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    ranker = classifier_at(tmp_path_factory.mktemp("ranker"), 1, **IDENTITY)
-    server = Server("--model=minilm", f"--model=ranker={ranker}", "--device=cpu", "--dtype=float32", "--http-port=0")
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
-
-
-@pytest.fixture(scope="module")
-def post(server: Server) -> Iterator[Poster]:
-    post = Poster(server)
-    yield post
-    post.close()
 
 
 @pytest.fixture(scope="module")

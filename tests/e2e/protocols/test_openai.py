@@ -4,42 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
 
 import numpy as np
 import pytest
-from serving import PATIENCE_S, Server
+from serving import Server
 
 import fastqps
 
 TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "x"]
 MINILM_IDS = [101, 7592, 102]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server("--model=minilm", "--model=grammar", "--device=cpu", "--dtype=float32", "--http-port=0")
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
-
-
-@pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[fastqps.Client]:
-    with fastqps.Client(server.address) as client:
-        yield client
-
-
-@pytest.fixture
-def connection(server: Server) -> Iterator[HTTPConnection]:
-    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
-    yield connection
-    connection.close()
 
 
 def post(connection: HTTPConnection, path: str, body: Any) -> tuple[int, Any]:
