@@ -185,9 +185,10 @@ def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
     before, half, beside = str(subject.before), found["half_p50_us"], found["beside_bulk_p50_us"]
     unsteady = f"; {found['half_load_not_valid']} runs NOT VALID" if found["half_load_not_valid"] else ""
     chosen = f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size"
-    by_cpu = [_best_row(f"{chosen}, by CPU time", found["rates_of_cpu"])] if subject.device == "cpu" else []
+    size, of_cpu = found["chosen"], found["rates_of_cpu"]
+    by_cpu = [_best_row(f"{chosen}, by CPU time", of_cpu, size)] if subject.device == "cpu" else []
     return [
-        _best_row(chosen, found["rates"]),
+        _best_row(chosen, found["rates"], size),
         *by_cpu,
         Row(
             f"{subject.name}: p50 at half load, over that with {before}", _ratio(half["auto"], half[before]), "×",
@@ -202,12 +203,15 @@ def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _best_row(name: str, rates: dict[str, list[float]]) -> Row:
+def _best_row(name: str, rates: dict[str, list[float]], chosen: int) -> Row:
+    """Where the best fixed size is the chosen one, both servers do the same, and what they differ by is noise."""
     rate = {size: statistics.median(each) for size, each in rates.items()}
     best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
     fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
     note = f"{rate['auto']:,.0f}/s; {fixed}{_quartiles(rates['auto'], rates[best])}"
-    return Row(name, 100 * rate["auto"] / rate[best], "%", 97, note=note)
+    rounds = [100 * ours / theirs for ours, theirs in zip(rates["auto"], rates[best], strict=True)]
+    known = [*rounds, 100.0] if best == str(chosen) else rounds
+    return Row(name, 100 * rate["auto"] / rate[best], "%", 97, note=note, interval=(min(known), max(known)))
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:

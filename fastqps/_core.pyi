@@ -644,6 +644,8 @@ def attend(
     positions: int = 0,
     rotary: int = 0,
     window: int = 0,
+    bias: int = 0,
+    reach: int = 0,
     threads: int = 1,
 ) -> None: ...
 def normalize(

@@ -116,6 +116,7 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
         yield Case(f"{at} tile_attention rotary window", partial(attention, rotary=rotary, window=model.window))
     else:
         yield Case(f"{at} tile_attention", attention)
+        yield Case(f"{at} tile_attention bias", partial(attention, bias=meta(model.heads, 2 * 512 + 1)))
     for mode in ("mean", "cls", "max"):
         yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
     yield Case(f"{at} end_step", partial(end_step, stamps))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import torch
 
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, joined, scaled
-from fastqps.ops.interface import EncoderOps, Norm, Reader, Rows, Site, SiteKind
+from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind, reach_of
 from fastqps.ops.step import Step
+
+_FARTHEST = 128  # tokens, from which on distances are of one bucket
 
 
 class _Layer:
-    def __init__(self, weights: Weights, number: int, config: BertConfig, ops: EncoderOps) -> None:
+    def __init__(
+        self, weights: Weights, number: int, config: BertConfig, bias: torch.Tensor | None, ops: EncoderOps
+    ) -> None:
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
-        at, query_scale = names.layer.format(number), config.query_scale
-        self.heads = config.heads
-        self._ops = ops
+        at, query_scale = config.layer_names[number], config.query_scale
+        self._heads, self._bias, self._ops = config.heads, bias, ops
 
         def linear(kind: SiteKind, parts: list[str], outputs: int, inputs: int) -> tuple[Weight, torch.Tensor, Site]:
             by = {names.query: query_scale}
@@ -26,7 +32,7 @@ class _Layer:
             return concatenate(matrices), joined(biases), Site(kind, number, layers)
 
         def norm(name: str) -> Norm:
-            return ops.norm(*_norm(weights, at + name, config), "layer")
+            return ops.norm(*_norm(weights, at + name, hidden, config), "layer")
 
         self.qkv = ops.linear(*linear("qkv", [names.query, names.key, names.value], hidden, hidden))
         self.out, self.out_norm = ops.linear(*linear("out", [names.out], hidden, hidden)), norm(names.out_norm)
@@ -37,32 +43,68 @@ class _Layer:
 
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
-        attended = ops.rows(ops.attend(self.qkv(x), step, self.heads), self.out)
+        attended = ops.rows(ops.attend(self.qkv(x), step, self._heads, bias=self._bias), self.out)
         x = self.out_norm.add_post(self.out, attended, x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
 
-def _norm(weights: Weights, name: str, config: BertConfig) -> tuple[torch.Tensor, torch.Tensor, float]:
-    return weights(f"{name}.weight", config.hidden), weights(f"{name}.bias", config.hidden), config.eps
+def _norm(weights: Weights, name: str, width: int, config: BertConfig) -> tuple[torch.Tensor, torch.Tensor, float]:
+    return weights(f"{name}.weight", width), weights(f"{name}.bias", width), config.eps
+
+
+def distance_biases(table: torch.Tensor, max_tokens: int) -> torch.Tensor:
+    """``EncoderOps.attend``'s bias, float32 [heads, 2 · reach + 1], of a table [buckets, heads].
+
+    Half of the buckets are for keys in front of the query, which they count from the nearest: half of them for a
+    distance each, the others for distances that grow as a power, up to 128.
+    """
+    reach = reach_of(max_tokens)
+    distance = torch.arange(-reach, reach + 1)  # of the key in front of the query
+    half, exact = len(table) // 2, len(table) // 4
+    growth = torch.log(distance.abs().float() / exact) / math.log(_FARTHEST / exact) * (half - exact)
+    far = (exact + growth.clamp(min=0).long()).clamp(max=half - 1)
+    bucket = torch.where(distance.abs() < exact, distance.abs(), far)
+    return table[bucket + half * (distance < 0)].T.contiguous()
+
+
+def _projection(weights: Weights, config: BertConfig, ops: EncoderOps) -> Linear:
+    name, width = config.tensors.embedding_projection, config.embedding
+    assert width is not None
+    weight = weights.matrix(f"{name}.weight", config.hidden, width)
+    return ops.linear(weight, weights(f"{name}.bias", config.hidden), Site("qkv", 0, config.layers))
 
 
 class Bert:
     """The encoder: ``Step`` → last hidden states [tokens, hidden]."""
 
     def __init__(self, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> None:
-        del max_tokens  # its table of positions bounds an input
-        self.hidden, names = config.hidden, config.tensors
-        words = weights(f"{names.words}.weight", config.vocab, self.hidden)
-        positions = weights(f"{names.positions}.weight", config.positions, self.hidden)
-        types = weights(f"{names.types}.weight", config.types, self.hidden) if config.types else None
-        norm = _norm(weights, names.embedding_norm, config)
+        self._ops, self.hidden, names = ops, config.hidden, config.tensors
+        width = config.embedding or self.hidden
+        words = weights(f"{names.words}.weight", config.vocab, width)
+        positions = weights(f"{names.positions}.weight", config.positions, width)
+        types = weights(f"{names.types}.weight", config.types, width) if config.types else None
+        norm = _norm(weights, names.embedding_norm, width, config)
         self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
-        self._layers = [_Layer(weights, i, config, ops) for i in range(config.layers)]
-        check_unread(weights, config.tensors.layer.partition("{")[0], config.layers)
+        self._projection = _projection(weights, config, ops) if config.embedding else None
+        bias = None
+        if config.relative_buckets:
+            table = weights(f"{names.relative_bias}.weight", config.relative_buckets, config.heads)
+            bias = ops.keep(distance_biases(table, max_tokens))
+        # Layers that share their tensors are one, as precise as the first or the last layer if that is among them.
+        numbers = {name: i for i, name in enumerate(config.layer_names)}
+        numbers |= {config.layer_names[0]: 0}
+        made = {name: _Layer(weights, number, config, bias, ops) for name, number in numbers.items()}
+        self._layers = [made[name] for name in config.layer_names]
+        at = names.layer.partition("{")[0]
+        check_unread(weights, at, len({name.removeprefix(at).partition(".")[0] for name in made}))
         self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:
-        x, step = self._embedding(step, self._readers[0])
+        first = self._layers[0].qkv
+        x, step = self._embedding(step, self._projection or first)
+        if self._projection:
+            rows = self._projection(x)
+            x = replace(self._ops.rows(rows, first), values=rows)
         for layer, reader in zip(self._layers, self._readers[1:], strict=True):
             x = layer(x, step, reader)
         return x.tensor

@@ -31,9 +31,12 @@ def tile_attention_kernel(
     row_start,
     row_end,
     rotary,
+    bias,
     out,
     rows_all,
     scale,
+    bias_scale,
+    REACH: tl.constexpr,
     WINDOW: tl.constexpr,
     HEADS: tl.constexpr,
     SIZE: tl.constexpr,
@@ -95,6 +98,10 @@ def tile_attention_kernel(
                 scores = tl.dot(q, tl.trans(k), input_precision="ieee")
                 scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
             seen = (keys[None, :] >= sees_from[:, None]) & (keys[None, :] < sees_to[:, None])
+            if bias is not None:
+                distance = rows[:, None] - keys[None, :]
+                added = tl.load(bias + head * (2 * REACH + 1) + REACH + distance, seen, 0.0)
+                scores += added * bias_scale
             scores = tl.where(seen, scores, float("-inf"))
             before = highest
             highest = tl.maximum(highest, tl.max(scores, 1))
@@ -129,6 +136,7 @@ def tile_attention(
     *,
     window: int = 0,
     rotary: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     longest: int = 0,
     shape: AttentionShape | None = None,
 ) -> torch.Tensor:
@@ -136,10 +144,11 @@ def tile_attention(
 
     row_start, row_end: as ``embed_norm`` gives them. With ``window`` a row sees those at most ``window`` away. rotary:
     float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
+    bias: float32 [heads, 2 · reach + 1], added to the score of a key that is d rows in front, at reach + d.
     ``longest``, the most rows of an item, is for the operation in plain torch: the kernel reads it from ``row_end``.
     ``shape`` is for measuring others than the rule's.
     """
-    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary)
+    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary, bias=bias)
     tokens, width = qkv.shape[0], qkv.shape[1] // 3
     size = width // heads
     if qkv.numel() >= 1 << 31:
@@ -151,9 +160,12 @@ def tile_attention(
         row_start,
         row_end,
         rotary,
+        bias,
         out,
         tokens,
         math.log2(math.e) / math.sqrt(size),  # the softmax is one of powers of two
+        math.sqrt(size),  # scores are scaled later
+        REACH=0 if bias is None else bias.shape[1] // 2,
         WINDOW=window,
         HEADS=heads,
         SIZE=size,

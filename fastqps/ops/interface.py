@@ -122,6 +122,11 @@ class Embedding(Protocol):
         """
 
 
+def reach_of(max_tokens: int) -> int:
+    """The farthest distance in a table of biases: of items of so many tokens, in whole vectors of the CPU's kernels."""
+    return -(-max_tokens // 16) * 16
+
+
 class EncoderOps(Ops, Protocol):
     def embedding(
         self,
@@ -137,12 +142,20 @@ class EncoderOps(Ops, Protocol):
         """
 
     def attend(
-        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+        self,
+        qkv: torch.Tensor,
+        step: Step,
+        heads: int,
+        window: int = 0,
+        rotary: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every token sees its item's tokens.
 
         With ``window`` it sees only those at most ``window`` positions away. ``rotary``, float32 [positions, 2, size /
-        2], holds the cos and sin by which query and key are turned at each position of the item.
+        2], holds the cos and sin by which query and key are turned at each position of the item. ``bias``, float32
+        [heads, 2 · reach + 1], is added to the scores: at ``reach`` + d for a key d tokens in front of its query.
+        ``reach`` is ``reach_of`` the longest item.
         """
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:

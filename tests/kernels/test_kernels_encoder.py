@@ -16,6 +16,7 @@ from fastqps.kernels.pool import pool
 from fastqps.kernels.shapes import AttentionShape, search_shape
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
+from fastqps.ops.interface import reach_of
 
 pytestmark = pytest.mark.compute
 computed_by = by_torch_too(__name__, "bag_means", "embed_norm", "end_step", "pool", "tile_attention")
@@ -109,6 +110,7 @@ def check_attention(
     rotary: bool = False,
     dtype: torch.dtype = torch.float32,
     shape: AttentionShape | None = None,
+    biased: bool = False,
 ) -> None:
     total = sum(step.lengths)
     qkv = (normal(len(step.ids), 3 * heads * size) * 2).to(dtype)
@@ -117,10 +119,12 @@ def check_attention(
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
     rows = embedded(step, want_values=False)
     tiled: dict[str, Any] = {"shape": shape} if shape else {}
-    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, window=window, rotary=table, **tiled)
+    bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
+    tiled |= {"window": window, "rotary": table, "bias": bias}
+    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
-    near(done[:total], attention(qkv.float(), step, heads, window, table), tolerance)
+    near(done[:total], attention(qkv.float(), step, heads, window, table, bias), tolerance)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
@@ -137,6 +141,12 @@ def test_attention_stays_in_its_item(name: str) -> None:
 def test_attention_of_heads_of_any_size(size: int) -> None:
     check_attention(packed([3, 40, 22]), heads=1, size=size)
     check_attention(packed([3, 40, 22]), heads=1, size=size, rotary=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("lengths", [[3, 40, 22], [1, 130, 5]])
+def test_attention_with_a_bias_by_distance(lengths: list[int], dtype: torch.dtype) -> None:
+    check_attention(packed(lengths), heads=3, size=16, dtype=dtype, biased=True)
 
 
 @pytest.mark.parametrize(("window", "rotary"), [(3, False), (40, True), (64, True)])

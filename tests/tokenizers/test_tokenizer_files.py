@@ -46,6 +46,17 @@ NEW = {"content": "[NEW]", "lstrip": True, "normalized": False, "rstrip": False,
 TYPES = ["input_ids", "token_type_ids", "attention_mask"]
 FAST = "PreTrainedTokenizerFast"
 
+# The names of tokens that the tokenizers below have, and the classes' usual ones are not.
+MPNET_TOKENS = dict.fromkeys(("eos_token", "sep_token"), "[SEP]") | dict.fromkeys(("bos_token", "cls_token"), "[CLS]")
+MPNET_TOKENS |= {"pad_token": "[PAD]", "mask_token": "[MASK]"}
+ALBERT_TOKENS = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "mask_token": "<mask>",
+}
+
 # A tokenizer, a model type, tokenizer_config.json, and other files; each equals transformers.
 EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("wordpiece", "bert", None, {}),
@@ -91,6 +102,16 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": False}, {}),
     ("bpe", "qwen2", {"tokenizer_class": "LlamaTokenizerFast"}, {}),
     ("bpe", "qwen3", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": True}, {}),
+    ("wordpiece", "electra", {}, {}),
+    ("wordpiece", "mpnet", MPNET_TOKENS, {}),
+    ("wordpiece", "mpnet", MPNET_TOKENS | {"do_lower_case": False, "truncation_side": "left"}, {}),
+    ("wordpiece", "mpnet", MPNET_TOKENS | {"tokenizer_class": "MPNetTokenizerFast", "strip_accents": False}, {}),
+    ("wordpiece", "mpnet", {"tokenizer_class": FAST}, {}),
+    ("unigram", "albert", ALBERT_TOKENS, {}),
+    ("unigram", "albert", ALBERT_TOKENS | {"do_lower_case": False, "keep_accents": True}, {}),
+    ("unigram", "albert", ALBERT_TOKENS | {"keep_accents": True, "truncation_side": "left"}, {}),
+    ("unigram", "albert", ALBERT_TOKENS | {"add_prefix_space": False, "tokenizer_class": "AlbertTokenizerFast"}, {}),
+    ("unigram", "albert", {"tokenizer_class": FAST}, {}),
     ("unigram", "xlm-roberta", {}, {}),
     ("unigram", "xlm-roberta", {"add_prefix_space": False, "truncation_side": "left"}, {}),
     ("unigram", "xlm-roberta", {"tokenizer_class": FAST}, {}),

@@ -45,25 +45,26 @@ inline void pair_values(const Bf16Head& h) {
     }
 }
 
-// Scores of the queries in `block` against all keys; returns each query's maximum.
-inline Vec score(const Bf16Head& h, float scale) {
+// Scores of the queries in `block`, of which `query` is the first, against all keys; returns each query's maximum.
+inline Vec score(const Bf16Head& h, float scale, u64 query, const float* biases) {
   Vec most = splat(-1e30f);
   for (u64 j = 0; j < h.n_rows; j += kTogether) {
     const u16* keys[kTogether];
     for (u64 k = 0; k < kTogether; k++) keys[k] = h.key + (j + k < h.n_rows ? j + k : h.n_rows - 1) * h.stride;
     Vec sum[kTogether] = {};
     for (u64 p = 0; p < h.columns / 2; p++) {
-      const Pairs query = load_pairs(h.block + p * kLanes);
+      const Pairs queries = load_pairs(h.block + p * kLanes);
 #pragma GCC unroll 8
       for (u64 k = 0; k < kTogether; k++) {
         u32 key;
         __builtin_memcpy(&key, keys[k] + 2 * p, sizeof key);
-        sum[k] = dot(sum[k], query, key);
+        sum[k] = dot(sum[k], queries, key);
       }
     }
 #pragma GCC unroll 8
     for (u64 k = 0; k < kTogether; k++) {  // beyond the last key they are that key's again: no harm
-      const Vec s = sum[k] * scale;
+      Vec s = sum[k] * scale;
+      if (biases) s += load(biases + i64(query) - i64(j + k < h.n_rows ? j + k : h.n_rows - 1));
       most = s > most ? s : most;
       store(h.weights + (j + k) * kLanes, s);
     }
@@ -116,7 +117,7 @@ inline void attend_dots(const Attention& job, float* scratch) {
       pair_values(h);
       for (u64 q = 0; q < n_rows; q += kLanes) {
         read_queries(h, q);
-        weigh(h, score(h, scale));
+        weigh(h, score(h, scale, q, biases_of(job, head)));
         to_rows(h.rows, h.sums, h.columns);
         const u64 end = n_rows - q < kLanes ? n_rows - q : kLanes;
         for (u64 i = 0; i < end; i++) {

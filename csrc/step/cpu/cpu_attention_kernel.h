@@ -140,6 +140,7 @@ template <class T>
 inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head) {
   read_head<T>(h, job, token, head);
   const float scale = 1.0f / __builtin_sqrtf(float(job.head_dim));
+  const float* biases = biases_of(job, head);
   for (u64 q = 0; q < h.rows; q += kLanes) {
     to_lanes(h.block, h.query + q * h.columns, h.columns, scale);
     const u64 first = h.window && q > h.window ? q - h.window : 0;
@@ -147,6 +148,7 @@ inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head
     VecInt places;  // of the queries
     for (u32 i = 0; i < kLanes; i++) places[i] = i32(q + i);
     const auto within_window = [&](u64 key, Vec s) {
+      if (biases) s += load(biases + i64(q) - i64(key));
       const VecInt distance = places - i32(key), reach = VecInt{} + i32(h.window);
       return h.window ? ((distance > reach) | (distance < -reach) ? splat(-1e30f) : s) : s;
     };

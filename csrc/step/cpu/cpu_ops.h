@@ -21,10 +21,17 @@ struct Attention {
   const i32* starts;     // [n_items + 1], ascending
   const i32* positions;  // [tokens]; read only with `rotary`
   const float* rotary;   // null, or [positions, 2, head_dim / 2]: cos and sin, by which query and key are turned
-  u32 n_items, heads, head_dim;
+  // null, or [heads, 2 * reach + 1]: added to the score of a key that is d tokens in front of its query, at reach + d.
+  // reach: at least the longest item's length, rounded up to 16.
+  const float* bias;
+  u32 n_items, heads, head_dim, reach;
   u32 window;  // 0: every token of the item is seen; else those at most `window` positions away
   Number number;
 };
+// Where the biases of a head's scores begin, for a distance of 0; null: there are none.
+inline const float* biases_of(const Attention& job, u64 head) {
+  return job.bias ? job.bias + head * (2 * u64(job.reach) + 1) + job.reach : nullptr;
+}
 void attend(const Attention& job, u32 threads);
 
 // Layer normalisation: (x - mean) / sqrt(variance + eps) * weight + bias.

@@ -81,7 +81,8 @@ Doubles attended(const Array& qkv, const Attention& job) {
           if (job.window && u32(std::abs(q - k)) > job.window) continue;
           double score = 0;
           for (u32 d = 0; d < size; d++) score += at(q, 0, head, d) * at(k, 1, head, d);
-          const double weight = std::exp(score / std::sqrt(double(size)));
+          const float* biases = biases_of(job, head);
+          const double weight = std::exp(score / std::sqrt(double(size)) + (biases ? biases[q - k] : 0.0f));
           total += weight;
           for (u32 d = 0; d < size; d++) sum[d] += weight * at(k, 2, head, d);
         }
@@ -90,7 +91,7 @@ Doubles attended(const Array& qkv, const Attention& job) {
   return out;
 }
 
-void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary) {
+void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary, bool biased = false) {
   const auto tokens = size_t(kStarts.back());
   Array qkv(number, tokens * 3 * heads * size, heads * size + window);
   std::vector<i32> positions(tokens);
@@ -101,14 +102,19 @@ void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary
       table[p * size + d] = std::cos(float(p) / float(d + 1));
       table[p * size + size / 2 + d] = std::sin(float(p) / float(d + 1));
     }
+  constexpr u32 kReach = 64;
+  std::vector<float> biases(heads * (2 * kReach + 1));
+  for (size_t i = 0; i < biases.size(); i++) biases[i] = std::sin(float(i) * 0.7f) * 2;
   Attention job{qkv.data(),
                 nullptr,
                 kStarts.data(),
                 positions.data(),
                 rotary ? table.data() : nullptr,
+                biased ? biases.data() : nullptr,
                 u32(kStarts.size() - 1),
                 heads,
                 size,
+                biased ? kReach : 0,
                 window,
                 number};
   const Doubles want = attended(qkv, job);
@@ -147,6 +153,11 @@ TEST(attention_with_rotary_positions) {
     for (u32 size : {32, 8}) check_attention(number, 2, size, 5, true);
 }
 
+TEST(attention_with_a_bias_by_distance) {
+  for (Number number : kNumbers)
+    for (auto [heads, size] : {std::pair{3u, 32u}, {2u, 8u}}) check_attention(number, heads, size, 0, false, true);
+}
+
 TEST(scores_far_apart) {
   // exp() of anything must neither overflow nor give NaN: one key outweighs all, or all are equally far below zero.
   std::vector<float> qkv(3 * 3 * 16), want(3 * 16);
@@ -157,7 +168,7 @@ TEST(scores_far_apart) {
     }
   const std::vector<i32> starts = {0, 3};
   std::vector<float> out(want.size());
-  Attention job{qkv.data(), out.data(), starts.data(), nullptr, nullptr, 1, 1, 16, 0, Number::kFloat32};
+  Attention job{qkv.data(), out.data(), starts.data(), nullptr, nullptr, nullptr, 1, 1, 16, 0, 0, Number::kFloat32};
   at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
     level.attend(job, scratch);
     CHECK(out == want);

@@ -17,6 +17,7 @@ def tile_attention(
     *,
     window: int = 0,
     rotary: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     longest: int = 0,
 ) -> torch.Tensor:
     """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
@@ -44,8 +45,12 @@ def tile_attention(
     key = torch.arange(-block, 2 * block, device=qkv.device)
     at = block * torch.arange(count, device=qkv.device)[:, None, None] + key  # [blocks, 1, keys]
     together = max(1, _SCORES_MAX // (heads * block * 3 * block))
+    added = None
+    if bias is not None:  # by distance, which is the same in every block
+        reach, distance = bias.shape[1] // 2, torch.arange(block, device=qkv.device)[:, None] - key
+        added = bias[:, (reach + distance).clamp(0, 2 * reach)]
     out = [
-        _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]))
+        _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]), added)
         for b in (slice(begin, begin + together) for begin in range(0, count, together))
     ]
     return torch.cat(out).flatten(0, 1)[:tokens].flatten(1).to(qkv.dtype)
@@ -65,10 +70,16 @@ def _blocks(x: torch.Tensor, block: int, count: int, around: int) -> torch.Tenso
     return blocks
 
 
-def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """q [blocks, rows, heads, size], k and v [blocks, keys, heads, size], seen [blocks, rows, keys] → as q."""
+def _attended(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor, added: torch.Tensor | None
+) -> torch.Tensor:
+    """q [blocks, rows, heads, size], k and v [blocks, keys, heads, size], seen [blocks, rows, keys] → as q.
+
+    ``added`` [heads, rows, keys]: to the scores.
+    """
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    scores = torch.where(seen[:, None], q @ k.transpose(2, 3), -torch.inf)
+    scores = q @ k.transpose(2, 3)
+    scores = torch.where(seen[:, None], scores if added is None else scores + added, -torch.inf)
     weights = torch.where(seen[:, None], scores.softmax(-1), 0.0)  # rows that see nothing: zeros, not NaN
     finite = v.isfinite()
     out = weights @ torch.where(finite, v, 0.0)

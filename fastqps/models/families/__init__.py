@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fastqps.models.card import ModelError
-from fastqps.models.families import bert, distilbert, llama, modernbert, qwen2, qwen3, roberta
+from fastqps.models.families import albert, bert, distilbert, electra, llama, modernbert, mpnet, qwen2, qwen3, roberta
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
 
 __all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_of"]
@@ -17,6 +17,9 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "roberta": roberta.FAMILY,
     "xlm-roberta": replace(roberta.FAMILY, tokenizer="XLMRobertaTokenizer"),
     "camembert": replace(roberta.FAMILY, tokenizer="CamembertTokenizer"),
+    "electra": electra.FAMILY,
+    "albert": albert.FAMILY,
+    "mpnet": mpnet.FAMILY,
     "modernbert": modernbert.FAMILY,
     "llama": llama.FAMILY,
     "qwen2": qwen2.FAMILY,

@@ -56,6 +56,8 @@ class BertTensors:
     positions: str = "embeddings.position_embeddings"
     types: str = "embeddings.token_type_embeddings"
     embedding_norm: str = "embeddings.LayerNorm"
+    embedding_projection: str = "embeddings_project"
+    relative_bias: str = "encoder.relative_attention_bias"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,14 @@ class BertConfig(EncoderConfig):
     positions: int
     tensors: BertTensors
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head size)
+    embedding: int | None = None  # the width of the tables, if a projection leads from it to ``hidden``
+    shared_layers: tuple[str, ...] = ()  # the names in front of each layer's tensors, where layers share them
+    relative_buckets: int = 0  # of distances between tokens, by which a bias of each head is added to scores; 0: none
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """What stands in front of the names of each layer's tensors."""
+        return self.shared_layers or tuple(map(self.tensors.layer.format, range(self.layers)))
 
     @property
     def query_scale(self) -> float | None:

@@ -33,6 +33,8 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "XLMRobertaTokenizer": _ROBERTA,
     "CamembertTokenizer": _ROBERTA,
     "GPT2Tokenizer": {"unk": _END, "bos": _END, "eos": _END},
+    "MPNetTokenizer": _ROBERTA | {"unk": "[UNK]"},
+    "AlbertTokenizer": _BERT | {"bos": "[CLS]", "eos": "[SEP]", "unk": "<unk>", "pad": "<pad>"},
     "Qwen2Tokenizer": {"unk": _END, "eos": _END, "pad": _END},
 }
 _TOKEN_TYPES = ("BertTokenizer",)  # their model_input_names hold token_type_ids
@@ -53,7 +55,8 @@ def extra_default(kind: str) -> list[str]:
 
 def mask_of(kind: str, mask: str | Token | None) -> str | Token | None:
     """The mask token as the class makes it of its text."""
-    return token(mask, special=True, lstrip=True) if kind == "CamembertTokenizer" and isinstance(mask, str) else mask
+    eats_spaces = kind in ("CamembertTokenizer", "MPNetTokenizer")
+    return token(mask, special=True, lstrip=True) if eats_spaces and isinstance(mask, str) else mask
 
 
 def built(kind: str, file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
@@ -75,7 +78,7 @@ def post_processor(kind: str, named: Named, find: Callable[[str], int | None]) -
     if kind in ("BertTokenizer", "DistilBertTokenizer"):
         (cls, cls_id), (sep, sep_id) = (_whole(named, name, find) for name in ("cls_token", "sep_token"))
         return _template([cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"], {cls: cls_id, sep: sep_id})
-    if kind == "RobertaTokenizer":
+    if kind in ("RobertaTokenizer", "MPNetTokenizer"):
         ends = {name: list(_content(named, f"{name}_token", find)) for name in ("sep", "cls")}
         return {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}
     if kind in ("XLMRobertaTokenizer", "CamembertTokenizer"):
@@ -205,6 +208,27 @@ def _xlm_roberta(file: Mapping[str, Any], options: Mapping[str, Any], named: Nam
     return _unigram(3, file, options)
 
 
+def _albert(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
+    vocab = [each for each, _ in file["model"]["vocab"]]
+    ids = {}
+    for mark, name in (("[CLS]", "cls_token"), ("[SEP]", "sep_token")):
+        content = str(text_of(named.get(name)))
+        if content not in vocab:
+            raise ModelError(f"{CONFIG}: {name} {content!r} is not in the vocabulary of tokenizer.json")
+        ids[mark] = vocab.index(content)
+    steps: list[Part] = [{"type": "Replace", "pattern": {"String": mark}, "content": '"'} for mark in ("``", "''")]
+    if not _flag(options, "keep_accents", False):
+        steps += [{"type": "NFKD"}, {"type": "StripAccents"}]
+    if _flag(options, "do_lower_case", True):
+        steps.append({"type": "Lowercase"})
+    if table := precompiled(file.get("normalizer")):
+        steps.append(table)
+    parts = _unigram(1, file, options) | {"normalizer": {"type": "Sequence", "normalizers": steps}}
+    if not file.get("post_processor"):
+        parts["post_processor"] = _template(["[CLS]", "$A", "[SEP]"], ["[CLS]", "$A", "[SEP]", "$B:1", "[SEP]:1"], ids)
+    return parts
+
+
 def _camembert(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
     unknown = str(text_of(named.get("unk_token")))  # as in transformers, null is the token "None"
     number = next((i for i, (each, _) in enumerate(file["model"]["vocab"]) if each == unknown), 0)
@@ -217,6 +241,8 @@ _BUILDERS = {
     "RobertaTokenizer": ("BPE", _bpe),
     "GPT2Tokenizer": ("BPE", _bpe),
     "Qwen2Tokenizer": ("BPE", _qwen2),
+    "MPNetTokenizer": ("WordPiece", _bert),
+    "AlbertTokenizer": ("Unigram", _albert),
     "XLMRobertaTokenizer": ("Unigram", _xlm_roberta),
     "CamembertTokenizer": ("Unigram", _camembert),
 }

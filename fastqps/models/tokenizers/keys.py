@@ -70,6 +70,8 @@ CLASS_RULES: Mapping[str, Rules] = {
     BACKEND: _COMMON,
     "BertTokenizer": _BERT,
     "DistilBertTokenizer": _BERT,
+    "MPNetTokenizer": _BERT,
+    "AlbertTokenizer": _BYTES | rules(honoured=("do_lower_case", "keep_accents")),
     "RobertaTokenizer": _BYTES,
     "GPT2Tokenizer": _BYTES,
     "Qwen2Tokenizer": _BYTES,

@@ -66,7 +66,13 @@ class CpuEncoderOps(CpuOps):
         return CpuEmbedding(tables, (keep(weight), None if bias is None else keep(bias), eps))
 
     def attend(
-        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+        self,
+        qkv: torch.Tensor,
+        step: Step,
+        heads: int,
+        window: int = 0,
+        rotary: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         width = qkv.shape[1] // 3
         out = qkv.new_empty(qkv.shape[0], width)
@@ -81,6 +87,8 @@ class CpuEncoderOps(CpuOps):
             positions=address(step.positions),
             rotary=address(rotary),
             window=window,
+            bias=address(bias),
+            reach=0 if bias is None else bias.shape[1] // 2,
             threads=torch.get_num_threads(),
         )
         return out

@@ -67,11 +67,17 @@ class CudaEncoderOps(CudaOps):
         return CudaEmbedding(tables, norm, position_offset, self._kernels)
 
     def attend(
-        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+        self,
+        qkv: torch.Tensor,
+        step: Step,
+        heads: int,
+        window: int = 0,
+        rotary: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
         attend, longest = self._kernels.tile_attention, self._longest
-        return attend(qkv, *step.bounds, heads, window=window, rotary=rotary, longest=longest)
+        return attend(qkv, *step.bounds, heads, window=window, rotary=rotary, bias=bias, longest=longest)
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
         target = {"out": step.output, "stamps": step.stamps} if last else {}

@@ -49,6 +49,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             attention,
             attention | {"rotary": rotary, "window": 8, "longest": 50},
             attention | {"longest": 12},
+            attention | {"bias": torch.randn(heads, 2 * 48 + 1)},
         ],
         "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max")]
         + [pool | {"mode": "mean", "out": torch.zeros(8, width)}],

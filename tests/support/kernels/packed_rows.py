@@ -44,7 +44,14 @@ def turned(x: torch.Tensor, rotary: torch.Tensor) -> torch.Tensor:
     return x * cos + torch.cat((-b, a), -1) * sin
 
 
-def attention(qkv: torch.Tensor, step: Packed, heads: int, window: int, rotary: torch.Tensor | None) -> torch.Tensor:
+def attention(
+    qkv: torch.Tensor,
+    step: Packed,
+    heads: int,
+    window: int,
+    rotary: torch.Tensor | None,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Item by item, everything in full."""
     outs = []
     for start, end in step.spans():
@@ -54,6 +61,8 @@ def attention(qkv: torch.Tensor, step: Packed, heads: int, window: int, rotary: 
         place = torch.arange(end - start, device=qkv.device)
         seen = (place[:, None] - place).abs() <= (window or end)
         scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+        if bias is not None:
+            scores = scores + bias[:, bias.shape[1] // 2 + place[:, None] - place]
         shares = scores.masked_fill(~seen, -torch.inf).softmax(-1)
         outs.append(torch.einsum("hqk,khd->qhd", shares, v).flatten(1))
     return torch.cat(outs)

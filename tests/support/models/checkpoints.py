@@ -20,6 +20,12 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "roberta": (tr.RobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
     "xlm-roberta": (tr.XLMRobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "electra": (tr.ElectraConfig, {**_SIZES, "embedding_size": 16, "max_position_embeddings": 64}),
+    "albert": (
+        tr.AlbertConfig,
+        {**_SIZES, "embedding_size": 16, "num_hidden_layers": 4, "num_hidden_groups": 2, "max_position_embeddings": 64},
+    ),
+    "mpnet": (tr.MPNetConfig, {**_SIZES, "max_position_embeddings": 66}),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
 FAMILIES = tuple(_CONFIGS)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from odd_configs import ODD
 from published_bases import (
+    ALBERT,
     ALIBI,
     BERT,
     CROSS,
     DISTILBERT,
     DUMP,
+    ELECTRA,
     GTE_FOREIGN,
     LLAMA,
     LLAMA32,
     MODERNBERT,
+    MPNET,
     OTHER,
     POOLER,
     QWEN2,
@@ -84,6 +87,14 @@ EMBEDDERS = (
         "almanach/camembert-base", ROBERTA | {"architectures": ["CamembertForMaskedLM"], "model_type": "camembert"}
     ),
     Published("distilbert/distilbert-base-uncased", DISTILBERT, warned="DistilBertForMaskedLM"),
+    mean("sentence-transformers/all-mpnet-base-v2", MPNET),
+    mean("sentence-transformers/multi-qa-mpnet-base-dot-v1", MPNET | {"_name_or_path": "microsoft/mpnet-base"}, False),
+    mean("sentence-transformers/paraphrase-albert-small-v2", small(ALBERT, 768, 6, vocab_size=30000), False),
+    Published("microsoft/mpnet-base", MPNET, warned="MPNetForMaskedLM"),
+    Published("albert/albert-base-v2", ALBERT, warned="AlbertForMaskedLM"),
+    Published("albert/albert-xxlarge-v2", small(ALBERT, 4096, 12, num_attention_heads=64, hidden_act="gelu")),
+    Published("google/electra-small-discriminator", ELECTRA, warned="ElectraForPreTraining"),
+    Published("google/electra-base-discriminator", small(ELECTRA, 768, 12, embedding_size=768)),
     Published("allenai/scibert_scivocab_uncased", {k: v for k, v in BERT.items() if k != "architectures"}),
     Published("microsoft/MiniLM-L12-H384-uncased", small(BERT, 384, 12)),
 )
@@ -119,13 +130,10 @@ GENERATORS = (
     ),
 )
 REFUSED = (
-    Published("sentence-transformers/all-mpnet-base-v2", OTHER | {"model_type": "mpnet"}, "model_type 'mpnet'"),
     Published("nomic-ai/nomic-embed-text-v1.5", OTHER | {"model_type": "nomic_bert"}, "model_type 'nomic_bert'"),
     Published("google/embeddinggemma-300m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
     Published("Alibaba-NLP/gte-multilingual-base", OTHER | {"model_type": "new"}, "model_type 'new'"),
     Published("microsoft/deberta-v3-base", OTHER | {"model_type": "deberta-v2"}, "model_type 'deberta-v2'"),
-    Published("albert/albert-base-v2", OTHER | {"model_type": "albert", "embedding_size": 128}, "model_type 'albert'"),
-    Published("google/electra-small-discriminator", OTHER | {"model_type": "electra"}, "model_type 'electra'"),
     Published("google/gemma-3-270m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
     Published("microsoft/phi-2", OTHER | {"model_type": "phi"}, "model_type 'phi'"),
     Published("mistralai/Mistral-7B-v0.3", OTHER | {"model_type": "mistral"}, "model_type 'mistral'"),

@@ -27,6 +27,8 @@ CLASSES = {
     ),
     "unigram": ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast", "CamembertTokenizer"),
 }
+# Families that came later. They have draws of their own, so that a seed goes on making the same files.
+LATER = {"wordpiece": ("mpnet", "mpnet", "electra"), "bpe": (), "unigram": ("albert",)}
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -133,6 +135,7 @@ class Checkpoints:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.later = random.Random(f"later {seed}")
 
     def maybe(self, chance: float) -> bool:
         return self.random.random() < chance
@@ -149,6 +152,8 @@ class Checkpoints:
             "unigram": ("xlm-roberta", "xlm-roberta", "camembert", "bert"),
         }[kind]
         model_type = r.choice(MODEL_TYPES) if self.maybe(0.05) else r.choice(types)
+        if LATER[kind] and self.later.random() < 0.3:
+            model_type = self.later.choice(LATER[kind])
         stated: dict[str, Any] = {"model_type": model_type}
         config = self.config(kind)
         if "tokenizer_class" not in config and self.maybe(0.1):

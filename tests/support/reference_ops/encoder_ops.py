@@ -71,7 +71,13 @@ class ReferenceEncoderOps(ReferenceOps):
         return ReferenceEmbedding(tables, self.norm(*norm, "layer"), position_offset)
 
     def attend(
-        self, qkv: torch.Tensor, step: Step, heads: int, window: int = 0, rotary: torch.Tensor | None = None
+        self,
+        qkv: torch.Tensor,
+        step: Step,
+        heads: int,
+        window: int = 0,
+        rotary: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         items, tokens = Items.of(step), len(qkv)
         q, k, v = qkv.float().view(tokens, 3, heads, -1).permute(1, 2, 0, 3)  # [heads, tokens, size]
@@ -85,6 +91,10 @@ class ReferenceEncoderOps(ReferenceOps):
             if window:
                 seen = seen & ((items.position[rows, None] - items.position).abs() <= window)
             scores = q[:, rows] @ k.transpose(1, 2) / q.shape[2] ** 0.5
+            if bias is not None:
+                reach = bias.shape[1] // 2
+                distance = items.position[rows, None] - items.position
+                scores = scores + bias[:, reach + torch.where(seen, distance, 0)]
             outputs.append(torch.where(seen, scores, -torch.inf).softmax(-1) @ v)
         return torch.cat(outputs, 1).transpose(0, 1).reshape(tokens, -1).to(qkv.dtype)
 

@@ -1,0 +1,67 @@
+"""ALBERT: BERT with narrow embeddings, and layers that share their tensors in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.family import EncoderFamily
+from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_values import choice, positive, size
+from fastqps.models.files.keys import rules
+
+_KEYS = ENCODER_KEYS | rules(
+    honoured=(
+        *("embedding_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+        *("num_hidden_groups", "inner_group_num", "hidden_act", "layer_norm_eps", "type_vocab_size"),
+    ),
+    irrelevant=(
+        *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
+        *("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks", "layers_to_keep"),
+    ),
+)
+_GROUP, _INNER = "encoder.albert_layer_groups.{}.", "albert_layers.{}."
+_TENSORS = BertTensors(
+    layer=_GROUP,
+    query="attention.query",
+    key="attention.key",
+    value="attention.value",
+    out="attention.dense",
+    out_norm="attention.LayerNorm",
+    up="ffn",
+    down="ffn_output",
+    down_norm="full_layer_layer_norm",
+    embedding_projection="encoder.embedding_hidden_mapping_in",
+)
+
+
+def read(config: Mapping[str, Any]) -> BertConfig:
+    """The encoder that ``config`` describes. The projection is there at any width."""
+    layers = size(config, "num_hidden_layers", 12)
+    groups, inner = size(config, "num_hidden_groups", 1), size(config, "inner_group_num", 1)
+    names = [_GROUP.format(int(i / (layers / groups))) for i in range(layers)]
+    return BertConfig(
+        prefix="albert.",
+        hidden=size(config, "hidden_size", 4096),
+        inner=size(config, "intermediate_size", 16384),
+        layers=layers * inner,
+        heads=attention_heads(config, "num_attention_heads", "hidden_size"),
+        vocab=size(config, "vocab_size"),
+        positions=size(config, "max_position_embeddings"),
+        eps=positive(config, "layer_norm_eps", 1e-12),
+        activation=choice(config, "hidden_act", "gelu_new", ACTIVATIONS),
+        types=size(config, "type_vocab_size", 2),
+        tensors=_TENSORS,
+        embedding=size(config, "embedding_size", 128),
+        shared_layers=tuple(name + _INNER.format(i) for name in names for i in range(inner)),
+    )
+
+
+FAMILY = EncoderFamily(
+    name="albert",
+    keys=_KEYS,
+    tokenizer="AlbertTokenizer",
+    read=read,
+    read_head=lambda _: HeadConfig(pooling="cls", dense="pooler", activation="tanh"),
+)
