@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
+from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, joined, scaled
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind, reach_of
@@ -19,31 +22,40 @@ _FARTHEST = 128  # tokens, from which on distances are of one bucket
 
 class _Layer:
     def __init__(
-        self, weights: Weights, number: int, config: BertConfig, bias: torch.Tensor | None, ops: EncoderOps
+        self, weights: Weights, number: int, config: BertConfig, places: Mapping[str, torch.Tensor], ops: EncoderOps
     ) -> None:
+        """``places``: what ``attend`` takes for the places of tokens."""
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
-        at, query_scale = config.layer_names[number], config.query_scale
-        self._heads, self._bias, self._ops = config.heads, bias, ops
+        at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
+        self._heads, self._places, self._ops = config.heads, places, ops
 
-        def linear(kind: SiteKind, parts: list[str], outputs: int, inputs: int) -> tuple[Weight, torch.Tensor, Site]:
-            by = {names.query: query_scale}
-            matrices = [scaled(weights.matrix(f"{at}{part}.weight", outputs, inputs), by.get(part)) for part in parts]
-            biases = [scaled(weights(f"{at}{part}.bias", outputs), by.get(part)) for part in parts]
-            return concatenate(matrices), joined(biases), Site(kind, number, layers)
+        def linear(
+            kind: SiteKind, parts: Sequence[str], outputs: int, inputs: int
+        ) -> tuple[Weight, torch.Tensor | None, Site]:
+            """Of parts that share the outputs."""
+            each = outputs // len(parts)
+            matrices = [scaled(weights.matrix(f"{at}{part}.weight", each, inputs), by.get(part)) for part in parts]
+            biases = [scaled(weights(f"{at}{part}.bias", each), by.get(part)) for part in parts if config.biases]
+            return concatenate(matrices), joined(biases) if biases else None, Site(kind, number, layers)
 
         def norm(name: str) -> Norm:
             return ops.norm(*_norm(weights, at + name, hidden, config), "layer")
 
-        self.qkv = ops.linear(*linear("qkv", [names.query, names.key, names.value], hidden, hidden))
+        self.qkv = ops.linear(*linear("qkv", names.qkv, 3 * hidden, hidden))
         self.out, self.out_norm = ops.linear(*linear("out", [names.out], hidden, hidden)), norm(names.out_norm)
         weight, bias, site = linear("up", [names.up], inner, hidden)
-        self.up = ops.activated(weight, bias, config.activation, site)
+        if names.gate:
+            gate, gate_bias, _ = linear("up", [names.gate], inner, hidden)
+            biases = None if bias is None or gate_bias is None else (gate_bias, bias)
+            self.up = ops.gated(gate, weight, biases, config.activation, site)
+        else:
+            self.up = ops.activated(weight, bias, config.activation, site)
         self.down = ops.linear(*linear("down", [names.down], hidden, inner))
         self.down_norm = norm(names.down_norm)
 
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
-        attended = ops.rows(ops.attend(self.qkv(x), step, self._heads, bias=self._bias), self.out)
+        attended = ops.rows(ops.attend(self.qkv(x), step, self._heads, **self._places), self.out)
         x = self.out_norm.add_post(self.out, attended, x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
@@ -81,19 +93,24 @@ class Bert:
         self._ops, self.hidden, names = ops, config.hidden, config.tensors
         width = config.embedding or self.hidden
         words = weights(f"{names.words}.weight", config.vocab, width)
-        positions = weights(f"{names.positions}.weight", config.positions, width)
+        positions = None
+        if config.rotary_theta is None:
+            positions = weights(f"{names.positions}.weight", config.positions, width)
         types = weights(f"{names.types}.weight", config.types, width) if config.types else None
         norm = _norm(weights, names.embedding_norm, width, config)
         self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
         self._projection = _projection(weights, config, ops) if config.embedding else None
-        bias = None
+        places: dict[str, torch.Tensor] = {}
         if config.relative_buckets:
             table = weights(f"{names.relative_bias}.weight", config.relative_buckets, config.heads)
-            bias = ops.keep(distance_biases(table, max_tokens))
+            places["bias"] = ops.keep(distance_biases(table, max_tokens))
+        if config.rotary_theta is not None:
+            rope = Rope("default", config.rotary_theta)
+            places["rotary"] = ops.keep(rotary_table(rope, self.hidden // config.heads, max_tokens))
         # Layers that share their tensors are one, as precise as the first or the last layer if that is among them.
         numbers = {name: i for i, name in enumerate(config.layer_names)}
         numbers |= {config.layer_names[0]: 0}
-        made = {name: _Layer(weights, number, config, bias, ops) for name, number in numbers.items()}
+        made = {name: _Layer(weights, number, config, places, ops) for name, number in numbers.items()}
         self._layers = [made[name] for name in config.layer_names]
         at = names.layer.partition("{")[0]
         check_unread(weights, at, len({name.removeprefix(at).partition(".")[0] for name in made}))

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import ModernBertConfig
 from fastqps.ops.fp8 import halves
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows, Site, SiteKind
 from fastqps.ops.step import Step
-
-
-def rotary_table(config: ModernBertConfig, kind: str, positions: int) -> torch.Tensor:
-    """cos and sin of every position and frequency: float32 [positions, 2, size / 2], of the given layer kind."""
-    size = config.hidden // config.heads
-    frequencies = 1.0 / config.thetas[kind] ** (torch.arange(0, size, 2, dtype=torch.float32) / size)
-    angles = torch.arange(positions, dtype=torch.float32)[:, None] * frequencies
-    return torch.stack((angles.cos(), angles.sin()), 1).contiguous()
 
 
 class _Layer:
@@ -80,7 +74,9 @@ class ModernBert:
         self._embedding = ops.embedding(words, None, None, norm_of(weights, "embeddings.norm", config), 0)
         self._final = make_norm(weights, "final_norm", config, ops)
         kinds, half = config.kinds, config.half_window
-        tables = {kind: ops.keep(rotary_table(config, kind, max_tokens)) for kind in sorted(set(kinds))}
+        ropes = {kind: Rope("default", config.thetas[kind]) for kind in sorted(set(kinds))}
+        size = self.hidden // config.heads
+        tables = {kind: ops.keep(rotary_table(rope, size, max_tokens)) for kind, rope in ropes.items()}
         self._layers = [
             _Layer(weights, i, config, tables[kind], half if kind == "sliding_attention" else 0, ops)
             for i, kind in enumerate(kinds)

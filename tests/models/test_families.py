@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from pathlib import Path
@@ -132,3 +133,43 @@ def test_each_family_has_a_module_of_its_name() -> None:
     for family in FAMILIES.values():
         assert (folder / f"{family.name}.py").is_file()
         assert isinstance(family, EncoderFamily | DecoderFamily)
+
+
+# What nomic-embed-text-v1.5 says besides its sizes.
+NOMIC_KEYS = {
+    "activation_function": "swiglu",
+    **dict.fromkeys(("attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_first_dropout"), 0.0),
+    **dict.fromkeys(("causal", "parallel_block", "parallel_block_tied_norm", "prenorm", "use_rms_norm"), False),
+    **dict.fromkeys(("mlp_fc1_bias", "mlp_fc2_bias", "qkv_proj_bias", "rotary_emb_interleaved"), False),
+    **dict.fromkeys(("reorder_and_upcast_attn", "scale_attn_by_inverse_layer_idx"), False),
+    **dict.fromkeys(("dense_seq_output", "fused_bias_fc", "fused_dropout_add_ln", "scale_attn_weights"), True),
+    **dict.fromkeys(("use_flash_attn", "use_xentropy", "summary_proj_to_labels", "summary_use_proj"), True),
+    **dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor", "summary_activation"), None),
+    "max_trained_positions": 2048,
+    "pad_vocab_size_multiple": 64,
+    "rotary_emb_base": 500,
+    "summary_type": "cls_index",
+    "layer_norm_epsilon": 1e-12,
+    "model_type": "nomic_bert",
+    "rotary_emb_fraction": 1.0,
+    "type_vocab_size": 2,
+}
+
+
+@pytest.mark.parametrize(("gate", "function"), [("silu", "swiglu"), ("gelu", "geglu")])
+def test_a_nomic_with_the_keys_of_its_own_code(gate: str, function: str, tmp_path: Path) -> None:
+    """The same model as with transformers' keys, which ignores these."""
+    torch.manual_seed(0)
+    rope = {"rope_theta": 500.0, "rope_type": "default"}
+    config = tr.NomicBertConfig(
+        vocab_size=200, max_position_embeddings=64, **SIZES, hidden_act=gate, rope_parameters=rope
+    )
+    model = write(tmp_path, tr.NomicBertModel._from_config(config, attn_implementation="eager"))
+    names = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 64, "n_positions": 64, "vocab_size": 200}
+    (tmp_path / "config.json").write_text(json.dumps(NOMIC_KEYS | names | {"activation_function": function}))
+    write_sentence_modules(tmp_path, "mean")
+    engine = Engine(str(tmp_path), dtype="float32")
+    assert not any("does not know" in warning for warning in engine.card.warnings)
+    with torch.no_grad():
+        want = torch.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0) for ids in IDS]).numpy()
+    assert np.abs(engine.embed(IDS, normalize=False) - want).max() < 1e-4

@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fastqps.models.card import ModelError
-from fastqps.models.families import albert, bert, distilbert, electra, llama, modernbert, mpnet, qwen2, qwen3, roberta
+from fastqps.models.families import (
+    albert,
+    bert,
+    distilbert,
+    electra,
+    llama,
+    modernbert,
+    mpnet,
+    nomic_bert,
+    qwen2,
+    qwen3,
+    roberta,
+)
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
 
 __all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_of"]
@@ -20,6 +32,7 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "electra": electra.FAMILY,
     "albert": albert.FAMILY,
     "mpnet": mpnet.FAMILY,
+    "nomic_bert": nomic_bert.FAMILY,
     "modernbert": modernbert.FAMILY,
     "llama": llama.FAMILY,
     "qwen2": qwen2.FAMILY,

@@ -25,9 +25,7 @@ KEYS = ENCODER_KEYS | rules(
 
 TENSORS = BertTensors(
     layer="encoder.layer.{}.",
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
+    qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
     out="attention.output.dense",
     out_norm="attention.output.LayerNorm",
     up="intermediate.dense",

@@ -20,9 +20,7 @@ _KEYS = ENCODER_KEYS | rules(
 )
 _TENSORS = BertTensors(
     layer="transformer.layer.{}.",
-    query="attention.q_lin",
-    key="attention.k_lin",
-    value="attention.v_lin",
+    qkv=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
     out="attention.out_lin",
     out_norm="sa_layer_norm",
     up="ffn.lin1",

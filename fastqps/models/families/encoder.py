@@ -44,14 +44,13 @@ class BertTensors:
     """The names of a family's tensors behind the prefix. ``layer`` is a format string for the layer's number."""
 
     layer: str
-    query: str
-    key: str
-    value: str
+    qkv: tuple[str, ...]  # query, key and value; or one tensor of all three
     out: str
     out_norm: str
     up: str
     down: str
     down_norm: str
+    gate: str = ""  # whose activation ``up`` is multiplied by; "": there is none, and ``up`` is activated
     words: str = "embeddings.word_embeddings"
     positions: str = "embeddings.position_embeddings"
     types: str = "embeddings.token_type_embeddings"
@@ -62,10 +61,12 @@ class BertTensors:
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig(EncoderConfig):
-    """Norm after each residual, learned positions, one activation between two products."""
+    """Norm after each residual; learned positions or rotary ones; an activation or a gate between two products."""
 
     positions: int
     tensors: BertTensors
+    biases: bool = True  # of products
+    rotary_theta: float | None = None  # of rotary positions, instead of a table
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head size)
     embedding: int | None = None  # the width of the tables, if a projection leads from it to ``hidden``
     shared_layers: tuple[str, ...] = ()  # the names in front of each layer's tensors, where layers share them

@@ -26,6 +26,7 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
         {**_SIZES, "embedding_size": 16, "num_hidden_layers": 4, "num_hidden_groups": 2, "max_position_embeddings": 64},
     ),
     "mpnet": (tr.MPNetConfig, {**_SIZES, "max_position_embeddings": 66}),
+    "nomic_bert": (tr.NomicBertConfig, {**_SIZES, "max_position_embeddings": 64}),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
 FAMILIES = tuple(_CONFIGS)

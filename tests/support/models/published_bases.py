@@ -108,6 +108,23 @@ MPNET: Config = {
     "relative_attention_num_buckets": 32,
     "vocab_size": 30527,
 }
+NOMIC: Config = {
+    "architectures": ["NomicBertModel"],
+    **_TRAINING,
+    "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
+    "hidden_act": "silu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 2048,
+    "model_type": "nomic_bert",
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "pad_token_id": 0,
+    "rope_parameters": {"rope_theta": 1000.0, "rope_type": "default"},
+    "type_vocab_size": 2,
+    "vocab_size": 30528,
+}
 ALBERT: Config = {
     "architectures": ["AlbertForMaskedLM"],
     "attention_probs_dropout_prob": 0,

@@ -20,6 +20,7 @@ from published_bases import (
     LLAMA32,
     MODERNBERT,
     MPNET,
+    NOMIC,
     OTHER,
     POOLER,
     QWEN2,
@@ -90,6 +91,7 @@ EMBEDDERS = (
     mean("sentence-transformers/all-mpnet-base-v2", MPNET),
     mean("sentence-transformers/multi-qa-mpnet-base-dot-v1", MPNET | {"_name_or_path": "microsoft/mpnet-base"}, False),
     mean("sentence-transformers/paraphrase-albert-small-v2", small(ALBERT, 768, 6, vocab_size=30000), False),
+    mean("nomic-ai/nomic-embed-text-v1.5 with transformers' keys", NOMIC),
     Published("microsoft/mpnet-base", MPNET, warned="MPNetForMaskedLM"),
     Published("albert/albert-base-v2", ALBERT, warned="AlbertForMaskedLM"),
     Published("albert/albert-xxlarge-v2", small(ALBERT, 4096, 12, num_attention_heads=64, hidden_act="gelu")),
@@ -130,7 +132,8 @@ GENERATORS = (
     ),
 )
 REFUSED = (
-    Published("nomic-ai/nomic-embed-text-v1.5", OTHER | {"model_type": "nomic_bert"}, "model_type 'nomic_bert'"),
+    mean("a nomic with RMS norms", NOMIC | {"use_rms_norm": True}, refused="use_rms_norm true"),
+    mean("a nomic with a partial rotation", NOMIC | {"rotary_emb_fraction": 0.5}, refused="rotary_emb_fraction 0.5"),
     Published("google/embeddinggemma-300m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
     Published("Alibaba-NLP/gte-multilingual-base", OTHER | {"model_type": "new"}, "model_type 'new'"),
     Published("microsoft/deberta-v3-base", OTHER | {"model_type": "deberta-v2"}, "model_type 'deberta-v2'"),

@@ -1,0 +1,109 @@
+"""NomicBERT: BERT with rotary positions, gates, and no biases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.family import EncoderFamily
+from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_values import choice, positive, size
+from fastqps.models.files.keys import Refused, rules
+
+_OFF = (False,)
+# The first group are transformers' names, the second those of the files that were published for code of their own.
+_KEYS = ENCODER_KEYS | rules(
+    honoured=(
+        *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "type_vocab_size"),
+        *("hidden_act", "layer_norm_eps", "rope_parameters"),
+        *("activation_function", "rotary_emb_base"),
+    ),
+    irrelevant=(
+        *("hidden_dropout_prob", "attention_probs_dropout_prob", "default_theta", "head_dim"),
+        *("attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_first_dropout", "summary_activation", "summary_type"),
+        *("summary_proj_to_labels", "summary_use_proj", "pad_vocab_size_multiple", "use_flash_attn", "use_xentropy"),
+        *("fused_bias_fc", "fused_dropout_add_ln", "dense_seq_output", "last_layer_subset", "max_trained_positions"),
+        *("mup", "reorder_and_upcast_attn", "scale_attn_by_inverse_layer_idx", "rotary_emb_scale_base"),
+    ),
+    refused={
+        "rope_scaling": Refused(({},), "an encoder's rotary positions cannot be scaled"),
+        "rotary_scaling_factor": Refused((), "an encoder's rotary positions cannot be scaled"),
+        "rotary_emb_fraction": Refused((1, 1.0), "rotary positions turn the whole of each head"),
+        "rotary_emb_interleaved": Refused(_OFF, "rotary positions turn the halves of each head against each other"),
+        "prenorm": Refused(_OFF, "norms stand behind each residual"),
+        "parallel_block": Refused(_OFF, "attention and the products behind it follow each other"),
+        "parallel_block_tied_norm": Refused(_OFF, "attention and the products behind it follow each other"),
+        "qkv_proj_bias": Refused(_OFF, "products have no biases"),
+        "mlp_fc1_bias": Refused(_OFF, "products have no biases"),
+        "mlp_fc2_bias": Refused(_OFF, "products have no biases"),
+        "use_rms_norm": Refused(_OFF, "norms are layer norms"),
+        "causal": Refused(_OFF, "an encoder's attention sees both directions"),
+        "scale_attn_weights": Refused((True,), "scores are divided by the root of a head's size"),
+    },
+)
+_TENSORS = BertTensors(
+    layer="encoder.layers.{}.",
+    qkv=("attn.Wqkv",),
+    out="attn.out_proj",
+    out_norm="norm1",
+    up="mlp.fc11",
+    gate="mlp.fc12",
+    down="mlp.fc2",
+    down_norm="norm2",
+    embedding_norm="emb_ln",
+)
+
+
+def read(config: Mapping[str, Any]) -> BertConfig:
+    """The encoder that ``config`` describes."""
+    return BertConfig(
+        prefix="nomic_bert.",
+        hidden=size(config, "hidden_size", 768),
+        inner=size(config, "intermediate_size", 3072),
+        layers=size(config, "num_hidden_layers", 12),
+        heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
+        vocab=size(config, "vocab_size"),
+        positions=size(config, "max_position_embeddings", 2048),
+        eps=positive(config, "layer_norm_eps", 1e-12),
+        activation=_gate(config),
+        types=size(config, "type_vocab_size", 2),
+        tensors=_TENSORS,
+        biases=False,
+        rotary_theta=_theta(config),
+    )
+
+
+def _gate(config: Mapping[str, Any]) -> str:
+    """``activation_function`` holds where it is there."""
+    if config.get("activation_function") is None:
+        return choice(config, "hidden_act", "silu", GATES)
+    gates = {"swiglu": "silu", "geglu": "gelu"}
+    return gates[choice(config, "activation_function", "swiglu", tuple(gates))]
+
+
+def _theta(config: Mapping[str, Any]) -> float:
+    said = config.get("rope_parameters") or {}
+    if not isinstance(said, dict) or said.get("rope_type", "default") != "default":
+        raise ModelError("config.json: rope_parameters is not supported: an object of the rope_type default is")
+    if "rope_theta" in said:
+        return positive(said, "rope_theta", where="rope_parameters of config.json")
+    return positive(config, "rotary_emb_base", 1000.0)
+
+
+FAMILY = EncoderFamily(
+    name="nomic_bert",
+    keys=_KEYS,
+    aliases={
+        "n_embd": "hidden_size",
+        "n_head": "num_attention_heads",
+        "n_inner": "intermediate_size",
+        "n_layer": "num_hidden_layers",
+        "n_positions": "max_position_embeddings",
+        "layer_norm_epsilon": "layer_norm_eps",
+    },
+    tokenizer="BertTokenizer",
+    read=read,
+    read_head=lambda _: HeadConfig(pooling="cls", dense="pooler.dense", activation="tanh"),
+)
