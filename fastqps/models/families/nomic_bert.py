@@ -17,7 +17,7 @@ _OFF = (False,)
 _KEYS = ENCODER_KEYS | rules(
     honoured=(
         *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "type_vocab_size"),
-        *("hidden_act", "layer_norm_eps", "rope_parameters"),
+        *("hidden_act", "layer_norm_eps", "rope_parameters", "rope_theta"),
         *("activation_function", "rotary_emb_base"),
     ),
     irrelevant=(
@@ -89,7 +89,8 @@ def _theta(config: Mapping[str, Any]) -> float:
         raise ModelError("config.json: rope_parameters is not supported: an object of the rope_type default is")
     if "rope_theta" in said:
         return positive(said, "rope_theta", where="rope_parameters of config.json")
-    return positive(config, "rotary_emb_base", 1000.0)
+    key = "rotary_emb_base" if config.get("rope_theta") is None else "rope_theta"
+    return positive(config, key, 1000.0)
 
 
 FAMILY = EncoderFamily(

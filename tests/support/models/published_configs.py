@@ -91,7 +91,7 @@ EMBEDDERS = (
     mean("sentence-transformers/all-mpnet-base-v2", MPNET),
     mean("sentence-transformers/multi-qa-mpnet-base-dot-v1", MPNET | {"_name_or_path": "microsoft/mpnet-base"}, False),
     mean("sentence-transformers/paraphrase-albert-small-v2", small(ALBERT, 768, 6, vocab_size=30000), False),
-    mean("nomic-ai/nomic-embed-text-v1.5 with transformers' keys", NOMIC),
+    mean("nomic-ai/nomic-embed-text-v1.5 with transformers' keys", NOMIC, warned="auto_map"),
     Published("microsoft/mpnet-base", MPNET, warned="MPNetForMaskedLM"),
     Published("albert/albert-base-v2", ALBERT, warned="AlbertForMaskedLM"),
     Published("albert/albert-xxlarge-v2", small(ALBERT, 4096, 12, num_attention_heads=64, hidden_act="gelu")),
