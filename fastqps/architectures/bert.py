@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -20,11 +20,29 @@ from fastqps.ops.step import Step
 _FARTHEST = 128  # tokens, from which on distances are of one bucket
 
 
+@dataclass(frozen=True)
+class Places:
+    """What ``EncoderOps.attend`` takes for the places of tokens."""
+
+    rotary: torch.Tensor | None
+    bias: torch.Tensor | None
+
+    @classmethod
+    def read(cls, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> Places:
+        """``config``'s, for items of up to ``max_tokens``."""
+        rotary = bias = None
+        if config.rotary_theta is not None:
+            rope = Rope("default", config.rotary_theta)
+            rotary = ops.keep(rotary_table(rope, config.hidden // config.heads, max_tokens))
+        if config.relative_buckets:
+            name = f"{config.tensors.relative_bias}.weight"
+            table = weights(name, config.relative_buckets, config.heads)
+            bias = ops.keep(distance_biases(table, max_tokens))
+        return cls(rotary, bias)
+
+
 class _Layer:
-    def __init__(
-        self, weights: Weights, number: int, config: BertConfig, places: Mapping[str, torch.Tensor], ops: EncoderOps
-    ) -> None:
-        """``places``: what ``attend`` takes for the places of tokens."""
+    def __init__(self, weights: Weights, number: int, config: BertConfig, places: Places, ops: EncoderOps) -> None:
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
         at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
         self._heads, self._places, self._ops = config.heads, places, ops
@@ -55,7 +73,9 @@ class _Layer:
 
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
-        attended = ops.rows(ops.attend(self.qkv(x), step, self._heads, **self._places), self.out)
+        attended = ops.rows(
+            ops.attend(self.qkv(x), step, self._heads, rotary=self._places.rotary, bias=self._places.bias), self.out
+        )
         x = self.out_norm.add_post(self.out, attended, x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
@@ -100,13 +120,7 @@ class Bert:
         norm = _norm(weights, names.embedding_norm, width, config)
         self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
         self._projection = _projection(weights, config, ops) if config.embedding else None
-        places: dict[str, torch.Tensor] = {}
-        if config.relative_buckets:
-            table = weights(f"{names.relative_bias}.weight", config.relative_buckets, config.heads)
-            places["bias"] = ops.keep(distance_biases(table, max_tokens))
-        if config.rotary_theta is not None:
-            rope = Rope("default", config.rotary_theta)
-            places["rotary"] = ops.keep(rotary_table(rope, self.hidden // config.heads, max_tokens))
+        places = Places.read(weights, config, max_tokens, ops)
         # Layers that share their tensors are one, as precise as the first or the last layer if that is among them.
         numbers = {name: i for i, name in enumerate(config.layer_names)}
         numbers |= {config.layer_names[0]: 0}
