@@ -13,7 +13,7 @@ from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import BertConfig
-from fastqps.ops.fp8 import Weight, concatenate, joined, scaled
+from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind, reach_of
 from fastqps.ops.step import Step
 
@@ -53,7 +53,8 @@ class _Layer:
             """Of parts that share the outputs."""
             each = outputs // len(parts)
             matrices = [scaled(weights.matrix(f"{at}{part}.weight", each, inputs), by.get(part)) for part in parts]
-            biases = [scaled(weights(f"{at}{part}.bias", each), by.get(part)) for part in parts if config.biases]
+            biased = [part for part in parts if part not in names.unbiased]
+            biases = [scaled(weights(f"{at}{part}.bias", each), by.get(part)) for part in biased]
             return concatenate(matrices), joined(biases) if biases else None, Site(kind, number, layers)
 
         def norm(name: str) -> Norm:
@@ -61,13 +62,19 @@ class _Layer:
 
         self.qkv = ops.linear(*linear("qkv", names.qkv, 3 * hidden, hidden))
         self.out, self.out_norm = ops.linear(*linear("out", [names.out], hidden, hidden)), norm(names.out_norm)
-        weight, bias, site = linear("up", [names.up], inner, hidden)
-        if names.gate:
+        if names.up_gate:
+            both, both_bias, site = linear("up", [names.up_gate], 2 * inner, hidden)
+            biases = None if both_bias is None else (both_bias[inner:], both_bias[:inner])
+            up, gate = halves(both)
+            self.up = ops.gated(gate, up, biases, config.activation, site)
+        elif names.gate:
+            up, up_bias, site = linear("up", [names.up], inner, hidden)
             gate, gate_bias, _ = linear("up", [names.gate], inner, hidden)
-            biases = None if bias is None or gate_bias is None else (gate_bias, bias)
-            self.up = ops.gated(gate, weight, biases, config.activation, site)
+            biases = None if up_bias is None or gate_bias is None else (gate_bias, up_bias)
+            self.up = ops.gated(gate, up, biases, config.activation, site)
         else:
-            self.up = ops.activated(weight, bias, config.activation, site)
+            up, up_bias, site = linear("up", [names.up], inner, hidden)
+            self.up = ops.activated(up, up_bias, config.activation, site)
         self.down = ops.linear(*linear("down", [names.down], hidden, inner))
         self.down_norm = norm(names.down_norm)
 

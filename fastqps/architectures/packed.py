@@ -42,7 +42,7 @@ class PackedModel:
         config = checkpoint.encoder_config()
         if type(config) not in _ENCODERS:
             raise ModelError(f"{card.path}: no architecture computes a {type(config).__name__}")
-        weights = Weights(checkpoint.weight_files(), (config.prefix,), data=ops.reads_weights)
+        weights = Weights(checkpoint.weight_files(), config.prefixes, data=ops.reads_weights)
         self.card = card
         self._encoder = _ENCODERS[type(config)](weights, config, card.max_input_tokens, ops)
         self.hidden = self._encoder.hidden  # the model's width

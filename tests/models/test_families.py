@@ -116,7 +116,7 @@ def test_a_configuration_that_nothing_computes_is_refused(tmp_path: Path, monkey
     tr.BertModel(tr.BertConfig(vocab_size=40, **SIZES)).save_pretrained(tmp_path)
     card = load_card(str(tmp_path))
     sizes = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "vocab": 40, "positions": 8, "eps": 1e-5}
-    other = EncoderConfig(prefix="", activation="gelu", **sizes)  # type: ignore[arg-type]
+    other = EncoderConfig(prefixes=(), activation="gelu", **sizes)  # type: ignore[arg-type]
     monkeypatch.setattr(Checkpoint, "encoder_config", lambda _: other)
     with pytest.raises(ModelError, match="no architecture computes a EncoderConfig"):
         PackedModel(card, None)  # type: ignore[arg-type]

@@ -40,7 +40,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
     groups, inner = size(config, "num_hidden_groups", 1), size(config, "inner_group_num", 1)
     names = [_GROUP.format(int(i / (layers / groups))) for i in range(layers)]
     return BertConfig(
-        prefix="albert.",
+        prefixes=("albert.",),
         hidden=size(config, "hidden_size", 4096),
         inner=size(config, "intermediate_size", 16384),
         layers=layers * inner,

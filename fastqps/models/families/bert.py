@@ -37,7 +37,7 @@ TENSORS = BertTensors(
 def read(config: Mapping[str, Any], prefix: str = "bert.", position_offset: int = 0) -> BertConfig:
     """An encoder whose files have BERT's keys and layout."""
     return BertConfig(
-        prefix=prefix,
+        prefixes=(prefix,),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
         layers=size(config, "num_hidden_layers"),

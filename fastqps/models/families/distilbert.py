@@ -32,7 +32,7 @@ _TENSORS = BertTensors(
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
     return BertConfig(
-        prefix="distilbert.",
+        prefixes=("distilbert.",),
         hidden=size(config, "dim"),
         inner=size(config, "hidden_dim"),
         layers=size(config, "n_layers"),

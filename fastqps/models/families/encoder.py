@@ -21,7 +21,7 @@ class EncoderConfig:
     A field with a default is an option: a family that does not declare it does not have it.
     """
 
-    prefix: str  # in front of the encoder's tensors, in checkpoints of task models
+    prefixes: tuple[str, ...]  # of which one may stand in front of the encoder's tensors
     hidden: int
     inner: int
     layers: int
@@ -51,6 +51,8 @@ class BertTensors:
     down: str
     down_norm: str
     gate: str = ""  # whose activation ``up`` is multiplied by; "": there is none, and ``up`` is activated
+    up_gate: str = ""  # one tensor of both, instead of them
+    unbiased: tuple[str, ...] = ()  # products without a bias
     words: str = "embeddings.word_embeddings"
     positions: str = "embeddings.position_embeddings"
     types: str = "embeddings.token_type_embeddings"
@@ -65,7 +67,6 @@ class BertConfig(EncoderConfig):
 
     positions: int
     tensors: BertTensors
-    biases: bool = True  # of products
     rotary_theta: float | None = None  # of rotary positions, instead of a table
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head size)
     embedding: int | None = None  # the width of the tables, if a projection leads from it to ``hidden``

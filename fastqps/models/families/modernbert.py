@@ -41,7 +41,7 @@ _OLD_THETA = {"full_attention": "global_rope_theta", "sliding_attention": "local
 def read(config: Mapping[str, Any]) -> ModernBertConfig:
     """The encoder that ``config`` describes."""
     return ModernBertConfig(
-        prefix="model.",
+        prefixes=("model.",),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
         layers=size(config, "num_hidden_layers"),

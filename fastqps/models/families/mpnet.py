@@ -27,7 +27,7 @@ _TENSORS = BertTensors(
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
     return BertConfig(
-        prefix="mpnet.",
+        prefixes=("mpnet.",),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
         layers=size(config, "num_hidden_layers"),

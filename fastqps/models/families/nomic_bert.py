@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
 from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, positive, size
+from fastqps.models.files.config_values import choice, positive, rotary_theta, size
 from fastqps.models.files.keys import Refused, rules
 
 _OFF = (False,)
@@ -53,13 +52,14 @@ _TENSORS = BertTensors(
     down="mlp.fc2",
     down_norm="norm2",
     embedding_norm="emb_ln",
+    unbiased=("attn.Wqkv", "attn.out_proj", "mlp.fc11", "mlp.fc12", "mlp.fc2"),
 )
 
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
     return BertConfig(
-        prefix="nomic_bert.",
+        prefixes=("nomic_bert.",),
         hidden=size(config, "hidden_size", 768),
         inner=size(config, "intermediate_size", 3072),
         layers=size(config, "num_hidden_layers", 12),
@@ -70,8 +70,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         activation=_gate(config),
         types=size(config, "type_vocab_size", 2),
         tensors=_TENSORS,
-        biases=False,
-        rotary_theta=_theta(config),
+        rotary_theta=rotary_theta(config, 1000.0, "rotary_emb_base"),
     )
 
 
@@ -81,16 +80,6 @@ def _gate(config: Mapping[str, Any]) -> str:
         return choice(config, "hidden_act", "silu", GATES)
     gates = {"swiglu": "silu", "geglu": "gelu"}
     return gates[choice(config, "activation_function", "swiglu", tuple(gates))]
-
-
-def _theta(config: Mapping[str, Any]) -> float:
-    said = config.get("rope_parameters") or {}
-    if not isinstance(said, dict) or said.get("rope_type", "default") != "default":
-        raise ModelError("config.json: rope_parameters is not supported: an object of the rope_type default is")
-    if "rope_theta" in said:
-        return positive(said, "rope_theta", where="rope_parameters of config.json")
-    key = "rotary_emb_base" if config.get("rope_theta") is None else "rope_theta"
-    return positive(config, key, 1000.0)
 
 
 FAMILY = EncoderFamily(

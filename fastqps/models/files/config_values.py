@@ -48,6 +48,18 @@ def choice(config: Mapping[str, Any], key: str, default: str, known: tuple[str, 
     return str(found)
 
 
+def rotary_theta(config: Mapping[str, Any], default: float, old_key: str = "rope_theta") -> float:
+    """The base of an encoder's rotary positions, which may not be scaled. ``old_key`` holds in older files."""
+    said = config.get("rope_parameters") or {}
+    if not isinstance(said, dict) or said.get("rope_type", said.get("type", "default")) != "default":
+        raise ModelError(f"{CONFIG}: rope_parameters {_shown(said)} is not supported; rope_type default is")
+    if said.get("partial_rotary_factor", 1.0) != 1.0:
+        raise ModelError(f"{CONFIG}: rope_parameters {_shown(said)} is not supported: the whole of each head turns")
+    if "rope_theta" in said:
+        return positive(said, "rope_theta", where=f"rope_parameters of {CONFIG}")
+    return positive(config, old_key if config.get("rope_theta") is None else "rope_theta", default)
+
+
 def _shown(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= _VALUE_CHARS_MAX else text[:_VALUE_CHARS_MAX] + "…"

@@ -27,6 +27,7 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "mpnet": (tr.MPNetConfig, {**_SIZES, "max_position_embeddings": 66}),
     "nomic_bert": (tr.NomicBertConfig, {**_SIZES, "max_position_embeddings": 64}),
+    "gte": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
 FAMILIES = tuple(_CONFIGS)
