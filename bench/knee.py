@@ -87,8 +87,9 @@ def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -
         half: dict[str, list[float]] = {size: [] for size in ("auto", str(subject.before))}
         beside: dict[str, list[float]] = {size: [] for size in half}
         load = _long_enough(servers["auto"], single, replace(subject.load, seconds=seconds, deadline_s=PATIENCE_S))
-        for _ in range(repetitions):
-            for size, server in servers.items():
+        for number in range(repetitions):
+            order = [*servers.items()]
+            for size, server in order[number % len(order) :] + order[: number % len(order)]:
                 rate, by_cpu = _saturated(server, single, load)
                 rates[size].append(rate)
                 rates_of_cpu[size].append(by_cpu)
@@ -185,10 +186,9 @@ def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
     before, half, beside = str(subject.before), found["half_p50_us"], found["beside_bulk_p50_us"]
     unsteady = f"; {found['half_load_not_valid']} runs NOT VALID" if found["half_load_not_valid"] else ""
     chosen = f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size"
-    size, of_cpu = found["chosen"], found["rates_of_cpu"]
-    by_cpu = [_best_row(f"{chosen}, by CPU time", of_cpu, size)] if subject.device == "cpu" else []
+    by_cpu = [_best_row(f"{chosen}, by CPU time", found["rates_of_cpu"])] if subject.device == "cpu" else []
     return [
-        _best_row(chosen, found["rates"], size),
+        _best_row(chosen, found["rates"]),
         *by_cpu,
         Row(
             f"{subject.name}: p50 at half load, over that with {before}", _ratio(half["auto"], half[before]), "×",
@@ -203,15 +203,13 @@ def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _best_row(name: str, rates: dict[str, list[float]], chosen: int) -> Row:
-    """Where the best fixed size is the chosen one, both servers do the same, and what they differ by is noise."""
+def _best_row(name: str, rates: dict[str, list[float]]) -> Row:
     rate = {size: statistics.median(each) for size, each in rates.items()}
     best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
     fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
     note = f"{rate['auto']:,.0f}/s; {fixed}{_quartiles(rates['auto'], rates[best])}"
     rounds = [100 * ours / theirs for ours, theirs in zip(rates["auto"], rates[best], strict=True)]
-    known = [*rounds, 100.0] if best == str(chosen) else rounds
-    return Row(name, 100 * rate["auto"] / rate[best], "%", 97, note=note, interval=(min(known), max(known)))
+    return Row(name, 100 * rate["auto"] / rate[best], "%", 97, note=note, interval=(min(rounds), max(rounds)))
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:

@@ -54,19 +54,15 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 
 
 def _machines(results: dict[str, dict[str, Any]]) -> list[str]:
-    """A line for each machine: the parts that it measured, at which commits, and how quiet it was."""
+    """A line for each machine: the parts that it measured, each with its commit, and where it was not quiet."""
     parts: dict[str, list[str]] = {}
     for name, part in results.items():
         where = part["environment"]
         machine = f"{where['cpu']} with {where['cores']} cores, Linux {where['kernel']}, Python {where['python']}"
-        parts.setdefault(f"{machine}, torch {where['torch']}", []).append(name)
-    lines = []
-    for machine, names in parts.items():
-        commits = ", ".join(sorted({results[name]["commit"] for name in names}))
-        noise = max(results[name]["environment"]["other_programs_cpu_share"] for name in names)
-        busy = f", while other programs took up to {100 * noise:.0f} % of the CPU time" if noise > QUIET else ""
-        lines.append(f"* {', '.join(names)}: {machine}{busy}; commit {commits}; `make bench`.")
-    return lines
+        noise = where["other_programs_cpu_share"]
+        busy = f", while other programs took {100 * noise:.0f} % of the CPU time" if noise > QUIET else ""
+        parts.setdefault(f"{machine}, torch {where['torch']}", []).append(f"{name} ({part['commit']}{busy})")
+    return [f"* {machine}: {', '.join(found)}; `make bench`." for machine, found in parts.items()]
 
 
 def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:

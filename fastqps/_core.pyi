@@ -633,6 +633,7 @@ class CudaStep:
 
 # ---- csrc/bind/core/cpu.cpp: arrays are given by address
 
+def has_team() -> bool: ...
 def attend(
     out: int,
     qkv: int,
@@ -641,12 +642,13 @@ def attend(
     head_dim: int,
     starts: int,
     n_items: int,
+    threads: int,
     positions: int = 0,
     rotary: int = 0,
+    n_rotary: int = 0,
     window: int = 0,
     bias: int = 0,
     reach: int = 0,
-    threads: int = 1,
 ) -> None: ...
 def normalize(
     out: int,
@@ -742,6 +744,7 @@ def attend_slots(
     n_slots: int,
     max_len: int,
     scale: float,
+    threads: int,
     prefix: int = 0,
     prefix_len: int = 0,
     rotary: int = 0,
@@ -749,7 +752,6 @@ def attend_slots(
     k_norm: int = 0,
     eps: float = 0.0,
     last_rows_only: bool = False,
-    threads: int = 1,
 ) -> None: ...
 def gated_silu(out: int, rows: int, bfloat16: bool, n_rows: int, inner: int, threads: int) -> None: ...
 def admit(params: int, admitted: int, n_admitted: int) -> None: ...

@@ -22,14 +22,14 @@ struct ItemsPath {
   const u32 inflight_max;  // of one stream
 };
 
-// How long reading a message takes, where that matters: a short one is read again for less than the clock costs.
+// How long reading a message takes. Of a short one it does not matter: reading it again takes a small share of a slice.
 class ReadTime {
  public:
   explicit ReadTime(std::span<const u8> message) : began_(message.size() > kShort ? now_ns() : 0) {}
   u64 ns() const { return began_ ? now_ns() - began_ : 0; }
 
  private:
-  static constexpr size_t kShort = 4 << 10;
+  static constexpr size_t kShort = 512;
   const u64 began_;
 };
 

@@ -8,8 +8,11 @@
 namespace fastqps::step {
 
 // task(data, i) for i from 0 to n_tasks - 1, on up to `threads` threads, this one included. Tasks are claimed one by
-// one. Without an OpenMP runtime in this process, this thread computes all of them.
+// one. Without an OpenMP runtime in this process, this thread computes all of them. If tasks throw, all others run, and
+// one of the exceptions leaves this function.
 void team_run(u32 threads, u32 n_tasks, void (*task)(const void* data, u32 i), const void* data);
+
+bool has_team();  // There is an OpenMP runtime in this process.
 
 template <class Task>
 void team_run(u32 threads, u32 n_tasks, const Task& task) {
@@ -22,8 +25,8 @@ inline u32 team_for(u32 threads, u64 work, u64 least) {
   return u32(std::clamp<u64>(work / least, 1, std::max(threads, 1u)));
 }
 
-// run(first, end) for ranges of 0 to n - 1 that cover all of it. A thread gets several, so that one with long items
-// does not keep the others waiting.
+// run(first, end) for ranges of 0 to n - 1 that cover all of it. A thread claims several, so that one with long items
+// seldom keeps the others waiting.
 template <class Run>
 void team_ranges(u32 threads, u32 n, const Run& run) {
   constexpr u32 kRangesOfThread = 4;

@@ -21,14 +21,14 @@ _FARTHEST = 128  # tokens, from which on distances are of one bucket
 
 
 @dataclass(frozen=True)
-class Places:
-    """What ``EncoderOps.attend`` takes for the places of tokens."""
+class PositionTables:
+    """Rotary angles and biases of distances, by which attention knows positions."""
 
     rotary: torch.Tensor | None
     bias: torch.Tensor | None
 
     @classmethod
-    def read(cls, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> Places:
+    def read(cls, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> PositionTables:
         """``config``'s, for items of up to ``max_tokens``."""
         rotary = bias = None
         if config.rotary_theta is not None:
@@ -42,10 +42,12 @@ class Places:
 
 
 class _Layer:
-    def __init__(self, weights: Weights, number: int, config: BertConfig, places: Places, ops: EncoderOps) -> None:
+    def __init__(
+        self, weights: Weights, number: int, config: BertConfig, tables: PositionTables, ops: EncoderOps
+    ) -> None:
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
         at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
-        self._heads, self._places, self._ops = config.heads, places, ops
+        self._heads, self._tables, self._ops = config.heads, tables, ops
 
         def linear(
             kind: SiteKind, parts: Sequence[str], outputs: int, inputs: int
@@ -54,6 +56,7 @@ class _Layer:
             each = outputs // len(parts)
             matrices = [scaled(weights.matrix(f"{at}{part}.weight", each, inputs), by.get(part)) for part in parts]
             biased = [part for part in parts if part not in names.unbiased]
+            assert len(biased) in (0, len(parts)), "a product has a bias, or it has none"
             biases = [scaled(weights(f"{at}{part}.bias", each), by.get(part)) for part in biased]
             return concatenate(matrices), joined(biases) if biases else None, Site(kind, number, layers)
 
@@ -80,9 +83,8 @@ class _Layer:
 
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
-        attended = ops.rows(
-            ops.attend(self.qkv(x), step, self._heads, rotary=self._places.rotary, bias=self._places.bias), self.out
-        )
+        rotary, bias = self._tables.rotary, self._tables.bias
+        attended = ops.rows(ops.attend(self.qkv(x), step, self._heads, rotary=rotary, bias=bias), self.out)
         x = self.out_norm.add_post(self.out, attended, x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
@@ -94,10 +96,12 @@ def _norm(weights: Weights, name: str, width: int, config: BertConfig) -> tuple[
 def distance_biases(table: torch.Tensor, max_tokens: int) -> torch.Tensor:
     """``EncoderOps.attend``'s bias, float32 [heads, 2 · reach + 1], of a table [buckets, heads].
 
-    Half of the buckets are for keys in front of the query, which they count from the nearest: half of them for a
-    distance each, the others for distances that grow as a power, up to 128.
+    The first half of the buckets is for keys before the query, the second for keys behind it. In each half, the first
+    buckets are one distance each; the others grow logarithmically, up to 128 tokens.
     """
     reach = reach_of(max_tokens)
+    if table.is_meta:
+        return table.new_empty(table.shape[1], 2 * reach + 1)
     distance = torch.arange(-reach, reach + 1)  # of the key in front of the query
     half, exact = len(table) // 2, len(table) // 4
     growth = torch.log(distance.abs().float() / exact) / math.log(_FARTHEST / exact) * (half - exact)
@@ -127,11 +131,11 @@ class Bert:
         norm = _norm(weights, names.embedding_norm, width, config)
         self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
         self._projection = _projection(weights, config, ops) if config.embedding else None
-        places = Places.read(weights, config, max_tokens, ops)
+        tables = PositionTables.read(weights, config, max_tokens, ops)
         # Layers that share their tensors are one, as precise as the first or the last layer if that is among them.
         numbers = {name: i for i, name in enumerate(config.layer_names)}
         numbers |= {config.layer_names[0]: 0}
-        made = {name: _Layer(weights, number, config, places, ops) for name, number in numbers.items()}
+        made = {name: _Layer(weights, number, config, tables, ops) for name, number in numbers.items()}
         self._layers = [made[name] for name in config.layer_names]
         at = names.layer.partition("{")[0]
         check_unread(weights, at, len({name.removeprefix(at).partition(".")[0] for name in made}))

@@ -123,7 +123,7 @@ class Embedding(Protocol):
 
 
 def reach_of(max_tokens: int) -> int:
-    """The farthest distance in a table of biases: of items of so many tokens, in whole vectors of the CPU's kernels."""
+    """``max_tokens``, rounded up to 16: the CPU's kernels load whole vectors of biases."""
     return -(-max_tokens // 16) * 16
 
 
@@ -154,7 +154,7 @@ class EncoderOps(Ops, Protocol):
 
         With ``window`` it sees only those at most ``window`` positions away. ``rotary``, float32 [positions, 2, size /
         2], holds the cos and sin by which query and key are turned at each position of the item. ``bias``, float32
-        [heads, 2 · reach + 1], is added to the scores: at ``reach`` + d for a key d tokens in front of its query.
+        [heads, 2 · reach + 1], is added to the scores: at ``reach`` + d for a key d tokens before its query.
         ``reach`` is ``reach_of`` the longest item.
         """
 

@@ -21,6 +21,7 @@ DTYPES = [torch.float32, torch.bfloat16]
 
 def check(compute: Callable[[torch.Tensor, int], None], out: torch.Tensor) -> None:
     """``compute(out, threads)`` writes all of ``out``, the same however many threads there are."""
+    assert _core.has_team(), "nothing can be spread"
     results = [torch.full_like(out, torch.nan) for _ in range(3)]
     for threads, result in enumerate(results, 1):
         compute(result, threads)
@@ -75,6 +76,20 @@ def test_attention_over_slots(dtype: torch.dtype, last_rows_only: bool) -> None:
 
 
 TEMPERATURE = _core.PARAM_SLOT + 3
+
+
+@pytest.mark.parametrize("table", ["rotary", "bias"])
+def test_an_item_longer_than_its_tables_is_an_error(table: str) -> None:
+    """Whoever packed the step is wrong; nothing is read behind a table."""
+    qkv, out, starts = torch.randn(33, 96), torch.zeros(33, 32), torch.tensor([0, 33], dtype=torch.int32)
+    positions, numbers = torch.arange(33, dtype=torch.int32), torch.zeros(2 * 32 + 1 if table == "bias" else 32 * 32)
+    tables = (
+        {"bias": address(numbers), "reach": 32} if table == "bias" else {"rotary": address(numbers), "n_rotary": 32}
+    )
+    with pytest.raises(IndexError, match="an item of 33 tokens; its tables are for 32"):
+        _core.attend(
+            address(out), address(qkv), False, 1, 32, address(starts), 1, 1, positions=address(positions), **tables
+        )
 
 
 def records(temperature: float) -> torch.Tensor:

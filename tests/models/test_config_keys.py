@@ -71,7 +71,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     # beside what a checkpoint of the family has anyway: what makes its rarer keys be read
     "bert": [{}, {"id2label": None, "num_labels": 2}],
     "gte": [{"rope_parameters": None}],
-    "nomic_bert": [{"rope_parameters": None, "rope_theta": None, "activation_function": "swiglu"}],
+    "nomic_bert": [{"rope_parameters": None, "hidden_act": None, "activation_function": "swiglu"}],
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
     "qwen2": [

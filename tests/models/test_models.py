@@ -205,7 +205,7 @@ def test_attention_kernel(dtype: torch.dtype, heads: int, size: int, window: int
     starts = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
     qkv = torch.randn(sum(lengths), 3 * heads * size).to(dtype)
     out = torch.full((sum(lengths), heads * size), torch.nan, dtype=dtype)
-    arguments = (dtype == torch.bfloat16, heads, size, starts.data_ptr(), len(lengths))
+    arguments = (dtype == torch.bfloat16, heads, size, starts.data_ptr(), len(lengths), 1)
     _core.attend(out.data_ptr(), qkv.data_ptr(), *arguments, window=window)
     for first, last in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         q, k, v = qkv[first:last].double().view(-1, 3, heads, size).permute(1, 2, 0, 3)

@@ -18,6 +18,7 @@ import torch
 import transformers as tr
 from checkpoints import write_checkpoint
 from tokenizer_checkpoints import Checkpoints, bpe_file, text, unigram_file, wordpiece_file
+from unigram_files import content as unigram_content
 
 from fastqps import Engine
 from fastqps.models import load_card
@@ -262,6 +263,21 @@ def test_padding_that_is_spelled_in_a_text(tmp_path: Path) -> None:
     model = write_checkpoint(tmp_path, "roberta", vocab_size=1000, pad_token_id=1)
     (tmp_path / "tokenizer.json").write_text(json.dumps(bpe_file()))
     whole(tmp_path, model, ["<pad>", "the <pad><pad> day of", "the day", "of <pad>", ("the <pad>", "<pad> day")])
+
+
+def test_a_large_table_of_characters_stays_in_the_file(tmp_path: Path) -> None:
+    """As ALBERT's converter writes it, which differs from what the class builds."""
+    file = json.loads(unigram_content("albert"))
+    vocab = [name for name, _ in file["model"]["vocab"]]
+    named = {"cls_token": vocab[0], "sep_token": vocab[1], "unk_token": vocab[file["model"]["unk_id"]]}
+    table = next(each for each in file["normalizer"]["normalizers"] if each["type"] == "Precompiled")
+    assert len(table["precompiled_charsmap"]) > 10_000
+    write(tmp_path, "unigram", "albert", ALBERT_TOKENS | named, {"tokenizer.json": file})
+    parts = read(tmp_path).parts
+    assert len(parts) < 10_000 and '{"type":"Precompiled"}' in parts
+    source = json.loads(tokenizer_source(str(tmp_path / "tokenizer.json"), parts))
+    assert source["normalizer"]["normalizers"][-1] == table
+    assert compare(tmp_path, ITEMS, [9, 1000])
 
 
 @pytest.mark.parametrize("names", [None, TYPES, TYPES[::2]])

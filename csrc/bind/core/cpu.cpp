@@ -10,6 +10,7 @@
 #include "step/cpu/int8/matrix.h"
 #include "step/decode/logit_options.h"
 #include "step/table_index.h"
+#include "step/team.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -29,6 +30,14 @@ void check_indexes(const char* what, const i32* indexes, u32 n, u32 rows, i32 le
   if (at == n) return;
   throw std::out_of_range(std::string(what) + " " + std::to_string(indexes[at]) + " at row " + std::to_string(at) +
                           " of the step; its table has " + std::to_string(rows) + " rows");
+}
+
+// IndexError where an item is longer than a table by the position or the distance of its tokens.
+void check_lengths(const i32* starts, u32 n_items, u32 most) {
+  for (u32 i = 0; i < n_items; i++)
+    if (const i32 length = starts[i + 1] - starts[i]; length > i32(most))
+      throw std::out_of_range("an item of " + std::to_string(length) + " tokens; its tables are for " +
+                              std::to_string(most));
 }
 
 step::TableNumber table_number(const std::string& name) {
@@ -114,17 +123,20 @@ void register_int8(py::module_& m) {
 
 void register_cpu_ops(py::module_& m) {
   register_int8(m);
+  m.def("has_team", &step::has_team, "Whether kernels can use several threads: torch has loaded an OpenMP runtime.");
   m.def(
       "attend",
-      [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u64 positions, u64 rotary,
-         u32 window, u64 bias, u32 reach, u32 threads) {
+      [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u32 threads, u64 positions,
+         u64 rotary, u32 n_rotary, u32 window, u64 bias, u32 reach) {
+        if (rotary) check_lengths(address<const i32>(starts), n_items, n_rotary);
+        if (bias) check_lengths(address<const i32>(starts), n_items, reach / 16 * 16);
         step::attend({address(qkv), address(out), address<const i32>(starts), address<const i32>(positions),
                       address<const float>(rotary), address<const float>(bias), n_items, heads, head_dim, reach, window,
                       number(bfloat16)},
                      threads);
       },
-      "out"_a, "qkv"_a, "bfloat16"_a, "heads"_a, "head_dim"_a, "starts"_a, "n_items"_a, "positions"_a = 0,
-      "rotary"_a = 0, "window"_a = 0, "bias"_a = 0, "reach"_a = 0, "threads"_a = 1, Release(),
+      "out"_a, "qkv"_a, "bfloat16"_a, "heads"_a, "head_dim"_a, "starts"_a, "n_items"_a, "threads"_a, "positions"_a = 0,
+      "rotary"_a = 0, "n_rotary"_a = 0, "window"_a = 0, "bias"_a = 0, "reach"_a = 0, Release(),
       "Attention inside each item; step::Attention in csrc/step/cpu/cpu_ops.h.");
   m.def(
       "normalize",
@@ -214,8 +226,8 @@ void register_cpu_decode(py::module_& m) {
   m.def(
       "attend_slots",
       [](u64 out, u64 qkv, u64 cache, bool bfloat16, u32 heads, u32 kv_heads, u32 head_dim, u64 starts, u32 n_runs,
-         u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale, u64 prefix, u32 prefix_len, u64 rotary,
-         u64 q_norm, u64 k_norm, float eps, bool last_rows_only, u32 threads) {
+         u64 positions, u64 kv_slots, u32 n_slots, u32 max_len, float scale, u32 threads, u64 prefix, u32 prefix_len,
+         u64 rotary, u64 q_norm, u64 k_norm, float eps, bool last_rows_only) {
         step::attend_slots({.qkv = address(qkv),
                             .out = address(out),
                             .cache = address(cache),
@@ -240,12 +252,10 @@ void register_cpu_decode(py::module_& m) {
                            threads);
       },
       "out"_a, "qkv"_a, "cache"_a, "bfloat16"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "starts"_a, "n_runs"_a,
-      "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a, "prefix"_a = 0, "prefix_len"_a = 0,
-      "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, "threads"_a = 1,
-      Release(),
+      "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a, "threads"_a, "prefix"_a = 0, "prefix_len"_a = 0,
+      "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, Release(),
       "Attention over cache slots; step::SlotAttention in csrc/step/cpu/decode/cpu_decode.h. n_slots counts the one "
-      "for "
-      "padding.");
+      "for padding.");
   m.def(
       "admit",
       [](u64 params, u64 admitted, u32 n) { step::admit(address<i32>(params), address<const i32>(admitted), n); },

@@ -70,7 +70,7 @@ void attend(const Attention& job, u32 threads) {
 
 void normalize(const Normalization& job, u32 threads) {
   const u64 row = u64(job.norm.width) * bytes_of(job.number);
-  team_ranges(team_for(threads, job.n_rows * row, kBytesMin), job.n_rows, [&](u32 first, u32 end) {
+  team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
     Normalization part = job;
     part.in = (const char*)job.in + first * row, part.out = (char*)job.out + first * row, part.n_rows = end - first;
     chosen_kernels().normalize(part, scratch(scratch_floats(part.norm)));
@@ -79,7 +79,7 @@ void normalize(const Normalization& job, u32 threads) {
 
 void embed(const Embedding& job, u32 threads) {
   const u64 row = u64(job.norm.width) * bytes_of(job.number);
-  team_ranges(team_for(threads, job.n_tokens * row, kBytesMin), job.n_tokens, [&](u32 first, u32 end) {
+  team_ranges(team_for(threads, job.n_tokens * row, kThreadBytesMin), job.n_tokens, [&](u32 first, u32 end) {
     Embedding part = job;
     part.ids += first, part.out = (char*)job.out + first * row, part.n_tokens = end - first;
     if (part.positions) part.positions += first;
@@ -91,7 +91,7 @@ void embed(const Embedding& job, u32 threads) {
 void means(const Means& job, u32 threads) {
   const u64 n_tokens = u64(job.starts[job.n_items] - job.starts[0]);
   const u64 bytes = n_tokens * job.width * bytes_of(job.number);
-  team_ranges(team_for(threads, bytes, kBytesMin), job.n_items, [&](u32 first, u32 end) {
+  team_ranges(team_for(threads, bytes, kThreadBytesMin), job.n_items, [&](u32 first, u32 end) {
     Means part = job;
     part.starts += first, part.out += u64(first) * job.width, part.n_items = end - first;
     chosen_kernels().means(part, scratch(part.width));

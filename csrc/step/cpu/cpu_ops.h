@@ -21,7 +21,7 @@ struct Attention {
   const i32* starts;     // [n_items + 1], ascending
   const i32* positions;  // [tokens]; read only with `rotary`
   const float* rotary;   // null, or [positions, 2, head_dim / 2]: cos and sin, by which query and key are turned
-  // null, or [heads, 2 * reach + 1]: added to the score of a key that is d tokens in front of its query, at reach + d.
+  // null, or [heads, 2 * reach + 1]: added to the score of a key that is d tokens before its query, at reach + d.
   // reach: at least the longest item's length, rounded up to 16.
   const float* bias;
   u32 n_items, heads, head_dim, reach;

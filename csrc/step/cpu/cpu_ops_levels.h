@@ -11,8 +11,8 @@ namespace fastqps::step {
 inline constexpr u32 kColumns = 16;
 // Rows of a bag's table that are asked for before they are added.
 inline constexpr u32 kRowsAhead = 8;
-// Of rows, for each thread that computes some.
-inline constexpr u64 kBytesMin = 32 << 10;
+// A thread must have at least so many bytes of rows to be worth waking.
+inline constexpr u64 kThreadBytesMin = 32 << 10;
 
 // Floats of scratch memory, on a cache line's boundary, that a job needs.
 u64 scratch_floats(const Attention& job);

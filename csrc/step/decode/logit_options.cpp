@@ -98,16 +98,21 @@ bool any_logit_options(const i32* starts, const i32* kv_slots, u32 n_runs, const
 
 void change_logits(const LogitChanges& job, u32 threads) {
   constexpr u64 kLogitsMin = 8 << 10;  // of a thread
+  const auto changes = [&](u32 run) {
+    return job.rules.n_rules || has_options(params_of(job.params, job.starts, job.kv_slots, run));
+  };
   const auto change = [&](u32 run) {
     const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
-    if (!job.rules.n_rules && !has_options(params)) return;
     const i32 last = job.starts[run + 1] - 1;
     const i32* tokens = job.history + u64(job.kv_slots[last]) * job.history_len;
     Row row{job.logits + u64(run) * job.vocab, job.vocab, tokens, u32(job.positions[last]) + 1};
     change_row(row, job, params, job.made[run]);
   };
-  team_ranges(team_for(threads, u64(job.n_runs) * job.vocab, kLogitsMin), job.n_runs, [&](u32 first, u32 end) {
-    for (u32 run = first; run < end; run++) change(run);
+  u64 changed = 0;
+  for (u32 run = 0; run < job.n_runs; run++) changed += changes(run);
+  team_ranges(team_for(threads, changed * job.vocab, kLogitsMin), job.n_runs, [&](u32 first, u32 end) {
+    for (u32 run = first; run < end; run++)
+      if (changes(run)) change(run);
   });
 }
 

@@ -36,13 +36,13 @@ _TENSORS = BertTensors(
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes. The projection is there at any width."""
-    layers = size(config, "num_hidden_layers", 12)
+    layers = size(config, "num_hidden_layers")
     groups, inner = size(config, "num_hidden_groups", 1), size(config, "inner_group_num", 1)
     names = [_GROUP.format(int(i / (layers / groups))) for i in range(layers)]
     return BertConfig(
         prefixes=("albert.",),
-        hidden=size(config, "hidden_size", 4096),
-        inner=size(config, "intermediate_size", 16384),
+        hidden=size(config, "hidden_size"),
+        inner=size(config, "intermediate_size"),
         layers=layers * inner,
         heads=attention_heads(config, "num_attention_heads", "hidden_size"),
         vocab=size(config, "vocab_size"),

@@ -22,6 +22,7 @@ class Family:
     aliases: Mapping[str, str] = field(
         default_factory=dict
     )  # other names of keys; where both are there, the alias holds
+    older: Mapping[str, str] = field(default_factory=dict)  # keys of older files, read where the others are absent
     tokenizer: str = BACKEND
     tokenizer_decides: bool = False  # ``tokenizer`` holds whatever class the files name
 
@@ -34,6 +35,10 @@ class Family:
         """The object of a config.json of this family; ``ModelError`` names a key that is refused."""
         renamed = {key: value for key, value in values.items() if key not in self.aliases}
         renamed |= {self.aliases[key]: value for key, value in values.items() if key in self.aliases}
+        for key, newer in self.older.items():
+            found = renamed.pop(key, None)
+            if renamed.get(newer) is None and found is not None:
+                renamed[newer] = found
         return Keys(CONFIG, renamed, self.rules(generation_config))
 
 

@@ -17,7 +17,7 @@ _KEYS = ENCODER_KEYS | rules(
     honoured=(
         *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "type_vocab_size"),
         *("hidden_act", "layer_norm_eps", "rope_parameters", "rope_theta"),
-        *("activation_function", "rotary_emb_base"),
+        "activation_function",
     ),
     irrelevant=(
         *("hidden_dropout_prob", "attention_probs_dropout_prob", "default_theta", "head_dim"),
@@ -60,9 +60,9 @@ def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
     return BertConfig(
         prefixes=("nomic_bert.",),
-        hidden=size(config, "hidden_size", 768),
-        inner=size(config, "intermediate_size", 3072),
-        layers=size(config, "num_hidden_layers", 12),
+        hidden=size(config, "hidden_size"),
+        inner=size(config, "intermediate_size"),
+        layers=size(config, "num_hidden_layers"),
         heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings", 2048),
@@ -70,13 +70,13 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         activation=_gate(config),
         types=size(config, "type_vocab_size", 2),
         tensors=_TENSORS,
-        rotary_theta=rotary_theta(config, 1000.0, "rotary_emb_base"),
+        rotary_theta=rotary_theta(config, 1000.0),
     )
 
 
 def _gate(config: Mapping[str, Any]) -> str:
-    """``activation_function`` holds where it is there."""
-    if config.get("activation_function") is None:
+    """``activation_function`` is the older key."""
+    if config.get("hidden_act") is not None or config.get("activation_function") is None:
         return choice(config, "hidden_act", "silu", GATES)
     gates = {"swiglu": "silu", "geglu": "gelu"}
     return gates[choice(config, "activation_function", "swiglu", tuple(gates))]
@@ -85,13 +85,14 @@ def _gate(config: Mapping[str, Any]) -> str:
 FAMILY = EncoderFamily(
     name="nomic_bert",
     keys=_KEYS,
-    aliases={
+    older={
         "n_embd": "hidden_size",
         "n_head": "num_attention_heads",
         "n_inner": "intermediate_size",
         "n_layer": "num_hidden_layers",
         "n_positions": "max_position_embeddings",
         "layer_norm_epsilon": "layer_norm_eps",
+        "rotary_emb_base": "rope_theta",
     },
     tokenizer="BertTokenizer",
     read=read,

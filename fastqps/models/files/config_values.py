@@ -48,8 +48,8 @@ def choice(config: Mapping[str, Any], key: str, default: str, known: tuple[str, 
     return str(found)
 
 
-def rotary_theta(config: Mapping[str, Any], default: float, old_key: str = "rope_theta") -> float:
-    """The base of an encoder's rotary positions, which may not be scaled. ``old_key`` holds in older files."""
+def rotary_theta(config: Mapping[str, Any], default: float) -> float:
+    """The base of an encoder's rotary positions, which may not be scaled."""
     said = config.get("rope_parameters") or {}
     if not isinstance(said, dict) or said.get("rope_type", said.get("type", "default")) != "default":
         raise ModelError(f"{CONFIG}: rope_parameters {_shown(said)} is not supported; rope_type default is")
@@ -57,7 +57,7 @@ def rotary_theta(config: Mapping[str, Any], default: float, old_key: str = "rope
         raise ModelError(f"{CONFIG}: rope_parameters {_shown(said)} is not supported: the whole of each head turns")
     if "rope_theta" in said:
         return positive(said, "rope_theta", where=f"rope_parameters of {CONFIG}")
-    return positive(config, old_key if config.get("rope_theta") is None else "rope_theta", default)
+    return positive(config, "rope_theta", default)
 
 
 def _shown(value: Any) -> str:

@@ -55,8 +55,8 @@ def tokenizer_source(path: str, parts: str) -> str:
     if not parts:
         return path
     file, new = read_object(Path(path)), json.loads(parts)
-    if new.get("normalizer") == {"type": "Precompiled"}:
-        new["normalizer"] = precompiled(file["normalizer"])
+    if new.get("normalizer"):
+        new["normalizer"] = _with_table(new["normalizer"], precompiled(file.get("normalizer")))
     if "model" in new:
         new["model"] |= {key: file["model"][key] for key in ("vocab", "merges") if key in file["model"]}
     return json.dumps(file | new)
@@ -201,9 +201,19 @@ def _limit(keys: Keys) -> int | None:
     return int(found) if found else None
 
 
+def _with_table(normalizer: dict[str, Any], table: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The normalizer with ``table`` as its sentencepiece table, of which hundreds of kilobytes stay in the file."""
+    if normalizer["type"] == "Precompiled":
+        return table
+    if normalizer["type"] != "Sequence":
+        return normalizer
+    steps = [table if each["type"] == "Precompiled" else each for each in normalizer["normalizers"]]
+    return normalizer | {"normalizers": steps}
+
+
 def _encoded(parts: dict[str, Any]) -> str:
-    if (parts.get("normalizer") or {}).get("type") == "Precompiled":
-        parts["normalizer"] = {"type": "Precompiled"}
+    if parts.get("normalizer"):
+        parts["normalizer"] = _with_table(parts["normalizer"], {"type": "Precompiled"})
     found = json.dumps(parts, separators=(",", ":")) if parts else ""
     if len(found) > _PARTS_BYTES_MAX:
         raise ModelError(

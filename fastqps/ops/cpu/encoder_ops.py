@@ -85,11 +85,12 @@ class CpuEncoderOps(CpuOps):
             starts=address(step.starts),
             n_items=len(step.starts) - 1,
             positions=address(step.positions),
+            threads=torch.get_num_threads(),
             rotary=address(rotary),
+            n_rotary=0 if rotary is None else len(rotary),
             window=window,
             bias=address(bias),
             reach=0 if bias is None else bias.shape[1] // 2,
-            threads=torch.get_num_threads(),
         )
         return out
 

@@ -24,7 +24,7 @@ u64 scratch_floats(const SlotAttention& job) {
 
 void rms_norm(const RmsNorm& job, u32 threads) {
   const u64 row = u64(job.width) * bytes_of(job.number);
-  team_ranges(team_for(threads, job.n_rows * row, kBytesMin), job.n_rows, [&](u32 first, u32 end) {
+  team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
     RmsNorm part = job;
     part.in = (const char*)job.in + first * row, part.out = (char*)job.out + first * row, part.n_rows = end - first;
     chosen_kernels().decode->rms_norm(part, scratch(scratch_floats(part)));
@@ -45,7 +45,7 @@ void attend_slots(const SlotAttention& job, u32 threads) {
 
 void gated_silu(const GatedSilu& job, u32 threads) {
   const u64 row = u64(job.inner) * bytes_of(job.number);
-  team_ranges(team_for(threads, job.n_rows * row, kBytesMin), job.n_rows, [&](u32 first, u32 end) {
+  team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
     GatedSilu part = job;
     part.in = (const char*)job.in + 2 * first * row, part.out = (char*)job.out + first * row;
     part.n_rows = end - first;
@@ -55,7 +55,7 @@ void gated_silu(const GatedSilu& job, u32 threads) {
 
 void sample(const Draw& job, u32 threads) {
   const u64 row = u64(job.vocab) * bytes_of(job.number);
-  team_ranges(team_for(threads, job.n_runs * row, kBytesMin), job.n_runs, [&](u32 first, u32 end) {
+  team_ranges(team_for(threads, job.n_runs * row, kThreadBytesMin), job.n_runs, [&](u32 first, u32 end) {
     Draw part = job;
     part.logits = (const char*)job.logits + first * row, part.starts += first, part.made += first;
     part.tokens += first, part.logprobs += first, part.finish += first, part.n_runs = end - first;
