@@ -1,5 +1,13 @@
 // The mean of the rows of a table that an item's ids name: all that a static model computes.
 
+// Rows of a file begin anywhere.
+template <class T>
+inline T unaligned(const T* from) {
+  T value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+
 // kLanes numbers of a table as floats. Tables hold fp16 as often as fp32.
 inline Vec read_lanes(const float* from) { return load(from); }
 inline Vec read_lanes(const HalfBits* from) {
@@ -18,7 +26,7 @@ inline Vec read_lanes(const HalfBits* from) {
   }
 #endif
   Vec out;
-  for (u32 i = 0; i < kLanes; i++) out[i] = half_to_float(from[i].bits);
+  for (u32 i = 0; i < kLanes; i++) out[i] = half_to_float(unaligned(from + i).bits);
   return out;
 }
 inline Vec read_lanes(const u16* from) {
@@ -32,9 +40,9 @@ inline Vec read_lanes(const i8* from) {
   __builtin_memcpy(&bytes, from, sizeof bytes);
   return __builtin_convertvector(bytes, Vec);
 }
-inline float read_one(const float* from) { return *from; }
-inline float read_one(const HalfBits* from) { return half_to_float(from->bits); }
-inline float read_one(const u16* from) { return widen(*from); }
+inline float read_one(const float* from) { return unaligned(from); }
+inline float read_one(const HalfBits* from) { return half_to_float(unaligned(from).bits); }
+inline float read_one(const u16* from) { return widen(unaligned(from)); }
 inline float read_one(const i8* from) { return float(*from); }
 
 // The rows of one item, with what each is multiplied by: the ids that name none are left out. kRowsAhead more

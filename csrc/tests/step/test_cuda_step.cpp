@@ -181,7 +181,8 @@ TEST(a_decoders_step_brings_all_of_its_words) {
     for (u32 i = 0; i < u32(in[kHeaderRuns]); i++) {
       i32 sum = 0;
       for (i32 row = in [d.at.starts + i]; row < in[d.at.starts + i + 1]; row++)
-        for (u32 section : {d.at.token_ids, d.at.positions, d.at.kv_slots}) sum = sum * 31 + in[section + u32(row)];
+        for (u32 section : {d.at.token_ids, d.at.positions, d.at.kv_slots})
+          sum = i32(u32(sum) * 31 + u32(in[section + u32(row)]));
       out[d.at.out_tokens + i] = sum;
       out[d.at.out_logprobs + i] = in[d.at.made + i];
       out[d.at.out_finish + i] = in[d.at.admitted + i * kAdmittedWords + kAdmittedWords - 1];
@@ -213,7 +214,7 @@ TEST(a_decoders_step_brings_all_of_its_words) {
     for (u32 i = 0; i < row.runs; i++)
       for (i32 at = in [host.starts + i]; at < in[host.starts + i + 1]; at++)
         for (u32 section : {host.token_ids, host.positions, host.kv_slots})
-          expected[i] = expected[i] * 31 + in[section + u32(at)];
+          expected[i] = i32(u32(expected[i]) * 31 + u32(in[section + u32(at)]));
     for (int again = 0; again < 2; again++) {  // a launch leaves the staging block as it was
       cuda().mark();
       CHECK(step->launch({row.runs, row.tokens, row.admitted}) == CudaStep::Launch::kDone);
