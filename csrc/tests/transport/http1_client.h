@@ -59,10 +59,8 @@ class Http1Client {
     std::vector<Response> found;
     const auto end = std::chrono::steady_clock::now() + test::kPatience;
     while (true) {
-      std::string rest = received;
-      found.clear();
-      while (found.size() < count && take(rest, found, head_only)) continue;
-      if (found.size() == count || eof) return received = rest, found;
+      while (found.size() < count && take(received, found, head_only)) continue;
+      if (found.size() == count || eof) return found;
       CHECK(std::chrono::steady_clock::now() < end);
       turn();
     }
