@@ -47,6 +47,7 @@ class _Layer:
     ) -> None:
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
         at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
+        assert len(names.qkv) == 3 or config.query_scale is None, "the scale is of the query alone"
         self._heads, self._tables, self._ops = config.heads, tables, ops
 
         def linear(
@@ -66,18 +67,13 @@ class _Layer:
         self.qkv = ops.linear(*linear("qkv", names.qkv, 3 * hidden, hidden))
         self.out, self.out_norm = ops.linear(*linear("out", [names.out], hidden, hidden)), norm(names.out_norm)
         if names.up_gate:
-            both, both_bias, site = linear("up", [names.up_gate], 2 * inner, hidden)
-            biases = None if both_bias is None else (both_bias[inner:], both_bias[:inner])
+            both, bias, site = linear("up", names.up_gate, 2 * inner, hidden)
+            biases = None if bias is None else (bias[inner:], bias[:inner])
             up, gate = halves(both)
             self.up = ops.gated(gate, up, biases, config.activation, site)
-        elif names.gate:
-            up, up_bias, site = linear("up", [names.up], inner, hidden)
-            gate, gate_bias, _ = linear("up", [names.gate], inner, hidden)
-            biases = None if up_bias is None or gate_bias is None else (gate_bias, up_bias)
-            self.up = ops.gated(gate, up, biases, config.activation, site)
         else:
-            up, up_bias, site = linear("up", [names.up], inner, hidden)
-            self.up = ops.activated(up, up_bias, config.activation, site)
+            up, bias, site = linear("up", [names.up], inner, hidden)
+            self.up = ops.activated(up, bias, config.activation, site)
         self.down = ops.linear(*linear("down", [names.down], hidden, inner))
         self.down_norm = norm(names.down_norm)
 
@@ -102,7 +98,7 @@ def distance_biases(table: torch.Tensor, max_tokens: int) -> torch.Tensor:
     reach = reach_of(max_tokens)
     if table.is_meta:
         return table.new_empty(table.shape[1], 2 * reach + 1)
-    distance = torch.arange(-reach, reach + 1)  # of the key in front of the query
+    distance = torch.arange(-reach, reach + 1)  # by which the key is before the query
     half, exact = len(table) // 2, len(table) // 4
     growth = torch.log(distance.abs().float() / exact) / math.log(_FARTHEST / exact) * (half - exact)
     far = (exact + growth.clamp(min=0).long()).clamp(max=half - 1)

@@ -94,7 +94,7 @@ def without_packages() -> str:
     return f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]} -S -s"
 
 
-@pytest.mark.nightly  # it compiles all of csrc
+@pytest.mark.nightly  # it compiles all of csrc; in between, the other tests check what the kit holds
 def test_the_build_needs_no_header_and_no_library_beside_the_kit(
     kit: Path, compiler: str, tree: Path, tmp_path: Path, environment: pytest.MonkeyPatch
 ) -> None:

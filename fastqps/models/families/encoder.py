@@ -47,11 +47,10 @@ class BertTensors:
     qkv: tuple[str, ...]  # query, key and value; or one tensor of all three
     out: str
     out_norm: str
-    up: str
     down: str
     down_norm: str
-    gate: str = ""  # whose activation ``up`` is multiplied by; "": there is none, and ``up`` is activated
-    up_gate: str = ""  # one tensor of both, instead of them
+    up: str = ""  # with an activation
+    up_gate: tuple[str, ...] = ()  # instead: what the gate's activation multiplies, and the gate; or one tensor of both
     unbiased: tuple[str, ...] = ()  # products without a bias
     words: str = "embeddings.word_embeddings"
     positions: str = "embeddings.position_embeddings"

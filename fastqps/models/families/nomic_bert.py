@@ -12,7 +12,7 @@ from fastqps.models.files.config_values import choice, positive, rotary_theta, s
 from fastqps.models.files.keys import Refused, rules
 
 _OFF = (False,)
-# The first group are transformers' names, the second those of the files that were published for code of their own.
+# transformers' keys, and those of the first files, which were published for code of their own.
 _KEYS = ENCODER_KEYS | rules(
     honoured=(
         *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "type_vocab_size"),
@@ -24,7 +24,7 @@ _KEYS = ENCODER_KEYS | rules(
         *("attn_pdrop", "embd_pdrop", "resid_pdrop", "summary_first_dropout", "summary_activation", "summary_type"),
         *("summary_proj_to_labels", "summary_use_proj", "pad_vocab_size_multiple", "use_flash_attn", "use_xentropy"),
         *("fused_bias_fc", "fused_dropout_add_ln", "dense_seq_output", "last_layer_subset", "max_trained_positions"),
-        *("mup", "reorder_and_upcast_attn", "scale_attn_by_inverse_layer_idx", "rotary_emb_scale_base"),
+        "reorder_and_upcast_attn",
     ),
     refused={
         "rope_scaling": Refused(({},), "an encoder's rotary positions cannot be scaled"),
@@ -39,6 +39,9 @@ _KEYS = ENCODER_KEYS | rules(
         "mlp_fc2_bias": Refused(_OFF, "products have no biases"),
         "use_rms_norm": Refused(_OFF, "norms are layer norms"),
         "causal": Refused(_OFF, "an encoder's attention sees both directions"),
+        "scale_attn_by_inverse_layer_idx": Refused(_OFF, "all layers scale their scores alike"),
+        "rotary_emb_scale_base": Refused((), "rotary positions scale nothing"),
+        "mup": Refused(_OFF, "no layer scales its products"),
         "scale_attn_weights": Refused((True,), "scores are divided by the root of a head's size"),
     },
 )
@@ -47,8 +50,7 @@ _TENSORS = BertTensors(
     qkv=("attn.Wqkv",),
     out="attn.out_proj",
     out_norm="norm1",
-    up="mlp.fc11",
-    gate="mlp.fc12",
+    up_gate=("mlp.fc11", "mlp.fc12"),
     down="mlp.fc2",
     down_norm="norm2",
     embedding_norm="emb_ln",
