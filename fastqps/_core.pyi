@@ -541,7 +541,9 @@ def wait_until(ns: int) -> bool: ...
 STAMP_WORDS: int  # 32-bit words in front of an output block: int64 start, end of the device's clock in ns, and padding
 
 class EncodeLayout:
-    def __init__(self, max_tokens: int, max_items: int, width: int, token_types: bool = True) -> None: ...
+    def __init__(
+        self, max_tokens: int, max_items: int, width: int, token_types: bool = True, rows_by_token: bool = False
+    ) -> None: ...
     @property
     def input_ids(self) -> int: ...
     @property
@@ -605,6 +607,7 @@ class CudaLane:
         max_items: int,
         width: int,
         token_types: bool,
+        rows_by_token: bool = False,
     ) -> CudaLane: ...
     @staticmethod
     def decoder(

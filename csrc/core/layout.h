@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 9;                  // grows with every change of this file
+inline constexpr u32 kFormat = 10;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -57,7 +57,9 @@ enum Stage : u32 {
 inline constexpr const char* kStageNames[kStages] = {"receive", "parse",  "tokenize", "queue", "gather",
                                                      "launch",  "device", "scatter",  "drain", "send"};
 
-enum class Task : u32 { kEmbed = 0, kClassify = 1, kGenerate = 2 };
+enum class Task : u32 { kEmbed = 0, kClassify = 1, kGenerate = 2, kClassifyTokens = 3 };
+// Whether a device puts out a row for each token of a request, not one for the whole.
+constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens; }
 enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
 
 // All sizes of a segment. Everything else follows from these.
@@ -68,7 +70,9 @@ struct Sizes {
   u32 devices = 1;
   u32 slots = 8192;      // per front door, a power of two
   u32 max_tokens = 512;  // ids that fit into a slot
-  u64 answer_bytes = 0;  // largest answer of any model: 4 × dimensions for an embedding, 8 × tokens for a generator
+  // The largest answer of any model: 4 × dimensions for an embedding, 8 × labels for a classifier, 8 × tokens for a
+  // generator (of the answer) and a token classifier (of the input).
+  u64 answer_bytes = 0;
   u32 routes() const { return models * kGenerations; }
   // Of a front door: those of requests, and behind them one for a canary of each dispatcher.
   u32 all_slots() const { return slots + dispatchers; }
@@ -254,12 +258,19 @@ enum SlotFlag : u8 {
   kLogprobs = 32,
   kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
 };
-enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4 };
+enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4, kTokenLabels = 5 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 struct LabelScore {
   u32 index;
   float score;
 };
+
+// What a token classifier gives a label to: with the first two each token, with the others each word, whose label is
+// that of its first token, of its tokens' mean, or of its surest token.
+enum class Aggregation : u8 { kNone = 1, kSimple = 2, kFirst = 3, kAverage = 4, kMax = 5 };  // fastqps.v1.Aggregation
+constexpr bool labels_words(Aggregation aggregation) { return aggregation >= Aggregation::kFirst; }
+// In the ids of a token classifier's slot: the token is not the first of its word. No vocabulary is so large.
+inline constexpr u32 kContinuesWord = u32(1) << 31;
 
 // How a generator chooses a request's tokens. The defaults of the last fields change no logits.
 inline constexpr u32 kStopIdsMax = 8;
@@ -299,6 +310,7 @@ struct alignas(64) Slot {
   u8 dtype;                    // D: fastqps.v1.DType
   u8 flags;                    // D: SlotFlag
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
+  Aggregation aggregation;     // D: token classifiers only
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows

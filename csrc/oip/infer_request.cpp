@@ -52,8 +52,13 @@ FieldError InferRequest::check_model(ReasonText& reason) {
   if (!version_.empty() && version_ != version)
     return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
                                           int(version.size()), version.data())};
+  const Task task = routes_[u32(route)].task;
+  if (std::none_of(std::begin(kOutputRows), std::end(kOutputRows),
+                   [&](const OutputRow& row) { return row.task == task; }))
+    return {"model_name", reason.print("no output of this protocol can hold what '%s' answers; call Predict",
+                                       routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
-    if (outputs_ & row.bit && row.task != routes_[u32(route)].task)
+    if (outputs_ & row.bit && row.task != task)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
   return {};
 }

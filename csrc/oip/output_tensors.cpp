@@ -62,6 +62,7 @@ OutputTensors::OutputTensors(u8 asked, std::span<const ResponseView> items) {
       add(kOutText, "text", "BYTES", 0);
       break;
     case Output::kNone:
+    case Output::kEntities:  // InferRequest::check_model() refuses such models
       break;
   }
 }

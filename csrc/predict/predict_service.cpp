@@ -46,7 +46,7 @@ void PredictService::on_turn(u64 now) {
 }
 
 void PredictService::finish_texts() {
-  tables_.tokenizers.take([this](const TokenizeResult& result) {
+  tables_.tokenizers.take([this](TokenizeResult& result) {
     const Item kept = tables_.items[result.slot];
     const Refusal refusal = requests_.intake.finish_text(result);
     if (refusal && !kept.answered) answers_.answers.answer(kept, refusal);

@@ -18,7 +18,7 @@ struct StepBuffers {
   i32* position_ids = nullptr;    // [max_tokens]
   i32* token_type_ids = nullptr;  // [max_tokens]
   i32* cu_seqlens = nullptr;      // [max_items + 1]
-  const float* output = nullptr;  // [max_items, width]
+  float* output = nullptr;        // [max_items, width], or [max_tokens, width] where a row belongs to a token
   const DeviceStamps* stamps = nullptr;
   u32 max_items = 0, max_tokens = 0, width = 0;
 };
@@ -36,5 +36,9 @@ void pack(const Segment& segment, const Route& route, EncodeStep& step);
 // Writes the answer of output row `row` into the slot, in the form that its request and its route ask for: dimensions,
 // normalisation and dtype of an embedding; activation and top labels of a classification.
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot);
+
+// The same of the rows of n_tokens tokens, which it may overwrite: a label for each token or word of a token
+// classifier.
+void write_token_labels(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot);
 
 }  // namespace fastqps

@@ -16,6 +16,13 @@ struct Encoded {
   bool truncated = false;
 };
 
+// The part of a text that a token stands for, in characters.
+struct TokenSpan {
+  u32 begin, end;
+  u32 continues_word;  // 1 where it is not the first of its word
+};
+inline constexpr TokenSpan kNoPart{~u32(0), ~u32(0), 0};  // of a special token that was put around the text
+
 // Ids that a byte of text gives at most, unless a normalizer makes much of little.
 inline constexpr u32 kUsualIdsPerByte = 4;
 

@@ -109,6 +109,9 @@ inline bool read_output(std::string_view message, OutputOptions& out) {
       case varint_tag(6):
         ok = read_bool(in, &out.timings);
         break;
+      case varint_tag(7):
+        ok = read_i32(in, &out.aggregation);
+        break;
       default:
         ok = in.skip(tag, kPartDepth);
     }

@@ -52,6 +52,7 @@ struct OutputOptions {
   bool normalize = false;
   bool raw_scores = false;
   bool timings = false;
+  i32 aggregation = 0;
 };
 
 struct GenerateOptions {

@@ -34,6 +34,27 @@ void write_labels(WireWriter& out, std::span<const LabelView> labels) {
   }
 }
 
+std::size_t entity_size(const EntityView& entity) {
+  return bytes_size(entity.label.size()) + float32_size(entity.score) + scalar_size(entity.start) +
+         scalar_size(entity.end);
+}
+
+std::size_t entities_size(std::span<const EntityView> entities) {
+  std::size_t size = 0;
+  for (const EntityView& entity : entities) size += delimited_size(entity_size(entity));
+  return size;
+}
+
+void write_entities(WireWriter& out, std::span<const EntityView> entities) {
+  for (const EntityView& entity : entities) {
+    out.head(1, entity_size(entity));
+    out.string(1, entity.label);
+    out.float32(2, entity.score);
+    out.scalar(3, entity.start);
+    out.scalar(4, entity.end);
+  }
+}
+
 std::size_t packed_size(std::span<const u32> numbers) {
   std::size_t size = 0;
   for (const u32 number : numbers) size += varint_size(number);
@@ -105,13 +126,17 @@ std::size_t output_size(const ResponseView& r) {
       return delimited_size(labels_size(r.labels));
     case Output::kGeneration:
       return delimited_size(generation_size(r.generation));
+    case Output::kEntities:
+      return delimited_size(entities_size(r.entities));
   }
   return 0;
 }
 
+// Fields 2 to 4.
 void write_output(WireWriter& out, const ResponseView& r) {
   switch (r.output) {
     case Output::kNone:
+    case Output::kEntities:
       return;
     case Output::kEmbedding:
       out.head(2, embedding_size(r.embedding));
@@ -142,6 +167,10 @@ u8* write_response(const ResponseView& r, u8* buffer) {
   write_timings(out, 5, r.timings);
   write_status(out, 6, r.status);
   write_usage(out, 7, r.usage);
+  if (r.output == Output::kEntities) {
+    out.head(8, entities_size(r.entities));
+    write_entities(out, r.entities);
+  }
   return out.end();
 }
 

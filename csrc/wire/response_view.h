@@ -13,7 +13,7 @@ namespace fastqps::front {
 
 enum class DType : i32 { kUnspecified = 0, kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };
 enum class FinishReason : i32 { kUnspecified = 0, kStop = 1, kLength = 2 };
-enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration };
+enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities };
 
 // Either `values` (float32) or `raw` (any other dtype, little-endian).
 struct EmbeddingView {
@@ -26,6 +26,12 @@ struct LabelView {
   std::string_view name = {};  // valid UTF-8, as all strings here
   float score = 0;
   u32 index = 0;
+};
+
+struct EntityView {
+  std::string_view label = {};
+  float score = 0;
+  u32 start = 0, end = 0;  // in characters of the input
 };
 
 struct GenerationView {
@@ -60,6 +66,7 @@ struct ResponseView {
   EmbeddingView embedding = {};
   std::span<const LabelView> labels = {};
   GenerationView generation = {};
+  std::span<const EntityView> entities = {};
   const Timings* timings = nullptr;
   const StatusView* status = nullptr;
   const Usage* usage = nullptr;

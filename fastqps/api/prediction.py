@@ -29,6 +29,16 @@ class Label:
 
 
 @dataclass(slots=True)
+class Entity:
+    """A part of a text with a label: `text[start:end]`. The score is a probability."""
+
+    label: str
+    score: float
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
 class Usage:
     """Tokens of one item: given (special tokens included), made, and whether and at which limit the input was cut."""
 
@@ -80,13 +90,14 @@ class Chunk:
 
 @dataclass(slots=True)
 class Prediction:
-    """One item's answer. One of `embedding`, `labels` and `generation` is set, by the model's task.
+    """One item's answer. One of `embedding`, `labels`, `generation` and `entities` is set, by the model's task.
 
     Attributes:
         request_id: in predict_stream(), the item's place in what was sent; else what the request said.
         embedding: float32 of shape [dimensions].
         labels: best first.
         generation: the text.
+        entities: in the order of the text.
         usage: if the server said.
         timings: microseconds by stage, if asked for.
     """
@@ -97,10 +108,11 @@ class Prediction:
     generation: Generation | None = None
     usage: Usage | None = None
     timings: dict[str, int] | None = None
+    entities: list[Entity] | None = None
 
     def __repr__(self) -> str:
         """Omits unset fields and the embedding's numbers, which would fill several screens."""
-        names = ("request_id", "labels", "generation", "usage", "timings")
+        names = ("request_id", "labels", "generation", "entities", "usage", "timings")
         said = {name: getattr(self, name) for name in names}
         parts = [f"{name}={value!r}" for name, value in said.items() if value is not None]
         if self.embedding is not None:
@@ -217,6 +229,8 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
         prediction.labels = [Label(x.name, x.score, x.index) for x in message.classification.labels]
     elif message.HasField("generation"):
         prediction.generation = _generation(message)
+    elif message.HasField("entities"):
+        prediction.entities = [Entity(x.label, x.score, x.start, x.end) for x in message.entities.entities]
     _set_extras(prediction, message)
     return prediction
 

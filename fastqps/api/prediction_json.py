@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .codes import CODES
-from .prediction import Chunk, Generation, Prediction, PredictionError, Usage
+from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, Usage
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -20,6 +21,8 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
         shown["embedding"] = _floats(found.embedding)
     if found.labels is not None:
         shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
+    if found.entities is not None:
+        shown["entities"] = entities_json(found.entities)
     if found.generation is not None:
         shown |= generation_json(found.generation)
     elif found.usage is not None:
@@ -27,6 +30,11 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
     if found.timings is not None:
         shown["timings_us"] = found.timings
     return shown
+
+
+def entities_json(found: Sequence[Entity]) -> list[dict[str, Any]]:
+    """The entities of one text."""
+    return [{"label": one.label, "score": one.score, "start": one.start, "end": one.end} for one in found]
 
 
 def generation_json(found: Generation) -> dict[str, Any]:
@@ -51,11 +59,12 @@ def chunk_json(found: Chunk) -> dict[str, Any]:
     return shown
 
 
-def answer_json(found: NDArray[np.float32] | list[tuple[str, float]]) -> dict[str, Any]:
+def answer_json(found: NDArray[np.float32] | list[tuple[str, float]] | list[Entity]) -> dict[str, Any]:
     """One item of the engine's answer."""
     if isinstance(found, np.ndarray):
         return {"embedding": _floats(found)}
-    return {"labels": [{"name": name, "score": score} for name, score in found]}
+    labels = [{"name": one[0], "score": one[1]} for one in found if not isinstance(one, Entity)]
+    return {"labels": labels} if labels else {"entities": entities_json([e for e in found if isinstance(e, Entity)])}
 
 
 def error_json(code: int, message: str) -> dict[str, Any]:

@@ -10,10 +10,18 @@ Item = str | tuple[str, str] | Sequence[int] | pb.PredictRequest
 
 Priority = Literal["low", "normal", "high"]
 DType = Literal["float32", "float16", "int8"]
+Aggregation = Literal["none", "simple", "first", "average", "max"]
 
 _Enum = TypeVar("_Enum")
 
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
+_AGGREGATIONS = {
+    "none": pb.AGGREGATION_NONE,
+    "simple": pb.AGGREGATION_SIMPLE,
+    "first": pb.AGGREGATION_FIRST,
+    "average": pb.AGGREGATION_AVERAGE,
+    "max": pb.AGGREGATION_MAX,
+}
 _DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
 
 _GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
@@ -43,6 +51,8 @@ class Options(TypedDict, total=False):
     """Return only so many labels, best first. Default: all."""
     raw_scores: bool
     """Scores without softmax or sigmoid. Default: False."""
+    aggregation: Aggregation
+    """How the labels of tokens become entities, as in transformers' pipeline. Default: simple."""
     timings: bool
     """Say where the item's time went. Default: False."""
 
@@ -79,8 +89,8 @@ _OPTIONS = frozenset(Options.__annotations__)
 
 
 def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
-    """Raises TypeError for an item of no known kind and an unknown option, ValueError for an unknown priority or
-    dtype and a number that its field cannot hold.
+    """Raises TypeError for an item of no known kind and an unknown option, ValueError for an unknown priority,
+    dtype or aggregation, and a number that its field cannot hold.
 
     timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
     """
@@ -122,6 +132,8 @@ def _set_options(message: pb.PredictRequest, options: Options) -> None:
     output = message.output
     if "dtype" in options:
         output.dtype = _choice("dtype", options["dtype"], _DTYPES)
+    if "aggregation" in options:
+        output.aggregation = _choice("aggregation", options["aggregation"], _AGGREGATIONS)
     if "normalize" in options:
         output.normalize = options["normalize"]
     for name in ("dimensions", "top_labels", "raw_scores", "timings"):

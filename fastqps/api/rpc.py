@@ -7,7 +7,7 @@ import numpy as np
 from .. import errors
 from ..v1 import predict_pb2 as pb
 from . import reflection
-from .prediction import Chunk, Generation, Label, Prediction, PredictionError, Vector
+from .prediction import Chunk, Entity, Generation, Label, Prediction, PredictionError, Vector
 
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"
@@ -96,3 +96,9 @@ def labels_or_raise(value: Prediction) -> list[Label]:
     if value.labels is None:
         raise errors.Unimplemented("this model makes no labels")
     return value.labels
+
+
+def entities_or_raise(value: Prediction) -> list[Entity]:
+    if value.entities is None:
+        raise errors.Unimplemented("this model finds no entities")
+    return value.entities

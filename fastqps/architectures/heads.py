@@ -1,4 +1,4 @@
-"""From hidden states to one row per item: pooling, then small projections in fp32."""
+"""From hidden states to output rows: small projections in fp32 of each item, behind a pooling, or of each token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.families.encoder import EncoderConfig
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.sentence_transformers.pipeline import POOLINGS, Dense
 from fastqps.ops.interface import EncoderOps, Norm
 from fastqps.ops.step import Step
@@ -55,10 +55,27 @@ class Head:
         return self._ops.answer(rows, step) if self._projections else rows
 
 
-def make_head(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
+class TokenHead:
+    """Projections of each token: (hidden states, ``Step``) → float32 [tokens, outputs]."""
+
+    def __init__(self, projections: list[Projection], ops: EncoderOps) -> None:
+        self._projections, self._ops = projections, ops
+
+    def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
+        rows = hidden.float()
+        for projection in self._projections:
+            rows = projection(rows)
+        return self._ops.answer(rows, step)
+
+
+def make_head(
+    checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps
+) -> Head | TokenHead:
     """The head that the checkpoint's configuration and tensors describe."""
-    if checkpoint.classify:
+    if checkpoint.task == "classify":
         return _classifier(checkpoint, weights, config, labels, ops)
+    if checkpoint.task == "classify_tokens":
+        return _token_classifier(checkpoint, weights, config, labels, ops)
     pipeline = checkpoint.pipeline
     return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
 
@@ -84,12 +101,29 @@ def _projection(
 
 
 def _classifier(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
-    head, hidden = checkpoint.head_config(), config.hidden
-    norm = None
+    head = checkpoint.head_config()
+    first = _first_projection(head, weights, config, ops)
+    return Head(head.pooling, [first, _labels(head.labels, weights, config, labels, ops)], ops)
+
+
+def _token_classifier(
+    checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps
+) -> TokenHead:
+    head = checkpoint.token_head_config()
+    if head is None:
+        return TokenHead([_labels("classifier", weights, config, labels, ops)], ops)
+    first = _first_projection(head, weights, config, ops)
+    return TokenHead([first, _labels(head.labels, weights, config, labels, ops)], ops)
+
+
+def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig, ops: EncoderOps) -> Projection:
+    norm, hidden = None, config.hidden
     if head.norm:
         norm_bias = weights(f"{head.norm}.bias", hidden) if head.norm_bias else None
         norm = ops.norm(weights(f"{head.norm}.weight", hidden), norm_bias, config.eps, "layer")
     bias = weights(f"{head.dense}.bias", hidden) if head.bias else None
-    first = _projection(ops, weights(f"{head.dense}.weight", hidden, hidden), bias, head.activation, norm)
-    last = weights(f"{head.labels}.weight", labels, hidden), weights(f"{head.labels}.bias", labels)
-    return Head(head.pooling, [first, _projection(ops, *last)], ops)
+    return _projection(ops, weights(f"{head.dense}.weight", hidden, hidden), bias, head.activation, norm)
+
+
+def _labels(name: str, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Projection:
+    return _projection(ops, weights(f"{name}.weight", labels, config.hidden), weights(f"{name}.bias", labels))

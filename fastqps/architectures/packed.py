@@ -35,7 +35,10 @@ _ENCODERS: Mapping[type[EncoderConfig], Callable[[Weights, Any, int, EncoderOps]
 
 
 class PackedModel:
-    """``Step`` → float32 [items, card.dimensions], computed by ``ops``, which hold the weights."""
+    """``Step`` → float32 [rows, card.dimensions], computed by ``ops``, which hold the weights.
+
+    There is a row for each item, or where ``card.rows_by_token`` says so for each token.
+    """
 
     def __init__(self, card: ModelCard, ops: EncoderOps) -> None:
         checkpoint = Checkpoint.open(Path(card.path))

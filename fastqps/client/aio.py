@@ -16,6 +16,7 @@ from .. import errors
 from ..api import rpc
 from ..api.prediction import (
     Chunk,
+    Entity,
     Generation,
     Label,
     Prediction,
@@ -128,6 +129,13 @@ class AsyncClient(ClientBase):
         """As Client.classify()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    async def entities(
+        self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[list[Entity]]:
+        """As Client.entities()."""
+        results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
+        return [rpc.entities_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
         """As Client.generate()."""

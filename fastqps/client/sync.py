@@ -14,6 +14,7 @@ from .. import errors
 from ..api import rpc
 from ..api.prediction import (
     Chunk,
+    Entity,
     Generation,
     Label,
     Prediction,
@@ -136,6 +137,17 @@ class Client(ClientBase):
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def entities(
+        self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[list[Entity]]:
+        """The entities in each text, in its order. `aggregation` says how the labels of tokens become entities.
+
+        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails: the message
+        says which, from 0; predict_batch() and predict_stream() go on.
+        """
+        results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
+        return [rpc.entities_or_raise(value) for value in rpc.values_or_raise(results)]
 
     def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
         """The text that a model makes of a prompt (a text or token ids), when it is complete.

@@ -20,7 +20,7 @@ class NullRunner:
 
     def __init__(self, card: ModelCard, max_items: int, max_tokens: int) -> None:
         self.card = card
-        self._buffers = StepBuffers.allocate(max_items, max_tokens, card.dimensions)
+        self._buffers = StepBuffers.allocate(card, max_items, max_tokens)
         if card.task == "embed":
             self._buffers.output.fill(card.dimensions**-0.5)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fastqps.api.prediction import Entity
 from fastqps.models.card import ModelCard
 
-Answer = NDArray[np.float32] | list[tuple[str, float]]
+Answer = NDArray[np.float32] | list[tuple[str, float]] | list[Entity]
 
 _NORM_MIN = 1e-12  # a zero vector stays zero
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 
-from fastqps.api.prediction import Chunk, Generation, Vector
+from fastqps.api.prediction import Chunk, Entity, Generation, Vector
+from fastqps.api.request import Aggregation
 from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, embedding
+from fastqps.engine.entities import entities
 from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor
 from fastqps.engine.sampling import Sampling
@@ -62,12 +65,15 @@ class Engine:
     def predict(self, items: Sequence[Item], *, truncate: bool = False) -> list[Answer]:
         """One answer for each text, pair of texts or sequence of token ids, in the order of ``items``.
 
-        An answer is an embedding, float32 [card.dimensions], or for a classifier all (label, score), best first. Token
-        ids are taken as they are, special tokens included. ``ValueError`` names an item that cannot be answered: too
-        long (unless ``truncate``), empty, or with an id outside of the vocabulary, which a tokenizer may give, too.
+        An answer is an embedding, float32 [card.dimensions], for a classifier all (label, score), best first, and for a
+        token classifier its entities. Token ids are taken as they are, special tokens included. ``ValueError`` names an
+        item that cannot be answered: too long (unless ``truncate``), empty, or with an id outside of the vocabulary,
+        which a tokenizer may give, too.
         """
         if not isinstance(self._model, Predictor):
             raise ValueError(f"{self.card.name} generates text: call generate")
+        if self.card.task == "classify_tokens":
+            return list(self.entities(items, truncate=truncate))
         return self._model.run(items, truncate, lambda row: answer(self.card, row))
 
     def embed(
@@ -85,6 +91,24 @@ class Engine:
             raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
         rows = self._model.run(texts, truncate, lambda row: embedding(self.card, row, dimensions, normalize))
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+    def entities(
+        self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False
+    ) -> list[list[Entity]]:
+        """The entities in each text, as ``Client.entities`` gives them.
+
+        ``ValueError`` names an item that is no text or cannot be answered.
+        """
+        if not isinstance(self._model, Predictor) or self.card.task != "classify_tokens":
+            raise ValueError(f"{self.card.name} finds no entities: its task is {self.card.task}")
+        if aggregation not in get_args(Aggregation):
+            raise ValueError(f"aggregation: {aggregation!r}, must be one of {', '.join(get_args(Aggregation))}")
+        only = [text for text in texts if isinstance(text, str)]
+        if isinstance(texts, str) or len(only) < len(texts):
+            raise ValueError(f"{self.card.name} takes a list of texts: it says where in a text its entities are")
+        rows = self._model.run(only, truncate, np.copy)
+        spans = self._model.spans(only)
+        return [entities(self.card.labels, *each, aggregation) for each in zip(rows, spans, strict=True)]
 
     def generate(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from fastqps.api.prediction import Vector
 from fastqps.devices import Options, make_runner
 from fastqps.models import ModelCard, ModelError
+from fastqps.models.tokenizers.spans import TokenSpan
 from fastqps.models.tokenizers.text import load_tokenizer
 from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items
@@ -32,7 +33,9 @@ class Predictor:
         self._runner: Runner[StepBuffers] = make_runner(device, card, _BATCH_ITEMS, tokens, **options)
 
     def run(self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector], _T]) -> list[_T]:
-        """``finish`` of each item's raw output row, in the order of ``items``. ``ValueError`` names a wrong item."""
+        """``finish`` of each item's raw output row, or of a row for each of its tokens [tokens, dimensions], in the
+        order of ``items``. ``ValueError`` names a wrong item.
+        """
         encoded = self._encode(items, truncate)
         done: dict[int, _T] = {}
         for batch in self._batches([len(ids) for ids, _ in encoded]):
@@ -42,8 +45,17 @@ class Predictor:
                 raise error.in_place(batch[error.item]) from None
             self._runner.run(*shape)
             for row, i in enumerate(batch):
-                done[i] = finish(self._runner.buffers().output[row])
+                done[i] = finish(self._rows(row))
         return [done[i] for i in range(len(encoded))]
+
+    def spans(self, texts: Sequence[str]) -> list[list[TokenSpan | None]]:
+        """Where the tokens of each text stand, of a token classifier."""
+        assert self._tokenizer, "a token classifier has a tokenizer"
+        return [found.spans or [] for found in self._tokenizer.encode_items(texts)]
+
+    def _rows(self, item: int) -> Vector:
+        b = self._runner.buffers()
+        return b.output[b.cu_seqlens[item] : b.cu_seqlens[item + 1]] if b.by_token else b.output[item]
 
     def close(self) -> None:
         """Gives the device back."""

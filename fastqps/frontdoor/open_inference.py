@@ -48,7 +48,7 @@ def inputs(model: ServedModel) -> list[Tensor]:
     found: list[Tensor] = []
     if model.card.tokenizer:
         found.append(("text", "BYTES", [1]))
-        if model.card.task != "generate" and not model.card.static:
+        if model.card.takes_pairs and not model.card.static:
             found.append(("text_pair", "BYTES", [1]))
     if not model.card.pairs_only:
         found += [("input_ids", "INT64", [-1]), ("attention_mask", "INT64", [-1])]
@@ -61,7 +61,7 @@ def outputs(model: ServedModel) -> list[Tensor]:
         return [("embedding", "FP32", [model.card.dimensions])]
     if model.card.task == "classify":
         return [("scores", "FP32", [len(model.card.labels)]), ("label", "BYTES", [])]
-    return [("text", "BYTES", [])]
+    return [("text", "BYTES", [])] if model.card.task == "generate" else []
 
 
 def methods(models: ServedModels) -> list[RareMethod]:

@@ -23,6 +23,7 @@ _TASKS = {
     "embed": predict_pb2.TASK_EMBED,
     "classify": predict_pb2.TASK_CLASSIFY,
     "generate": predict_pb2.TASK_GENERATE,
+    "classify_tokens": predict_pb2.TASK_CLASSIFY_TOKENS,
 }
 
 

@@ -17,6 +17,7 @@ from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModels
 from fastqps.models.card import ModelCard
 
+_DOES = {"generate": "generates text", "classify_tokens": "finds entities"}
 _UNIMPLEMENTED = CODES.index("UNIMPLEMENTED")
 _NO_SPARSE = "no model of this server has sparse embeddings; call Embed"
 _NO_TOKEN_EMBEDDINGS = "this server pools every embedding; call Embed"
@@ -96,7 +97,8 @@ def model_type(card: ModelCard) -> str:
     if card.task == "classify":
         return "reranker" if len(card.labels) == 1 else "classifier"
     raise CallFailed(
-        FAILED_PRECONDITION, f"the default model '{card.name}' generates text, for which this API has no model type"
+        FAILED_PRECONDITION,
+        f"the default model '{card.name}' {_DOES[card.task]}, for which this API has no model type",
     )
 
 

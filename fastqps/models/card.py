@@ -11,7 +11,7 @@ from fastqps.errors import NO_MODEL, FastqpsError
 from fastqps.models.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
-Task = Literal["embed", "classify", "generate"]
+Task = Literal["embed", "classify", "generate", "classify_tokens"]
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
@@ -36,7 +36,8 @@ class LimitError(ModelError):
 class ModelCard:
     """One served model: everything the front door and the C++ steps need to know about it.
 
-    ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A runner's row is
+    ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A token classifier has
+    a row for each token, other models one for each item. A runner's row is
     raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` does.
     A generator has no such row: its ``dimensions`` is 0.
     """
@@ -58,6 +59,7 @@ class ModelCard:
     pad_id: int = 0
     cls_id: int = -1  # -1: the checkpoint names none
     sep_id: int = -1
+    unknown_id: int = -1  # of a token classifier: the token for what its vocabulary lacks; -1: there is none
     max_output_tokens: int = 0  # of a generator: most tokens of one answer
     eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
     prefix_ids: tuple[int, ...] = ()  # in front of every prompt, the special tokens that begin a text included
@@ -74,6 +76,16 @@ class ModelCard:
     def static(self) -> bool:
         """Whether it is a table of vectors by token id, without a transformer."""
         return self.empty_id >= 0
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether an item may be a pair of texts."""
+        return self.task in ("embed", "classify")
+
+    @property
+    def rows_by_token(self) -> bool:
+        """Whether its output has a row for each token, not one for each item."""
+        return self.task == "classify_tokens"
 
     @property
     def special_tokens(self) -> SpecialTokens:

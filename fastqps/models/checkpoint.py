@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.models.card import ModelError, Task
 from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.decoder import DecoderConfig
@@ -23,6 +23,7 @@ from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files
 
 _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
 _CLASSIFY = "ForSequenceClassification"
+_CLASSIFY_TOKENS = "ForTokenClassification"
 _GENERATE = "ForCausalLM"
 _DECIDING = (
     "added_tokens.json",
@@ -47,7 +48,7 @@ class Checkpoint:
     pipeline: Pipeline
     sentence: SentenceConfig
     family: EncoderFamily | DecoderFamily
-    classify: bool
+    task: Task
 
     @classmethod
     def open(cls, root: Path) -> Checkpoint:
@@ -62,15 +63,19 @@ class Checkpoint:
             return cls._open_generator(root, config, family)
         architectures = config.get("architectures") or ["Model"]
         architecture = str(architectures[0])
-        classify = architecture.endswith(_CLASSIFY) and pipeline.scores
+        task: Task = "embed"
+        if pipeline.scores and architecture.endswith(_CLASSIFY):
+            task = "classify"
+        elif pipeline.scores and architecture.endswith(_CLASSIFY_TOKENS):
+            task = "classify_tokens"
         alone = pipeline.scores and (root / "modules.json").is_file()  # as a cross-encoder: then it has to give scores
-        if not classify and (alone or not architecture.endswith((*_EMBED, _CLASSIFY))):
+        if task != "classify" and (alone or not architecture.endswith((*_EMBED, _CLASSIFY, _CLASSIFY_TOKENS))):
             raise ModelError(
                 f"{root}: architecture {architecture} is not supported; "
-                f"supported: encoders (Model, ForMaskedLM) and {_CLASSIFY}"
+                f"supported: encoders (Model, ForMaskedLM), {_CLASSIFY} and {_CLASSIFY_TOKENS}"
             )
-        sentence = read_sentence_config(root, encoder, classify)
-        checkpoint = cls(root, encoder, config, pipeline, sentence, family, classify)
+        sentence = read_sentence_config(root, encoder, task == "classify")
+        checkpoint = cls(root, encoder, config, pipeline, sentence, family, task)
         checkpoint._check_preprocessing()
         return checkpoint
 
@@ -83,7 +88,7 @@ class Checkpoint:
         architecture = str((config.get("architectures") or [_GENERATE])[0])
         if not architecture.endswith(_GENERATE):
             raise ModelError(f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}")
-        return cls(root, root, config, Pipeline(), SentenceConfig(), family, False)
+        return cls(root, root, config, Pipeline(), SentenceConfig(), family, "generate")
 
     @property
     def generates(self) -> bool:
@@ -97,6 +102,11 @@ class Checkpoint:
     def head_config(self) -> HeadConfig:
         """The head of a classifier; ``ModelError`` with the reason where it cannot be computed."""
         return self._encoders.read_head(self.config)
+
+    def token_head_config(self) -> HeadConfig | None:
+        """What a token classifier has in front of its projection to labels; None: nothing."""
+        read = self._encoders.read_token_head
+        return read(self.config) if read else None
 
     def decoder_config(self) -> DecoderConfig:
         """The configuration of a decoder; ``ModelError`` with the reason where it cannot be computed."""
@@ -114,7 +124,7 @@ class Checkpoint:
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the operator about the files, a sentence each."""
         found = [*config_warnings(self.config), *self.sentence.warnings, *self.pipeline.warnings]
-        if not self.generates and not self.classify and not (self.root / "modules.json").is_file():
+        if self.task == "embed" and not (self.root / "modules.json").is_file():
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
             left_out = f"The head of {self.architecture} is left out, and there" if head else "There"
             found.append(
@@ -133,7 +143,7 @@ class Checkpoint:
     @property
     def cross_encoder(self) -> bool:
         """Whether its files say that it scores pairs of texts, as sentence-transformers writes them."""
-        if not self.classify:
+        if self.task != "classify":
             return False
         listed = (self.root / "modules.json").is_file()  # the transformer alone
         own = self.config.get("sentence_transformers") or self.config.get("sbert_ce_default_activation_function")

@@ -12,6 +12,7 @@ from fastqps.models.files.keys import Keys
 from fastqps.models.input_limit import shorter
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 
+_LABELS = ("classify", "classify_tokens")  # tasks whose answers are labels
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 
 
@@ -21,9 +22,13 @@ def encoder_card(
     """The card of ``checkpoint`` under ``name``; ``ModelError`` if its numbers are impossible."""
     try:
         config = checkpoint.encoder_config()
-        labels = _labels(checkpoint.config) if checkpoint.classify else ()
+        labels = _labels(checkpoint.config) if checkpoint.task in _LABELS else ()
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
+    if checkpoint.task == "classify_tokens" and not checkpoint.tokenizer():
+        raise ModelError(
+            f"{checkpoint.root}: a token classifier needs a tokenizer.json: its answers are parts of a text"
+        )
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else config.hidden
     special = _special_ids(checkpoint)
@@ -33,20 +38,21 @@ def encoder_card(
         name=name,
         path=str(checkpoint.root),
         version=checkpoint.digest(),
-        task="classify" if checkpoint.classify else "embed",
+        task=checkpoint.task,
         family=checkpoint.family.name,
-        dimensions=len(labels) if checkpoint.classify else width,
+        dimensions=len(labels) or width,
         max_input_tokens=limit,
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         labels=labels,
-        normalize=not checkpoint.classify and checkpoint.pipeline.normalize,
-        activation=_activation(checkpoint, len(labels)) if checkpoint.classify else "identity",
+        normalize=checkpoint.task == "embed" and checkpoint.pipeline.normalize,
+        activation=_activation(checkpoint, len(labels)),
         position_offset=config.position_offset,
         second_segment_type=int(checkpoint.tokenizer_files.token_types and config.types > 1),
         pad_id=special["pad"] if special["pad"] >= 0 else 0,
         cls_id=special["cls"],
         sep_id=special["sep"],
+        unknown_id=checkpoint.tokenizer_files.unknown_id if checkpoint.task == "classify_tokens" else -1,
         pairs_only=checkpoint.cross_encoder and not allow_single_texts,
         warnings=(*shorter(limit, own), *checkpoint.warnings),
     )
@@ -69,6 +75,10 @@ def _unnamed(count: int) -> tuple[str, ...]:
 
 def _activation(checkpoint: Checkpoint, labels: int) -> Activation:
     """A cross-encoder's as sentence-transformers has it, another's as a pipeline of transformers."""
+    if checkpoint.task == "classify_tokens":
+        return "softmax"  # whatever problem_type says
+    if checkpoint.task != "classify":
+        return "identity"
     if checkpoint.cross_encoder:
         return _cross_encoder_activation(checkpoint, labels)
     problem = checkpoint.config.get("problem_type")

@@ -21,7 +21,7 @@ class Step:
     starts: torch.Tensor  # int32 [items + 1], from 0 to tokens
     counts: torch.Tensor | None = None  # int32 [16]: tokens, items, tokens of the longest item, …
     bounds: tuple[torch.Tensor, torch.Tensor] | None = None  # the device's own: where each token's item begins and ends
-    output: torch.Tensor | None = None  # float32 [items, width]: where the answer belongs
+    output: torch.Tensor | None = None  # float32 [items or tokens, width]: where the answer belongs
     stamps: torch.Tensor | None = None  # int64 [2]: for the device's clock at the step's first and last kernel
 
 

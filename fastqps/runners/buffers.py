@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastqps._core import EncodeLayout, EncodeStepper
+from fastqps.models.card import ModelCard
 
 _ALIGN = 64
 
@@ -35,16 +36,18 @@ class StepBuffers:
     position_ids   int32   [max_tokens]          from ``card.position_offset`` up in each item; padding is not counted
     token_type_ids int32   [max_tokens]          0; ``card.second_segment_type`` in a pair's second text
     cu_seqlens     int32   [max_items + 1]       item i owns tokens cu_seqlens[i] up to cu_seqlens[i + 1]
-    output         float32 [max_items, width]    row i answers item i: raw vector or logits
+    output         float32 [rows, width]         row i answers item i, or token i: raw vector or logits
     stamps         int64   [2]                   when the device started and ended the step, ns of CLOCK_MONOTONIC
     ============== ======= ===================== =================================================================
 
-    Every item has at least one token. What lies beyond the step's items and tokens is neither read nor written.
+    There are ``max_tokens`` output rows if a row belongs to a token (``card.rows_by_token``), else ``max_items``. Every
+    item has at least one token. What lies beyond the step's items and tokens is neither read nor written.
     """
 
     max_items: int
     max_tokens: int
     width: int
+    by_token: bool  # an output row belongs to a token
     input_ids: NDArray[np.int32] = field(repr=False)
     position_ids: NDArray[np.int32] = field(repr=False)
     token_type_ids: NDArray[np.int32] = field(repr=False)
@@ -53,44 +56,51 @@ class StepBuffers:
     stamps: NDArray[np.int64] = field(repr=False)
 
     @classmethod
-    def allocate(cls, max_items: int, max_tokens: int, width: int) -> StepBuffers:
-        """Zeroed buffers on cache-line boundaries; their addresses never change."""
+    def allocate(cls, card: ModelCard, max_items: int, max_tokens: int) -> StepBuffers:
+        """Zeroed buffers for steps of the model, on cache-line boundaries; their addresses never change."""
+        rows, width = max_tokens if card.rows_by_token else max_items, card.dimensions
         return cls(
             max_items=max_items,
             max_tokens=max_tokens,
             width=width,
+            by_token=card.rows_by_token,
             input_ids=aligned(max_tokens, np.int32),
             position_ids=aligned(max_tokens, np.int32),
             token_type_ids=aligned(max_tokens, np.int32),
             cu_seqlens=aligned(max_items + 1, np.int32),
-            output=aligned(max_items * width, np.float32).reshape(max_items, width),
+            output=aligned(rows * width, np.float32).reshape(rows, width),
             stamps=aligned(2, np.int64),
         )
 
     @classmethod
     def over(
         cls,
+        card: ModelCard,
         staging: NDArray[np.int32],
         output: NDArray[np.int32],
         stamps: NDArray[np.int64],
         max_items: int,
         max_tokens: int,
-        width: int,
     ) -> StepBuffers:
         """The sections of a device's blocks, as csrc/step/encode/encode_layout.h has them."""
-        at = EncodeLayout(max_tokens, max_items, width)
-
+        width = card.dimensions
+        at = EncodeLayout(max_tokens, max_items, width, rows_by_token=card.rows_by_token)
         return cls(
             max_items=max_items,
             max_tokens=max_tokens,
             width=width,
+            by_token=card.rows_by_token,
             input_ids=staging[at.input_ids :][:max_tokens],
             position_ids=staging[at.position_ids :][:max_tokens],
             token_type_ids=staging[at.token_type_ids :][:max_tokens],
             cu_seqlens=staging[at.cu_seqlens :][: max_items + 1],
-            output=output[: at.out_words].view(np.float32).reshape(max_items, width),
+            output=output[: at.out_words].view(np.float32).reshape(-1, width),
             stamps=stamps,
         )
+
+    def rows(self, n_items: int, n_tokens: int) -> NDArray[np.float32]:
+        """The output rows of a step."""
+        return self.output[: n_tokens if self.by_token else n_items]
 
     def add_to(self, stepper: EncodeStepper, lane: int) -> int:
         """Gives the stepper these buffers for a step of ``lane``; returns the step's number."""

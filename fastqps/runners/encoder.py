@@ -25,7 +25,7 @@ class EncoderRunner:
     def __init__(self, model: PackedModel, max_items: int, max_tokens: int) -> None:
         self.card = model.card
         self._model = model
-        self._buffers = StepBuffers.allocate(max_items, max_tokens, model.card.dimensions)
+        self._buffers = StepBuffers.allocate(model.card, max_items, max_tokens)
         b = self._buffers
         arrays = (b.input_ids, b.position_ids, b.token_type_ids, b.cu_seqlens, b.output)
         self._ids, self._positions, self._types, self._starts, self._output = map(torch.from_numpy, arrays)
@@ -44,7 +44,8 @@ class EncoderRunner:
                 self._types[begin:end],
                 self._starts[first : last + 1] - begin,
             )
-            self._output[first:last] = self._model(step)
+            rows = slice(begin, end) if self._buffers.by_token else slice(first, last)
+            self._output[rows] = self._model(step)
 
     def for_another_step(self) -> EncoderRunner:
         return EncoderRunner(self._model, self._buffers.max_items, self._buffers.max_tokens)

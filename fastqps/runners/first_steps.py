@@ -26,7 +26,7 @@ def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
     full = min(b.max_items, max(1, b.max_tokens // USUAL_TOKENS))
     for n_items, length in ((1, min(2, longest)), (full, min(USUAL_TOKENS, longest))):
         run(*fill_items(card, b, n_items, length))
-        if not np.isfinite(b.output[:n_items]).all():
+        if not np.isfinite(b.rows(n_items, n_items * length)).all():
             raise ModelError(_NOT_FINITE)
 
 

@@ -36,7 +36,12 @@ class StepKind:
 
 ENCODE = StepKind("encode", EncodeStepper)  # a step answers all of its items
 DECODE = StepKind("decode", DecodeStepper)  # a step makes one token of each of its items
-_KINDS: Mapping[str, StepKind] = {"embed": ENCODE, "classify": ENCODE, "generate": DECODE}
+_KINDS: Mapping[str, StepKind] = {
+    "embed": ENCODE,
+    "classify": ENCODE,
+    "classify_tokens": ENCODE,
+    "generate": DECODE,
+}
 
 
 def kind_of_task(task: Task | str) -> StepKind:

@@ -99,7 +99,7 @@ class StaticRunner:
         self.card = table.card
         self.instant = table.answers_means  # a handover to another thread costs more than the means of a step
         self._table = table
-        self._buffers = StepBuffers.allocate(max_items, max_tokens, table.card.dimensions)
+        self._buffers = StepBuffers.allocate(table.card, max_items, max_tokens)
         self._means = (
             self._buffers.output
             if table.answers_means

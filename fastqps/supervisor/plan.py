@@ -178,6 +178,8 @@ def answer_bytes(card: ModelCard) -> int:
     """The size of a model's longest answer in a slot."""
     if card.task == "generate":
         return card.max_output_tokens * TOKEN_BYTES
+    if card.task == "classify_tokens":
+        return card.max_input_tokens * LABEL_BYTES
     return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
 
 

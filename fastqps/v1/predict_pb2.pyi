@@ -20,6 +20,15 @@ class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_FLOAT16: _ClassVar[DType]
     DTYPE_INT8: _ClassVar[DType]
 
+class Aggregation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    AGGREGATION_UNSPECIFIED: _ClassVar[Aggregation]
+    AGGREGATION_NONE: _ClassVar[Aggregation]
+    AGGREGATION_SIMPLE: _ClassVar[Aggregation]
+    AGGREGATION_FIRST: _ClassVar[Aggregation]
+    AGGREGATION_AVERAGE: _ClassVar[Aggregation]
+    AGGREGATION_MAX: _ClassVar[Aggregation]
+
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
@@ -32,6 +41,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_EMBED: _ClassVar[Task]
     TASK_CLASSIFY: _ClassVar[Task]
     TASK_GENERATE: _ClassVar[Task]
+    TASK_CLASSIFY_TOKENS: _ClassVar[Task]
 PRIORITY_UNSPECIFIED: Priority
 PRIORITY_LOW: Priority
 PRIORITY_NORMAL: Priority
@@ -40,6 +50,12 @@ DTYPE_UNSPECIFIED: DType
 DTYPE_FLOAT32: DType
 DTYPE_FLOAT16: DType
 DTYPE_INT8: DType
+AGGREGATION_UNSPECIFIED: Aggregation
+AGGREGATION_NONE: Aggregation
+AGGREGATION_SIMPLE: Aggregation
+AGGREGATION_FIRST: Aggregation
+AGGREGATION_AVERAGE: Aggregation
+AGGREGATION_MAX: Aggregation
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -47,6 +63,7 @@ TASK_UNSPECIFIED: Task
 TASK_EMBED: Task
 TASK_CLASSIFY: Task
 TASK_GENERATE: Task
+TASK_CLASSIFY_TOKENS: Task
 
 class PredictRequest(_message.Message):
     __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate")
@@ -87,11 +104,12 @@ class TextPair(_message.Message):
     def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
-    __slots__ = ("request_id", "embedding", "classification", "generation", "timings", "status", "usage")
+    __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "timings", "status", "usage")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     CLASSIFICATION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -99,10 +117,11 @@ class PredictResponse(_message.Message):
     embedding: Embedding
     classification: Classification
     generation: Generation
+    entities: Entities
     timings: Timings
     status: Status
     usage: Usage
-    def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., entities: _Optional[_Union[Entities, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("input_tokens", "output_tokens", "truncated", "truncated_at")
@@ -141,6 +160,24 @@ class Label(_message.Message):
     score: float
     index: int
     def __init__(self, name: _Optional[str] = ..., score: _Optional[float] = ..., index: _Optional[int] = ...) -> None: ...
+
+class Entities(_message.Message):
+    __slots__ = ("entities",)
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    entities: _containers.RepeatedCompositeFieldContainer[Entity]
+    def __init__(self, entities: _Optional[_Iterable[_Union[Entity, _Mapping]]] = ...) -> None: ...
+
+class Entity(_message.Message):
+    __slots__ = ("label", "score", "start", "end")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    score: float
+    start: int
+    end: int
+    def __init__(self, label: _Optional[str] = ..., score: _Optional[float] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("text", "token_ids", "finish_reason", "logprobs")
@@ -185,20 +222,22 @@ class GenerateOptions(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OutputOptions(_message.Message):
-    __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings")
+    __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_FIELD_NUMBER: _ClassVar[int]
     TOP_LABELS_FIELD_NUMBER: _ClassVar[int]
     RAW_SCORES_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATION_FIELD_NUMBER: _ClassVar[int]
     dtype: DType
     dimensions: int
     normalize: bool
     top_labels: int
     raw_scores: bool
     timings: bool
-    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ..., normalize: bool = ..., top_labels: _Optional[int] = ..., raw_scores: bool = ..., timings: bool = ...) -> None: ...
+    aggregation: Aggregation
+    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ..., normalize: bool = ..., top_labels: _Optional[int] = ..., raw_scores: bool = ..., timings: bool = ..., aggregation: _Optional[_Union[Aggregation, str]] = ...) -> None: ...
 
 class GenerateChunk(_message.Message):
     __slots__ = ("request_id", "text", "token_ids", "finish_reason", "logprobs", "usage", "timings")

@@ -51,7 +51,15 @@ def test_the_numbers_of_the_contract_stay() -> None:
     """A literal copy of what clients rely on. Numbers are never reused or changed; new ones may be added here."""
     numbers = {
         name: {field.name: field.number for field in predict_pb2.DESCRIPTOR.message_types_by_name[name].fields}
-        for name in ("PredictRequest", "PredictResponse", "Embedding", "Status", "GenerateChunk", "OutputOptions")
+        for name in (
+            "PredictRequest",
+            "PredictResponse",
+            "Embedding",
+            "Status",
+            "GenerateChunk",
+            "OutputOptions",
+            "Entity",
+        )
     }
     assert numbers == {
         "PredictRequest": {
@@ -74,6 +82,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "timings": 5,
             "status": 6,
             "usage": 7,
+            "entities": 8,
         },
         "Embedding": {"values": 1, "raw": 2, "dtype": 3},
         "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
@@ -93,5 +102,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "top_labels": 4,
             "raw_scores": 5,
             "timings": 6,
+            "aggregation": 7,
         },
+        "Entity": {"label": 1, "score": 2, "start": 3, "end": 4},
     }

@@ -69,6 +69,7 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
             "top_labels": o.top_labels,
             "raw_scores": o.raw_scores,
             "timings": o.timings,
+            "aggregation": o.aggregation,
         }
         if r.HasField("output")
         else None,
@@ -313,6 +314,7 @@ def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
         (pb.PredictRequest(text="a", priority=4), "priority: 4, must be 0 to 3"),
         (pb.PredictRequest(text="a", priority=-1), "priority: -1, must be 0 to 3"),
         (pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=4)), "output.dtype: 4, must be 0 to 3"),
+        (pb.PredictRequest(text="a", output=pb.OutputOptions(aggregation=6)), "output.aggregation: 6, must be 0 to 5"),
         (pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_k=65)), "generate.top_k: 65, must be at most 64"),
         (
             pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["b", ""])),
@@ -417,7 +419,7 @@ def random_generation(rng: random.Random) -> tuple[Any, ...]:
 
 def random_response(rng: random.Random) -> dict[str, Any]:
     out: dict[str, Any] = {"request_id": rng.choice(NUMBERS)}
-    match rng.randrange(4):
+    match rng.randrange(5):
         case 0:
             raw = rng.randbytes(rng.choice([0, 1, 384]))
             out["embedding"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3, -5]))
@@ -426,6 +428,11 @@ def random_response(rng: random.Random) -> dict[str, Any]:
             out["classification"] = labels
         case 2:
             out["generation"] = random_generation(rng)
+        case 3:
+            size = rng.choice([0, 1, 9])
+            out["entities"] = [
+                (rng.choice(TEXTS), rng.choice(FLOATS), rng.choice(COUNTS), rng.choice(COUNTS)) for _ in range(size)
+            ]
     if rng.random() < 0.4:
         out["timings"] = [rng.choice(COUNTS) for _ in range(8)]
     if rng.random() < 0.4:
@@ -461,6 +468,9 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
     if "generation" in parts:
         text, ids, reason, logprobs = parts["generation"]
         message.generation.CopyFrom(pb.Generation(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs))
+    if "entities" in parts:
+        found = [pb.Entity(label=label, score=score, start=a, end=b) for label, score, a, b in parts["entities"]]
+        message.entities.CopyFrom(pb.Entities(entities=found))
     return fill_common(message, parts)
 
 

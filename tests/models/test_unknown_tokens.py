@@ -54,7 +54,8 @@ def test_a_text_without_tokens_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("token_id", [VOCAB, 2**31 - 1, 2**31, 2**32 - 1, -1])
 def test_a_batch_is_checked_whoever_packs_it(tmp_path: Path, token_id: int) -> None:
     write_checkpoint(tmp_path, "bert")
-    card, buffers = load_card(str(tmp_path)), StepBuffers.allocate(8, 64, 32)
+    card = load_card(str(tmp_path))
+    buffers = StepBuffers.allocate(card, 8, 64)
     assert pack_items(card, [([0, VOCAB - 1], 2), ([5], 1)], buffers) == (2, 3, 2)
     with pytest.raises(UnknownTokenError) as caught:
         pack_items(card, [([0, VOCAB - 1], 2), ([7, token_id], 2), ([5], 1)], buffers)

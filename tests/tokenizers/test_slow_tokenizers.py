@@ -59,7 +59,7 @@ class FakeDoor:
         return array("I", self.results[slot][1]).tolist()
 
     def failure(self, slot: int) -> str:
-        return self.results[slot][4]
+        return self.results[slot][5]
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_the_ids_are_the_same(tmp_path: Path, template: Template, card: str) -> 
     here = Tokenizer.from_file(tmp_path / "tokenizer.json", max_tokens=load_card(str(tmp_path)).max_input_tokens)
     for slot, expected in enumerate(here.encode_items(items)):
         assert door.ids(slot) == expected.ids
-        assert door.results[slot][2:] == (expected.first_len, expected.n_total, "")
+        assert door.results[slot][3:] == (expected.first_len, expected.n_total, "")
     assert not door.restarts
 
 

@@ -31,13 +31,18 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   const Segment& g = self.segment;
   Route& r = checked(g, i, g.sizes().routes()).route(i);
   if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  u64 answer = task == "generate"   ? u64(max_output_tokens) * kTokenBytes
-               : task == "classify" ? u64(dimensions) * sizeof(LabelScore)
-                                    : u64(dimensions) * sizeof(float);
+  u64 answer = task == "generate"          ? u64(max_output_tokens) * kTokenBytes
+               : task == "classify"        ? u64(dimensions) * sizeof(LabelScore)
+               : task == "classify_tokens" ? u64(max_input_tokens) * sizeof(LabelScore)
+                                           : u64(dimensions) * sizeof(float);
   if (answer > g.sizes().answer_bytes) throw py::value_error("answers of this width do not fit into a slot");
   if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
   r.generation = generation;
-  r.task = choice<Task>(task, {{"embed", Task::kEmbed}, {"classify", Task::kClassify}, {"generate", Task::kGenerate}},
+  r.task = choice<Task>(task,
+                        {{"embed", Task::kEmbed},
+                         {"classify", Task::kClassify},
+                         {"generate", Task::kGenerate},
+                         {"classify_tokens", Task::kClassifyTokens}},
                         "task");
   r.activation = choice<Activation>(
       activation,

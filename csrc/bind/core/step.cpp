@@ -109,8 +109,8 @@ void register_step(py::module_& m) {
              u64 stamps, u32 max_items, u32 max_tokens, u32 width, u32 lane) {
             check_lane(lane);
             return self.own.add({address<i32>(input_ids), address<i32>(position_ids), address<i32>(token_type_ids),
-                                 address<i32>(cu_seqlens), address<const float>(output),
-                                 address<const DeviceStamps>(stamps), max_items, max_tokens, width},
+                                 address<i32>(cu_seqlens), address<float>(output), address<const DeviceStamps>(stamps),
+                                 max_items, max_tokens, width},
                                 lane);
           },
           py::kw_only(), "input_ids"_a, "position_ids"_a, "token_type_ids"_a, "cu_seqlens"_a, "output"_a, "stamps"_a,

@@ -219,14 +219,14 @@ class Door {
     service_.tokenize_queue().defer(std::move(job));
   }
   bool text_dropped(u32 slot) { return service_.tokenize_queue().dropped(slot); }
-  // results: (slot, ids as native u32, first_len, n_total, ""), or (slot, b"", 0, 0, why there are none).
-  void texts_done(const std::vector<std::tuple<u32, py::bytes, u32, u32, std::string>>& results) {
+  // results: (slot, ids as native u32, TokenSpans of a token classifier, first_len, n_total, ""), or
+  // (slot, b"", b"", 0, 0, why there are none).
+  void texts_done(const std::vector<std::tuple<u32, py::bytes, py::bytes, u32, u32, std::string>>& results) {
     std::vector<TokenizeResult> out;
     out.reserve(results.size());
-    for (auto& [slot, ids, first_len, n_total, failure] : results) {
-      const std::string_view bytes = ids;
-      out.push_back({slot, std::vector<u32>(bytes.size() / sizeof(u32)), first_len, n_total, failure});
-      if (!bytes.empty()) std::memcpy(out.back().ids.data(), bytes.data(), out.back().ids.size() * sizeof(u32));
+    for (auto& [slot, ids, spans, first_len, n_total, failure] : results) {
+      out.push_back({slot, values<u32>(ids), first_len, n_total, failure});
+      out.back().spans = values<text::TokenSpan>(spans);
     }
     service_.tokenize_queue().done(std::move(out));
   }
@@ -237,6 +237,12 @@ class Door {
   }
 
  private:
+  template <class T>
+  static std::vector<T> values(std::string_view bytes) {
+    std::vector<T> out(bytes.size() / sizeof(T));
+    if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(T));
+    return out;
+  }
   static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
 
   static Segment attach(int fd) {

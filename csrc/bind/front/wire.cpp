@@ -47,6 +47,7 @@ py::object output_dict(const RequestView& view) {
   out["top_labels"] = o.top_labels;
   out["raw_scores"] = o.raw_scores;
   out["timings"] = o.timings;
+  out["aggregation"] = o.aggregation;
   return out;
 }
 
@@ -133,6 +134,7 @@ struct Response {
   std::vector<u32> ids;
   std::deque<std::string> names;
   std::vector<LabelView> labels;
+  std::vector<EntityView> entities;
   StatusView status;
   std::string status_message;
   Usage usage;
@@ -143,6 +145,7 @@ struct Response {
     if (in.contains("embedding")) read_embedding(in["embedding"]);
     if (in.contains("classification")) read_labels(in["classification"]);
     if (in.contains("generation")) read_generation(in["generation"]);
+    if (in.contains("entities")) read_entities(in["entities"]);
     if (in.contains("timings")) {
       const auto us = in["timings"].cast<std::array<u32, 8>>();
       std::copy(us.begin(), us.end(), timings.us);
@@ -174,6 +177,12 @@ struct Response {
       labels.push_back({names.emplace_back(name), score, index});
     view.output = Output::kClassification;
     view.labels = labels;
+  }
+  void read_entities(const py::handle& in) {
+    for (const auto& [label, score, start, end] : in.cast<std::vector<std::tuple<std::string, float, u32, u32>>>())
+      entities.push_back({names.emplace_back(label), score, start, end});
+    view.output = Output::kEntities;
+    view.entities = entities;
   }
   void read_generation(const py::handle& in) {
     i32 reason;

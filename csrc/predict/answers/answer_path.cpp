@@ -6,7 +6,7 @@ AnswerPath::AnswerPath(ServiceTables& t, const PhaseWatch& phase)
     : counts(t.memory, t.attachment, t.clock),
       groups(t.memory, t.attachment, t.routes, counts, t.clock),
       answers(t.memory, t.attachment, t.routes, groups, counts),
-      reader(t.memory, t.slots, t.items, t.routes, t.generations, t.loads, t.clock, t.refusals),
+      reader(t.memory, t.slots, t.items, t.routes, t.generations, t.spans, t.loads, t.clock, t.refusals),
       records(t.memory, t.attachment, t.slots, t.items, t.generations, t.clock),
       generating(t.memory, t.attachment, t.slots, t.items, t.routes, t.generations, reader, records, answers),
       poison(t.memory, t.slots),

@@ -65,6 +65,12 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
       response.output = Output::kClassification;
       response.labels = labels_;
       break;
+    case Answer::kTokenLabels:
+      if (u64(n) * sizeof(LabelScore) > room) return false;
+      if (!read_entities(slot, {reinterpret_cast<const LabelScore*>(bytes), n})) return false;
+      response.output = Output::kEntities;
+      response.entities = entities_.entities();
+      break;
     default:
       return false;
   }
@@ -85,6 +91,11 @@ void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
     u32 k = scores[i].index;
     labels_.push_back({k < names.size() ? std::string_view(names[k]) : std::string_view(), scores[i].score, k});
   }
+}
+
+bool AnswerReader::read_entities(u32 slot, std::span<const LabelScore> labels) {
+  const std::vector<std::string>& names = routes_.setup(items_[slot].route).labels;
+  return entities_.make(slots_.slot(slot).aggregation, labels, spans_[slot], names);
 }
 
 Usage AnswerReader::read_usage(u32 slot, u32 output_tokens) {

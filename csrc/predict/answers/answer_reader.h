@@ -2,11 +2,13 @@
 #pragma once
 #include <vector>
 
+#include "predict/answers/entities.h"
 #include "predict/intake/queue_loads.h"
 #include "predict/tables/generation.h"
 #include "predict/tables/items.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
+#include "predict/tables/token_spans.h"
 #include "predict/tables/turn_clock.h"
 #include "wire/response_view.h"
 
@@ -15,12 +17,13 @@ namespace fastqps::front {
 class AnswerReader {
  public:
   AnswerReader(const DoorMemory& memory, Slots& slots, Items& items, ModelRoutes& routes, Generations& generations,
-               const QueueLoads& loads, const TurnClock& clock, RefusalWriter& refusals)
+               TokenSpans& spans, const QueueLoads& loads, const TurnClock& clock, RefusalWriter& refusals)
       : memory_(memory),
         slots_(slots),
         items_(items),
         routes_(routes),
         generations_(generations),
+        spans_(spans),
         loads_(loads),
         clock_(clock),
         refusals_(refusals) {}
@@ -40,16 +43,19 @@ class AnswerReader {
  private:
   Refusal read_status(u32 slot);
   void read_labels(u32 route, const LabelScore* scores, u32 n);
+  bool read_entities(u32 slot, std::span<const LabelScore> labels);
 
   const DoorMemory& memory_;
   Slots& slots_;
   Items& items_;
   ModelRoutes& routes_;
   Generations& generations_;
+  TokenSpans& spans_;
   const QueueLoads& loads_;
   const TurnClock& clock_;
   RefusalWriter& refusals_;
   std::vector<LabelView> labels_;
+  EntityMaker entities_;
 };
 
 }  // namespace fastqps::front

@@ -43,6 +43,7 @@ void SlotEvents::released(u32 slot, u64) {
   Item& item = tables_.items[slot];
   tables_.items.deadlines.clear(slot);
   tables_.generations.close(slot);
+  tables_.spans.drop(slot);
   if (item.holds_connection) tables_.attachment->released(item.connection);
   item.holds_connection = false;
   tables_.items.release(item);

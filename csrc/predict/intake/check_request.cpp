@@ -10,6 +10,7 @@ namespace {
 
 constexpr i32 kPriorityLast = 3;
 constexpr i32 kDTypeLast = 3;
+constexpr i32 kAggregationLast = 5;
 static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
 
 FieldError check_stops(const RequestView& request, ReasonText& reason) {
@@ -60,6 +61,8 @@ FieldError check_request(const RequestView& request, ReasonText& reason) {
     return {"priority", reason.print("%d, must be 0 to %d", request.priority, kPriorityLast)};
   if (request.output.dtype < 0 || request.output.dtype > kDTypeLast)
     return {"output.dtype", reason.print("%d, must be 0 to %d", request.output.dtype, kDTypeLast)};
+  if (request.output.aggregation < 0 || request.output.aggregation > kAggregationLast)
+    return {"output.aggregation", reason.print("%d, must be 0 to %d", request.output.aggregation, kAggregationLast)};
   return request.has_generate ? check_generate(request, reason) : FieldError{};
 }
 

@@ -45,7 +45,7 @@ class Intake {
   }
   // Queues the item of a text that another thread has tokenized or dropped. The caller sends a refusal, to its copy of
   // the item.
-  Refusal finish_text(const TokenizeResult& result);
+  Refusal finish_text(TokenizeResult& result);
 
  private:
   struct ParseBegin {

@@ -4,6 +4,13 @@
 
 namespace fastqps::front {
 
+namespace {
+
+// By Task.
+constexpr const char* kDoes[] = {"embeds texts", "classifies texts", "generates text", "finds entities"};
+
+}  // namespace
+
 Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& route) {
   ReasonText reason;
   if (const FieldError error = check_request(view, reason)) return refusals_.refuse(error);
@@ -27,8 +34,8 @@ Refusal RequestChecker::not_served(std::string_view name) {
 
 // Of methods that are for one task alone.
 Refusal RequestChecker::check_task(Output wants, u32 r) {
-  static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration};  // by Task
-  static constexpr const char* kDoes[] = {"embeds texts", "classifies texts", "generates text"};
+  static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration,
+                                     Output::kEntities};  // by Task
   const auto task = u32(routes_[r].task);
   if (wants == Output::kNone || wants == kMade[task]) return {};
   return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
@@ -49,7 +56,29 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
         "output.dtype",
         "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set "
         "output.normalize, or use DTYPE_FLOAT16");
-  return {};
+  if (route.task == Task::kClassifyTokens) return check_token_classifier(view, r);
+  return output.aggregation ? meaningless("output.aggregation", u32(output.aggregation), r) : Refusal{};
+}
+
+Refusal RequestChecker::check_token_classifier(const RequestView& view, u32 r) {
+  const char* name = routes_.name(r);
+  if (view.input == Input::kPair)
+    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which finds entities in a text",
+                                  name);
+  if (view.input == Input::kTokenIds)
+    return refusals_.refuse_field("token_ids",
+                                  "the model '%s' says where in a text its entities are; send the text itself", name);
+  if (view.output.dtype) return meaningless("output.dtype", u32(view.output.dtype), r);
+  if (view.output.dimensions) return meaningless("output.dimensions", view.output.dimensions, r);
+  if (view.output.has_normalize) return meaningless("output.normalize", view.output.normalize, r);
+  if (view.output.top_labels) return meaningless("output.top_labels", view.output.top_labels, r);
+  return view.output.raw_scores ? meaningless("output.raw_scores", 1, r) : Refusal{};
+}
+
+// Of an option of another task.
+Refusal RequestChecker::meaningless(const char* field, u32 value, u32 r) {
+  return refusals_.refuse_field(field, "%u, but the model '%s' %s; leave it unset", value, routes_.name(r),
+                                kDoes[u32(routes_[r].task)]);
 }
 
 Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
@@ -59,14 +88,12 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const char* name = routes_.name(r);
   if (view.input == Input::kPair)
     return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
-  const auto meaningless = [&](const char* field, u32 value) {
-    return refusals_.refuse_field(field, "%u, but the model '%s' generates text; leave it unset", value, name);
-  };
-  if (output.dtype) return meaningless("output.dtype", u32(output.dtype));
-  if (output.dimensions) return meaningless("output.dimensions", output.dimensions);
-  if (output.has_normalize) return meaningless("output.normalize", output.normalize);
-  if (output.top_labels) return meaningless("output.top_labels", output.top_labels);
-  if (output.raw_scores) return meaningless("output.raw_scores", 1);
+  if (output.dtype) return meaningless("output.dtype", u32(output.dtype), r);
+  if (output.dimensions) return meaningless("output.dimensions", output.dimensions, r);
+  if (output.has_normalize) return meaningless("output.normalize", output.normalize, r);
+  if (output.top_labels) return meaningless("output.top_labels", output.top_labels, r);
+  if (output.aggregation) return meaningless("output.aggregation", u32(output.aggregation), r);
+  if (output.raw_scores) return meaningless("output.raw_scores", 1, r);
   if (options.max_tokens > route.max_output_tokens)
     return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
   const u32 max_tokens = options.max_tokens ? options.max_tokens : route.max_output_tokens;

@@ -21,10 +21,12 @@ class RequestChecker {
 
  private:
   Refusal check_encoder(const RequestView& view, u32 route, bool streams);
+  Refusal check_token_classifier(const RequestView& view, u32 route);
   Refusal check_generator(const RequestView& view, u32 route);
   Refusal check_token_options(const RequestView& view, u32 route);
   Refusal not_served(std::string_view model);
   Refusal check_task(Output wants, u32 route);
+  Refusal meaningless(const char* field, u32 value, u32 route);
 
   ModelRoutes& routes_;
   RefusalWriter& refusals_;

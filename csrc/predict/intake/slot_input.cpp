@@ -181,6 +181,8 @@ Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
   if (result.busy) return busy(result.failure.c_str());
   if (!result.failure.empty()) return refusals_.refuse_field(field_of(item), "%s", result.failure.c_str());
   if (n_tokens > route.max_input_tokens) return refusals_.refuse_field(field_of(item), "the tokenizer did not cut it");
+  if (result.spans.size() != (route.task == Task::kClassifyTokens ? n_tokens : 0))
+    return refusals_.refuse_field(field_of(item), "the tokenizer did not say where its tokens are");
   if (!result.n_total && routes_.setup(item.route).empty_id) return {};
   if (Refusal refusal = check_tokens(item, n_tokens, result.n_total, route)) return refusal;
   return check_ids(field_of(item), result.ids.data(), n_tokens, route);
@@ -193,14 +195,17 @@ void SlotInput::write_empty(u32 slot, u32 id) {
   s.n_tokens.store(1, kRelaxed);
 }
 
-void SlotInput::write(const TokenizeResult& result, Item& item) {
+void SlotInput::write(TokenizeResult& result, Item& item) {
   if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() accepted it
   const u32 n_tokens = u32(result.ids.size());
   Slot& s = slots_.slot(result.slot);
-  std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
+  u32* ids = memory_.segment.ids(s);
+  std::copy(result.ids.begin(), result.ids.end(), ids);
+  for (size_t i = 0; i < result.spans.size(); i++) ids[i] |= result.spans[i].continues_word ? kContinuesWord : 0;
   s.first_len = std::min(result.first_len, n_tokens);
   s.n_tokens.store(n_tokens, kRelaxed);
   item.truncated |= result.n_total > n_tokens;
+  spans_.put(result.slot, std::move(result.spans));
 }
 
 }  // namespace fastqps::front

@@ -5,6 +5,7 @@
 #include "predict/tables/items.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
+#include "predict/tables/token_spans.h"
 #include "predict/tokenize/tokenizers.h"
 #include "wire/request_view.h"
 
@@ -12,15 +13,15 @@ namespace fastqps::front {
 
 class SlotInput {
  public:
-  SlotInput(const DoorMemory& memory, Slots& slots, ModelRoutes& routes, Tokenizers& tokenizers,
+  SlotInput(const DoorMemory& memory, Slots& slots, ModelRoutes& routes, TokenSpans& spans, Tokenizers& tokenizers,
             RefusalWriter& refusals)
-      : memory_(memory), slots_(slots), routes_(routes), tokenizers_(tokenizers), refusals_(refusals) {}
+      : memory_(memory), slots_(slots), routes_(routes), spans_(spans), tokenizers_(tokenizers), refusals_(refusals) {}
 
   // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
   // Writes the ids that another thread has made of the item's text.
   Refusal check(const TokenizeResult& result, const Item& item);
-  void write(const TokenizeResult& result, Item& item);
+  void write(TokenizeResult& result, Item& item);
 
  private:
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
@@ -37,6 +38,7 @@ class SlotInput {
   const DoorMemory& memory_;
   Slots& slots_;
   ModelRoutes& routes_;
+  TokenSpans& spans_;
   Tokenizers& tokenizers_;
   RefusalWriter& refusals_;
   std::vector<u32> ids_;  // of a request that is cut

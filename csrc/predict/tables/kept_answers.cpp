@@ -56,6 +56,14 @@ void KeptAnswers::keep(u32 index, const ResponseView& answer) {
     }
     kept.labels = {labels, answer.labels.size()};
   }
+  if (!answer.entities.empty()) {
+    auto* entities = reinterpret_cast<EntityView*>(take(answer.entities.size_bytes()));
+    for (size_t i = 0; i < answer.entities.size(); i++) {
+      entities[i] = answer.entities[i];
+      entities[i].label = copy(answer.entities[i].label);
+    }
+    kept.entities = {entities, answer.entities.size()};
+  }
   if (answer.status) {
     auto* status = reinterpret_cast<StatusView*>(take(sizeof(StatusView)));
     *status = *answer.status;

@@ -7,6 +7,7 @@
 #include "predict/tables/options.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
+#include "predict/tables/token_spans.h"
 #include "predict/tables/turn_clock.h"
 #include "predict/tokenize/tokenizers.h"
 
@@ -20,6 +21,7 @@ struct ServiceTables {
         routes(memory),
         items(memory, routes),
         generations(segment.sizes().slots),
+        spans(segment.sizes().slots),
         loads(segment),
         tokenizers(memory) {}
 
@@ -31,6 +33,7 @@ struct ServiceTables {
   ModelRoutes routes;
   Items items;
   Generations generations;
+  TokenSpans spans;
   QueueLoads loads;
   Tokenizers tokenizers;
 };

@@ -29,8 +29,9 @@ struct TokenizeResult {
   u32 slot;
   std::vector<u32> ids;  // at most the route's max_input_tokens
   u32 first_len, n_total;
-  std::string failure;  // for the client: why there are no ids; empty: success
-  bool busy = false;    // the failure is not the text's fault: the client can try again
+  std::string failure;                      // for the client: why there are no ids; empty: success
+  bool busy = false;                        // the failure is not the text's fault: the client can try again
+  std::vector<text::TokenSpan> spans = {};  // of a token classifier: one for each id
 };
 
 // Each lane has its own worker, so texts in one lane do not wait for those in another.

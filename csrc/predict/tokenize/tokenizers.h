@@ -29,8 +29,8 @@ class Tokenizers {
   // tokens were still wanted.
   template <class Finish>
   void take(Finish finish) {
-    for (const TokenizeResult& result : external_.take()) wanted_ -= finish(result);
-    for (const TokenizeResult& result : native_.take()) wanted_ -= finish(result);
+    for (TokenizeResult& result : external_.take()) wanted_ -= finish(result);
+    for (TokenizeResult& result : native_.take()) wanted_ -= finish(result);
   }
 
   TokenizeQueue& external() { return external_; }

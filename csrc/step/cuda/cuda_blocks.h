@@ -34,7 +34,7 @@ struct EncodeBlocks {
   u32 out_words() const { return layout.out_words; }
   u32 device_words() const { return of({layout.max_tokens, layout.max_items}).device_words; }
   EncodeLayout of(GraphShape shape) const {
-    return EncodeLayout(shape.max_tokens, shape.max_items, layout.width, token_types);
+    return EncodeLayout(shape.max_tokens, shape.max_items, layout.width, token_types, layout.by_token);
   }
   bool holds(StepSize n) const { return n.items <= layout.max_items && n.tokens <= layout.max_tokens; }
 
@@ -45,7 +45,7 @@ struct EncodeBlocks {
     move_words(to + at.input_ids, from + layout.input_ids, n.tokens);
     if (token_types) move_words(to + at.token_type_ids, from + layout.token_type_ids, n.tokens);
     move_words(to + at.cu_seqlens, from + layout.cu_seqlens, n.items + 1);
-    return {at.cu_seqlens + n.items + 1, kStampWords + n.items * layout.width};
+    return {at.cu_seqlens + n.items + 1, kStampWords + layout.rows(n.tokens, n.items) * layout.width};
   }
   // Rows of answers are contiguous in every shape.
   void unpack(i32*, GraphShape, u32) const {}

@@ -20,6 +20,7 @@ enum EncodeHeaderWord : u32 { kHeaderItems = 1, kHeaderNewItems = 2 };  // word 
 
 struct EncodeLayout {
   u32 max_tokens, max_items, width;  // T, S, and numbers of an output row
+  bool by_token;                     // an output row belongs to a token, not to an item
   u32 input_ids;                     // [T]
   u32 token_type_ids;                // [T]; takes no words on the device if the model has no token types
   u32 cu_seqlens;                    // [S + 1]; last: a copy needs no more of it than the step has items
@@ -27,9 +28,10 @@ struct EncodeLayout {
   u32 device_words;                  // size of the device's staging block
   u32 words;
 
-  u32 out_words;  // float32 [S][width], behind kStampWords
+  u32 out_words;  // float32 [rows][width], behind kStampWords
 
-  constexpr EncodeLayout(u32 t, u32 s, u32 w, bool token_types = true) : max_tokens(t), max_items(s), width(w) {
+  constexpr EncodeLayout(u32 t, u32 s, u32 w, bool token_types = true, bool rows_by_token = false)
+      : max_tokens(t), max_items(s), width(w), by_token(rows_by_token) {
     u32 at = kHeaderWords;
     auto section = [&at](u32 n) {
       const u32 begin = at;
@@ -42,8 +44,11 @@ struct EncodeLayout {
     device_words = at;
     position_ids = section(t);
     words = at;
-    out_words = s * w;
+    out_words = rows(t, s) * w;
   }
+
+  // The output rows of a step.
+  constexpr u32 rows(u32 tokens, u32 items) const { return by_token ? tokens : items; }
 };
 
 }  // namespace fastqps

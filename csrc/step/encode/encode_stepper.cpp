@@ -110,7 +110,7 @@ bool EncodeStepper::scatter(u32 s) {
   const u64 finished_ns = ended_ns(s, now_ns());
   for (u32 i = 0; i < claims.size(); i++) {
     Slot& slot = claimer_.slot(claims[i]);
-    write_answer(segment_, *route_, step.buffers.output + u64(i) * step.buffers.width, slot);
+    write(step, i, slot);
     slot.claimed_ns = step.batch.claimed_ns;
     slot.gathered_ns = progress.gathered_ns;
     slot.launched_ns = progress.launched_ns;
@@ -133,6 +133,13 @@ bool EncodeStepper::scatter(u32 s) {
   else
     clock_.answered(u32(claims.size()), step.batch.claimed_ns, now);
   return true;
+}
+
+void EncodeStepper::write(const EncodeStep& step, u32 item, Slot& slot) const {
+  const StepBuffers& b = step.buffers;
+  if (!rows_by_token(route_->task)) return write_answer(segment_, *route_, b.output + u64(item) * b.width, slot);
+  const u32 first = u32(b.cu_seqlens[item]), n_tokens = u32(b.cu_seqlens[item + 1]) - first;
+  write_token_labels(segment_, *route_, b.output + u64(first) * b.width, n_tokens, slot);
 }
 
 // Records the stage times of the batch's requests.

@@ -14,13 +14,14 @@ from fastqps.devices.cuda.buckets import Shape, encoder_buckets
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.steps import GraphSteps
+from fastqps.models.card import ModelCard
 from fastqps.ops.step import Step
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.first_steps import Run, first_steps
 
 
 class StepModel(Protocol):
-    """``Step`` → float32 [items, card.dimensions], in its output; of transformers and static models alike."""
+    """``Step`` → float32 [rows, card.dimensions], in its output; of transformers and static models alike."""
 
     hidden: int  # the width that its matrix products have, or its table
 
@@ -33,17 +34,19 @@ class EncoderLane(GraphLane):
     def __init__(self, loaded: Loaded[StepModel], max_items: int, max_tokens: int) -> None:
         card = loaded.card
         self._token_types = card.second_segment_type != 0
-        largest = EncodeLayout(max_tokens, max_items, card.dimensions, self._token_types)
+        self._by_token = card.rows_by_token
+        largest = self._layout(card, max_tokens, max_items)
         super().__init__(loaded.backend, card, largest.device_words, largest.out_words)
         self._model, self._max_items, self._max_tokens = loaded.model, max_items, max_tokens
         self._no_types = self.staging.new_zeros(0 if self._token_types else max_tokens)
-        self._rows = self.output.view(torch.float32).view(max_items, card.dimensions)
+        self._rows = self.output.view(torch.float32).view(-1, card.dimensions)
         self.native = CudaLane.encoder(
             loaded.backend.api,
             max_tokens=max_tokens,
             max_items=max_items,
             width=card.dimensions,
             token_types=self._token_types,
+            rows_by_token=self._by_token,
             **self.addresses,
         )
 
@@ -54,7 +57,7 @@ class EncoderLane(GraphLane):
 
     def body(self, shape: Shape) -> Body:
         tokens, items = shape
-        at = EncodeLayout(tokens, items, self._card.dimensions, self._token_types)
+        at = self._layout(self._card, tokens, items)
         staging = self.staging
 
         step = Step(
@@ -63,7 +66,7 @@ class EncoderLane(GraphLane):
             types=staging[at.token_type_ids :][:tokens] if self._token_types else self._no_types[:tokens],
             starts=staging[at.cu_seqlens :][: items + 1],
             counts=staging[:HEADER_WORDS],
-            output=self._rows[:items],
+            output=self._rows[: tokens if self._by_token else items],
             stamps=self.stamps,
         )
 
@@ -75,6 +78,9 @@ class EncoderLane(GraphLane):
 
         return run
 
+    def _layout(self, card: ModelCard, tokens: int, items: int) -> EncodeLayout:
+        return EncodeLayout(tokens, items, card.dimensions, self._token_types, self._by_token)
+
 
 class CudaEncoder(GraphSteps[StepModel, EncoderLane, StepBuffers]):
     """``AsyncRunner`` of an encoder."""
@@ -83,8 +89,8 @@ class CudaEncoder(GraphSteps[StepModel, EncoderLane, StepBuffers]):
         return EncoderLane(self._loaded, self._max_items, self._max_tokens)
 
     def make_buffers(self, step: CudaStep) -> StepBuffers:
-        sizes = self._max_items, self._max_tokens, self.card.dimensions
-        return StepBuffers.over(step.staging, step.output, step.stamps, *sizes)
+        sizes = self._max_items, self._max_tokens
+        return StepBuffers.over(self.card, step.staging, step.output, step.stamps, *sizes)
 
     def run_first_steps(self, run: Run) -> None:
         first_steps(self.card, self.buffers(), run)

@@ -174,4 +174,4 @@ class LongTexts(Lane):
         if died and waiting[0] is not self._suspect:
             self._suspect = waiting[0]
             return
-        self._door.texts_done([(waiting.popleft()[0], b"", 0, 0, why)])
+        self._door.texts_done([(waiting.popleft()[0], b"", b"", 0, 0, why)])

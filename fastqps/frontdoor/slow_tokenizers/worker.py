@@ -21,9 +21,11 @@ from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 REFUSED = "the tokenizer refused it"
 Job = tuple[int, int, int, str, str | None]
 """(slot, route, connection, first text, second text), as the front door hands it out."""
-Result = tuple[int, bytes, int, int, str]
-"""(slot, ids, first_len, n_total, why there are no ids)."""
-_HEAD = struct.Struct("=II")
+Result = tuple[int, bytes, bytes, int, int, str]
+"""(slot, ids, spans of a token classifier, first_len, n_total, why there are no ids)."""
+_HEAD = struct.Struct("=III")  # first_len, n_total, ids
+_ID = array("I").itemsize
+_NO_PART = (0xFFFFFFFF, 0xFFFFFFFF, 0)  # kNoPart in csrc/text/tokenizer.h
 _PROCESS_CLOCK = 2  # of a process, all of its threads: see clock_getcpuclockid(3)
 _PAGE = resource.getpagesize()
 
@@ -49,7 +51,10 @@ def _encoded(tokenizer: Tokenizer | None, item: Item) -> bytes:
         found = tokenizer.encode_items([item])[0]
     except (ValueError, MemoryError):
         return b""
-    return _HEAD.pack(found.first_len, found.n_total) + array("I", found.ids).tobytes()
+    numbers = array("I", found.ids)
+    for span in found.spans or ():
+        numbers.extend(span or _NO_PART)
+    return _HEAD.pack(found.first_len, found.n_total, len(found.ids)) + numbers.tobytes()
 
 
 class TooSlowError(Exception):
@@ -96,9 +101,10 @@ class Worker:
             raise EndedError from error
         self._answered_s = self._now_s()
         if len(data) < _HEAD.size:
-            return slot, b"", 0, 0, REFUSED
-        first_len, n_total = _HEAD.unpack_from(data)
-        return slot, data[_HEAD.size :], first_len, n_total, ""
+            return slot, b"", b"", 0, 0, REFUSED
+        first_len, n_total, n_ids = _HEAD.unpack_from(data)
+        end = _HEAD.size + n_ids * _ID
+        return slot, data[_HEAD.size : end], data[end:], first_len, n_total, ""
 
     def used_s(self) -> tuple[float, float]:
         """CPU time and elapsed time since its newest answer."""

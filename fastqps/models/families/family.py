@@ -48,6 +48,8 @@ class EncoderFamily(Family):
 
     read: Callable[[Mapping[str, Any]], EncoderConfig]
     read_head: Callable[[Mapping[str, Any]], HeadConfig]  # of a classifier
+    # What a token classifier has in front of its projection to labels. Its pooling has no meaning.
+    read_token_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

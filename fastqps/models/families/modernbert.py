@@ -116,4 +116,5 @@ FAMILY = EncoderFamily(
     tokenizer_decides=True,
     read=read,
     read_head=read_head,
+    read_token_head=read_head,
 )

@@ -36,6 +36,7 @@ class TokenizerFiles:
 
     parts: str = ""
     ids: Mapping[str, int] = field(default_factory=dict)
+    unknown_id: int = -1  # of the token for unknown words, which the class may name; -1: none
     token_types: bool = False
     input_limit: int | None = None
     warnings: tuple[str, ...] = ()
@@ -105,10 +106,12 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str) -> Tokenize
     names = _input_names(keys, kind)
     if "token_type_ids" in names:
         _check_types(parts.get("post_processor", file.get("post_processor")))
+    unknown = added.find(text_of(tokens.named.get("unk_token")) or "")
     ids = {name: added.find(text_of(tokens.named[name]) or "") for name in sorted(tokens.explicit)}
     return TokenizerFiles(
         _encoded(parts),
         {name: i for name, i in ids.items() if i is not None},
+        -1 if unknown is None else unknown,
         "token_type_ids" in names,
         _limit(keys),
         (*_unknown(keys, tokens), *_rebuilt(kind, anew)),

@@ -16,7 +16,10 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
         return None
     try:
         tokenizer = Tokenizer.from_source(
-            source_of(card), max_tokens=card.max_input_tokens, special_tokens=card.special_tokens
+            source_of(card),
+            max_tokens=card.max_input_tokens,
+            special_tokens=card.special_tokens,
+            unknown_id=card.unknown_id if card.task == "classify_tokens" else None,
         )
         if not tokenizer.native:
             tokenizer.encode("a")  # a server must not start that then refuses every text
@@ -43,7 +46,7 @@ def source_of(card: ModelCard) -> str:
 def least_input_tokens(card: ModelCard, tokenizer: Tokenizer) -> int:
     """The smallest input limit: room for the special tokens and for one token of each text.
 
-    With less, every text would be cut to the same tokens. Encoders take pairs of texts, too; generators do not.
+    With less, every text would be cut to the same tokens. Embedders and classifiers take pairs of texts, too.
     """
     single = tokenizer.n_special(pair=False) + 1
-    return single if card.task == "generate" else max(single, tokenizer.n_special(pair=True) + 2)
+    return single if not card.takes_pairs else max(single, tokenizer.n_special(pair=True) + 2)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, NO_SPLITS, why_uncut
+from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan
 
 Item = str | tuple[str, str]
 SpecialTokens = Literal["all", "none", "trailing"]
@@ -29,6 +30,8 @@ class Encoded:
     """Ids that the whole text has; more than len(ids) when it was cut."""
     first_len: int
     """Leading ids with type id 0; the others, a pair's second text, have `Tokenizer.second_type_id`."""
+    spans: list[TokenSpan | None] | None = None
+    """Of a text, one for each id, if the tokenizer was made with `unknown_id`; None for a special token around it."""
 
     @property
     def truncated(self) -> bool:
@@ -48,15 +51,20 @@ class Piece(NamedTuple):
 class Tokenizer:
     """A tokenizer, native or not, with the same ids. `native` tells which it is, `why_not_native` why it is not."""
 
-    def __init__(self, source: str, max_tokens: int | None, special_tokens: SpecialTokens) -> None:
+    def __init__(
+        self, source: str, max_tokens: int | None, special_tokens: SpecialTokens, unknown_id: int | None = None
+    ) -> None:
         self.source = source  # the path of a tokenizer.json, or its content
         self.special_tokens = special_tokens
         self.why_not_native = ""
         self._native: NativeTokenizer | None = None
+        self._unknown_id = unknown_id
         try:
             self._native = NativeTokenizer(source, special_tokens)
         except ValueError as reason:
             self.why_not_native = str(reason)
+        if self._native and unknown_id is not None:
+            self._native, self.why_not_native = None, "the native one does not say where in a text its tokens are"
         self.truncation = max_tokens if max_tokens is not None else self._file_truncation()
 
     @classmethod
@@ -77,13 +85,21 @@ class Tokenizer:
 
     @classmethod
     def from_source(
-        cls, source: str, *, max_tokens: int | None = None, special_tokens: SpecialTokens = "all"
+        cls,
+        source: str,
+        *,
+        max_tokens: int | None = None,
+        special_tokens: SpecialTokens = "all",
+        unknown_id: int | None = None,
     ) -> Tokenizer:
         """Makes a tokenizer like `from_file`, from a path or from the JSON of a tokenizer.json, which begins with
-        `{`."""
+        `{`.
+
+        `unknown_id`: the id of the token for unknown words, or -1, if `encode_items` has to find spans; else None.
+        """
         if special_tokens not in get_args(SpecialTokens):
             raise ValueError(f"special_tokens: {special_tokens!r} is none of {', '.join(get_args(SpecialTokens))}")
-        return cls(source, max_tokens, special_tokens)
+        return cls(source, max_tokens, special_tokens, unknown_id)
 
     @property
     def native(self) -> bool:
@@ -167,11 +183,11 @@ class Tokenizer:
     @cached_property
     def _package(self) -> _Package:
         """Cuts at `truncation`."""
-        return _Package(self.source, self.special_tokens, self.truncation)
+        return _Package(self.source, self.special_tokens, self.truncation, self._unknown_id)
 
     @cached_property
     def _whole(self) -> _Package:
-        return _Package(self.source, self.special_tokens, None)
+        return _Package(self.source, self.special_tokens, None, self._unknown_id)
 
 
 class _Package:
@@ -180,7 +196,9 @@ class _Package:
     The package knows no trailing special tokens alone: it is given room for those in front, which are then left out.
     """
 
-    def __init__(self, source: str, special_tokens: SpecialTokens, max_tokens: int | None) -> None:
+    def __init__(
+        self, source: str, special_tokens: SpecialTokens, max_tokens: int | None, unknown_id: int | None
+    ) -> None:
         self._add = special_tokens != "none"
         self._leading = _leading(source) if special_tokens == "trailing" else (0, 0)
         single, pair = self._leading
@@ -189,6 +207,7 @@ class _Package:
             self._pair = _cutting(source, max_tokens, pair)
         # The package does not cut at a length that is below the number of the special tokens.
         self._no_room = [max_tokens is not None and max_tokens < self.n_special(pair) for pair in (False, True)]
+        self._spans = None if unknown_id is None else SpanFinder(self._single, unknown_id)
 
     def n_special(self, pair: bool) -> int:
         if not self._add:
@@ -233,7 +252,10 @@ class _Package:
     def _encoded(self, item: Item, found: Any) -> Encoded:
         leading = self._leading[not isinstance(item, str)]
         ids, type_ids = found.ids[leading:], found.type_ids[leading:]
-        return Encoded(ids, len(ids), type_ids.index(1) if 1 in type_ids else len(ids))
+        first_len = type_ids.index(1) if 1 in type_ids else len(ids)
+        if self._spans is None or not isinstance(item, str):
+            return Encoded(ids, len(ids), first_len)
+        return Encoded(ids, len(ids), first_len, self._spans.find(item, found)[leading:])
 
 
 @contextmanager

@@ -43,6 +43,7 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         what = {
             "classify": f"{card.dimensions} labels",
             "embed": f"{card.dimensions} dimensions",
+            "classify_tokens": f"labels of {card.max_input_tokens} tokens",
             "generate": f"{card.max_output_tokens} tokens",
         }[card.task]
         raise ModelError(
@@ -84,7 +85,7 @@ def _shorter(card: ModelCard, full: int) -> str:
 def _changed(now: ModelCard, card: ModelCard) -> str:
     """How the kind of its answers would change; "" if it would not."""
     if card.dimensions != now.dimensions:
-        what = "labels" if card.task == "classify" else "dimensions"
+        what = "labels" if card.labels else "dimensions"
         return f"it gives {card.dimensions} {what}, and {now.name} {now.dimensions}"
     if card.labels == now.labels:
         return ""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import tokenizers as tk
 import torch
 import transformers as tr
 
@@ -31,6 +32,11 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
 FAMILIES = tuple(_CONFIGS)
+_AUTO: dict[str, Any] = {
+    "embed": tr.AutoModel,
+    "classify": tr.AutoModelForSequenceClassification,
+    "classify_tokens": tr.AutoModelForTokenClassification,
+}
 
 
 def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0, **options: Any) -> Any:
@@ -38,13 +44,16 @@ def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0
     torch.manual_seed(seed)
     make, sizes = _CONFIGS[family]
     config = make(**{"vocab_size": VOCAB, **sizes, **options})
-    auto = tr.AutoModelForSequenceClassification if task == "classify" else tr.AutoModel
-    model = auto.from_config(config, attn_implementation="eager").float().eval()
+    model = _AUTO[task].from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             # Default weights are so small, and norms and biases so plain, that many a mistake would not show.
             parameter.add_(torch.randn_like(parameter) * 0.15)
     model.save_pretrained(path)
+    if task == "classify_tokens":  # it says where in a text its labels are
+        one_word = tk.Tokenizer(tk.models.WordLevel({"a": 0}, unk_token="a"))
+        one_word.save(str(path / "tokenizer.json"))
+        (path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     return model
 
 

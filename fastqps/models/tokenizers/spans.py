@@ -1,0 +1,44 @@
+"""Where in its text each token stands, and whether it continues a word: what entities are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class TokenSpan(NamedTuple):
+    """The characters ``start`` to ``end`` of the text. ``continues_word``: the token is not the first of its word."""
+
+    start: int
+    end: int
+    continues_word: bool
+
+
+class SpanFinder:
+    """Finds the spans in encodings of one tokenizer of the `tokenizers` package.
+
+    Words are those of transformers' pipeline for token classification. Where the vocabulary marks the tokens that
+    continue a word (``##``), such a token has another length than its text. Elsewhere a word ends at a space.
+    """
+
+    def __init__(self, tokenizer: Any, unknown_id: int) -> None:
+        self._marked = bool(getattr(tokenizer.model, "continuing_subword_prefix", None))
+        self._unknown_id = unknown_id  # it never continues a word
+
+    def find(self, text: str, found: Any) -> list[TokenSpan | None]:
+        """One for each token of the encoding ``found``; None for a special token that was put around the text."""
+        parts = zip(found.ids, found.tokens, found.special_tokens_mask, found.offsets, strict=True)
+        return [None if special else self._span(text, number, token, *at) for number, token, special, at in parts]
+
+    def _span(self, text: str, number: int, token: str, start: int, end: int) -> TokenSpan:
+        if number == self._unknown_id:
+            return TokenSpan(start, end, False)
+        if self._marked:
+            return TokenSpan(start, end, len(token) != end - start)
+        return TokenSpan(start, end, start > 0 and " " not in text[start - 1 : start + 1])
+
+
+def words(spans: Sequence[TokenSpan | None]) -> list[range]:
+    """The tokens of each word; a special token is a word of its own."""
+    starts = [i for i, span in enumerate(spans) if i == 0 or span is None or not span.continues_word]
+    return [range(*each) for each in zip(starts, [*starts[1:], len(spans)], strict=True)]
