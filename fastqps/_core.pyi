@@ -85,6 +85,8 @@ class Sizes:
         max_tokens: int,
         answer_bytes: int,
         devices: int = 1,
+        large_answers: int = 0,
+        large_answer_bytes: int = 0,
     ) -> None: ...
     @property
     def doors(self) -> int: ...
@@ -100,6 +102,10 @@ class Sizes:
     def max_tokens(self) -> int: ...
     @property
     def answer_bytes(self) -> int: ...
+    @property
+    def large_answers(self) -> int: ...
+    @property
+    def large_answer_bytes(self) -> int: ...
 
 class SegmentPlan:
     @property

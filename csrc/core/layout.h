@@ -6,7 +6,7 @@
 //   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]
 //   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
 //   | Stats × (doors + dispatchers) | busy rings [dispatcher] | trace rings [door] | cards [route]
-//   | slots [door][slot, then canary slot of each dispatcher]
+//   | slots [door][slot, then canary slot of each dispatcher] | large answers [door]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; no process ever waits for another that may be dead.
@@ -70,9 +70,11 @@ struct Sizes {
   u32 devices = 1;
   u32 slots = 8192;      // per front door, a power of two
   u32 max_tokens = 512;  // ids that fit into a slot
-  // The largest answer of any model: 4 × dimensions for an embedding, 8 × labels for a classifier, 8 × tokens for a
-  // generator (of the answer) and a token classifier (of the input).
+  // Room for an answer in every slot: 4 × dimensions for an embedding, 8 × labels for a classifier, 8 × tokens for a
+  // generator. Answers whose length depends on the input may need more. Those that do take a large answer each.
   u64 answer_bytes = 0;
+  u64 large_answers = 0;  // per front door
+  u64 large_answer_bytes = 0;
   u32 routes() const { return models * kGenerations; }
   // Of a front door: those of requests, and behind them one for a canary of each dispatcher.
   u32 all_slots() const { return slots + dispatchers; }
@@ -91,6 +93,7 @@ struct Header {
   u64 door_routes;
   u64 request_rings, output_rings, control_rings, stats, busy_rings, trace_rings, cards, slots;
   u64 slot_stride, ids_offset, answer_offset;  // within a slot
+  u64 large_answers;                           // offset from the segment's start
 };
 
 struct alignas(64) Model {
@@ -272,6 +275,12 @@ constexpr bool labels_words(Aggregation aggregation) { return aggregation >= Agg
 // In the ids of a token classifier's slot: the token is not the first of its word. No vocabulary is so large.
 inline constexpr u32 kContinuesWord = u32(1) << 31;
 
+// The bytes of the answer to an input of this many tokens, of any model but a generator; `width` of an output row.
+constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens) {
+  if (task == Task::kClassifyTokens) return u64(n_tokens) * sizeof(LabelScore);
+  return u64(width) * (task == Task::kClassify ? sizeof(LabelScore) : sizeof(float));
+}
+
 // How a generator chooses a request's tokens. The defaults of the last fields change no logits.
 inline constexpr u32 kStopIdsMax = 8;
 inline constexpr u32 kSuppressIdsMax = 8;
@@ -311,6 +320,7 @@ struct alignas(64) Slot {
   u8 flags;                    // D: SlotFlag
   u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
   Aggregation aggregation;     // D: token classifiers only
+  u32 large_answer;            // D: 1 + the number of the large answer that it holds; 0: the answer is in the slot
 
   // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
   alignas(64) u16 status;  // gRPC code; 0: the answer follows

@@ -64,6 +64,7 @@ Header Segment::plan(const Sizes& sizes) {
   u64 lines = (h.answer_offset + round_up(sizes.answer_bytes, 64)) / 64;
   h.slot_stride = (lines | 1) * 64;  // an odd number of lines: neighbouring slots never share all their cache sets
   h.slots = place(u64(sizes.doors) * sizes.all_slots() * h.slot_stride);
+  h.large_answers = place(u64(sizes.doors) * sizes.large_answers * sizes.large_answer_bytes);
   h.total_bytes = end;
   u64 sum = kMagic;
   for (u64 value : {u64(kFormat),
@@ -86,6 +87,7 @@ Header Segment::plan(const Sizes& sizes) {
                     h.slot_stride,
                     h.ids_offset,
                     h.answer_offset,
+                    h.large_answers,
                     h.total_bytes})
     sum = hash(sum, value);
   h.layout_hash = sum;
@@ -99,6 +101,7 @@ Segment::Created Segment::create(const Sizes& sizes) {
   if (!sizes.devices || sizes.devices > kDevicesMax) return {-1, "devices: 1 to 64"};
   if (sizes.slots < 2 || sizes.slots > 1u << 20 || (sizes.slots & (sizes.slots - 1)))
     return {-1, "slots: a power of two from 2 to 1048576"};
+  if (sizes.large_answer_bytes % 64) return {-1, "large answers: a multiple of 64 bytes"};
   Header h = plan(sizes);
   if (getrandom(h.boot_id, sizeof h.boot_id, 0) != sizeof h.boot_id) return {-1, reason("getrandom")};
   int fd = memfd_create("fastqps", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -121,6 +121,7 @@ class Slab {
     if (w.state() != State::kFree) return false;
     s.deadline_ns = 0;
     s.dimensions = s.top_labels = s.dtype = s.flags = 0;
+    s.large_answer = 0;
     s.strikes = 0;
     s.sampling = {};
     s.sampling.top_p = 1, s.sampling.max_tokens = 1;

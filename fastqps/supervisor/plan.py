@@ -27,6 +27,10 @@ from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 LABEL_BYTES = 8  # index and score
 FLOAT_BYTES = 4
 TOKEN_BYTES = 8  # id and log probability
+# Answers that grow with the input: what a slot has room for, and the memory of each front door for larger ones.
+_SLOT_BYTES_MAX = 4 << 10
+_LARGE_BYTES = 64 << 20
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Plan:
     def sizes(self) -> Sizes:
         """The sizes of the shared segment."""
         assert self.config.slots  # decided
+        large = max(large_answer_bytes(card) for card in self.cards)
         return Sizes(
             doors=self.doors,
             dispatchers=self.workers,
@@ -87,7 +92,9 @@ class Plan:
             devices=len(self.devices),
             slots=self.config.slots,
             max_tokens=max(card.max_input_tokens for card in self.cards),
-            answer_bytes=max(answer_bytes(card) for card in self.cards),
+            answer_bytes=max(min(answer_bytes(card), slot_bytes(card)) for card in self.cards),
+            large_answers=min(self.config.slots, max(1, _LARGE_BYTES // large)) if large else 0,
+            large_answer_bytes=large,
         )
 
 
@@ -181,6 +188,17 @@ def answer_bytes(card: ModelCard) -> int:
     if card.task == "classify_tokens":
         return card.max_input_tokens * LABEL_BYTES
     return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
+
+
+def slot_bytes(card: ModelCard) -> int:
+    """The most bytes of a model's answer that every slot has room for."""
+    return _SLOT_BYTES_MAX if card.rows_by_token else answer_bytes(card)
+
+
+def large_answer_bytes(card: ModelCard) -> int:
+    """The size of a large answer for a model whose longest answer is more than its slots have room for; else 0."""
+    longest = answer_bytes(card)
+    return -(-longest // _LINE_BYTES) * _LINE_BYTES if longest > slot_bytes(card) else 0
 
 
 def _cards(config: Config) -> tuple[ModelCard, ...]:

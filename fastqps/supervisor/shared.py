@@ -101,4 +101,9 @@ def _describe(server: Plan) -> str:
     sizes, found = server.sizes(), plan(server.sizes())
     total = f"{found.total_bytes / (1 << 20):.1f} MiB"
     slot = f"{format_bytes(found.slot_stride)} for {sizes.max_tokens} tokens and a {sizes.answer_bytes}-byte answer"
-    return f"{total}: {sizes.doors} x {sizes.slots} slots of {slot}"
+    large = (
+        f", {sizes.large_answers} x {format_bytes(sizes.large_answer_bytes)} for larger ones"
+        if sizes.large_answers
+        else ""
+    )
+    return f"{total}: {sizes.doors} x {sizes.slots} slots of {slot}{large}"

@@ -27,19 +27,22 @@ struct SegmentPlan {
 
 void register_sizes(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
-      .def(py::init(
-               [](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u32 answer_bytes, u32 devices) {
-                 return Sizes{doors, dispatchers, models, devices, slots, max_tokens, answer_bytes};
-               }),
+      .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
+                       u64 large_answers, u64 large_answer_bytes) {
+             return Sizes{doors,      dispatchers,  models,        devices,           slots,
+                          max_tokens, answer_bytes, large_answers, large_answer_bytes};
+           }),
            py::kw_only(), "doors"_a, "dispatchers"_a, "models"_a, "slots"_a, "max_tokens"_a, "answer_bytes"_a,
-           "devices"_a = 1)
+           "devices"_a = 1, "large_answers"_a = 0, "large_answer_bytes"_a = 0)
       .def_readonly("doors", &Sizes::doors)
       .def_readonly("dispatchers", &Sizes::dispatchers)
       .def_readonly("models", &Sizes::models)
       .def_readonly("devices", &Sizes::devices)
       .def_readonly("slots", &Sizes::slots)
       .def_readonly("max_tokens", &Sizes::max_tokens)
-      .def_readonly("answer_bytes", &Sizes::answer_bytes);
+      .def_readonly("answer_bytes", &Sizes::answer_bytes)
+      .def_readonly("large_answers", &Sizes::large_answers)
+      .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes);
   py::class_<SegmentPlan>(m, "SegmentPlan", "What create_segment allocates, in bytes.")
       .def_readonly("total_bytes", &SegmentPlan::total_bytes)
       .def_readonly("slot_stride", &SegmentPlan::slot_stride)

@@ -31,19 +31,19 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   const Segment& g = self.segment;
   Route& r = checked(g, i, g.sizes().routes()).route(i);
   if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  u64 answer = task == "generate"          ? u64(max_output_tokens) * kTokenBytes
-               : task == "classify"        ? u64(dimensions) * sizeof(LabelScore)
-               : task == "classify_tokens" ? u64(max_input_tokens) * sizeof(LabelScore)
-                                           : u64(dimensions) * sizeof(float);
-  if (answer > g.sizes().answer_bytes) throw py::value_error("answers of this width do not fit into a slot");
+  const Task kind = choice<Task>(task,
+                                 {{"embed", Task::kEmbed},
+                                  {"classify", Task::kClassify},
+                                  {"generate", Task::kGenerate},
+                                  {"classify_tokens", Task::kClassifyTokens}},
+                                 "task");
+  const u64 answer =
+      kind == Task::kGenerate ? u64(max_output_tokens) * kTokenBytes : answer_bytes(kind, dimensions, max_input_tokens);
+  if (answer > std::max(g.sizes().answer_bytes, rows_by_token(kind) ? g.sizes().large_answer_bytes : 0))
+    throw py::value_error("answers of this width do not fit into a slot");
   if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
   r.generation = generation;
-  r.task = choice<Task>(task,
-                        {{"embed", Task::kEmbed},
-                         {"classify", Task::kClassify},
-                         {"generate", Task::kGenerate},
-                         {"classify_tokens", Task::kClassifyTokens}},
-                        "task");
+  r.task = kind;
   r.activation = choice<Activation>(
       activation,
       {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},

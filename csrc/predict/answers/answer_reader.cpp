@@ -44,7 +44,7 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   const Item& item = items_[slot];
   Slot& s = slots_.slot(slot);
   const u8* bytes = memory_.segment.answer(s);
-  const u64 room = memory_.segment.sizes().answer_bytes, n = s.n_values;
+  const u64 room = memory_.segment.answer_room(s), n = s.n_values;
   switch (s.kind) {
     case Answer::kFloats:
       if (u64(n) * sizeof(float) > room) return false;

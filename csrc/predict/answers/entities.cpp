@@ -18,7 +18,7 @@ std::string_view name_of(std::string_view label) { return label.substr(label.fin
 }  // namespace
 
 bool EntityMaker::make(Aggregation aggregation, std::span<const LabelScore> labels,
-                      std::span<const text::TokenSpan> spans, const std::vector<std::string>& names) {
+                       std::span<const text::TokenSpan> spans, const std::vector<std::string>& names) {
   entities_.clear();
   group_ = {};
   size_t token = 0;

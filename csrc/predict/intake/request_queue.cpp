@@ -19,6 +19,8 @@ Refusal RequestQueue::put(u32 slot) {
     bump(memory_.stats.rejected[kRejectPoison]);
     refusal =
         refusals_.refuse(StatusCode::kInternal, "this request has broken dispatchers and is refused for ten minutes");
+  } else if ((refusal = hold_answer(slot))) {
+    bump(memory_.stats.rejected[kRejectSlots]);
   } else if (slots_.put(slot, item.route, kClassOf[item.priority & 3], 0, now)) {
     loads_.added(item.route);
     return {};
@@ -28,6 +30,21 @@ Refusal RequestQueue::put(u32 slot) {
     refusal.retry_after_ms = 10;
   }
   discard(slot);
+  return refusal;
+}
+
+// Only an answer that grows with the input may need more room than a slot has.
+Refusal RequestQueue::hold_answer(u32 slot) {
+  Slot& s = slots_.slot(slot);
+  const u32 r = items_[slot].route;
+  const Route& route = memory_.route(r);
+  const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
+  const u64 bytes = rows_by_token(route.task) ? answer_bytes(route.task, route.dimensions, n_tokens) : 0;
+  if (large_answers_.hold(s, bytes)) return {};
+  Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted,
+                                     "all %llu places of this front door for large answers are in use",
+                                     (unsigned long long)memory_.segment.sizes().large_answers);
+  refusal.retry_after_ns(loads_.predicted_ns(r));
   return refusal;
 }
 

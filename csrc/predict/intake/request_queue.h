@@ -3,6 +3,7 @@
 #include "predict/intake/poison_marks.h"
 #include "predict/intake/queue_loads.h"
 #include "predict/tables/items.h"
+#include "predict/tables/large_answers.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
 
@@ -11,12 +12,13 @@ namespace fastqps::front {
 class RequestQueue {
  public:
   RequestQueue(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, QueueLoads& loads,
-               PoisonMarks& poison, SlotEvents& events, RefusalWriter& refusals)
+               LargeAnswers& large_answers, PoisonMarks& poison, SlotEvents& events, RefusalWriter& refusals)
       : memory_(memory),
         attachment_(attachment),
         slots_(slots),
         items_(items),
         loads_(loads),
+        large_answers_(large_answers),
         poison_(poison),
         events_(events),
         refusals_(refusals) {}
@@ -29,11 +31,14 @@ class RequestQueue {
   u64 stamp();
 
  private:
+  Refusal hold_answer(u32 slot);
+
   const DoorMemory& memory_;
   const Attachment& attachment_;
   Slots& slots_;
   Items& items_;
   QueueLoads& loads_;
+  LargeAnswers& large_answers_;
   PoisonMarks& poison_;
   SlotEvents& events_;
   RefusalWriter& refusals_;

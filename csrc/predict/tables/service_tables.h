@@ -4,6 +4,7 @@
 #include "predict/intake/queue_loads.h"
 #include "predict/tables/generation.h"
 #include "predict/tables/items.h"
+#include "predict/tables/large_answers.h"
 #include "predict/tables/options.h"
 #include "predict/tables/refusal.h"
 #include "predict/tables/slots.h"
@@ -22,6 +23,7 @@ struct ServiceTables {
         items(memory, routes),
         generations(segment.sizes().slots),
         spans(segment.sizes().slots),
+        large_answers(memory),
         loads(segment),
         tokenizers(memory) {}
 
@@ -34,6 +36,7 @@ struct ServiceTables {
   Items items;
   Generations generations;
   TokenSpans spans;
+  LargeAnswers large_answers;
   QueueLoads loads;
   Tokenizers tokenizers;
 };

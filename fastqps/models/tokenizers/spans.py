@@ -28,7 +28,11 @@ class SpanFinder:
     def find(self, text: str, found: Any) -> list[TokenSpan | None]:
         """One for each token of the encoding ``found``; None for a special token that was put around the text."""
         parts = zip(found.ids, found.tokens, found.special_tokens_mask, found.offsets, strict=True)
-        return [None if special else self._span(text, number, token, *at) for number, token, special, at in parts]
+        spans = [None if special else self._span(text, number, token, *at) for number, token, special, at in parts]
+        for i, span in enumerate(spans):
+            if span and (i == 0 or spans[i - 1] is None):  # nothing is in front that it could continue
+                spans[i] = span._replace(continues_word=False)
+        return spans
 
     def _span(self, text: str, number: int, token: str, start: int, end: int) -> TokenSpan:
         if number == self._unknown_id:

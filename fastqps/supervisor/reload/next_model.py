@@ -39,7 +39,8 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
     if now.tokenizer and not card.tokenizer:
         raise ModelError(f"{path}: it has no tokenizer.json, and {now.name} has one: who sends texts would be refused")
-    if answer_bytes(card) > sizes.answer_bytes:
+    answer_max = max(sizes.answer_bytes, sizes.large_answer_bytes if card.rows_by_token else 0)
+    if answer_bytes(card) > answer_max:
         what = {
             "classify": f"{card.dimensions} labels",
             "embed": f"{card.dimensions} dimensions",
@@ -48,7 +49,7 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         }[card.task]
         raise ModelError(
             f"{path}: an answer of {what} takes {format_bytes(answer_bytes(card))}, and the slots of this server have "
-            f"{format_bytes(sizes.answer_bytes)} for it; start the server again with this model"
+            f"{format_bytes(answer_max)} for it; start the server again with this model"
         )
     if not server.config.allow_output_change and (changed := _changed(now, card)):
         raise ModelError(f"{path}: {changed}; --allow-output-change lets a reload do that")

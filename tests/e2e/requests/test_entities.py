@@ -49,6 +49,32 @@ def test_entities_are_the_engines(serve: Callable[..., Server], tmp_path: Path) 
         assert (model.task, model.labels, model.dimensions) == ("classify_tokens", LABELS, 0)
 
 
+def test_answers_that_no_slot_has_room_for(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """They take large answers: more of them than there are slots one after the other, beside short ones, and kills."""
+    folder = write_token_classifier(tmp_path, "roberta", 2000)
+    server = serve(f"--model=n={folder}", "--device=cpu", "--dtype=float32", "--slots=16", "--frontdoors=1")
+    given = [text * size for text in texts(12) for size in (1, 40) if len(text) > 12]
+    wanted = Engine(folder, dtype="float32").entities(given, aggregation="none", truncate=True)
+    assert max(map(len, wanted)) > 1000
+
+    def check() -> None:
+        with Client(server.address, retries=10) as client:
+            for _ in range(3):
+                found = [client.entities([text], aggregation="none", truncate=True)[0] for text in given]
+                assert_same(found, wanted)
+
+    check()
+    for worker in ("dispatcher 0", "frontdoor 0"):
+        with Client(server.address) as client, ThreadPoolExecutor(8) as threads:
+            lost = [threads.submit(client.predict, text, truncate=True) for text in given]
+            old = server.child(worker)
+            old.kill()
+            for each in lost:
+                each.exception(PATIENCE_S)
+            server.until_filled(worker, old)
+        check()
+
+
 def test_refusals(serve: Callable[..., Server], tmp_path: Path) -> None:
     server = serve(f"--model=n={write_token_classifier(tmp_path, 'bert')}", "--model=minilm", "--device=cpu")
     with Client(server.address) as client:

@@ -20,7 +20,7 @@ KINDS = {
 INPUT_TOKENS = 512
 
 
-def write_token_classifier(folder: Path, family: str) -> str:
+def write_token_classifier(folder: Path, family: str, input_tokens: int = INPUT_TOKENS) -> str:
     """A checkpoint of ``LABELS``. Returns its path."""
     make, special, kind = KINDS[family]
     file = make()
@@ -31,11 +31,11 @@ def write_token_classifier(folder: Path, family: str) -> str:
         family,
         "classify_tokens",
         vocab_size=len(file["model"]["vocab"]),
-        max_position_embeddings=INPUT_TOKENS + 2,
+        max_position_embeddings=input_tokens + 2,
         **options,
     )
     (folder / "tokenizer.json").write_text(json.dumps(file))
-    config = {"tokenizer_class": kind, "model_max_length": INPUT_TOKENS}
+    config = {"tokenizer_class": kind, "model_max_length": input_tokens}
     config["unk_token"] = next(token for token in special if "unk" in token.lower())
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return str(folder)

@@ -1,0 +1,97 @@
+// Large answers: who holds which, what a front door that starts again finds held, and words that lead nowhere.
+#include "predict/tables/large_answers.h"
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "tests/check.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+constexpr u32 kDoor = 1;
+constexpr u64 kSlotBytes = 64, kLargeBytes = 256, kLarge = 3;
+
+struct Doors {
+  Segment segment;
+  Doors() {
+    auto made = Segment::create({.doors = 2,
+                                 .dispatchers = 1,
+                                 .models = 1,
+                                 .slots = 8,
+                                 .max_tokens = 8,
+                                 .answer_bytes = kSlotBytes,
+                                 .large_answers = kLarge,
+                                 .large_answer_bytes = kLargeBytes});
+    std::string error = made.error;
+    segment = Segment::attach(made.fd, &error);
+    CHECK_EQ(error, "");
+    memory.emplace(segment, nullptr, kDoor);
+  }
+  Slot& slot(u32 i) { return segment.slot(kDoor, i); }
+  std::optional<DoorMemory> memory;
+};
+
+}  // namespace
+
+TEST(a_slot_holds_one_until_it_is_free) {
+  Doors doors;
+  LargeAnswers large(*doors.memory);
+  std::vector<u8*> places;
+  for (u32 i = 0; i < kLarge; i++) {
+    CHECK(large.hold(doors.slot(i), kSlotBytes + 1));
+    CHECK_EQ(doors.segment.answer_room(doors.slot(i)), kLargeBytes);
+    places.push_back(doors.segment.answer(doors.slot(i)));
+    std::memset(places.back(), int(i + 1), kLargeBytes);
+  }
+  for (u32 i = 0; i < kLarge; i++)  // none overlaps another
+    CHECK(places[i][0] == i + 1 && places[i][kLargeBytes - 1] == i + 1);
+  CHECK(!large.hold(doors.slot(3), kSlotBytes + 1));
+  CHECK(large.hold(doors.slot(3), kSlotBytes));
+  CHECK_EQ(doors.segment.answer_room(doors.slot(3)), kSlotBytes);
+  large.release(doors.slot(3));  // it held none
+  CHECK(!large.hold(doors.slot(3), kLargeBytes));
+  large.release(doors.slot(1));
+  CHECK_EQ(doors.segment.answer_room(doors.slot(1)), kSlotBytes);
+  CHECK(!large.hold(doors.slot(3), kLargeBytes + 1));
+  CHECK(large.hold(doors.slot(3), kLargeBytes));
+  CHECK(doors.segment.answer(doors.slot(3)) == places[1]);
+}
+
+TEST(a_door_that_starts_again_leaves_what_is_held) {
+  Doors doors;
+  {
+    LargeAnswers large(*doors.memory);
+    for (u32 i = 0; i < kLarge; i++) CHECK(large.hold(doors.slot(i), kLargeBytes));
+  }
+  doors.slot(0).state = Word::make(State::kDone, 1).bits;
+  doors.slot(2).state = Word::make(State::kQueued, 1).bits;  // slot 1 was never put
+  u8* const held = doors.segment.answer(doors.slot(0));
+  LargeAnswers large(*doors.memory);
+  CHECK(large.hold(doors.slot(4), kLargeBytes));
+  CHECK(doors.segment.answer(doors.slot(4)) != held);
+  CHECK(!large.hold(doors.slot(5), kLargeBytes));
+  large.release(doors.slot(0));
+  CHECK(large.hold(doors.slot(5), kLargeBytes));
+  CHECK(doors.segment.answer(doors.slot(5)) == held);
+}
+
+TEST(a_wrong_word_leads_nowhere) {
+  Doors doors;
+  u8* const own = doors.segment.answer(doors.slot(0));
+  for (const u32 wrong : {u32(2 * kLarge + 1), ~u32(0)}) {
+    doors.slot(0).large_answer = wrong;
+    CHECK(doors.segment.answer(doors.slot(0)) == own);
+    CHECK_EQ(doors.segment.answer_room(doors.slot(0)), kSlotBytes);
+  }
+  doors.slot(0).state = Word::make(State::kDone, 1).bits;
+  doors.slot(1).large_answer = 1;  // another door's
+  doors.slot(1).state = Word::make(State::kDone, 1).bits;
+  LargeAnswers large(*doors.memory);
+  for (u32 i = 2; i < 2 + kLarge; i++) CHECK(large.hold(doors.slot(i), kLargeBytes));
+}
+
+TEST_MAIN
