@@ -20,6 +20,7 @@ PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",
     "openloop": "the load generator on one core, against h2load",
     "work": "MiniLM over gRPC, against sentence-transformers, OpenVINO and onnxruntime",
+    "tasks": "named entities and reranking, against transformers and sentence-transformers",
     "static": "a static model over gRPC, against model2vec and the null device",
     "gather": "packing a batch, against torch",
     "generate": "a small Llama, against transformers",
