@@ -1,12 +1,13 @@
 """The methods as both clients call them, and the settings of their channels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
-from . import reflection
+from . import reflection, zero_shot
 from .prediction import Chunk, Entity, Generation, Label, Prediction, PredictionError, Vector
 
 _SERVICE = "/fastqps.v1.PredictService/"
@@ -102,3 +103,14 @@ def entities_or_raise(value: Prediction) -> list[Entity]:
     if value.entities is None:
         raise errors.Unimplemented("this model finds no entities")
     return value.entities
+
+
+def zero_shot_or_raise(
+    results: list[Prediction | PredictionError], labels: Sequence[str], multi_label: bool
+) -> list[list[Label]]:
+    """Answers to ``zero_shot.pairs``, with the raw scores of all labels of the model."""
+    rows = [sorted(labels_or_raise(value), key=lambda label: label.index) for value in values_or_raise(results)]
+    if not rows:
+        return []
+    logits = np.array([[label.score for label in row] for row in rows], np.float32)
+    return zero_shot.answers(logits, labels, zero_shot.entailment([label.name for label in rows[0]]), multi_label)

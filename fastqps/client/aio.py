@@ -13,7 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from .. import errors
-from ..api import rpc
+from ..api import rpc, zero_shot
 from ..api.prediction import (
     Chunk,
     Entity,
@@ -129,6 +129,22 @@ class AsyncClient(ClientBase):
         """As Client.classify()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    async def zero_shot(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        *,
+        hypothesis: str = zero_shot.HYPOTHESIS,
+        multi_label: bool = False,
+        timeout_s: float | None = None,
+        **options: Unpack[Options],
+    ) -> list[list[Label]]:
+        """As Client.zero_shot()."""
+        asked = zero_shot.pairs(texts, labels, hypothesis)
+        options |= {"raw_scores": True, "top_labels": 0}
+        results = await self.predict_batch(asked, timeout_s=timeout_s, **options)
+        return rpc.zero_shot_or_raise(results, labels, multi_label)
 
     async def entities(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from .. import errors
-from ..api import rpc
+from ..api import rpc, zero_shot
 from ..api.prediction import (
     Chunk,
     Entity,
@@ -137,6 +137,27 @@ class Client(ClientBase):
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def zero_shot(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        *,
+        hypothesis: str = zero_shot.HYPOTHESIS,
+        multi_label: bool = False,
+        timeout_s: float | None = None,
+        **options: Unpack[Options],
+    ) -> list[list[Label]]:
+        """Labels that the model was not trained for, best first: does the text entail ``hypothesis`` with the label?
+
+        For classifiers of entailment. The scores of a text's labels add up to 1; with ``multi_label`` each label has a
+        probability of its own. Raises ValueError where the model has no label that begins with "entail"; the rest as
+        classify().
+        """
+        asked = zero_shot.pairs(texts, labels, hypothesis)
+        options |= {"raw_scores": True, "top_labels": 0}
+        results = self.predict_batch(asked, timeout_s=timeout_s, **options)
+        return rpc.zero_shot_or_raise(results, labels, multi_label)
 
     def entities(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]

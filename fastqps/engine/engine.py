@@ -7,7 +7,8 @@ from typing import get_args
 
 import numpy as np
 
-from fastqps.api.prediction import Chunk, Entity, Generation, Vector
+from fastqps.api import zero_shot
+from fastqps.api.prediction import Chunk, Entity, Generation, Label, Vector
 from fastqps.api.request import Aggregation
 from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, embedding
@@ -91,6 +92,22 @@ class Engine:
             raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
         rows = self._model.run(texts, truncate, lambda row: embedding(self.card, row, dimensions, normalize))
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+    def zero_shot(
+        self,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        *,
+        hypothesis: str = zero_shot.HYPOTHESIS,
+        multi_label: bool = False,
+        truncate: bool = False,
+    ) -> list[list[Label]]:
+        """Labels that the model was not trained for, best first, as ``Client.zero_shot`` gives them."""
+        if not isinstance(self._model, Predictor) or self.card.task != "classify":
+            raise ValueError(f"{self.card.name} does not classify texts: its task is {self.card.task}")
+        entails = zero_shot.entailment(self.card.labels)
+        rows = self._model.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy)
+        return zero_shot.answers(np.stack(rows), labels, entails, multi_label) if rows else []
 
     def entities(
         self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False
