@@ -657,6 +657,7 @@ def attend(
     n_rotary: int = 0,
     window: int = 0,
     bias: int = 0,
+    relative: int = 0,
     reach: int = 0,
 ) -> None: ...
 def normalize(

@@ -117,6 +117,8 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     else:
         yield Case(f"{at} tile_attention", attention)
         yield Case(f"{at} tile_attention bias", partial(attention, bias=meta(model.heads, 2 * 512 + 1)))
+        vectors = meta(2, model.heads, model.width // model.heads, 2 * 512 + 16, dtype=dtype)
+        yield Case(f"{at} tile_attention relative", partial(attention, relative=vectors))
     for mode in ("mean", "cls", "max"):
         yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
     yield Case(f"{at} end_step", partial(end_step, stamps))

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
+from fastqps.architectures.distances import DistanceVectors, distance_biases
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
-from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind, reach_of
+from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind
 from fastqps.ops.step import Step
 
-_FARTHEST = 128  # tokens, from which on distances are of one bucket
+_FARTHEST = 128  # tokens, from which on biases are of one bucket
 
 
 @dataclass(frozen=True)
 class PositionTables:
-    """Rotary angles and biases of distances, by which attention knows positions."""
+    """Rotary angles, biases and vectors of distances, by which attention knows positions."""
 
     rotary: torch.Tensor | None
     bias: torch.Tensor | None
+    vectors: DistanceVectors | None
 
     @classmethod
     def read(cls, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> PositionTables:
@@ -37,8 +38,9 @@ class PositionTables:
         if config.relative_buckets:
             name = f"{config.tensors.relative_bias}.weight"
             table = weights(name, config.relative_buckets, config.heads)
-            bias = ops.keep(distance_biases(table, max_tokens))
-        return cls(rotary, bias)
+            bias = ops.keep(distance_biases(table, max_tokens, _FARTHEST))
+        how = config.disentangled
+        return cls(rotary, bias, DistanceVectors(weights, config, how, max_tokens) if how else None)
 
 
 class _Layer:
@@ -49,6 +51,7 @@ class _Layer:
         at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
         assert len(names.qkv) == 3 or config.query_scale is None, "the scale is of the query alone"
         self._heads, self._tables, self._ops = config.heads, tables, ops
+        self._relative = ops.relative(tables.vectors.of_layer(at)) if tables.vectors else None
 
         def linear(
             kind: SiteKind, parts: Sequence[str], outputs: int, inputs: int
@@ -80,30 +83,13 @@ class _Layer:
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
         rotary, bias = self._tables.rotary, self._tables.bias
-        attended = ops.rows(ops.attend(self.qkv(x), step, self._heads, rotary=rotary, bias=bias), self.out)
-        x = self.out_norm.add_post(self.out, attended, x.tensor, self.up)
+        attended = ops.attend(self.qkv(x), step, self._heads, rotary=rotary, bias=bias, relative=self._relative)
+        x = self.out_norm.add_post(self.out, ops.rows(attended, self.out), x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
 
 def _norm(weights: Weights, name: str, width: int, config: BertConfig) -> tuple[torch.Tensor, torch.Tensor, float]:
     return weights(f"{name}.weight", width), weights(f"{name}.bias", width), config.eps
-
-
-def distance_biases(table: torch.Tensor, max_tokens: int) -> torch.Tensor:
-    """``EncoderOps.attend``'s bias, float32 [heads, 2 · reach + 1], of a table [buckets, heads].
-
-    The first half of the buckets is for keys before the query, the second for keys behind it. In each half, the first
-    buckets are one distance each; the others grow logarithmically, up to 128 tokens.
-    """
-    reach = reach_of(max_tokens)
-    if table.is_meta:
-        return table.new_empty(table.shape[1], 2 * reach + 1)
-    distance = torch.arange(-reach, reach + 1)  # by which the key is before the query
-    half, exact = len(table) // 2, len(table) // 4
-    growth = torch.log(distance.abs().float() / exact) / math.log(_FARTHEST / exact) * (half - exact)
-    far = (exact + growth.clamp(min=0).long()).clamp(max=half - 1)
-    bucket = torch.where(distance.abs() < exact, distance.abs(), far)
-    return table[bucket + half * (distance < 0)].T.contiguous()
 
 
 def _projection(weights: Weights, config: BertConfig, ops: EncoderOps) -> Linear:
@@ -121,7 +107,7 @@ class Bert:
         width = config.embedding or self.hidden
         words = weights(f"{names.words}.weight", config.vocab, width)
         positions = None
-        if config.rotary_theta is None:
+        if names.positions:
             positions = weights(f"{names.positions}.weight", config.positions, width)
         types = weights(f"{names.types}.weight", config.types, width) if config.types else None
         norm = _norm(weights, names.embedding_norm, width, config)

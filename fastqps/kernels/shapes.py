@@ -62,15 +62,20 @@ class AttentionShape:
     registers: int | None = None  # for each thread, at most: more would keep other tiles out; None: no limit
 
 
-def attention_shape(size: int, dtype: torch.dtype, rotary: bool = False) -> AttentionShape:
+def attention_shape(size: int, dtype: torch.dtype, rotary: bool = False, relative: bool = False) -> AttentionShape:
     """A tile of n rows sees n keys and what its first and last item have beyond it, masked: short tiles waste least.
 
     Heads of up to 32: 32 rows of two warps, which with items of 32 tokens see about 64 keys, one turn. Their cost is
     the softmax, not the product. Wider heads: 64 rows, the least that four warps of sm_90 multiply together; above 64
     eight warps share a tile of fewer keys, for registers' sake. So does float32, which is for comparison. Registers of
-    four warps are limited so that four tiles share a multiprocessor, or three where queries and keys turn.
+    four warps are limited so that four tiles share a multiprocessor, or three where queries and keys turn. Vectors
+    by distance make three products of one, and what two of them give changes lanes: their
+    tiles are small, for registers' sake.
     """
     block, half_block = max(16, next_power_of_2(size)), max(16, next_power_of_2(size // 2))
+    if relative:
+        rows = 16 if dtype == torch.float32 else 32
+        return AttentionShape(rows, rows, block, half_block, 8, 1 if dtype == torch.float32 else 2)
     if dtype == torch.float32:
         return AttentionShape(16, 32 if size <= 64 else 16, block, half_block, 4, 1)
     rows, keys, warps = (32, 64, 2) if size <= 32 else (64, 64, 4) if size <= 64 else (64, 32, 8)

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.shapes import AttentionShape, attention_shape
+from fastqps.kernels.shapes import AttentionShape, attention_shape, next_power_of_2
 from fastqps.kernels.tensors import check_contiguous
 from fastqps.kernels.vendor import register_limit
 
@@ -25,6 +25,26 @@ def turned(x, other, rotary, places, columns, mask, HALF: tl.constexpr):
     return (a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype)
 
 
+@triton.jit
+def products(
+    x,
+    tables,
+    number,
+    first,
+    REACH: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    DISTANCES: tl.constexpr,
+):
+    """x [rows, BLOCK] times the vectors of DISTANCES distances, from ``first`` on, in the table of that number."""
+    STRIDE: tl.constexpr = 2 * REACH + 16
+    row = tl.arange(0, BLOCK)
+    column = REACH + first + tl.arange(0, DISTANCES)
+    mask = (row < SIZE)[:, None] & ((column >= 0) & (column < STRIDE))[None, :]
+    table = tl.load(tables + (number * SIZE + row[:, None]) * STRIDE + column[None, :], mask, 0.0)
+    return tl.dot(x, table, input_precision="ieee")
+
+
 @triton.jit(do_not_specialize=["rows_all"])
 def tile_attention_kernel(
     qkv,
@@ -32,6 +52,7 @@ def tile_attention_kernel(
     row_end,
     rotary,
     bias,
+    relative,
     out,
     rows_all,
     scale,
@@ -44,6 +65,7 @@ def tile_attention_kernel(
     HALF_BLOCK: tl.constexpr,
     QUERIES: tl.constexpr,
     KEYS: tl.constexpr,
+    DISTANCES: tl.constexpr,
 ):
     STRIDE: tl.constexpr = 3 * HEADS * SIZE
     HALF: tl.constexpr = SIZE // 2
@@ -89,6 +111,13 @@ def tile_attention_kernel(
             if rotary is None:
                 k = tl.load(from_key + columns[None, :], real[:, None] & (columns < SIZE)[None, :], 0.0)
                 scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+                if relative is not None:
+                    first_distance = tile - at - (KEYS - 1)  # of the first row and the last key
+                    column = rows[:, None] - keys[None, :] - first_distance
+                    of_row = products(q, relative, head, first_distance, REACH, SIZE, BLOCK, DISTANCES)
+                    scores += tl.gather(of_row, column, 1)
+                    of_key = products(k, relative, HEADS + head, first_distance, REACH, SIZE, BLOCK, DISTANCES)
+                    scores += tl.trans(tl.gather(of_key, tl.trans(column), 1))
             else:
                 key_mask = real[:, None] & (halves < HALF)[None, :]
                 k = tl.load(from_key + halves[None, :], key_mask, 0.0)
@@ -137,6 +166,7 @@ def tile_attention(
     window: int = 0,
     rotary: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
+    relative: torch.Tensor | None = None,
     longest: int = 0,
     shape: AttentionShape | None = None,
 ) -> torch.Tensor:
@@ -145,15 +175,21 @@ def tile_attention(
     row_start, row_end: as ``embed_norm`` gives them. With ``window`` a row sees those at most ``window`` away. rotary:
     float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
     bias: float32 [heads, 2 · reach + 1], added to the score of a key that is d rows in front, at reach + d.
+    relative: as qkv [2, heads, size, 2 · reach + 16], vectors by which queries and keys are multiplied at reach + d.
     ``longest``, the most rows of an item, is for the operation in plain torch: the kernel reads it from ``row_end``.
     ``shape`` is for measuring others than the rule's.
     """
-    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary, bias=bias)
+    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary, bias=bias, relative=relative)
     tokens, width = qkv.shape[0], qkv.shape[1] // 3
     size = width // heads
     if qkv.numel() >= 1 << 31:
         raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
-    shape = shape or attention_shape(size, qkv.dtype, rotary is not None)
+    shape = shape or attention_shape(size, qkv.dtype, rotary is not None, relative is not None)
+    reach = 0 if bias is None else bias.shape[1] // 2
+    if relative is not None:
+        if rotary is not None or bias is not None:
+            raise ValueError("tables by distance exclude rotary positions and biases")
+        reach = (relative.shape[3] - 16) // 2
     out = torch.empty(tokens, width, dtype=qkv.dtype, device=qkv.device)
     tile_attention_kernel[(heads, triton.cdiv(tokens, shape.queries))](
         qkv,
@@ -161,11 +197,12 @@ def tile_attention(
         row_end,
         rotary,
         bias,
+        relative,
         out,
         tokens,
         math.log2(math.e) / math.sqrt(size),  # the softmax is one of powers of two
         math.sqrt(size),  # scores are scaled later
-        REACH=0 if bias is None else bias.shape[1] // 2,
+        REACH=reach,
         WINDOW=window,
         HEADS=heads,
         SIZE=size,
@@ -173,6 +210,7 @@ def tile_attention(
         HALF_BLOCK=shape.half_block,
         QUERIES=shape.queries,
         KEYS=shape.keys,
+        DISTANCES=next_power_of_2(shape.queries + shape.keys),
         num_warps=shape.warps,
         num_stages=shape.stages,
         **register_limit(shape.registers),

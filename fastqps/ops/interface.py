@@ -149,14 +149,20 @@ class EncoderOps(Ops, Protocol):
         window: int = 0,
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
+        relative: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every token sees its item's tokens.
 
         With ``window`` it sees only those at most ``window`` positions away. ``rotary``, float32 [positions, 2, size /
         2], holds the cos and sin by which query and key are turned at each position of the item. ``bias``, float32
         [heads, 2 · reach + 1], is added to the scores: at ``reach`` + d for a key d tokens before its query.
-        ``reach`` is ``reach_of`` the longest item.
+        ``reach`` is ``reach_of`` the longest item. ``relative``, made by the function of that name, holds two vectors
+        for each distance: the score of a query and a key has the query's product with the first, and the key's with
+        the second.
         """
+
+    def relative(self, tables: torch.Tensor) -> torch.Tensor:
+        """``attend``'s tables of float32 [2, heads, size, 2 · reach + 16]: column ``reach`` + d is of distance d."""
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
         """hidden [tokens, width] → float32 [items, width]: each item's first token (``cls``), ``mean`` or ``max``.

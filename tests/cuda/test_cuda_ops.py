@@ -45,6 +45,7 @@ ITEMS, TOKENS = 3, 24
         ("distilbert", "cls", {"activation": "relu"}),
         ("roberta", "max", {}),
         ("roberta", "classify", {}),
+        ("deberta-v2", "cls", {}),
         ("modernbert", "mean", {"local_attention": 8}),
         ("modernbert", "classify", {"local_attention": 8, "mlp_bias": True, "attention_bias": True, "norm_bias": True}),
     ],

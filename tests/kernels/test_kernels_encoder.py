@@ -111,6 +111,7 @@ def check_attention(
     dtype: torch.dtype = torch.float32,
     shape: AttentionShape | None = None,
     biased: bool = False,
+    relative: bool = False,
 ) -> None:
     total = sum(step.lengths)
     qkv = (normal(len(step.ids), 3 * heads * size) * 2).to(dtype)
@@ -120,11 +121,14 @@ def check_attention(
     rows = embedded(step, want_values=False)
     tiled: dict[str, Any] = {"shape": shape} if shape else {}
     bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
-    tiled |= {"window": window, "rotary": table, "bias": bias}
+    reach = reach_of(max(step.lengths))
+    vectors = (normal(2, heads, size, 2 * reach + 16, seed=7) / 2).to(dtype) if relative else None
+    tiled |= {"window": window, "rotary": table, "bias": bias, "relative": vectors}
     done = tile_attention(qkv, rows.row_start, rows.row_end, heads, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
-    near(done[:total], attention(qkv.float(), step, heads, window, table, bias), tolerance)
+    wide = None if vectors is None else vectors.float()
+    near(done[:total], attention(qkv.float(), step, heads, window, table, bias, wide), tolerance)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
@@ -147,6 +151,12 @@ def test_attention_of_heads_of_any_size(size: int) -> None:
 @pytest.mark.parametrize("lengths", [[3, 40, 22], [1, 130, 5]])
 def test_attention_with_a_bias_by_distance(lengths: list[int], dtype: torch.dtype) -> None:
     check_attention(packed(lengths), heads=3, size=16, dtype=dtype, biased=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("lengths", "size"), [([3, 40, 22], 24), ([1, 130, 5], 16), ([7, 90], 64)])
+def test_attention_with_vectors_by_distance(lengths: list[int], size: int, dtype: torch.dtype) -> None:
+    check_attention(packed(lengths), heads=2, size=size, dtype=dtype, relative=True)
 
 
 @pytest.mark.parametrize(("window", "rotary"), [(3, False), (40, True), (64, True)])

@@ -101,6 +101,9 @@ def test_options_that_change_the_numbers(tmp_path: Path) -> None:
         ("bert", {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3}),
         ("bert", {"hidden_act": "relu", "type_vocab_size": 1}),
         ("distilbert", {"activation": "relu"}),
+        ("deberta-v2", {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": -1, "type_vocab_size": 2}),
+        ("deberta-v2", {"position_biased_input": True, "max_relative_positions": 40, "position_buckets": 14}),
+        ("deberta-v2", {"position_buckets": -1, "max_relative_positions": 12, "pos_att_type": "c2p|p2c"}),
         ("modernbert", {**biased, "hidden_activation": "gelu_pytorch_tanh"}),
         ("modernbert", {"layer_types": ["sliding_attention", "full_attention", "full_attention"]}),
     ):

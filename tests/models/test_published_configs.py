@@ -42,6 +42,7 @@ def shrink(config: Config) -> Config:
     sizes = {"hidden_size": WIDTH, "dim": WIDTH, "intermediate_size": 64, "hidden_dim": 64, "vocab_size": VOCAB}
     sizes |= {"num_hidden_layers": 4 if config.get("model_type") == "modernbert" else 2, "n_layers": 2}
     sizes |= {"max_position_embeddings": 128 if decoder else 66 if tables else 64}
+    sizes |= {"position_buckets": 16, "pooler_hidden_size": WIDTH, "attention_head_size": WIDTH // HEADS}
     sizes |= {"n_heads": HEADS} if "n_heads" in config else {"num_attention_heads": HEADS}
     small |= {key: size for key, size in sizes.items() if key in config}
     if config.get("num_key_value_heads"):

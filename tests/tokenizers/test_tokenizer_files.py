@@ -57,6 +57,7 @@ ALBERT_TOKENS = {
     "sep_token": "</s>",
     "mask_token": "<mask>",
 }
+DEBERTA_TOKENS = ALBERT_TOKENS | {"unk_token": "<unk>", "pad_token": "<pad>"}
 
 # A tokenizer, a model type, tokenizer_config.json, and other files; each equals transformers.
 EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
@@ -113,6 +114,11 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("unigram", "albert", ALBERT_TOKENS | {"keep_accents": True, "truncation_side": "left"}, {}),
     ("unigram", "albert", ALBERT_TOKENS | {"add_prefix_space": False, "tokenizer_class": "AlbertTokenizerFast"}, {}),
     ("unigram", "albert", {"tokenizer_class": FAST}, {}),
+    ("unigram", "deberta-v2", DEBERTA_TOKENS, {}),
+    ("unigram", "deberta-v2", DEBERTA_TOKENS | {"do_lower_case": True, "add_prefix_space": False}, {}),
+    ("unigram", "deberta-v2", DEBERTA_TOKENS | {"split_by_punct": True, "truncation_side": "left"}, {}),
+    ("unigram", "deberta-v2", DEBERTA_TOKENS | {"unk_token": "<q>", "unk_id": 5}, {}),
+    ("unigram", "deberta-v2", {"tokenizer_class": FAST, "vocab_type": "spm"}, {}),
     ("unigram", "xlm-roberta", {}, {}),
     ("unigram", "xlm-roberta", {"add_prefix_space": False, "truncation_side": "left"}, {}),
     ("unigram", "xlm-roberta", {"tokenizer_class": FAST}, {}),

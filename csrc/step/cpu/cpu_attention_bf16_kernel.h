@@ -5,9 +5,8 @@
 
 typedef u32 Pairs __attribute__((vector_size(kLanes * 4)));
 
-inline Vec dot(Vec sum, Pairs a, u32 b) {
-  return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)_mm512_set1_epi32(i32(b)));
-}
+inline Vec dot(Vec sum, Pairs a, Pairs b) { return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b); }
+inline Vec dot(Vec sum, Pairs a, u32 b) { return dot(sum, a, (Pairs)_mm512_set1_epi32(i32(b))); }
 
 inline Pairs load_pairs(const void* from) { return (Pairs)load(static_cast<const float*>(from)); }
 
@@ -46,7 +45,7 @@ inline void pair_values(const Bf16Head& h) {
 }
 
 // Scores of the queries in `block`, of which `query` is the first, against all keys; returns each query's maximum.
-inline Vec score(const Bf16Head& h, float scale, u64 query, const float* biases) {
+inline Vec score(const Bf16Head& h, float scale, u64 query, const float* biases, Tables<u32> tables) {
   Vec most = splat(-1e30f);
   for (u64 j = 0; j < h.n_rows; j += kTogether) {
     const u16* keys[kTogether];
@@ -60,11 +59,20 @@ inline Vec score(const Bf16Head& h, float scale, u64 query, const float* biases)
         __builtin_memcpy(&key, keys[k] + 2 * p, sizeof key);
         sum[k] = dot(sum[k], queries, key);
       }
+      if (tables.keys)
+#pragma GCC unroll 8
+        for (u64 k = 0; k < kTogether; k++) {
+          u32 key;
+          __builtin_memcpy(&key, keys[k] + 2 * p, sizeof key);
+          sum[k] = dot(sum[k], queries, load_pairs(tables.keys + p * tables.stride - j - k));
+          sum[k] = dot(sum[k], load_pairs(tables.queries + p * tables.stride - j - k), key);
+        }
     }
 #pragma GCC unroll 8
-    for (u64 k = 0; k < kTogether; k++) {  // beyond the last key they are that key's again: no harm
+    for (u64 k = 0; k < kTogether; k++) {
+      if (j + k >= h.n_rows) break;
       Vec s = sum[k] * scale;
-      if (biases) s += load(biases + i64(query) - i64(j + k < h.n_rows ? j + k : h.n_rows - 1));
+      if (biases) s += load(biases + i64(query) - i64(j + k));
       most = s > most ? s : most;
       store(h.weights + (j + k) * kLanes, s);
     }
@@ -117,7 +125,7 @@ inline void attend_dots(const Attention& job, float* scratch) {
       pair_values(h);
       for (u64 q = 0; q < n_rows; q += kLanes) {
         read_queries(h, q);
-        weigh(h, score(h, scale, q, biases_of(job, head)));
+        weigh(h, score(h, scale, q, biases_of(job, head), tables_of<u32>(job, head, q)));
         to_rows(h.rows, h.sums, h.columns);
         const u64 end = n_rows - q < kLanes ? n_rows - q : kLanes;
         for (u64 i = 0; i < end; i++) {

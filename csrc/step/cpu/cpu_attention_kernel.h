@@ -5,6 +5,8 @@
 
 constexpr u32 kTogether = 8;  // keys or output columns whose sums are kept in registers together
 
+inline u64 round_up(u64 n, u64 to) { return (n + to - 1) / to * to; }
+
 // Two rows of blocks of kHalf lanes: a's second, fourth… block changes places with b's first, third….
 template <u32 kHalf>
 inline void swap_blocks(Vec& a, Vec& b) {
@@ -37,18 +39,51 @@ struct Head {
   u64 rows, columns, window;
 };
 
+// A head's tables by distance, `Attention::relative`, for a block of queries: a key's columns begin as many entries in
+// front of `keys` and `queries` as its place says. An entry is a float, or a pair of bf16.
+template <class Entry>
+struct Tables {
+  const Entry *keys, *queries;  // null: there are none
+  u64 stride;
+};
+
+template <class Entry>
+inline Tables<Entry> tables_of(const Attention& job, u64 head, u64 query) {
+  if (!job.relative) return {};
+  const u64 rows = round_up(job.head_dim, kColumns) * bytes_of(job.number) / sizeof(Entry);
+  const u64 stride = distance_stride(job), size = rows * stride;
+  const Entry* keys = (const Entry*)job.relative + head * size + job.reach + query;
+  return {keys, keys + job.heads * size, stride};
+}
+
+// Column d of a key's, for each query.
+inline Vec read_column(const float* table, u64 stride, u64 d) { return load(table + d * stride); }
+inline Vec read_column(const u32* table, u64 stride, u64 d) {
+  VecBits both;
+  __builtin_memcpy(&both, table + d / 2 * stride, sizeof both);
+  return (Vec)(d % 2 ? both & 0xffff0000u : both << 16);
+}
+
 // Scores of the queries in `block` against keys first to last; returns each query's maximum. seen(key, scores) gives
 // the scores of a key to the lanes that see it, and hardly anything to the others.
-template <class Seen>
-inline Vec score(const Head& h, u64 first, u64 last, Seen seen) {
+template <class Seen, class Entry = float>
+inline Vec score(const Head& h, u64 first, u64 last, Seen seen, Tables<Entry> tables = {}) {
   Vec most = splat(-1e30f);
   for (u64 j = first; j < last; j += kTogether) {
     Vec sum[kTogether] = {};
     const float *key = h.key + j * h.columns, *q = h.block;
     for (u64 d = 0; d < h.columns; d++, key++, q += kLanes) {
       const Vec lanes = load(q);
+      if (tables.keys)
 #pragma GCC unroll 8
-      for (u64 k = 0; k < kTogether; k++) sum[k] += lanes * key[k * h.columns];
+        for (u64 k = 0; k < kTogether; k++) {
+          const float number = key[k * h.columns];
+          sum[k] += lanes * (read_column(tables.keys - j - k, tables.stride, d) + number);
+          sum[k] += read_column(tables.queries - j - k, tables.stride, d) * number;
+        }
+      else
+#pragma GCC unroll 8
+        for (u64 k = 0; k < kTogether; k++) sum[k] += lanes * key[k * h.columns];
     }
     const u64 end = last - j < kTogether ? last - j : kTogether;
     for (u64 k = 0; k < end; k++) {
@@ -136,23 +171,24 @@ inline void read_head(const Head& h, const Attention& job, u64 token, u64 head) 
   }
 }
 
-template <class T>
+template <class T, class Entry>
 inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head) {
   read_head<T>(h, job, token, head);
   const float scale = 1.0f / __builtin_sqrtf(float(job.head_dim));
   const float* biases = biases_of(job, head);
   for (u64 q = 0; q < h.rows; q += kLanes) {
-    to_lanes(h.block, h.query + q * h.columns, h.columns, scale);
+    to_lanes(h.block, h.query + q * h.columns, h.columns, 1);
     const u64 first = h.window && q > h.window ? q - h.window : 0;
     const u64 last = h.window && q + kLanes + h.window < h.rows ? q + kLanes + h.window : h.rows;
     VecInt places;  // of the queries
     for (u32 i = 0; i < kLanes; i++) places[i] = i32(q + i);
     const auto within_window = [&](u64 key, Vec s) {
+      s *= scale;
       if (biases) s += load(biases + i64(q) - i64(key));
       const VecInt distance = places - i32(key), reach = VecInt{} + i32(h.window);
       return h.window ? ((distance > reach) | (distance < -reach) ? splat(-1e30f) : s) : s;
     };
-    weigh(h, first, last, score(h, first, last, within_window));
+    weigh(h, first, last, score(h, first, last, within_window, tables_of<Entry>(job, head, q)));
     float* rows = h.query + q * h.columns;  // this block of queries is not needed again
     to_rows(rows, h.block, h.columns);
     const u64 end = h.rows - q < kLanes ? h.rows - q : kLanes;
@@ -163,9 +199,7 @@ inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head
   }
 }
 
-inline u64 round_up(u64 n, u64 to) { return (n + to - 1) / to * to; }
-
-template <class T>
+template <class T, class Entry>
 inline void attend_items(const Attention& job, float* scratch) {
   const u64 columns = round_up(job.head_dim, kColumns);
   for (u32 item = 0; item < job.n_items; item++) {
@@ -176,7 +210,7 @@ inline void attend_items(const Attention& job, float* scratch) {
     h.weights = h.block + columns * kLanes;
     __builtin_memset(scratch, 0, 3 * size * sizeof(float));
     for (u32 head = 0; head < job.heads; head++) {
-      attend_head<T>(h, job, token, head);
+      attend_head<T, Entry>(h, job, token, head);
       // The last block of queries now holds outputs; its rows beyond the item's must be zero again.
       __builtin_memset(h.query + rows * columns, 0, (size - rows * columns) * sizeof(float));
     }

@@ -15,7 +15,7 @@ void attend(const Attention& job, float* scratch) {
 #ifdef FASTQPS_AVX512_BF16
   if (job.number == Number::kBfloat16 && suits_dots(job)) return attend_dots(job, scratch);
 #endif
-  job.number == Number::kFloat32 ? attend_items<float>(job, scratch) : attend_items<u16>(job, scratch);
+  job.number == Number::kFloat32 ? attend_items<float, float>(job, scratch) : attend_items<u16, u32>(job, scratch);
 }
 
 void normalize(const Normalization& job, float* scratch) {

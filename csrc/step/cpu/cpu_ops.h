@@ -24,6 +24,10 @@ struct Attention {
   // null, or [heads, 2 * reach + 1]: added to the score of a key that is d tokens before its query, at reach + d.
   // reach: at least the longest item's length, rounded up to 16.
   const float* bias;
+  // null, or two tables by distance, as `bias` has them: [2, heads, columns, distance_stride()]. The score of a key has
+  // the query's product with the first at reach + d, and the key's product with the second, too. columns: head_dim,
+  // rounded up to 16. Of bf16, two neighbouring columns are one pair of 32 bits, the first one in the lower half.
+  const void* relative;
   u32 n_items, heads, head_dim, reach;
   u32 window;  // 0: every token of the item is seen; else those at most `window` positions away
   Number number;
@@ -32,6 +36,7 @@ struct Attention {
 inline const float* biases_of(const Attention& job, u64 head) {
   return job.bias ? job.bias + head * (2 * u64(job.reach) + 1) + job.reach : nullptr;
 }
+inline u64 distance_stride(const Attention& job) { return 2 * u64(job.reach) + 16; }
 void attend(const Attention& job, u32 threads);
 
 // Layer normalisation: (x - mean) / sqrt(variance + eps) * weight + bias.

@@ -61,7 +61,25 @@ void at_every_level(u64 n_floats, const std::function<void(const Kernels&, float
 
 const std::vector<i32> kStarts = {0, 1, 3, 10, 25, 41, 58, 90, 123, 187};  // lengths 1 to 64, around the lanes' numbers
 
-Doubles attended(const Array& qkv, const Attention& job) {
+constexpr u32 kReach = 64;
+
+// Tables by distance in the order of `Attention::relative`, and their numbers.
+struct Tables {
+  static constexpr u32 kStride = 2 * kReach + 16;
+  Array numbers;
+  u32 heads, columns;
+  Tables(Number number, u32 n_heads, u32 size)
+      : numbers(number, size_t(2) * n_heads * ((size + 15) / 16 * 16) * kStride, size),
+        heads(n_heads),
+        columns((size + 15) / 16 * 16) {}
+  double at(u32 which, u32 head, u32 d, i32 distance) const {
+    const u64 row = (u64(which) * heads + head) * columns, column = u64(i32(kReach) + distance);
+    if (numbers.number == Number::kFloat32) return numbers[(row + d) * kStride + column];
+    return numbers[((row + d) / 2 * kStride + column) * 2 + d % 2];
+  }
+};
+
+Doubles attended(const Array& qkv, const Attention& job, const Tables* tables) {
   const u32 size = job.head_dim, width = job.heads * size;
   Doubles out(size_t(kStarts.back()) * width);
   auto at = [&](i32 token, u32 part, u32 head, u32 d) {
@@ -81,6 +99,10 @@ Doubles attended(const Array& qkv, const Attention& job) {
           if (job.window && u32(std::abs(q - k)) > job.window) continue;
           double score = 0;
           for (u32 d = 0; d < size; d++) score += at(q, 0, head, d) * at(k, 1, head, d);
+          if (tables)
+            for (u32 d = 0; d < size; d++)
+              score +=
+                  at(q, 0, head, d) * tables->at(0, head, d, q - k) + at(k, 1, head, d) * tables->at(1, head, d, q - k);
           const float* biases = biases_of(job, head);
           const double weight = std::exp(score / std::sqrt(double(size)) + (biases ? biases[q - k] : 0.0f));
           total += weight;
@@ -91,7 +113,9 @@ Doubles attended(const Array& qkv, const Attention& job) {
   return out;
 }
 
-void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary, bool biased = false) {
+enum class By { kNothing, kRotary, kBias, kTables };
+
+void check_attention(Number number, u32 heads, u32 size, u32 window, By by) {
   const auto tokens = size_t(kStarts.back());
   Array qkv(number, tokens * 3 * heads * size, heads * size + window);
   std::vector<i32> positions(tokens);
@@ -102,22 +126,23 @@ void check_attention(Number number, u32 heads, u32 size, u32 window, bool rotary
       table[p * size + d] = std::cos(float(p) / float(d + 1));
       table[p * size + size / 2 + d] = std::sin(float(p) / float(d + 1));
     }
-  constexpr u32 kReach = 64;
   std::vector<float> biases(heads * (2 * kReach + 1));
   for (size_t i = 0; i < biases.size(); i++) biases[i] = std::sin(float(i) * 0.7f) * 2;
+  Tables tables(number, heads, size);
   Attention job{qkv.data(),
                 nullptr,
                 kStarts.data(),
                 positions.data(),
-                rotary ? table.data() : nullptr,
-                biased ? biases.data() : nullptr,
+                by == By::kRotary ? table.data() : nullptr,
+                by == By::kBias ? biases.data() : nullptr,
+                by == By::kTables ? tables.numbers.data() : nullptr,
                 u32(kStarts.size() - 1),
                 heads,
                 size,
-                biased ? kReach : 0,
+                kReach,
                 window,
                 number};
-  const Doubles want = attended(qkv, job);
+  const Doubles want = attended(qkv, job, by == By::kTables ? &tables : nullptr);
   at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
     Array out(number, tokens * heads * size, 0);
     job.out = out.data();
@@ -145,17 +170,23 @@ TEST(attention) {
   for (Number number : kNumbers)
     for (u32 window : {0, 1, 7, 40})
       for (auto [heads, size] : {std::pair{3u, 32u}, {1u, 64u}, {2u, 8u}, {1u, 24u}, {2u, 6u}})
-        check_attention(number, heads, size, window, false);
+        check_attention(number, heads, size, window, By::kNothing);
 }
 
 TEST(attention_with_rotary_positions) {
   for (Number number : kNumbers)
-    for (u32 size : {32, 8}) check_attention(number, 2, size, 5, true);
+    for (u32 size : {32, 8}) check_attention(number, 2, size, 5, By::kRotary);
 }
 
 TEST(attention_with_a_bias_by_distance) {
   for (Number number : kNumbers)
-    for (auto [heads, size] : {std::pair{3u, 32u}, {2u, 8u}}) check_attention(number, heads, size, 0, false, true);
+    for (auto [heads, size] : {std::pair{3u, 32u}, {2u, 8u}}) check_attention(number, heads, size, 0, By::kBias);
+}
+
+TEST(attention_with_tables_by_distance) {
+  for (Number number : kNumbers)
+    for (auto [heads, size] : {std::pair{3u, 32u}, {1u, 64u}, {2u, 6u}, {2u, 24u}})
+      check_attention(number, heads, size, 0, By::kTables);
 }
 
 TEST(scores_far_apart) {
@@ -168,7 +199,8 @@ TEST(scores_far_apart) {
     }
   const std::vector<i32> starts = {0, 3};
   std::vector<float> out(want.size());
-  Attention job{qkv.data(), out.data(), starts.data(), nullptr, nullptr, nullptr, 1, 1, 16, 0, 0, Number::kFloat32};
+  Attention job{qkv.data(), out.data(), starts.data(),   nullptr, nullptr, nullptr, nullptr, 1, 1, 16,
+                0,          0,          Number::kFloat32};
   at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
     level.attend(job, scratch);
     CHECK(out == want);

@@ -71,6 +71,7 @@ def _count(random: Random, a: dict[str, Any]) -> tuple[torch.Tensor | None, int]
 def tile_attention(random: Random, a: dict[str, Any]) -> Case:
     longest = min(_LENGTHS[1], a["longest"] or _LENGTHS[1], _LENGTHS[1] if a["rotary"] is None else len(a["rotary"]))
     longest = longest if a["bias"] is None else min(longest, a["bias"].shape[1] // 2)
+    longest = longest if a["relative"] is None else min(longest, (a["relative"].shape[3] - 16) // 2)
     lengths = _lengths(longest, _TOKENS_MIN)
     marks = [0, *accumulate(lengths)]
     total = marks[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch.nn import functional as F
 
@@ -18,6 +20,7 @@ def tile_attention(
     window: int = 0,
     rotary: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
+    relative: torch.Tensor | None = None,
     longest: int = 0,
 ) -> torch.Tensor:
     """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
@@ -39,18 +42,16 @@ def tile_attention(
         q, k = turned(q, turns), turned(k, turns)
     if window:
         first, last = torch.maximum(first, row - window), torch.minimum(last, row + window + 1)
-    q = _blocks(q * q.shape[2] ** -0.5, block, count, 0)
+    q, scale = _blocks(q, block, count, 0), q.shape[2] ** -0.5
     k, v = (_blocks(x, block, count, 1).unfold(0, 3, 1).movedim(-1, 1).flatten(1, 2) for x in (k, v))
     bounds = [_blocks(bound[:, None], block, count, 0) for bound in (first, last)]
     key = torch.arange(-block, 2 * block, device=qkv.device)
     at = block * torch.arange(count, device=qkv.device)[:, None, None] + key  # [blocks, 1, keys]
-    together = max(1, _SCORES_MAX // (heads * block * 3 * block))
-    added = None
-    if bias is not None:  # by distance, which is the same in every block
-        reach, distance = bias.shape[1] // 2, torch.arange(block, device=qkv.device)[:, None] - key
-        added = bias[:, (reach + distance).clamp(0, 2 * reach)]
+    places = Places(torch.arange(block, device=qkv.device)[:, None] - key, scale, bias, relative)
+    wide = 0 if relative is None else relative.shape[3]
+    together = max(1, _SCORES_MAX // (heads * 3 * block * max(block, wide)))
     out = [
-        _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]), added)
+        _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]), places)
         for b in (slice(begin, begin + together) for begin in range(0, count, together))
     ]
     return torch.cat(out).flatten(0, 1)[:tokens].flatten(1).to(qkv.dtype)
@@ -70,16 +71,35 @@ def _blocks(x: torch.Tensor, block: int, count: int, around: int) -> torch.Tenso
     return blocks
 
 
-def _attended(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor, added: torch.Tensor | None
-) -> torch.Tensor:
-    """q [blocks, rows, heads, size], k and v [blocks, keys, heads, size], seen [blocks, rows, keys] → as q.
+@dataclass(frozen=True)
+class Places:
+    """What scores have of the places of query and key, which are those of a block: the same in each."""
 
-    ``added`` [heads, rows, keys]: to the scores.
-    """
+    distance: torch.Tensor  # int64 [rows, keys]: by which the key is before the query
+    scale: float
+    bias: torch.Tensor | None
+    relative: torch.Tensor | None
+
+    def scores(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        """q [blocks, heads, rows, size], k [blocks, heads, keys, size] → [blocks, heads, rows, keys]."""
+        found = q @ k.transpose(2, 3)
+        if self.relative is not None:
+            keys, queries = self.relative.float()
+            reach = (keys.shape[2] - 16) // 2
+            column = (reach + self.distance).clamp(0, 2 * reach).expand(found.shape)
+            found = found + (q @ keys).gather(3, column)
+            found = found + (k @ queries).gather(3, column.transpose(2, 3)).transpose(2, 3)
+        found = found * self.scale
+        if self.bias is None:
+            return found
+        reach = self.bias.shape[1] // 2
+        return found + self.bias[:, (reach + self.distance).clamp(0, 2 * reach)]
+
+
+def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor, places: Places) -> torch.Tensor:
+    """q [blocks, rows, heads, size], k and v [blocks, keys, heads, size], seen [blocks, rows, keys] → as q."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    scores = q @ k.transpose(2, 3)
-    scores = torch.where(seen[:, None], scores if added is None else scores + added, -torch.inf)
+    scores = torch.where(seen[:, None], places.scores(q, k), -torch.inf)
     weights = torch.where(seen[:, None], scores.softmax(-1), 0.0)  # rows that see nothing: zeros, not NaN
     finite = v.isfinite()
     out = weights @ torch.where(finite, v, 0.0)

@@ -9,6 +9,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.families import (
     albert,
     bert,
+    deberta_v2,
     distilbert,
     electra,
     gte,
@@ -33,6 +34,7 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "electra": electra.FAMILY,
     "albert": albert.FAMILY,
     "mpnet": mpnet.FAMILY,
+    "deberta-v2": deberta_v2.FAMILY,
     "nomic_bert": nomic_bert.FAMILY,
     "gte": gte.FAMILY,
     "modernbert": modernbert.FAMILY,

@@ -53,11 +53,25 @@ class BertTensors:
     up_gate: tuple[str, ...] = ()  # instead: what the gate's activation multiplies, and the gate; or one tensor of both
     unbiased: tuple[str, ...] = ()  # products without a bias
     words: str = "embeddings.word_embeddings"
-    positions: str = "embeddings.position_embeddings"
+    positions: str = "embeddings.position_embeddings"  # "": there is no such table
     types: str = "embeddings.token_type_embeddings"
     embedding_norm: str = "embeddings.LayerNorm"
     embedding_projection: str = "embeddings_project"
     relative_bias: str = "encoder.relative_attention_bias"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disentangled:
+    """Vectors of distances between tokens: queries are multiplied with those of keys, and keys with those of queries.
+
+    A table has 2 · ``span`` rows, of which the middle one is of a distance of 0.
+    """
+
+    table: str  # its name
+    norm: str  # the name of the table's norm; "": there is none
+    projections: tuple[str, str]  # behind a layer's name: of the table to vectors of keys, and of queries
+    span: int
+    farthest: int  # rows from span / 2 on grow logarithmically, up to this many tokens; 0: a row is one distance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +80,12 @@ class BertConfig(EncoderConfig):
 
     positions: int
     tensors: BertTensors
-    rotary_theta: float | None = None  # of rotary positions, instead of a table
+    rotary_theta: float | None = None  # of rotary positions
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head size)
     embedding: int | None = None  # the width of the tables, if a projection leads from it to ``hidden``
     shared_layers: tuple[str, ...] = ()  # the names in front of each layer's tensors, where layers share them
     relative_buckets: int = 0  # of distances between tokens, by which a bias of each head is added to scores; 0: none
+    disentangled: Disentangled | None = None
 
     @property
     def layer_names(self) -> tuple[str, ...]:

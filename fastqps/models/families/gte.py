@@ -20,6 +20,7 @@ _TENSORS = BertTensors(
     down="mlp.down_proj",
     down_norm="mlp_ln",
     unbiased=("mlp.up_gate_proj",),
+    positions="",
 )
 
 

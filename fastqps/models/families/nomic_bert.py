@@ -55,6 +55,7 @@ _TENSORS = BertTensors(
     down_norm="norm2",
     embedding_norm="emb_ln",
     unbiased=("attn.Wqkv", "attn.out_proj", "mlp.fc11", "mlp.fc12", "mlp.fc2"),
+    positions="",
 )
 
 

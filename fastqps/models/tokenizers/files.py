@@ -12,7 +12,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.tokenizers.added_tokens import AddedTokens, read_token, token
-from fastqps.models.tokenizers.classes import built, has_token_types, post_processor, precompiled, text_of
+from fastqps.models.tokenizers.classes import built, has_token_types, post_processor
 from fastqps.models.tokenizers.keys import (
     BACKEND,
     CLASS_RULES,
@@ -21,7 +21,9 @@ from fastqps.models.tokenizers.keys import (
     config_keys,
     tokenizer_class,
 )
+from fastqps.models.tokenizers.parts import text_of
 from fastqps.models.tokenizers.special_tokens import SpecialTokens, read_special_tokens
+from fastqps.models.tokenizers.unigram_classes import precompiled
 
 _FAR = 1 << 30  # tokens: a truncation that states only its side
 _PARTS_BYTES_MAX = 96 * 1024  # a card holds them, and has 256 KiB

@@ -77,6 +77,9 @@ CLASS_RULES: Mapping[str, Rules] = {
     "Qwen2Tokenizer": _BYTES,
     "XLMRobertaTokenizer": _BYTES,
     "CamembertTokenizer": _BYTES,
+    "DebertaV2Tokenizer": _BYTES
+    | rules(honoured=("do_lower_case", "split_by_punct", "unk_id"), irrelevant=("vocab_type",)),
+    "T5Tokenizer": _COMMON | rules(honoured=("extra_ids",)),
 }
 
 

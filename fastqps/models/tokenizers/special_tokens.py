@@ -11,8 +11,9 @@ from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.tokenizers.added_tokens import Token, read_token, settled, token
-from fastqps.models.tokenizers.classes import extra_default, mask_of, named_defaults, text_of
+from fastqps.models.tokenizers.classes import extra_default, mask_of, named_defaults
 from fastqps.models.tokenizers.keys import CONFIG, NAMED, SPECIAL_MAP, config_keys
+from fastqps.models.tokenizers.parts import text_of
 
 ADDED = "added_tokens.json"
 _EXTRA, _OLD_EXTRA, _DECODER = "extra_special_tokens", "additional_special_tokens", "added_tokens_decoder"
@@ -99,7 +100,7 @@ def _extra(kind: str, stated: Mapping[str, Any]) -> tuple[str | Token, ...]:
     key = _EXTRA if _EXTRA in stated else _OLD_EXTRA
     found = stated.get(key)
     if found is None:
-        return () if _EXTRA in stated else tuple(extra_default(kind))
+        return () if _EXTRA in stated else tuple(extra_default(kind, stated))
     spelled = (_spelled(key, each) for each in _checked(found, list, CONFIG, key))
     return tuple(each for each in spelled if each is not None)
 

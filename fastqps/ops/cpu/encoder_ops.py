@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import torch
+from torch.nn import functional as F
 
 from fastqps import _core
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
+
+_COLUMNS = 16  # of a head are padded to multiples of this
 
 
 class CpuEmbedding:
@@ -50,6 +53,13 @@ def _rows(table: torch.Tensor | None) -> int:
     return 0 if table is None else table.shape[0]
 
 
+def _reach(bias: torch.Tensor | None, relative: torch.Tensor | None) -> int:
+    assert bias is None or relative is None, "one reach for both"
+    if relative is not None:  # two numbers of a distance lie together in bf16
+        return (relative.shape[3] // (2 if relative.dtype == torch.bfloat16 else 1) - 16) // 2
+    return 0 if bias is None else bias.shape[1] // 2
+
+
 class CpuEncoderOps(CpuOps):
     def embedding(
         self,
@@ -73,6 +83,7 @@ class CpuEncoderOps(CpuOps):
         window: int = 0,
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
+        relative: torch.Tensor | None = None,
     ) -> torch.Tensor:
         width = qkv.shape[1] // 3
         out = qkv.new_empty(qkv.shape[0], width)
@@ -90,9 +101,19 @@ class CpuEncoderOps(CpuOps):
             n_rotary=0 if rotary is None else len(rotary),
             window=window,
             bias=address(bias),
-            reach=0 if bias is None else bias.shape[1] // 2,
+            relative=address(relative),
+            reach=_reach(bias, relative),
         )
         return out
+
+    def relative(self, tables: torch.Tensor) -> torch.Tensor:
+        """As step::Attention in csrc/step/cpu/cpu_ops.h has them."""
+        padded = F.pad(tables, (0, 0, 0, -tables.shape[2] % _COLUMNS)).to(self.dtype)
+        if self.dtype == torch.bfloat16:
+            padded = padded.view(*padded.shape[:2], -1, 2, padded.shape[3]).transpose(
+                3, 4
+            )  # two columns of a distance lie together
+        return self.keep(padded.contiguous().flatten(3))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
         if mode == "cls":

@@ -74,10 +74,16 @@ class CudaEncoderOps(CudaOps):
         window: int = 0,
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
+        relative: torch.Tensor | None = None,
     ) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
         attend, longest = self._kernels.tile_attention, self._longest
-        return attend(qkv, *step.bounds, heads, window=window, rotary=rotary, bias=bias, longest=longest)
+        return attend(
+            qkv, *step.bounds, heads, window=window, rotary=rotary, bias=bias, relative=relative, longest=longest
+        )
+
+    def relative(self, tables: torch.Tensor) -> torch.Tensor:
+        return self.keep(tables.to(self.dtype))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
         target = {"out": step.output, "stamps": step.stamps} if last else {}

@@ -50,6 +50,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             attention | {"rotary": rotary, "window": 8, "longest": 50},
             attention | {"longest": 12},
             attention | {"bias": torch.randn(heads, 2 * 48 + 1)},
+            attention | {"relative": torch.randn(2, heads, width // heads, 2 * 48 + 16).to(dtype)},
         ],
         "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max")]
         + [pool | {"mode": "mean", "out": torch.zeros(8, width)}],

@@ -51,6 +51,7 @@ def attention(
     window: int,
     rotary: torch.Tensor | None,
     bias: torch.Tensor | None = None,
+    relative: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Item by item, everything in full."""
     outs = []
@@ -60,9 +61,13 @@ def attention(
             q, k = turned(q, rotary), turned(k, rotary)
         place = torch.arange(end - start, device=qkv.device)
         seen = (place[:, None] - place).abs() <= (window or end)
-        scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+        scores, distance = torch.einsum("qhd,khd->hqk", q, k), place[:, None] - place
+        if relative is not None:
+            keys, queries = relative[..., (relative.shape[3] - 16) // 2 + distance]
+            scores = scores + torch.einsum("qhd,hdqk->hqk", q, keys) + torch.einsum("khd,hdqk->hqk", k, queries)
+        scores = scores / q.shape[-1] ** 0.5
         if bias is not None:
-            scores = scores + bias[:, bias.shape[1] // 2 + place[:, None] - place]
+            scores = scores + bias[:, bias.shape[1] // 2 + distance]
         shares = scores.masked_fill(~seen, -torch.inf).softmax(-1)
         outs.append(torch.einsum("hqk,khd->qhd", shares, v).flatten(1))
     return torch.cat(outs)

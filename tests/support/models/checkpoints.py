@@ -13,6 +13,8 @@ import transformers as tr
 VOCAB = 200
 _SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
 _MODERN = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+_DISTANCES = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16}
+_DISTANCES |= {"norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False}
 _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "bert": (tr.BertConfig, {**_SIZES, "max_position_embeddings": 64}),
     "distilbert": (
@@ -27,6 +29,7 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
         {**_SIZES, "embedding_size": 16, "num_hidden_layers": 4, "num_hidden_groups": 2, "max_position_embeddings": 64},
     ),
     "mpnet": (tr.MPNetConfig, {**_SIZES, "max_position_embeddings": 66}),
+    "deberta-v2": (tr.DebertaV2Config, {**_SIZES, **_DISTANCES, "max_position_embeddings": 64}),
     "nomic_bert": (tr.NomicBertConfig, {**_SIZES, "max_position_embeddings": 64}),
     "gte": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),

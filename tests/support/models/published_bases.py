@@ -108,6 +108,26 @@ MPNET: Config = {
     "relative_attention_num_buckets": 32,
     "vocab_size": 30527,
 }
+DEBERTA: Config = {
+    "model_type": "deberta-v2",
+    **_TRAINING,
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "layer_norm_eps": 1e-7,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "type_vocab_size": 0,
+    "vocab_size": 128100,
+}
 NOMIC: Config = {
     "architectures": ["NomicBertModel"],
     **_TRAINING,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from published_bases import (
     BERT,
     CROSS,
+    DEBERTA,
     DISTILBERT,
     DUMP,
     MODERNBERT,
@@ -18,6 +19,7 @@ from published_bases import (
     small,
 )
 
+POOLER_ACT = {"pooler_dropout": 0, "pooler_hidden_act": "gelu", "pooler_hidden_size": 768}
 CLASSIFIERS = (
     Published("cross-encoder/ms-marco-MiniLM-L6-v2", small(BERT | OLD_CROSS, 384, 6), activation="identity"),
     Published("cross-encoder/ms-marco-MiniLM-L12-v2", small(BERT | CROSS | NEW_CROSS, 384, 12), activation="identity"),
@@ -122,6 +124,34 @@ CLASSIFIERS = (
         "HuggingFaceFW/fineweb-edu-classifier",
         small(BERT | CROSS, 768, 12, problem_type="regression"),
         activation="identity",
+    ),
+    Published(
+        "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli",
+        DEBERTA
+        | POOLER_ACT
+        | {
+            "architectures": ["DebertaV2ForSequenceClassification"],
+            "id2label": {"0": "entailment", "1": "neutral", "2": "contradiction"},
+            "torch_dtype": "float32",
+        },
+        activation="softmax",
+    ),
+    Published(
+        "mixedbread-ai/mxbai-rerank-base-v1",
+        DEBERTA | POOLER_ACT | {**CROSS, **NEW_CROSS, "architectures": ["DebertaV2ForSequenceClassification"]},
+        activation="identity",
+    ),
+    Published(
+        "protectai/deberta-v3-base-prompt-injection-v2",
+        DEBERTA
+        | POOLER_ACT
+        | {
+            "architectures": ["DebertaV2ForSequenceClassification"],
+            "id2label": {"0": "SAFE", "1": "INJECTION"},
+            "pos_att_type": ["p2c", "c2p"],
+            "problem_type": "single_label_classification",
+        },
+        activation="softmax",
     ),
     Published(
         "cmarkea/distilcamembert-base-sentiment",

@@ -78,6 +78,7 @@ class ReferenceEncoderOps(ReferenceOps):
         window: int = 0,
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
+        relative: torch.Tensor | None = None,
     ) -> torch.Tensor:
         items, tokens = Items.of(step), len(qkv)
         q, k, v = qkv.float().view(tokens, 3, heads, -1).permute(1, 2, 0, 3)  # [heads, tokens, size]
@@ -90,13 +91,20 @@ class ReferenceEncoderOps(ReferenceOps):
             seen = items.item[rows, None] == items.item
             if window:
                 seen = seen & ((items.position[rows, None] - items.position).abs() <= window)
-            scores = q[:, rows] @ k.transpose(1, 2) / q.shape[2] ** 0.5
+            scores = q[:, rows] @ k.transpose(1, 2)
+            distance = torch.where(seen, items.position[rows, None] - items.position, 0)
+            if relative is not None:
+                keys, queries = relative.float()[..., (relative.shape[3] - 16) // 2 + distance]
+                scores += (q[:, rows].transpose(1, 2)[..., None] * keys).sum(1)
+                scores += (k.transpose(1, 2)[:, :, None] * queries).sum(1)
+            scores = scores / q.shape[2] ** 0.5
             if bias is not None:
-                reach = bias.shape[1] // 2
-                distance = items.position[rows, None] - items.position
-                scores = scores + bias[:, reach + torch.where(seen, distance, 0)]
+                scores = scores + bias[:, bias.shape[1] // 2 + distance]
             outputs.append(torch.where(seen, scores, -torch.inf).softmax(-1) @ v)
         return torch.cat(outputs, 1).transpose(0, 1).reshape(tokens, -1).to(qkv.dtype)
+
+    def relative(self, tables: torch.Tensor) -> torch.Tensor:
+        return self.keep(tables.to(self.dtype))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
         items, count = Items.of(step), len(step.starts) - 1
