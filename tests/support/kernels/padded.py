@@ -29,7 +29,7 @@ class PaddedEncoder:
 
     def __init__(self, model: PackedModel, max_items: int, max_tokens: int) -> None:
         self.card, self._model = model.card, model
-        self._b = StepBuffers.allocate(max_items, max_tokens, model.card.dimensions)
+        self._b = StepBuffers.allocate(model.card, max_items, max_tokens)
 
     def buffers(self) -> StepBuffers:
         return self._b
