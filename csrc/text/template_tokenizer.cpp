@@ -25,20 +25,38 @@ u32 TemplateTokenizer::n_special(bool pair) const {
                                : t.single_head.size() + t.single_tail.size());
 }
 
-u32 TemplateTokenizer::count(std::string_view text, u32* out, u32 room) {
+u32 TemplateTokenizer::count(std::string_view text, u32* out, u32 room, std::vector<TokenSpan>* spans) {
   Ids ids{out, room, around_.cut_left};
-  run(text, ids);
+  spans ? run_spans(text, ids, *spans) : run(text, ids);
   if (ids.keep_last && room && ids.n > room) std::rotate(out, out + ids.n % room, out + room);
   return ids.n;
 }
 
 Encoded TemplateTokenizer::encode(std::string_view text, u32* out, u32 max_tokens) {
+  return encode_with(text, out, max_tokens, nullptr);
+}
+
+Encoded TemplateTokenizer::encode_spans(std::string_view text, u32* out, u32 max_tokens,
+                                        std::vector<TokenSpan>& spans) {
+  const u32 n_head = static_cast<u32>(around_.special.single_head.size());
+  spans.assign(n_head, kNoPart);
+  const Encoded done = encode_with(text, out, max_tokens, &spans);
+  if (!done.n_tokens) return spans.clear(), done;
+  const u32 n_kept = done.n_tokens - n_special(false);
+  const auto first = spans.begin() + n_head, cut = first + (spans.size() - n_head - n_kept);
+  around_.cut_left ? spans.erase(first, cut) : spans.erase(first + n_kept, spans.end());
+  if (n_kept) spans[n_head].continues_word = 0;  // nothing is in front that it could continue
+  spans.resize(done.n_tokens, kNoPart);
+  return done;
+}
+
+Encoded TemplateTokenizer::encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans) {
   const Template& t = around_.special;
   const u32 n_special = this->n_special(false);
   const bool fits = max_tokens >= n_special;
   const u32 room = fits ? max_tokens - n_special : 0;
   const u32 n_head = static_cast<u32>(t.single_head.size());
-  const u32 n = count(text, fits ? out + n_head : out, room);
+  const u32 n = count(text, fits ? out + n_head : out, room, spans);
   if (!fits) return {0, n + n_special, 0, true};
   const u32 kept = std::min(n, room);
   std::copy(t.single_head.begin(), t.single_head.end(), out);

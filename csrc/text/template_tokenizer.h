@@ -28,6 +28,8 @@ class TemplateTokenizer : public Tokenizer {
  public:
   Encoded encode(std::string_view text, u32* out, u32 max_tokens) final;
   Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) final;
+  Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans) final;
+  bool finds_spans(u32) const override { return false; }
   u32 n_special(bool pair) const final;
   u32 second_type_id() const final { return around_.special.second_type_id; }
   std::optional<FileTruncation> file_truncation() const final { return around_.truncation; }
@@ -54,9 +56,12 @@ class TemplateTokenizer : public Tokenizer {
   };
   // The text's own ids.
   virtual void run(std::string_view text, Ids& ids) = 0;
+  // The same, and appends their spans. Only if finds_spans().
+  virtual void run_spans(std::string_view, Ids&, std::vector<TokenSpan>&) {}
 
  private:
-  u32 count(std::string_view text, u32* out, u32 room);
+  Encoded encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans);
+  u32 count(std::string_view text, u32* out, u32 room, std::vector<TokenSpan>* spans = nullptr);
 
   const Surround& around_;
   std::vector<u32> second_;  // a pair's second text

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/types.h"
 
@@ -45,6 +46,12 @@ class Tokenizer {
   // of the text, whatever is in it; invalid UTF-8 counts as U+FFFD. Allocates nothing in the steady state.
   virtual Encoded encode(std::string_view text, u32* out, u32 max_tokens) = 0;
   virtual Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) = 0;
+
+  // As encode(), and says where each token is: spans has one for each id that was written. Only if finds_spans().
+  // Words are those of fastqps/models/tokenizers/spans.py.
+  virtual Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans) = 0;
+  // Whether it can, where this id never continues a word.
+  virtual bool finds_spans(u32 unknown_id) const = 0;
 
   virtual u32 n_special(bool pair) const = 0;     // special tokens that are added to every text or pair
   virtual u32 second_type_id() const = 0;         // type id of a pair's ids after first_len: BERT 1, RoBERTa 0

@@ -90,6 +90,24 @@ class NativeTokenizer {
     return out;
   }
 
+  // (ids, ids that the whole text has, spans as (start, end, continues its word), or None for a special token).
+  py::tuple encode_spans(const py::str& text, std::optional<u32> max_tokens) {
+    const std::string_view bytes = utf8(text);
+    const std::lock_guard lock(mutex_);
+    std::vector<text::TokenSpan> spans;
+    const text::Encoded done = with_room(bytes.size(), false, max_tokens, [&](u32 room) {
+      return tokenizer_->encode_spans(bytes, ids_.data(), room, spans);
+    });
+    py::list found;
+    for (const text::TokenSpan& span : spans) {
+      if (span.begin == text::kNoPart.begin)
+        found.append(py::none());
+      else
+        found.append(py::make_tuple(span.begin, span.end, bool(span.continues_word)));
+    }
+    return py::make_tuple(to_list(ids_.data(), done.n_tokens), done.n_total, found);
+  }
+
   const text::Tokenizer& of() const { return *tokenizer_; }
 
  private:
@@ -204,6 +222,11 @@ void register_text(py::module_& m) {
       .def("encode_batch", &NativeTokenizer::encode_batch, "texts"_a, "max_tokens"_a = py::none())
       .def("encode_items", &NativeTokenizer::encode_items, "items"_a, "max_tokens"_a = py::none(),
            "For each str or pair of str: (ids, ids that the whole has, ids with type id 0).")
+      .def("encode_spans", &NativeTokenizer::encode_spans, "text"_a, "max_tokens"_a = py::none(),
+           "(ids, ids that the whole has, for each id (start, end, continues a word) or None), if finds_spans().")
+      .def(
+          "finds_spans", [](const NativeTokenizer& self, u32 unknown_id) { return self.of().finds_spans(unknown_id); },
+          "unknown_id"_a)
       .def(
           "n_special", [](const NativeTokenizer& self, bool pair) { return self.of().n_special(pair); }, "pair"_a)
       .def_property_readonly("family", [](const NativeTokenizer& self) { return self.of().family(); })

@@ -51,13 +51,17 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
     job.tokens_max = route.max_input_tokens;
+    job.spans = route.task == Task::kClassifyTokens;
     return hand_over(std::move(job), item);
   }
   Slot& s = slots_.slot(slot);
   u32* ids = memory_.segment.ids(s);
-  const text::Encoded encoded = item.pair
-                                    ? setup.tokenizer->encode_pair(text, view.pair_second, ids, route.max_input_tokens)
-                                    : setup.tokenizer->encode(text, ids, route.max_input_tokens);
+  text::Tokenizer& tokenizer = *setup.tokenizer;
+  const u32 most = route.max_input_tokens;
+  const bool spans = route.task == Task::kClassifyTokens;
+  const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most)
+                                : spans   ? tokenizer.encode_spans(text, ids, most, spans_.of(slot))
+                                          : tokenizer.encode(text, ids, most);
   if (!encoded.n_total && setup.empty_id) {
     write_empty(slot, *setup.empty_id);
     return {};
@@ -65,6 +69,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   if (Refusal refusal = check_tokens(item, encoded.n_tokens, encoded.n_total, route)) return refusal;
   if (setup.check_ids)
     if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
+  if (spans) mark_words(slot);
   s.first_len = encoded.first_len;
   s.n_tokens.store(encoded.n_tokens, kRelaxed);
   item.truncated |= encoded.truncated;
@@ -199,13 +204,19 @@ void SlotInput::write(TokenizeResult& result, Item& item) {
   if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() accepted it
   const u32 n_tokens = u32(result.ids.size());
   Slot& s = slots_.slot(result.slot);
-  u32* ids = memory_.segment.ids(s);
-  std::copy(result.ids.begin(), result.ids.end(), ids);
-  for (size_t i = 0; i < result.spans.size(); i++) ids[i] |= result.spans[i].continues_word ? kContinuesWord : 0;
+  std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
   s.first_len = std::min(result.first_len, n_tokens);
   s.n_tokens.store(n_tokens, kRelaxed);
   item.truncated |= result.n_total > n_tokens;
-  spans_.put(result.slot, std::move(result.spans));
+  if (result.spans.empty()) return;
+  spans_.of(result.slot) = std::move(result.spans);
+  mark_words(result.slot);
+}
+
+// The dispatcher has to know which tokens are of one word.
+void SlotInput::mark_words(u32 slot) {
+  u32* ids = memory_.segment.ids(slots_.slot(slot));
+  for (const text::TokenSpan& span : spans_[slot]) *ids++ |= span.continues_word ? kContinuesWord : 0;
 }
 
 }  // namespace fastqps::front

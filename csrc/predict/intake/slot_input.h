@@ -26,6 +26,7 @@ class SlotInput {
  private:
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   void write_empty(u32 slot, u32 id);
+  void mark_words(u32 slot);
   Refusal check_tokenizer(const RequestView& view, u32 route);
   Refusal bound_characters(u32 most, std::string_view& text, Item& item);
   Refusal bound_text(const RequestView& view, u32 route, std::string_view& text, Item& item);

@@ -1,7 +1,6 @@
 // The places in their texts of the tokens that a token classifier works on, until its answer becomes entities.
 #pragma once
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "text/tokenizer.h"
@@ -12,13 +11,18 @@ class TokenSpans {
  public:
   explicit TokenSpans(u32 slots) : spans_(slots) {}
 
-  void put(u32 slot, std::vector<text::TokenSpan> spans) { spans_[slot] = std::move(spans); }
+  // To be filled.
+  std::vector<text::TokenSpan>& of(u32 slot) { return spans_[slot]; }
   std::span<const text::TokenSpan> operator[](u32 slot) const { return spans_[slot]; }
+  // Keeps the memory of usual texts.
   void drop(u32 slot) {
-    if (!spans_[slot].empty()) std::vector<text::TokenSpan>().swap(spans_[slot]);
+    spans_[slot].clear();
+    if (spans_[slot].capacity() > kKept) std::vector<text::TokenSpan>().swap(spans_[slot]);
   }
 
  private:
+  static constexpr size_t kKept = 128;
+
   std::vector<std::vector<text::TokenSpan>> spans_;  // by slot
 };
 

@@ -9,8 +9,10 @@ namespace {
 TokenizeResult tokenized(const TokenizeJob& job) {
   TokenizeResult result{job.slot, std::vector<u32>(job.tokens_max), 0, 0, ""};
   u32* ids = result.ids.data();
-  const text::Encoded encoded = job.pair ? job.tokenizer->encode_pair(job.first, job.second, ids, job.tokens_max)
-                                         : job.tokenizer->encode(job.first, ids, job.tokens_max);
+  text::Tokenizer& tokenizer = *job.tokenizer;
+  const text::Encoded encoded = job.pair    ? tokenizer.encode_pair(job.first, job.second, ids, job.tokens_max)
+                                : job.spans ? tokenizer.encode_spans(job.first, ids, job.tokens_max, result.spans)
+                                            : tokenizer.encode(job.first, ids, job.tokens_max);
   result.ids.resize(encoded.n_tokens);
   result.first_len = encoded.first_len;
   result.n_total = encoded.n_total;

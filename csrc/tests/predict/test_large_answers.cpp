@@ -1,10 +1,9 @@
 // Large answers: who holds which, what a front door that starts again finds held, and words that lead nowhere.
-#include "predict/tables/large_answers.h"
-
 #include <cstring>
 #include <optional>
 #include <vector>
 
+#include "predict/tables/large_answers.h"
 #include "tests/check.h"
 
 using namespace fastqps;

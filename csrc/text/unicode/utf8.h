@@ -75,6 +75,13 @@ inline Decoded decode(const u8* at, const u8* end) {
   }
 }
 
+// The number of characters, as decode() reads them.
+inline u32 count_chars(std::string_view text) {
+  u32 n = 0;
+  for (const u8 *p = utf8_bytes(text), *end = p + text.size(); p < end; ++n) p += decode(p, end).n_bytes;
+  return n;
+}
+
 // The code point that ends at p > begin.
 inline u32 decode_before(const u8* begin, const u8* p) {
   const u8* at = p - 1;

@@ -1,12 +1,14 @@
 // BERT's WordPiece: normalize, split into words, split each word into the longest pieces that the vocabulary has.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "text/added_tokens.h"
 #include "text/file_reader.h"
 #include "text/template_tokenizer.h"
+#include "text/unicode/aligned_text.h"
 #include "text/unicode/char_table.h"
 #include "text/unicode/normalizer.h"
 #include "text/wordpiece/ascii_window.h"
@@ -27,15 +29,18 @@ struct WordPieceModel {
   explicit WordPieceModel(WordPieceConfig config);
 
   // The ids of a word of valid UTF-8: at most one a character, and the unknown token's alone where no split exists.
-  u32 split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids) const;
+  // ends: where each of them ends in the word, if that is wanted.
+  u32 split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids, u32* ends = nullptr) const;
 
   CharTable chars;
+  NormalizerFlags flags;
   Trie vocab;
   AddedTokens raw, normalized;
   AsciiRules ascii;
   Surround around;
   u32 continuing_node;  // where the pieces after a word's first begin; Trie::kNone: there are none
   u32 unk_id, max_chars, vocab_size;
+  u32 prefix_chars;  // of the prefix of continuing pieces
   bool words_may_have_nul;
 };
 
@@ -46,12 +51,19 @@ class WordPiece final : public TemplateTokenizer {
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
   bool splits_at_spaces() const override { return true; }
+  // The spelling of a normalized token, and white space that a token swallows, would have to be known.
+  bool finds_spans(u32 unknown_id) const override {
+    return model_->normalized.empty() && !model_->raw.swallows_space() && unknown_id == model_->unk_id;
+  }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<WordPiece>(model_); }
 
  private:
   struct WordSink;  // normalized characters to words
 
   void run(std::string_view text, Ids& ids) override;
+  void run_spans(std::string_view text, Ids& ids, std::vector<TokenSpan>& spans) override;
+  void put_aligned(Ids& ids, std::vector<TokenSpan>& spans);
+  void put_aligned_word(std::span<const AlignedText::Char> chars, Ids& ids, std::vector<TokenSpan>& spans);
   struct Step {
     std::size_t next;
     bool stuck;  // the slow path has to go on
@@ -75,8 +87,10 @@ class WordPiece final : public TemplateTokenizer {
   AsciiWindow window_;
   std::vector<u8> word_;  // the word under construction: up to max_chars characters and 16 bytes of slack
   u32 word_bytes_ = 0;
-  u32 word_chars_ = 0;            // may exceed max_chars: then the bytes beyond were not kept
-  std::vector<u32> pieces_;       // of one word
+  u32 word_chars_ = 0;       // may exceed max_chars: then the bytes beyond were not kept
+  std::vector<u32> pieces_;  // of one word
+  std::vector<u32> ends_;    // of its pieces
+  AlignedText aligned_;
   std::string normal_;            // normalized text, where added tokens are looked for in it
   std::size_t hidden_until_ = 0;  // added tokens are not looked for before this position
 };

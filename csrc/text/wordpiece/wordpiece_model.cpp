@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "text/unicode/utf8.h"
 #include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {
@@ -45,6 +46,7 @@ u32 largest_id(const WordPieceConfig& config) {
 
 WordPieceModel::WordPieceModel(WordPieceConfig config)
     : chars(config.flags),
+      flags(config.flags),
       vocab(config.vocab),
       raw(config.raw_tokens),
       normalized(config.normalized_tokens),
@@ -54,9 +56,10 @@ WordPieceModel::WordPieceModel(WordPieceConfig config)
       unk_id(config.unk_id),
       max_chars(config.max_chars_per_word),
       vocab_size(largest_id(config) + 1),
+      prefix_chars(count_chars(config.continuing_prefix)),
       words_may_have_nul(!config.flags.clean_text) {}
 
-u32 WordPieceModel::split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids) const {
+u32 WordPieceModel::split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids, u32* ends) const {
   u32 n = 0;
   for (u32 pos = 0; pos < n_bytes && n_chars <= max_chars;) {
     u32 node = pos ? continuing_node : Trie::kRoot;
@@ -68,11 +71,13 @@ u32 WordPieceModel::split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids) co
       next = i + 1;
     }
     if (id == Trie::kNone) break;
+    if (ends) ends[n] = next;
     ids[n++] = id;
     pos = next;
     if (pos == n_bytes) return n;
   }
   ids[0] = unk_id;
+  if (ends) ends[0] = n_bytes;
   return 1;
 }
 

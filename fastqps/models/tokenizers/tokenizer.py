@@ -63,7 +63,7 @@ class Tokenizer:
             self._native = NativeTokenizer(source, special_tokens)
         except ValueError as reason:
             self.why_not_native = str(reason)
-        if self._native and unknown_id is not None:
+        if self._native and unknown_id is not None and not self._native.finds_spans(max(unknown_id, 0)):
             self._native, self.why_not_native = None, "the native one does not say where in a text its tokens are"
         self.truncation = max_tokens if max_tokens is not None else self._file_truncation()
 
@@ -144,6 +144,8 @@ class Tokenizer:
 
     def encode_items(self, items: Sequence[Item]) -> list[Encoded]:
         """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it."""
+        if self._native and self._unknown_id is not None:
+            return [self._spanned(item) for item in items]
         if self._native:
             return [Encoded(*found) for found in self._native.encode_items(items, self.truncation)]
         whole = self._whole.encode_batch(items)
@@ -157,6 +159,13 @@ class Tokenizer:
     def pieces(self, text: str, *, special_tokens: bool) -> list[Piece]:
         """The tokens of a whole text, through the `tokenizers` package."""
         return self._whole.pieces(text, special_tokens)
+
+    def _spanned(self, item: Item) -> Encoded:
+        assert self._native
+        if not isinstance(item, str):
+            return Encoded(*self._native.encode_items([item], self.truncation)[0])
+        ids, n_total, spans = self._native.encode_spans(item, self.truncation)
+        return Encoded(ids, n_total, len(ids), [span and TokenSpan(*span) for span in spans])
 
     def _cut(self, item: Item, whole: Encoded) -> Encoded:
         if self.truncation is None or whole.n_total <= self.truncation:
