@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -41,11 +40,11 @@ class PackedModel:
     """
 
     def __init__(self, card: ModelCard, ops: EncoderOps) -> None:
-        checkpoint = Checkpoint.open(Path(card.path))
+        checkpoint = Checkpoint.of(card)
         config = checkpoint.encoder_config()
         if type(config) not in _ENCODERS:
             raise ModelError(f"{card.path}: no architecture computes a {type(config).__name__}")
-        weights = Weights(checkpoint.weight_files(), config.prefixes, data=ops.reads_weights)
+        weights = Weights(checkpoint.weight_files(), config.prefixes, ops.reads_weights, checkpoint.adapter)
         self.card = card
         self._encoder = _ENCODERS[type(config)](weights, config, card.max_input_tokens, ops)
         self.hidden = self._encoder.hidden  # the model's width

@@ -6,29 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 
+from fastqps.architectures.merge import merge
+from fastqps.architectures.tensor_files import load_tensors
+from fastqps.models.adapters import Adapter
 from fastqps.models.card import ModelError
 from fastqps.ops.fp8 import E4M3, Quantised, Weight
 
 # Names of layer-norm tensors in checkpoints that were converted from TensorFlow.
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
-# The types that safetensors names.
-_TYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
 
 
 class Weights:
@@ -37,24 +23,31 @@ class Weights:
     A tensor X is quantised where it is float8_e4m3fn and X_scale says by what its rows are multiplied.
     """
 
-    def __init__(self, files: Sequence[Path], prefixes: Sequence[str] = (), data: bool = True) -> None:
-        """Opens the files. Without ``data`` it reads only names, shapes and types, and the tensors are on ``meta``."""
+    def __init__(
+        self,
+        files: Sequence[Path],
+        prefixes: Sequence[str] = (),
+        data: bool = True,
+        adapter: Adapter | None = None,
+    ) -> None:
+        """Opens the files, and merges the ``adapter``.
+
+        Without ``data`` it reads only names, shapes and types, and the tensors are on ``meta``.
+        """
         self.where = str(files[0].parent)
         self._tensors: dict[str, torch.Tensor] = {}
         self._read: set[str] = set()
         origins: dict[str, str] = {}  # names as the files have them
         for file in files:
-            try:
-                tensors = load_file(file) if data else _shapes(file)
-            except (OSError, SafetensorError) as error:
-                raise ModelError(f"{file}: {error}") from error
-            for name, tensor in tensors.items():
+            for name, tensor in load_tensors(file, data).items():
                 plain = self._plain(name, prefixes)
                 origin = f"{name!r} of {file.name}"
                 if plain in origins:
                     raise ModelError(f"{self.where}: {origins[plain]} and {origin} are the same tensor of the model")
                 self._tensors[plain] = tensor
                 origins[plain] = origin
+        if adapter:
+            merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data)
 
     @staticmethod
     def _plain(name: str, prefixes: Sequence[str]) -> str:
@@ -80,7 +73,12 @@ class Weights:
         found = self._tensors.get(name)
         if found is None:
             return None
-        return self._quantised(name, found).dequantised() if found.dtype.itemsize == 1 else found.float()
+        if found.dtype.itemsize == 1:
+            return self._quantised(name, found).dequantised()
+        if not found.is_floating_point():
+            kind = str(found.dtype).removeprefix("torch.")
+            raise ModelError(f"{self.where}: {name} is {kind}; weights are floats")
+        return found.float()
 
     def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
         """The weight of a product: as the file has it where that is quantised, else as float32."""
@@ -110,12 +108,3 @@ class Weights:
     def unread(self) -> dict[str, torch.Tensor]:
         """The tensors that were not read yet, as they are in the files."""
         return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
-
-
-def _shapes(file: Path) -> dict[str, torch.Tensor]:
-    with safe_open(file, framework="pt") as opened:
-        parts = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
-        return {
-            name: torch.empty(part.get_shape(), dtype=_TYPES[part.get_dtype()], device="meta")
-            for name, part in parts.items()
-        }

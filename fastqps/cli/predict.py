@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Texts and where they go."""
     parser.add_argument("text", nargs="*", metavar="TEXT", help="text; without any, the lines of stdin")
     parser.add_argument("--model", metavar="NAME_OR_DIR", help="model (default: minilm; with --address: the server's)")
+    parser.add_argument("--adapter", metavar="DIR", help="LoRA adapter of PEFT to merge into the model's weights")
     parser.add_argument("--address", metavar="HOST:PORT", help="ask this server instead of loading the model here")
     server_flags.add_arguments(parser)
     parser.add_argument(
@@ -54,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--device says where to run a model here; a server (--address) has chosen its own")
     if options.address and options.quantization:
         raise ConfigError("--quantization says how to run a model here; a server (--address) has chosen its own")
+    if options.address and options.adapter:
+        raise ConfigError("--adapter is merged into a model here; a server (--address) has merged its own")
     server_flags.check_flags(options)
     generate_flags.check_flags(options)
     texts = _utf8(_from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair))
@@ -91,7 +94,10 @@ def _engine(options: argparse.Namespace) -> Engine:
     from fastqps.engine.engine import Engine
 
     engine = Engine(
-        options.model or "minilm", device=options.device or "cpu", quantization=options.quantization or "none"
+        options.model or "minilm",
+        device=options.device or "cpu",
+        quantization=options.quantization or "none",
+        adapter=options.adapter or "",
     )
     given = [*generate_options(options), *(["stream"] if options.stream else [])]
     if given and engine.card.task != "generate":

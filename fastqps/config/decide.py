@@ -19,9 +19,11 @@ RUNNING_DEFAULT = 1024  # sequences of a generator's dispatcher, where steps, sl
 def decide(config: Config) -> Config:
     """The same configuration with every ``auto`` decided, but for what each model has of its own
     (``max_input_tokens``, ``max_running``), and for what is measured at the start (``max_batch_items``, and the
-    ``dispatchers`` of cpu). Reads models' configurations, loads none, and imports no torch.
+    ``dispatchers`` of cpu). Downloads models and adapters of the hub, reads models' configurations, loads none, and
+    imports no torch.
 
-    Raises ``ConfigError``, and ``DeviceError`` for a device that this version does not have.
+    Raises ``ModelError`` for a model that cannot be downloaded, ``ConfigError``, and ``DeviceError`` for a device that
+    this version does not have.
     """
     device, devices = _device(config)
     models = config.model or _default_model()
@@ -43,6 +45,7 @@ def decide(config: Config) -> Config:
         raise ConfigError(f"--kernels own: the own kernels are for cuda, and the device is {device}")
     if config.share_weights and not gpu:
         raise ConfigError(f"--share-weights: weights are shared on GPUs, and the device is {device}")
+    _fetch(config, models)
     small = device == "cpu"
     longest = config.max_input_tokens or max(map(_own_limit, models))
     longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + (config.max_running or RUNNING_DEFAULT)
@@ -77,6 +80,16 @@ def most_dispatchers(config: Config) -> int:
     """The most dispatchers of a model: those that are set, or those that a start on cpu measures."""
     cores = machine.usable_cores(len(server_cpus(config)))
     return config.dispatchers or max(1, cores // max(1, len(config.model)))
+
+
+def _fetch(config: Config, models: tuple[str, ...]) -> None:
+    """Downloads what the hub has to give, before anything is started: each revision is resolved here, once."""
+    from fastqps.models import hub  # here: not every command needs it
+
+    for texts, adapter in ((models, False), (config.adapter, True)):
+        for text in dict.fromkeys(text.partition("=")[2] or text for text in texts):
+            if hub.is_hub(text):
+                hub.fetch(text, adapter=adapter, offline=config.hub_offline)
 
 
 def _own_limit(model: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastqps.config.settings import SETTINGS, Setting
 
 _KEYS: dict[str, str] = {
-    "Common": "model device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
+    "Common": "model adapter device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
     "max-output-tokens dtype quantization",
+    "Models of the hub": "hub-offline",
     "Batching and memory": "max-batch-tokens max-batch-delay max-running slots prefix async-steps share-weights "
     "kernels",
     "Limits of clients": "allow-single-texts max-queue-items max-message-bytes max-stream-inflight default-timeout "

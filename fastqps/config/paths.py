@@ -8,7 +8,7 @@ from typing import Any
 
 from fastqps.config.settings import Setting
 
-_NAMES_FILES = ("FILE", "NAME_OR_DIR")  # the metavars of such settings
+_NAMES_FILES = ("FILE", "DIR", "NAME_OR_DIR")  # the metavars of such settings
 
 
 def absolute(setting: Setting, value: Any) -> Any:
@@ -21,11 +21,12 @@ def absolute(setting: Setting, value: Any) -> Any:
 
 
 def _named(text: str) -> str:
-    """PATH, NAME=PATH, or the name of a packaged model."""
+    """PATH, NAME=PATH, or the name of a packaged model or of one at the hub."""
+    from fastqps.models.hub import is_hub
     from fastqps.models.names import PACKAGED  # it reads checkpoints, which few commands do
 
     name, equals, path = text.partition("=") if "=" in text else ("", "", text)
-    return f"{name}{equals}{path if path in PACKAGED else os.path.abspath(Path(path).expanduser())}"
+    return f"{name}{equals}{path if path in PACKAGED or is_hub(path) else os.path.abspath(Path(path).expanduser())}"
 
 
 def _device(text: str) -> str:

@@ -44,10 +44,23 @@ class Config:
     model: tuple[str, ...] = _setting(
         (),
         "texts",
-        "Model to serve: minilm, grammar, a checkpoint directory, or NAME=DIR. Repeat the flag for more; in the "
-        "environment separate with commas. The first is the default model of requests that name none.",
+        "Model to serve: minilm, grammar, a checkpoint directory, hub:OWNER/NAME@REVISION of the Hugging Face hub, or "
+        "NAME= and one of these. Repeat the flag for more; in the environment separate with commas. The first is the "
+        "default model of requests that name none. See docs/getting-models.md.",
         auto="minilm, if its weights are installed",
         metavar="NAME_OR_DIR",
+    )
+    adapter: tuple[str, ...] = _setting(
+        (),
+        "texts",
+        "LoRA adapter of PEFT, a directory or hub:OWNER/NAME@REVISION, that is merged into the model's weights. "
+        "NAME=DIR is for one of several models; repeat the flag for more. See docs/getting-models.md.",
+        metavar="DIR",
+    )
+    hub_offline: bool = _setting(
+        False,
+        "switch",
+        "Download nothing: models and adapters of the hub are those in its cache. HF_HUB_OFFLINE=1 does the same.",
     )
     device: str = _setting(
         "auto",

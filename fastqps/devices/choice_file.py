@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.start_lock import alone
 from fastqps.host import machine
+from fastqps.models.hub import in_cache
 from fastqps.models.names import PACKAGED, packaged
 
 CHOICES_MAX = 32  # in a file; the oldest go first
@@ -49,10 +50,12 @@ class ChoiceFile(Generic[W, V]):
     def places(self, root: Path) -> list[Path]:
         """Where the choices for the model in ``root`` are looked for and stored, the preferred place first.
 
-        The folder of a model that a Python package carries belongs to that package, so nothing is written there.
+        The folder of a model that a Python package or the hub's cache carries belongs to that, so nothing is written
+        there.
         """
         cache = machine.cache_folder(self.cache)
-        beside = [] if root in [packaged(name) for name in PACKAGED] else [root / self.file]
+        others = in_cache(root) or root in [packaged(name) for name in PACKAGED]
+        beside = [] if others else [root / self.file]
         return beside + ([cache / f"{_digest(root)}.json"] if cache else [])
 
     def find(self, paths: Sequence[Path], where: W, log: Log) -> tuple[Path, V] | None:

@@ -23,7 +23,8 @@ from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 class Engine:
     """A loaded model. Not thread-safe: one call at a time.
 
-    ``model`` is a known name (``minilm``) or a checkpoint's directory, ``device`` ``cpu``, ``cuda`` (the first visible
+    ``model`` is a known name (``minilm``), a checkpoint's directory or ``hub:OWNER/NAME@REVISION``, ``adapter`` the
+    directory of PEFT's, or hub:…, that is merged into its weights, ``device`` ``cpu``, ``cuda`` (the first visible
     GPU) or ``cuda:1``, ``auto`` (cuda where that is possible, else cpu), ``null`` or ``sim:PROFILE``, ``dtype``
     ``auto``, ``float32``, ``bfloat16`` or, on cuda, ``float16``, ``quantization`` ``none``, ``fp8``,
     on cpu ``int8``, or ``auto``,
@@ -49,6 +50,7 @@ class Engine:
         max_running: int = 64,
         prefix: str = "",
         allow_single_texts: bool = False,
+        adapter: str = "",
     ) -> None:
         device = one_device(device)
         self.card = load_card(
@@ -57,6 +59,7 @@ class Engine:
             max_output_tokens=max_output_tokens,
             prefix_text=prefix,
             allow_single_texts=allow_single_texts,
+            adapter=adapter,
         )
         if prefix and not self.card.prefix_ids:
             raise ModelError(f"{self.card.name} does not generate text: a prefix would have no effect")

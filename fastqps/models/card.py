@@ -70,6 +70,7 @@ class ModelCard:
     tokenizer_parts: str = ""  # JSON of what replaces parts of tokenizer.json, as the files beside it say; "": nothing
     empty_id: int = -1  # of a static model: the id that stands for a text without tokens; it names no vector
     max_characters: int = 0  # of a static model: characters that a text may have; 0: any number
+    adapter: str = ""  # the folder of what is merged into its weights; "": nothing
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property

@@ -9,7 +9,7 @@ from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
-from fastqps.models.names import resolve
+from fastqps.models.names import resolve, resolve_adapter
 from fastqps.models.static import open_static, static_card
 from fastqps.models.static.card import default_static_limit
 
@@ -24,29 +24,35 @@ def load_card(
     max_output_tokens: int = 128,
     prefix_text: str = "",
     allow_single_texts: bool = False,
+    adapter: str = "",
 ) -> ModelCard:
-    """The card of a checkpoint (a directory, or a known name such as ``minilm``), under ``name`` if given.
+    """The card of a checkpoint (a directory, a known name such as ``minilm``, or ``hub:OWNER/NAME``), under ``name`` if
+    given.
 
     The limits are the server's; the model's own may be smaller. ``max_input_tokens`` None: the model's own, as
     ``default_input_limit`` bounds it. ``allow_single_texts``: a cross-encoder takes one text, too.
+    ``adapter``: the directory of PEFT's, or hub:OWNER/NAME, that is merged into the weights.
     ``max_output_tokens`` and ``prefix_text`` (in front of
     every prompt; its ids go into the card and into the version) are of generators alone.
 
     Reads JSON, and the weights' bytes for the digest; imports no torch. Raises ``ModelError``.
     """
     served, root = resolve(name_or_dir)
+    merged = resolve_adapter(adapter) if adapter else None
     try:
         if static := open_static(root):
+            if merged:
+                raise ModelError(f"{merged}: a static model has no layers that an adapter could change")
             return dataclasses.replace(static_card(static, name or served, max_input_tokens), stamp=static.stamp())
-        checkpoint = Checkpoint.open(root)
+        checkpoint = Checkpoint.open(root, merged)
         stamp = checkpoint.stamp()
         if checkpoint.generates:
             card = decoder_card(checkpoint, name or served, max_input_tokens, max_output_tokens, prefix_text)
         else:
             card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts)
         files = checkpoint.tokenizer_files
-        warnings = (*card.warnings, *files.warnings)
-        return dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, warnings=warnings)
+        warnings, folder = (*card.warnings, *files.warnings), str(merged or "")
+        return dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, adapter=folder, warnings=warnings)
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:
@@ -74,7 +80,7 @@ def check_files(card: ModelCard) -> None:
     Only where one was written since then are they read for it.
     """
     try:
-        files = open_static(Path(card.path)) or Checkpoint.open(Path(card.path))
+        files = open_static(Path(card.path)) or Checkpoint.of(card)
         if card.stamp in ("", files.stamp()):
             return
         if isinstance(files, Checkpoint) and files.generates:

@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import ModelError, Task
+from fastqps.models.adapters import Adapter, read_adapter
+from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
+from fastqps.models.card import ModelCard, ModelError, Task
 from fastqps.models.compressed_tensors import check_quantization
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.decoder import DecoderConfig
@@ -16,6 +18,8 @@ from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import CONFIG, config_warnings
 from fastqps.models.files.json_files import optional_object, read_json, read_object
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.pickles import pickled
+from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases, read_sentence_config
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
@@ -25,7 +29,8 @@ _EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encod
 _CLASSIFY = "ForSequenceClassification"
 _CLASSIFY_TOKENS = "ForTokenClassification"
 _GENERATE = "ForCausalLM"
-_DECIDING = (
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+DECIDING = (  # of a folder with weights, beside them
     "added_tokens.json",
     "config.json",
     "generation_config.json",
@@ -49,46 +54,58 @@ class Checkpoint:
     sentence: SentenceConfig
     family: EncoderFamily | DecoderFamily
     task: Task
+    adapter: Adapter | None = None
 
     @classmethod
-    def open(cls, root: Path) -> Checkpoint:
-        """Reads the configuration; ``ModelError`` if it is not a model that can be served, with the reason."""
+    def of(cls, card: ModelCard) -> Checkpoint:
+        """The checkpoint of a card, with its adapter; ``ModelError`` as ``open``."""
+        return cls.open(Path(card.path), Path(card.adapter) if card.adapter else None)
+
+    @classmethod
+    def open(cls, root: Path, adapter: Path | None = None) -> Checkpoint:
+        """Reads the configuration; ``ModelError`` if it is not a model that can be served, with the reason.
+
+        ``adapter``: the folder of one that is merged into the weights.
+        """
+        merged = read_adapter(adapter) if adapter else None
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
-        if (adapter := encoder / "adapter_config.json").is_file():
-            raise ModelError(f"{adapter}: adapters are not supported; merge the adapter into the weights")
+        refuse_adapter(encoder)
         config = _read_config(root, encoder)
         family = family_of(config["model_type"])
+        check_base(merged, root, config, pipeline)
         if isinstance(family, DecoderFamily):
-            return cls._open_generator(root, config, family)
+            return cls._open_generator(root, config, family, merged)
         architectures = config.get("architectures") or ["Model"]
-        architecture = str(architectures[0])
+        architecture = (merged and merged.architecture) or str(architectures[0])
         task: Task = "embed"
         if pipeline.scores and architecture.endswith(_CLASSIFY):
             task = "classify"
         elif pipeline.scores and architecture.endswith(_CLASSIFY_TOKENS):
             task = "classify_tokens"
-        alone = pipeline.scores and (root / "modules.json").is_file()  # as a cross-encoder: then it has to give scores
+        alone = pipeline.scores and has_file(root / "modules.json")  # as a cross-encoder: then it has to give scores
         if task != "classify" and (alone or not architecture.endswith((*_EMBED, _CLASSIFY, _CLASSIFY_TOKENS))):
             raise ModelError(
                 f"{root}: architecture {architecture} is not supported; "
                 f"supported: encoders (Model, ForMaskedLM), {_CLASSIFY} and {_CLASSIFY_TOKENS}"
             )
         sentence = read_sentence_config(root, encoder, task == "classify")
-        checkpoint = cls(root, encoder, config, pipeline, sentence, family, task)
+        checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
         checkpoint._check_preprocessing()
         return checkpoint
 
     @classmethod
-    def _open_generator(cls, root: Path, config: Keys, family: DecoderFamily) -> Checkpoint:
+    def _open_generator(cls, root: Path, config: Keys, family: DecoderFamily, adapter: Adapter | None) -> Checkpoint:
         kind = config["model_type"]
-        if (root / "modules.json").is_file():
+        if has_file(root / "modules.json"):
             encoders = ", ".join(name for name, each in FAMILIES.items() if isinstance(each, EncoderFamily))
             raise ModelError(f"{root}: embeddings of a {kind} are not supported; encoders embed: {encoders}")
         architecture = str((config.get("architectures") or [_GENERATE])[0])
         if not architecture.endswith(_GENERATE):
             raise ModelError(f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}")
-        return cls(root, root, config, Pipeline(), SentenceConfig(), family, "generate")
+        if adapter and adapter.architecture:
+            raise ModelError(f"{adapter.root}: its task_type makes a classifier, and a {kind} has to generate")
+        return cls(root, root, config, Pipeline(), SentenceConfig(), family, "generate", adapter)
 
     @property
     def generates(self) -> bool:
@@ -112,7 +129,15 @@ class Checkpoint:
         """The configuration of a decoder; ``ModelError`` with the reason where it cannot be computed."""
         if not isinstance(self.family, DecoderFamily):
             raise ModelError(f"{self.root}: a {self.family.name} is no decoder")
-        return self.family.read(self.config)
+        config = self.family.read(self.config)
+        check_tied(self.adapter, config.tied_head)
+        return config
+
+    @property
+    def labels_name(self) -> str:
+        """The name of a classifier's projection to labels."""
+        head = self.token_head_config() if self.task == "classify_tokens" else self.head_config()
+        return head.labels if head else "classifier"
 
     @property
     def _encoders(self) -> EncoderFamily:
@@ -124,7 +149,7 @@ class Checkpoint:
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the operator about the files, a sentence each."""
         found = [*config_warnings(self.config), *self.sentence.warnings, *self.pipeline.warnings]
-        if self.task == "embed" and not (self.root / "modules.json").is_file():
+        if self.task == "embed" and not has_file(self.root / "modules.json"):
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
             left_out = f"The head of {self.architecture} is left out, and there" if head else "There"
             found.append(
@@ -145,7 +170,7 @@ class Checkpoint:
         """Whether its files say that it scores pairs of texts, as sentence-transformers writes them."""
         if self.task != "classify":
             return False
-        listed = (self.root / "modules.json").is_file()  # the transformer alone
+        listed = has_file(self.root / "modules.json")  # the transformer alone
         own = self.config.get("sentence_transformers") or self.config.get("sbert_ce_default_activation_function")
         return listed or self.sentence.cross_encoder or bool(own)
 
@@ -163,7 +188,7 @@ class Checkpoint:
     def tokenizer(self) -> str:
         """The path of the tokenizer.json beside the weights, or "" where there is none."""
         path = self.encoder / "tokenizer.json"
-        return str(path) if path.is_file() else ""
+        return str(path) if has_file(path) else ""
 
     @cached_property
     def tokenizer_files(self) -> TokenizerFiles:
@@ -185,36 +210,44 @@ class Checkpoint:
 
         As in transformers, the index has no effect beside a whole file.
         """
-        single = self.encoder / "model.safetensors"
-        if single.is_file():
+        single = self.encoder / WEIGHTS
+        if has_file(single):
             return [single]
-        index = self.encoder / "model.safetensors.index.json"
-        if not index.is_file():
-            raise ModelError(f"{self.root}: no model.safetensors; only weights in safetensors format are loaded")
-        return [self._shard(index, name) for name in sorted(set(read_json(index)["weight_map"].values()))]
+        index = self.encoder / INDEX
+        if not has_file(index):
+            found = pickled(path.name for path in self.encoder.iterdir())
+            raise ModelError(
+                f"{self.root}: no model.safetensors" + (f", and {found}" if found else "; no other weights are read")
+            )
+        listed = read_object(index).get("weight_map")
+        if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
+            raise ModelError(f"{index}: weight_map has to name the file of each tensor")
+        return [self._shard(index, name) for name in sorted(set(listed.values()))]
 
     def _shard(self, index: Path, name: str) -> Path:
         """``ModelError`` for a name that leads out of the folder of its index."""
-        if not isinstance(name, str) or not name or Path(name).name != name:
+        if not name or Path(name).name != name:
             raise ModelError(f"{index}: weight_map names {name!r}; a shard has to lie beside the index")
-        return self.encoder / name
+        if not has_file(path := self.encoder / name):
+            raise ModelError(f"{index}: weight_map names {name!r}, which is no file")
+        return path
 
     def digest(self) -> str:
         """12 hex digits of SHA-256 over the relative names and contents of all files that decide an answer."""
-        return deciding_files.digest(self.root, self._deciding())
+        return with_adapter(deciding_files.digest(self.root, self._deciding()), self.adapter)
 
     def stamp(self) -> str:
         """Stays the same while none of these files is written or replaced. Their contents are not read."""
-        return deciding_files.stamp(self._deciding())
+        return deciding_files.stamp([*self._deciding(), *(self.adapter.files() if self.adapter else ())])
 
     def _deciding(self) -> list[Path]:
-        files = {folder / name for folder in (self.root, self.encoder) for name in _DECIDING}
+        files = {folder / name for folder in (self.root, self.encoder) for name in DECIDING}
         files.update(self.weight_files())
-        if (self.root / "modules.json").is_file():
+        if has_file(self.root / "modules.json"):
             for module in read_json(self.root / "modules.json"):
                 folder = self.root / str(module.get("path", ""))
-                files.update((folder / "config.json", folder / "model.safetensors"))
-        return [path for path in sorted(files) if path.is_file()]
+                files.update((folder / "config.json", folder / WEIGHTS))
+        return [path for path in sorted(files) if has_file(path)]
 
 
 def _read_config(root: Path, encoder: Path) -> Keys:
@@ -222,7 +255,7 @@ def _read_config(root: Path, encoder: Path) -> Keys:
     values = read_object(encoder / CONFIG)
     try:
         family = family_of(values.get("model_type"))
-        config = family.config_keys(values, (encoder / "generation_config.json").is_file())
+        config = family.config_keys(values, has_file(encoder / "generation_config.json"))
         check_quantization(config)
     except ModelError as error:
         raise ModelError(f"{root}: {error}") from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 
-_KEYS = ("quantization_config", "compression_config")  # of today, and of older files
+QUANTIZATION_KEYS = ("quantization_config", "compression_config")  # of today, and of older files
 _SUPPORTED = "supported: compressed-tensors' float-quantized (FP8), with a scale for each channel or tensor of weights"
 # What may be said at each level; what may not be None has to be said.
 _ANYTHING: Any = ...  # changes nothing that is computed, or is looked at by itself
@@ -46,7 +46,7 @@ _ACTIVATIONS = {**_NUMBERS, "strategy": ("token",), "dynamic": (True,)}
 
 def check_quantization(config: Mapping[str, Any]) -> None:
     """``ModelError`` names what a configuration says of its weights that cannot be computed as it is meant."""
-    for key in _KEYS:
+    for key in QUANTIZATION_KEYS:
         if (found := config.get(key)) is not None:
             _check(found, key)
 

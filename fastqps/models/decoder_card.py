@@ -17,6 +17,7 @@ from fastqps.models.files.generation_keys import (
 )
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.regular import has_file
 from fastqps.models.input_limit import shorter
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
@@ -127,7 +128,7 @@ def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: i
 
 def _eos_ids(checkpoint: Checkpoint, generation: Keys) -> tuple[int, ...]:
     """generation_config.json's; without that file, config.json's. None is possible, as in transformers."""
-    alone = (checkpoint.encoder / GENERATION_CONFIG).is_file()
+    alone = has_file(checkpoint.encoder / GENERATION_CONFIG)
     said: Any = (generation if alone else checkpoint.config).get("eos_token_id")
     if said is None:
         return ()

@@ -8,7 +8,6 @@ from fastqps.models.card import Activation, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.files.config_values import size
-from fastqps.models.files.keys import Keys
 from fastqps.models.input_limit import shorter
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 
@@ -22,7 +21,7 @@ def encoder_card(
     """The card of ``checkpoint`` under ``name``; ``ModelError`` if its numbers are impossible."""
     try:
         config = checkpoint.encoder_config()
-        labels = _labels(checkpoint.config) if checkpoint.task in _LABELS else ()
+        labels = _labels(checkpoint) if checkpoint.task in _LABELS else ()
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     if checkpoint.task == "classify_tokens" and not checkpoint.tokenizer():
@@ -58,14 +57,19 @@ def encoder_card(
     )
 
 
-def _labels(config: Keys) -> tuple[str, ...]:
-    """Labels as transformers names them: where ``num_labels`` differs from the names' number, they have none."""
+def _labels(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Labels as transformers names them: where ``num_labels`` differs from the names' number, they have none.
+
+    An adapter has as many as the rows of its head, and no names of its own.
+    """
+    config, adapter = checkpoint.config, checkpoint.adapter
+    rows = adapter.replaced_rows(f"{checkpoint.labels_name}.weight") if adapter else None
     names = config.get("id2label")
     if names is None:
-        return _unnamed(size(config, "num_labels", 2))
+        return _unnamed(rows or size(config, "num_labels", 2))
     if not isinstance(names, dict) or not names or {str(i) for i in range(len(names))} != names.keys():
         raise ModelError("config.json: id2label has to name the labels 0, 1, 2 and so on, each once")
-    count = size(config, "num_labels", len(names))
+    count = rows or size(config, "num_labels", len(names))
     return tuple(str(names[str(i)]) for i in range(count)) if count == len(names) else _unnamed(count)
 
 

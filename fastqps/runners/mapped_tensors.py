@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastqps.models.card import ModelError
-from fastqps.models.static.tensors import Tensor
+from fastqps.models.files.tensors import Tensor
 
 # bf16 has no type in numpy: its bits are read as uint16.
 _DTYPES: Mapping[str, type[np.generic]] = {

@@ -16,7 +16,9 @@ from fastqps.host import machine
 from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
+from fastqps.models.hub import fetch, is_hub
 from fastqps.models.names import resolve
+from fastqps.supervisor.adapters import adapters_of
 from fastqps.supervisor.gpu.placement import Cpus, Placement, pinned, unpinned
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, room_of
@@ -207,7 +209,8 @@ def _cards(config: Config) -> tuple[ModelCard, ...]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"--model: two models are named {twice!r}; name them with NAME=DIR")
     prefixes = read_prefixes(config.prefix, names)
-    cards = tuple(_card(name, path, config, prefix_of(name, prefixes)) for name, path in named)
+    adapters = adapters_of(config.adapter, names)
+    cards = tuple(_card(name, path, config, prefix_of(name, prefixes), adapters.get(name, "")) for name, path in named)
     check_used(prefixes, cards)
     return cards
 
@@ -219,11 +222,21 @@ def named_models(config: Config) -> list[tuple[str, str]]:
 
 def read_card(name: str, path: str, config: Config) -> ModelCard:
     """Reads the card and the prefix from the files as they are now. Raises ``ModelError`` or ``ConfigError``."""
-    prefixes = read_prefixes(config.prefix, [name for name, _ in named_models(config)])
-    return _card(name, path, config, prefix_of(name, prefixes))
+    names = [name for name, _ in named_models(config)]
+    prefixes, adapters = read_prefixes(config.prefix, names), adapters_of(config.adapter, names)
+    return _card(name, path, config, prefix_of(name, prefixes), adapters.get(name, ""))
 
 
-def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:
+def fetch_again(name: str, path: str, config: Config) -> None:
+    """Resolves the revisions of a model and of its adapter again, where the hub has them, and downloads those that are
+    new. Raises ``ModelError``."""
+    adapter = adapters_of(config.adapter, [other for other, _ in named_models(config)]).get(name, "")
+    for text, is_adapter in ((path, False), (adapter, True)):
+        if is_hub(text):
+            fetch(text, adapter=is_adapter, offline=config.hub_offline)
+
+
+def _card(name: str, path: str, config: Config, prefix: str, adapter: str) -> ModelCard:
     try:
         return load_card(
             path,
@@ -232,12 +245,13 @@ def _card(name: str, path: str, config: Config, prefix: str) -> ModelCard:
             max_output_tokens=config.max_output_tokens,
             prefix_text=prefix,
             allow_single_texts=config.allow_single_texts,
+            adapter=adapter,
         )
     except LimitError as error:
         raise ConfigError(f"{' or '.join(_flag(key, config) for key in error.lower)}: {error}") from None
     except ModelError as error:
         if prefix:
-            _card(name, path, config, "")  # raises the model's own errors first
+            _card(name, path, config, "", adapter)  # raises the model's own errors first
             raise ConfigError(f"--prefix: {error}") from None
         raise
 

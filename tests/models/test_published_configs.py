@@ -77,7 +77,7 @@ def write(path: Path, model: Published) -> Any:
     architecture = str((config.get("architectures") or [""])[0])
     auto = next((found for ending, found in classes.items() if architecture.endswith(ending)), tr.AutoModel)
     if model.refused and not model.tensors:
-        (path / "model.safetensors").write_bytes(b"")
+        (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     else:
         _write_config(path, config | model.tensors)
         torch.manual_seed(0)

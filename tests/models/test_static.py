@@ -17,8 +17,8 @@ from fastqps import Engine
 from fastqps.devices.errors import DeviceError
 from fastqps.models import ModelError, load_card
 from fastqps.models.cards import check_files
+from fastqps.models.files.tensors import read_tensors
 from fastqps.models.names import packaged
-from fastqps.models.static.tensors import read_tensors
 from fastqps.runners.mapped_tensors import map_tensor
 
 pytestmark = pytest.mark.compute

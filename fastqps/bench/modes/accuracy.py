@@ -43,6 +43,7 @@ Items = list[Any]  # texts, pairs of texts, or lists of token ids
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the two ways of computing it, the texts, and what is still good enough."""
     parser.add_argument("--model", metavar="NAME_OR_DIR", default="minilm", help="model (default: minilm)")
+    parser.add_argument("--adapter", metavar="DIR", default="", help="LoRA adapter of PEFT to merge into the model")
     parser.add_argument("--device", metavar="DEVICE", default="cpu", help="where both run (default: cpu)")
     parser.add_argument("--dtype", metavar="DTYPE", default="auto", help="of both (default: auto)")
     parser.add_argument(
@@ -142,7 +143,7 @@ def _items(options: argparse.Namespace) -> tuple[ModelCard, Items, list[str]]:
     from fastqps.models import load_card
     from fastqps.models.names import resolve
 
-    card = load_card(options.model, max_output_tokens=options.max_tokens)
+    card = load_card(options.model, max_output_tokens=options.max_tokens, adapter=options.adapter)
     if options.texts:
         return card, *_read(Path(options.texts), options.count, card.task == "generate")
     rng, count = random.Random(options.seed), options.count or TEXTS
@@ -175,7 +176,12 @@ def _answers(options: argparse.Namespace, quantization: str, items: Items) -> Se
 
     print(f"quantization {quantization}: {len(items):,} texts", file=sys.stderr)
     engine = Engine(
-        options.model, options.device, options.dtype, quantization=quantization, max_output_tokens=options.max_tokens
+        options.model,
+        options.device,
+        options.dtype,
+        quantization=quantization,
+        max_output_tokens=options.max_tokens,
+        adapter=options.adapter,
     )
     try:
         return _ask(engine, items)

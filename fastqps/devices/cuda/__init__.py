@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -148,6 +147,6 @@ def _open(place: Place) -> tuple[Backend, torch.dtype]:
 def _check_weights(card: ModelCard, backend: Backend, dtype: torch.dtype) -> int:
     """Free bytes that the weights will leave; ``ModelError`` where they do not fit."""
     free, _ = backend.memory()
-    needed = parameters(Checkpoint.open(Path(card.path)).weight_files()) * dtype.itemsize
+    needed = parameters(Checkpoint.of(card).weight_files()) * dtype.itemsize
     check_weights(card, needed, free, backend.where)
     return free - needed

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from fastqps._core import CudaError
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.files.tensors import read_tensors
 
 _OUT_OF_MEMORY = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")
-_HEADER_BYTES_MAX = 100 << 20  # safetensors' own limit
 
 
 def is_out_of_memory(reason: str) -> bool:
@@ -28,13 +26,7 @@ def parameters(files: Sequence[Path]) -> int:
     """The number of elements in the tensors of safetensors files. Reads only their headers."""
     total = 0
     for path in files:
-        try:
-            with path.open("rb") as stream:
-                size = int.from_bytes(stream.read(8), "little")
-                header: dict[str, Any] = json.loads(stream.read(min(size, _HEADER_BYTES_MAX)))
-            total += sum(prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(f"{path} is no safetensors file: {error}") from None
+        total += sum(prod(tensor.shape) for tensor in read_tensors(path).values())
     return total
 
 

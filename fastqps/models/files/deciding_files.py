@@ -6,13 +6,22 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from fastqps.models.files.regular import open_regular
+from fastqps.models.files.tensors import read_tensors
+
 
 def digest(root: Path, files: Sequence[Path]) -> str:
-    """12 hex digits of SHA-256 over the names, relative to ``root``, and the contents of ``files``."""
+    """12 hex digits of SHA-256 over the names, relative to ``root``, and the contents of ``files``.
+
+    ``ModelError`` where one cannot be read, or is cut off or longer than its header says: that is seen before reading.
+    """
     total = hashlib.sha256()
     for path in files:
+        if path.suffix == ".safetensors":
+            read_tensors(path)
+    for path in files:
         total.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             total.update(hashlib.file_digest(stream, "sha256").digest())
     return total.hexdigest()[:12]
 

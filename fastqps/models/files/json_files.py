@@ -7,14 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.models.card import ModelError
+from fastqps.models.files.regular import has_file, read_regular
+
+# Values take up to 30 times as much memory as their text.
+_BYTES_MAX, _TOKENIZER_BYTES_MAX = 16 << 20, 64 << 20
+_TOKENIZERS = ("tokenizer.json", "_tokenizer_config.json")  # the ends of names of files that hold a vocabulary
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's value; ``ModelError`` names the file if it is not readable or not JSON."""
+    """A JSON file's value; ``ModelError`` names the file if it is not readable, not JSON, or longer than any is."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: {error}") from error
+        return json.loads(read_regular(path, bytes_max(path)).decode())
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ModelError(f"{path}: {str(error) or 'it takes too much memory'}") from error
+
+
+def bytes_max(path: Path) -> int:
+    """The most that a JSON file of this name may hold."""
+    return _TOKENIZER_BYTES_MAX if path.name.endswith(_TOKENIZERS) else _BYTES_MAX
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -27,4 +37,4 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def optional_object(path: Path) -> dict[str, Any]:
     """A JSON file's object, or an empty one where there is no such file; ``ModelError`` as ``read_object``."""
-    return read_object(path) if path.is_file() else {}
+    return read_object(path) if has_file(path) else {}

@@ -10,6 +10,7 @@ from typing import Any
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import (
     LOADING,
     MODEL,
@@ -55,7 +56,7 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool) -> SentenceCon
     kind = model.get("model_type", _MODEL_TYPES[0])
     if kind not in _MODEL_TYPES:
         raise ModelError(f"{path}: model_type {kind!r} is not supported; supported: {', '.join(_MODEL_TYPES)}")
-    cross, listed = kind == "CrossEncoder", (root / "modules.json").is_file()
+    cross, listed = kind == "CrossEncoder", has_file(root / "modules.json")
     if listed and cross and not scores:
         raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json, which lists more than a Transformer")
     if not listed or cross != scores:

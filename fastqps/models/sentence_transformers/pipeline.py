@@ -11,6 +11,7 @@ from typing import Literal
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import optional_object, read_json, read_object
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import DENSE, MODULE, NORMALIZE, POOLING, torch_class
 
 Pooling = Literal["mean", "cls", "max"]
@@ -132,7 +133,7 @@ def read_pipeline(root: Path) -> Pipeline:
     Raises ``ModelError`` for a module, order or option that is not supported.
     """
     listing = root / "modules.json"
-    if not listing.is_file():
+    if not has_file(listing):
         return Pipeline(scores=True)
     modules = _modules(listing)
     kinds = [kind for kind, _ in modules]

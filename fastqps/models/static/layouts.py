@@ -10,11 +10,12 @@ from fastqps.models.card import Activation, ModelError
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, rules
+from fastqps.models.files.regular import has_file
+from fastqps.models.files.tensors import read_tensors
 from fastqps.models.sentence_transformers.config import read_static_config
 from fastqps.models.sentence_transformers.keys import MODEL_FILE
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.static.model import Head, StaticModel
-from fastqps.models.static.tensors import read_tensors
 
 MODEL2VEC = rules(
     honoured=("model_type", "architectures", "normalize", "max_length", "head_config"),
@@ -33,17 +34,17 @@ _ACTIVATIONS: dict[str, Activation] = {"softmax": "softmax", "sigmoid": "sigmoid
 
 def open_static(root: Path) -> StaticModel | None:
     """The static model in ``root``, or None where there is another one. ``ModelError`` where it cannot be served."""
-    if (root / "weights").is_dir() and (root / "tokenizers").is_dir() and not (root / CONFIG).is_file():
+    if (root / "weights").is_dir() and (root / "tokenizers").is_dir() and not has_file(root / CONFIG):
         return _word_llama(root)
     listing = root / "modules.json"
-    pipeline = read_pipeline(root) if listing.is_file() else Pipeline()
+    pipeline = read_pipeline(root) if has_file(listing) else Pipeline()
     config = optional_object(root / CONFIG)
     is_model2vec = config.get("model_type") == "model2vec" or "StaticModel" in (config.get("architectures") or ())
-    if not pipeline.static and (listing.is_file() or not is_model2vec):
+    if not pipeline.static and (has_file(listing) or not is_model2vec):
         return None
     folder = root / pipeline.transformer
     for name in (_WEIGHTS, "tokenizer.json"):
-        if not (folder / name).is_file():
+        if not has_file(folder / name):
             raise ModelError(f"{folder}: no {name}; a static model has its table and its tokenizer there")
     if "embeddings" in read_tensors(folder / _WEIGHTS):
         return _model2vec(root, folder, pipeline, config)
@@ -91,7 +92,7 @@ def _with_limit(model: StaticModel, limit: int | None) -> StaticModel:
 
 def _head(root: Path, keys: Keys) -> Head | None:
     file, config = root / "head.safetensors", keys.get("head_config")
-    if not file.is_file():
+    if not has_file(file):
         if found := sorted(path.name for path in root.iterdir() if path.suffix in _PICKLES):
             raise ModelError(
                 f"{root}: the classifier in {found[0]} is not read, because a pickle can run any code; save the "
@@ -139,4 +140,4 @@ def _files(root: Path, folder: Path, pipeline: Pipeline) -> tuple[Path, ...]:
     found = {root / name for name in (CONFIG, "modules.json", MODEL_FILE, "head.safetensors")}
     found |= {folder / name for name in (_WEIGHTS, "tokenizer.json")}
     found |= {root / dense.folder / name for dense in pipeline.dense for name in (CONFIG, _WEIGHTS)}
-    return tuple(path for path in sorted(found) if path.is_file())
+    return tuple(path for path in sorted(found) if has_file(path))

@@ -11,8 +11,8 @@ from typing import Any
 from fastqps.models.card import Activation, ModelError
 from fastqps.models.files import deciding_files
 from fastqps.models.files.json_files import read_object
+from fastqps.models.files.tensors import Tensor, read_tensors
 from fastqps.models.sentence_transformers.pipeline import Dense
-from fastqps.models.static.tensors import Tensor, read_tensors
 
 TABLE_KINDS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8"}
 

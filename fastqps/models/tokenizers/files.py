@@ -11,6 +11,7 @@ from typing import Any
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.regular import has_file
 from fastqps.models.tokenizers.added_tokens import AddedTokens, read_token, token
 from fastqps.models.tokenizers.classes import built, has_token_types, post_processor
 from fastqps.models.tokenizers.keys import (
@@ -73,7 +74,7 @@ def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, co
     Raises ``ModelError``, naming file, key and value, for what transformers cannot read, or fastqps not as it does.
     """
     file, config = read_object(path), path.parent / CONFIG
-    said = read_object(config) if config.is_file() else {}
+    said = read_object(config) if has_file(config) else {}
     stated = said.get("tokenizer_class")
     if stated is None and family_class == BACKEND and config_class in WITHOUT_FILE:
         raise ModelError(

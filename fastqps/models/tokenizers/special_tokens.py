@@ -10,6 +10,7 @@ from typing import Any
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
+from fastqps.models.files.regular import has_file
 from fastqps.models.tokenizers.added_tokens import Token, read_token, settled, token
 from fastqps.models.tokenizers.classes import extra_default, mask_of, named_defaults
 from fastqps.models.tokenizers.keys import CONFIG, NAMED, SPECIAL_MAP, config_keys
@@ -108,7 +109,7 @@ def _extra(kind: str, stated: Mapping[str, Any]) -> tuple[str | Token, ...]:
 def _read_map(folder: Path, kind: str, stated: dict[str, Any]) -> tuple[str, ...]:
     """Puts what special_tokens_map.json says over ``stated``; returns the keys that no rule names."""
     path = folder / SPECIAL_MAP
-    if not path.is_file():
+    if not has_file(path):
         return ()
     keys = config_keys(SPECIAL_MAP, read_object(path), kind)
     for key, value in keys.items():
@@ -127,7 +128,7 @@ def _read_map(folder: Path, kind: str, stated: dict[str, Any]) -> tuple[str, ...
 
 def _read_added(folder: Path, stated: Mapping[str, Any]) -> list[tuple[int, Token]]:
     path = folder / ADDED
-    if not path.is_file():
+    if not has_file(path):
         return []
     spelled = (*(stated.get(name) for name in NAMED), *(stated.get(_EXTRA) or ()))
     special = {text_of(each) for each in spelled if isinstance(each, (str, Token))}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fastqps.config.units import format_bytes
 from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError
-from fastqps.supervisor.plan import Plan, answer_bytes, memory_of, read_card
+from fastqps.supervisor.plan import Plan, answer_bytes, fetch_again, memory_of, read_card
 from fastqps.supervisor.room import Room, format_size, room_of
 from fastqps.telemetry.metrics.usage import private_bytes
 
@@ -31,6 +31,7 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     slots have a fixed size.
     """
     sizes = server.sizes()
+    fetch_again(now.name, path, server.config)
     card = read_card(now.name, path, server.config)
     full = card.max_input_tokens
     if full > sizes.max_tokens:

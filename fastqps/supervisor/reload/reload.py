@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fastqps.errors import FastqpsError
+from fastqps.models import ModelCard
 from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
 from fastqps.process.reloaded import OutcomeName, Reloaded
@@ -93,7 +94,7 @@ class Reloader:
         if now.model in self._leaving and (problem := await self._remove(*self._leaving[now.model], 0.0)):
             raise _Failed(problem)
         found = await in_background(lambda: next_model(self._server, now.card, path))
-        if (found.card.version, found.card.path) == (now.card.version, now.card.path):
+        if _same(found.card, now.card):
             return "unchanged", ""
         if not self._server.reloads:
             raise _Failed(f"{self._server.dispatchers} dispatchers leave no worker slots free")
@@ -234,6 +235,10 @@ class Reloader:
 
     def _door_route(self, door: FrontDoorSlot, route: int) -> tuple[int, int, int]:
         return self._shared.segment.door_route(door.index, route)
+
+
+def _same(new: ModelCard, old: ModelCard) -> bool:
+    return (new.version, new.path, new.adapter) == (old.version, old.path, old.adapter)
 
 
 def _said(outcome: OutcomeName, now: str, before: str, reason: str, took_s: float) -> str:

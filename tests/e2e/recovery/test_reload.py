@@ -13,7 +13,7 @@ from echo_generator import write_generator
 from ledger import Ledger, Load, channel_to, unary
 from reloading import Reloaded, Versions, loaded, version_of
 from serving import Server, descriptors, until
-from versions import write_version
+from versions import write_version, write_weights
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -39,7 +39,7 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
             assert server.dispatchers() == [0, 1]
             await versions.sees(first)
             await load.more(100)
-            (tmp_path / "one/model.safetensors").write_text("3")
+            write_weights(tmp_path / "one", "3")
             server.signal(signal.SIGHUP)
             await asyncio.to_thread(server.until_log, "reloaded: ", 3)
             third = version_of(server)
@@ -135,7 +135,7 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
     found = server.metrics()
     assert (found["fastqps_reloads_total{m,failed}"], found["fastqps_reload_failed{m}"]) == (6, 0)
     assert server.log().count(f"not reloaded, {first} goes on serving: ") == 6
-    (tmp_path / "good/model.safetensors").write_text("3")  # in place: a dispatcher that starts now finds no old version
+    write_weights(tmp_path / "good", "3")  # in place: a dispatcher that starts now finds no old version
     server.child("dispatcher 1").kill()
     server.until_log("its files have changed: they are m@")
     assert server.reload()[1]["outcome"] == "reloaded"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.models.card import ModelError
+from fastqps.models.files.regular import open_regular
 
 _HEADER_BYTES_MAX = 16 << 20
+_TENSORS_MAX = 100_000
 # Bytes of a number, by safetensors' names of the kinds that are read here.
-_ITEM_BYTES: Mapping[str, int] = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I8": 1}
+_ITEM_BYTES: Mapping[str, int] = {
+    "F64": 8,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "I64": 8,
+    "I32": 4,
+    "I16": 2,
+    "I8": 1,
+    "U8": 1,
+    "BOOL": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -31,19 +47,36 @@ class Tensor:
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file, by name. ``ModelError`` where it is none, or is cut off."""
     try:
-        with file.open("rb") as stream:
-            size = file.stat().st_size
+        with open_regular(file) as stream:
+            size = os.fstat(stream.fileno()).st_size
             (length,) = struct.unpack("<Q", stream.read(8))
             if length > min(size - 8, _HEADER_BYTES_MAX):
                 raise ValueError(f"a header of {length} bytes in a file of {size}")
             header = json.loads(stream.read(length))
-        return {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
-    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        if len(header) > _TENSORS_MAX:
+            raise ValueError(f"{len(header)} tensors; {_TENSORS_MAX} are the most")
+        found = {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
+        _check_places(header, size - 8 - length)
+        return found
+    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{file}: not a safetensors file: {error}") from error
 
 
 def _entries(header: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, entry) for name, entry in header.items() if name != "__metadata__"]
+
+
+def _check_places(header: Mapping[str, Any], size: int) -> None:
+    """``ValueError`` where two tensors share bytes, or the data are not as long as the tensors together."""
+    ends = 0
+    for name, (begin, end) in sorted(
+        ((name, entry["data_offsets"]) for name, entry in _entries(header)), key=lambda entry: entry[1]
+    ):
+        if begin < ends:
+            raise ValueError(f"tensor {name} begins before another one ends")
+        ends = end
+    if ends != size:
+        raise ValueError(f"it has {size} bytes of data, and its tensors end at {ends}")
 
 
 def _tensor(file: Path, name: str, entry: Mapping[str, Any], data: int, size: int) -> Tensor:

@@ -1,0 +1,207 @@
+"""An adapter of PEFT's LoRA: which tensors of a model it changes, and how."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastqps.models.adapters.keys import ADAPTER_KEYS
+from fastqps.models.adapters.patterns import ModulePattern, Targets, named
+from fastqps.models.card import ModelError
+from fastqps.models.files import deciding_files
+from fastqps.models.files.config_values import flag, size
+from fastqps.models.files.json_files import read_object
+from fastqps.models.files.keys import Keys
+from fastqps.models.files.pickles import pickled
+from fastqps.models.files.regular import has_file
+from fastqps.models.files.tensors import Tensor, read_tensors
+
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_BEFORE = "base_model.model."  # of every tensor's name: PEFT's wrapper, then its tuner
+# What a task makes of the base: the end of its architecture's name; "": what the base is.
+_TASKS = {
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+    "FEATURE_EXTRACTION": "",
+    "CAUSAL_LM": "",
+}
+_FLOATS = ("F64", "F32", "F16", "BF16")
+# Ends of the factors' names: those of a product, and those of a table of vectors.
+_FACTORS = {
+    ".lora_A.weight": "down",
+    ".lora_B.weight": "up",
+    ".lora_embedding_A": "table_down",
+    ".lora_embedding_B": "table_up",
+}
+_TABLES = (
+    "embed_tokens",
+    "lm_head",
+    "word_embeddings",
+    "tok_embeddings",
+)  # saved with the adapter where it changes them
+
+
+@dataclass(frozen=True)
+class Update:
+    """Adds scale · up · down to a tensor [outputs, inputs]: up [outputs, rank], down [rank, inputs].
+
+    Of a ``table`` [rows, width] it adds the transposed product: up [width, rank], down [rank, rows].
+    """
+
+    up: Tensor
+    down: Tensor
+    scale: float
+    table: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the tensor that it changes."""
+        shape = self.up.shape[0], self.down.shape[1]
+        return shape[::-1] if self.table else shape
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """``replaced`` tensors take the place of the model's, then ``updates`` are added. Both by the names that tensors
+    have in transformers' model."""
+
+    root: Path
+    updates: Mapping[str, Update]
+    replaced: Mapping[str, Tensor]
+    architecture: str  # the end of the name of what it makes of its base; "": what that is
+
+    def replaced_rows(self, name: str) -> int | None:
+        """The rows of a tensor that it replaces, whatever module that lies in; None if it does not."""
+        return next((tensor.shape[0] for full, tensor in self.replaced.items() if named(full, name)), None)
+
+    def files(self) -> list[Path]:
+        """All that decide an answer."""
+        return [self.root / ADAPTER_CONFIG, self.root / ADAPTER_WEIGHTS]
+
+    def digest(self) -> str:
+        """12 hex digits of SHA-256 over the names and contents of its files."""
+        return deciding_files.digest(self.root, self.files())
+
+
+def read_adapter(root: Path) -> Adapter:
+    """Reads an adapter's configuration and the header of its weights.
+
+    Raises ``ModelError``, which names the key or the tensor, where it says what cannot be merged.
+    """
+    path, weights = root / ADAPTER_CONFIG, root / ADAPTER_WEIGHTS
+    values = read_object(path)
+    config = Keys(str(path), values, ADAPTER_KEYS)
+    _check_kind(config, values)
+    if not has_file(weights):
+        found = pickled(file.name for file in root.iterdir())
+        raise ModelError(f"{root}: no {ADAPTER_WEIGHTS}" + (f", and {found}" if found else ""))
+    try:
+        updates, replaced = _changes(config, read_tensors(weights))
+    except ModelError as error:
+        raise ModelError(f"{root}: {error}") from error
+    if not updates and not replaced:
+        raise ModelError(f"{weights}: it has no tensor, so that it would change nothing")
+    return Adapter(root, updates, replaced, _TASKS.get(config.get("task_type") or "", ""))
+
+
+def _check_kind(config: Keys, values: Mapping[str, Any]) -> None:
+    if (kind := config.get("peft_type")) != "LORA":
+        raise ModelError(f"{config.file}: peft_type {_shown(kind)} is not supported; supported: LORA")
+    if (task := config.get("task_type")) is not None and (not isinstance(task, str) or task not in _TASKS):
+        raise ModelError(f"{config.file}: task_type {_shown(task)} is not supported; supported: {', '.join(_TASKS)}")
+    for key in config.unknown:
+        # A newer PEFT would compute something else for it, unless it is switched off.
+        if values[key] not in (None, False, [], {}):
+            raise ModelError(f"{config.file}: {key[:64]} is not supported: the key is unknown")
+
+
+def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Update], dict[str, Tensor]]:
+    targets = Targets(
+        config.get("target_modules"),
+        config.get("exclude_modules"),
+        config.get("layers_to_transform"),
+        config.get("layers_pattern"),
+    )
+    saved = config.get("modules_to_save") or []
+    if not isinstance(saved, list) or not all(isinstance(each, str) for each in saved):
+        raise ModelError(f"modules_to_save {_shown(saved)} is no list of names")
+    factors: dict[str, dict[str, Tensor]] = {}
+    replaced: dict[str, Tensor] = {}
+    for full, tensor in tensors.items():
+        name = full.removeprefix(_BEFORE)
+        if tensor.kind not in _FLOATS:
+            raise ModelError(f"tensor {full} is {tensor.kind}; supported: {', '.join(_FLOATS)}")
+        if name == full:
+            raise ModelError(f"tensor {full}: its name does not begin with {_BEFORE}, as PEFT writes it")
+        end = next((end for end in _FACTORS if name.endswith(end)), None)
+        if end:
+            factors.setdefault(name.removesuffix(end), {})[_FACTORS[end]] = tensor
+        elif (found := _replaced_name(name, saved)) and found not in replaced:
+            replaced[found] = tensor
+        else:
+            raise ModelError(f"tensor {full} is neither a factor of LoRA nor of a module in modules_to_save")
+    scales = _Scales(config)
+    updates = {f"{module}.weight": _update(module, parts, targets, scales) for module, parts in factors.items()}
+    return updates, replaced
+
+
+def _replaced_name(name: str, saved: list[str]) -> str:
+    """The name of the tensor that a whole one replaces; "" where the adapter may not have it."""
+    module, _, end = name.rpartition(".")
+    module = module.removesuffix(".base_layer")
+    parents = module.split(".")
+    # PEFT compares ends of names without regard to dots: norm means final_norm, too.
+    own = any(".".join(parents[: n + 1]).endswith(each) for n in range(len(parents)) for each in saved if each)
+    return f"{module}.{end}" if own or (parents[-1] in _TABLES and end == "weight") else ""
+
+
+def _update(module: str, parts: Mapping[str, Tensor], targets: Targets, scales: _Scales) -> Update:
+    table = "table_up" in parts or "table_down" in parts
+    wanted = ("table_up", "table_down") if table else ("up", "down")
+    if parts.keys() != set(wanted):
+        raise ModelError(f"module {module} has {', '.join(sorted(parts))} of the factors {', '.join(wanted)}")
+    if module not in targets:
+        raise ModelError(f"module {module} has factors, and target_modules does not name it: PEFT would leave it out")
+    up, down = (parts[name] for name in wanted)
+    if len(up.shape) != 2 or len(down.shape) != 2 or up.shape[1] != down.shape[0] or not down.shape[0]:
+        raise ModelError(f"module {module} has factors of shapes {list(up.shape)} and {list(down.shape)}")
+    return Update(up, down, scales.of(module, down.shape[0]), table)
+
+
+class _Scales:
+    """By what the product of two factors is multiplied."""
+
+    def __init__(self, config: Keys) -> None:
+        where = ADAPTER_CONFIG
+        self._rank, self._alpha = size(config, "r", 8, where=where), _number(config.get("lora_alpha", 8), "lora_alpha")
+        self._root = flag(config, "use_rslora")
+        self._ranks, self._alphas = (_patterns(config, key) for key in ("rank_pattern", "alpha_pattern"))
+
+    def of(self, module: str, rank: int) -> float:
+        """The factor of a module. ``ModelError`` where its factors have another rank than the configuration says."""
+        said = next((value for pattern, value in self._ranks if pattern.ends(module)), self._rank)
+        if said != rank:
+            raise ModelError(f"module {module} has factors of rank {rank}, and adapter_config.json says {said:g}")
+        alpha = next((value for pattern, value in self._alphas if pattern.ends(module)), self._alpha)
+        return alpha / (math.sqrt(rank) if self._root else rank)
+
+
+def _patterns(config: Keys, key: str) -> list[tuple[ModulePattern, float]]:
+    found = config.get(key) or {}
+    if not isinstance(found, dict):
+        raise ModelError(f"{key} {_shown(found)} is no object of numbers by module")
+    return [(ModulePattern(key, text), _number(value, key)) for text, value in found.items()]
+
+
+def _number(value: Any, key: str) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ModelError(f"{key} {_shown(value)} is no number")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:100]

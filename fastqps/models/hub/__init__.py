@@ -1,0 +1,9 @@
+"""Models of the Hugging Face hub: ``hub:OWNER/NAME@REVISION`` becomes a folder of checked files in the library's cache.
+
+Only a process that a user has started comes here. Dispatchers and front doors are given the folder.
+"""
+
+from fastqps.models.hub.reference import PREFIX, HubReference, is_hub, parse_reference
+from fastqps.models.hub.snapshot import fetch, fetched, in_cache
+
+__all__ = ["PREFIX", "HubReference", "fetch", "fetched", "in_cache", "is_hub", "parse_reference"]

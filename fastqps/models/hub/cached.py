@@ -1,0 +1,75 @@
+"""A repository as the library's cache holds it. Nothing is asked of the hub."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from fastqps.models.card import ModelError
+from fastqps.models.hub.checksum import check_content, stated_by
+from fastqps.models.hub.reference import HubReference
+
+_FILES_MAX = 10_000
+_REF_CHARS_MAX = 40
+
+
+class Cached:
+    """The commit that the cache has for a revision. ``ModelError`` where it has none."""
+
+    def __init__(self, reference: HubReference, cache: Path) -> None:
+        storage = repository_folder(reference, cache)
+        self.title = f"{reference} in {cache}"
+        self.commit = _commit(reference, storage)
+        self._root = storage / "snapshots" / self.commit
+        if not self.commit or not self._root.is_dir():
+            raise ModelError(
+                f"{reference} is not in {cache}, and offline nothing is downloaded: start once with the hub, or set "
+                "HF_HOME to the cache that has it"
+            )
+        self.names = frozenset(self._list())
+
+    def take(self, name: str) -> Path:
+        """The file, of the content that its name in the cache states."""
+        path = self._root / name
+        if stated := stated_by(path):
+            check_content(path, stated)
+        return path
+
+    def take_all(self, names: Iterable[str]) -> Path:
+        """Checks the files; the folder that they lie in."""
+        for name in names:
+            self.take(name)
+        return self._root
+
+    def _list(self) -> Iterable[str]:
+        for number, path in enumerate(self._root.rglob("*")):
+            if number >= _FILES_MAX:
+                raise ModelError(f"{self._root}: more than {_FILES_MAX} files")
+            if not path.is_dir():
+                yield path.relative_to(self._root).as_posix()
+
+
+def repository_folder(reference: HubReference, cache: Path) -> Path:
+    """The cache's folder of a repository: blobs by hash, snapshots by commit, and refs from names to commits."""
+    return cache / f"models--{reference.repository.replace('/', '--')}"
+
+
+def write_ref(reference: HubReference, storage: Path, commit: str) -> None:
+    """Notes the commit of a branch or tag as the library does, so that it is found offline. May raise ``OSError``."""
+    path = storage / "refs" / reference.revision
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    written.write_text(commit, encoding="ascii")
+    written.replace(path)
+
+
+def _commit(reference: HubReference, storage: Path) -> str:
+    """The commit that the cache knows for the revision; "" where it knows none."""
+    if reference.pinned:
+        return reference.revision
+    try:
+        with (storage / "refs" / reference.revision).open(encoding="ascii") as stream:
+            return stream.read(_REF_CHARS_MAX).strip()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,31 @@
+"""Whether a file has the content that the hub states for it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from fastqps.models.card import ModelError
+
+_SHA256, _SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
+_CHUNK_BYTES = 1 << 20
+
+
+def stated_by(path: Path) -> str:
+    """The hash in the name of the cache's file that ``path`` links to; "" where the cache has no links."""
+    name = path.readlink().name if path.is_symlink() else ""
+    return name if _SHA256.fullmatch(name) or _SHA1.fullmatch(name) else ""
+
+
+def check_content(path: Path, stated: str) -> None:
+    """``ModelError`` where the file has another hash. ``stated``: SHA-256 of its content (of large files), or SHA-1 of
+    git's blob."""
+    total = hashlib.sha256()
+    if _SHA1.fullmatch(stated):
+        total = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            total.update(chunk)
+    if total.hexdigest() != stated:
+        raise ModelError(f"{path}: its content has the hash {total.hexdigest()}, and the hub states {stated}")

@@ -1,0 +1,53 @@
+"""``hub:OWNER/NAME@REVISION``, as a user writes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fastqps.models.card import ModelError
+
+PREFIX = "hub:"
+REVISION_DEFAULT = "main"
+_PART = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
+_REPOSITORY = re.compile(rf"(?:{_PART}/)?{_PART}", re.ASCII)
+_REVISION = re.compile(r"[\w][\w./+-]{0,199}", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True)
+class HubReference:
+    """A repository of the hub, and a branch, tag, pull request (``refs/pr/1``) or commit of it."""
+
+    repository: str
+    revision: str = REVISION_DEFAULT
+
+    @property
+    def name(self) -> str:
+        """The model's name, without its owner."""
+        return self.repository.rpartition("/")[2]
+
+    @property
+    def pinned(self) -> bool:
+        """Whether the revision is a commit, which never becomes another one."""
+        return bool(_COMMIT.fullmatch(self.revision))
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.repository}@{self.revision}"
+
+
+def is_hub(text: str) -> bool:
+    """Whether a model or an adapter is named by its repository, and not by a folder."""
+    return text.startswith(PREFIX)
+
+
+def parse_reference(text: str) -> HubReference:
+    """The repository and the revision; ``ModelError`` where it is not written as they are."""
+    repository, at, revision = text.removeprefix(PREFIX).partition("@")
+    valid = _REPOSITORY.fullmatch(repository) and "--" not in repository and ".." not in text
+    if not valid or (at and not _REVISION.fullmatch(revision)):
+        raise ModelError(
+            f"{text[:200]!r} names no repository: write hub:OWNER/NAME, or hub:OWNER/NAME@REVISION for a branch, a tag "
+            "or a commit"
+        )
+    return HubReference(repository, revision or REVISION_DEFAULT)

@@ -1,0 +1,66 @@
+"""From a repository of the hub to a folder with its files, downloaded and checked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fastqps.models.card import ModelError
+from fastqps.models.hub.cached import Cached
+from fastqps.models.hub.online import Online
+from fastqps.models.hub.reference import HubReference, parse_reference
+from fastqps.models.hub.selection import small_files
+
+_fetched: dict[tuple[str, bool], Path] = {}  # of this process, so that a start resolves each revision once
+
+
+def fetched(text: str, *, adapter: bool = False) -> Path:
+    """The folder that this process has fetched under this name; if it has not yet, it does so now."""
+    return _fetched.get((text, adapter)) or fetch(text, adapter=adapter)
+
+
+def fetch(
+    text: str,
+    *,
+    adapter: bool = False,
+    offline: bool = False,
+    log: Callable[[str], None] = lambda line: print(f"fastqps: {line}", file=sys.stderr, flush=True),
+) -> Path:
+    """The folder of ``text``'s revision as it is now, with the files of a model, or of an ``adapter``, and no others.
+
+    Each is as the hub states it: by its SHA-256, or by its hash in git. ``offline`` (or HF_HUB_OFFLINE): nothing is
+    asked, and the folder is what the cache holds. Raises ``ModelError``.
+    """
+    reference = parse_reference(text)
+    source = _source(reference, offline)
+    try:
+        names = small_files(source, adapter)
+        root = source.take_all(names)
+    except OSError as error:
+        raise ModelError(f"{source.title}: {error}") from error
+    how = "as the cache holds it, offline" if isinstance(source, Cached) else "checked"
+    log(f"{reference} is commit {source.commit}, {how}: {root}")
+    _fetched[text, adapter] = root
+    return root
+
+
+def in_cache(root: Path) -> bool:
+    """Whether a folder is a commit's in the library's cache, which holds nothing but files of the hub."""
+    return root.parent.name == "snapshots" and (root.parent.parent / "blobs").is_dir()
+
+
+def _source(reference: HubReference, offline: bool) -> Online | Cached:
+    # Xet is another protocol than HTTP. It gains nothing for small models, and it is not what is tested here.
+    os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
+    try:
+        import huggingface_hub
+        from huggingface_hub import constants
+    except ImportError as error:
+        raise ModelError(
+            f"{reference}: the package huggingface_hub is missing ({error}); pip install huggingface-hub"
+        ) from None
+    del huggingface_hub
+    where = Path(constants.HF_HUB_CACHE)
+    return Cached(reference, where) if offline or constants.HF_HUB_OFFLINE else Online(reference, where)
