@@ -108,6 +108,9 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
     attention = partial(tile_attention, qkv, ids, ids, model.heads)
     yield Case(f"{at} embed_norm", embed)
+    if not model.window:
+        sums = partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0)
+        yield Case(f"{at} embed_norm sum", sums)
     yield Case(f"{at} add_norm", norm)
     yield Case(f"{at} activate", act)
     if model.window:

@@ -10,10 +10,11 @@ import torch
 from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import make_head
 from fastqps.architectures.modernbert import ModernBert
+from fastqps.architectures.t5 import T5
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.families.encoder import BertConfig, EncoderConfig, ModernBertConfig
+from fastqps.models.families.encoder import BertConfig, EncoderConfig, ModernBertConfig, T5Config
 from fastqps.ops.interface import EncoderOps
 from fastqps.ops.step import Step
 
@@ -30,6 +31,7 @@ class Encoder(Protocol):
 _ENCODERS: Mapping[type[EncoderConfig], Callable[[Weights, Any, int, EncoderOps], Encoder]] = {
     BertConfig: Bert,
     ModernBertConfig: ModernBert,
+    T5Config: T5,
 }
 
 

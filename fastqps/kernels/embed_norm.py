@@ -97,7 +97,9 @@ def embed_norm_kernel(
             place = tl.where(word == position_offset - 1, position_offset - 1, place)
         x += tl.load(places + place * WIDTH + columns, mask, 0.0).to(tl.float32)
 
-    out = normalised(x, mask, WIDTH, eps, False) * tl.load(weight + columns, mask, 0.0).to(tl.float32)
+    out = x
+    if weight is not None:
+        out = normalised(x, mask, WIDTH, eps, False) * tl.load(weight + columns, mask, 0.0).to(tl.float32)
     if bias is not None:
         out += tl.load(bias + columns, mask, 0.0).to(tl.float32)
     first = row.to(tl.int64) * WIDTH
@@ -115,7 +117,7 @@ def embed_norm(
     words: torch.Tensor,
     places: torch.Tensor | None,
     kinds: torch.Tensor | None,
-    weight: torch.Tensor,
+    weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     eps: float,
     position_offset: int = 0,
@@ -125,6 +127,8 @@ def embed_norm(
     stamps: torch.Tensor | None = None,
 ) -> Embedded:
     """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables.
+
+    Without ``weight`` it is the sum itself.
 
     ids, types: int32 [tokens]; without types all are 0. cu_seqlens: int32 [items + 1], from 0 to n_tokens, of which
     n_items + 1 count. counts: int32, n_tokens and n_items. Tables: [entries, width], of one type. weight, bias:

@@ -89,6 +89,8 @@ class Checkpoint:
                 f"{root}: architecture {architecture} is not supported; "
                 f"supported: encoders (Model, ForMaskedLM), {_CLASSIFY} and {_CLASSIFY_TOKENS}"
             )
+        if task != "embed" and family.read_head is None:
+            raise ModelError(f"{root}: classifiers of a {family.name} are not supported; its embeddings are")
         sentence = read_sentence_config(root, encoder, task == "classify")
         checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
         checkpoint._check_preprocessing()
@@ -118,7 +120,9 @@ class Checkpoint:
 
     def head_config(self) -> HeadConfig:
         """The head of a classifier; ``ModelError`` with the reason where it cannot be computed."""
-        return self._encoders.read_head(self.config)
+        read = self._encoders.read_head
+        assert read, "a classifier's family has a head"
+        return read(self.config)
 
     def token_head_config(self) -> HeadConfig | None:
         """What a token classifier has in front of its projection to labels; None: nothing."""

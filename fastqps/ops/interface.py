@@ -116,7 +116,7 @@ class Ops(Protocol):
 
 class Embedding(Protocol):
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
-        """The normalised sum of each token's rows [tokens, width] in the tables, with ``values``.
+        """The sum of each token's rows [tokens, width] in the tables, normalised if there is a norm, with ``values``.
 
         And the step with what the device has found out of it in passing, for all that follows.
         """
@@ -133,10 +133,10 @@ class EncoderOps(Ops, Protocol):
         words: torch.Tensor,
         places: torch.Tensor | None,
         kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
         position_offset: int,
     ) -> Embedding:
-        """Tables [any, width] by token id, position id and token type; weight, bias and eps of a layer norm.
+        """Tables [any, width] by token id, position id and token type; weight, bias and eps of a layer norm, or none.
 
         An item's position ids begin at ``position_offset``.
         """

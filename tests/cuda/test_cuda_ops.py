@@ -46,6 +46,7 @@ ITEMS, TOKENS = 3, 24
         ("roberta", "max", {}),
         ("roberta", "classify", {}),
         ("deberta-v2", "cls", {}),
+        ("t5", "mean", {}),
         ("modernbert", "mean", {"local_attention": 8}),
         ("modernbert", "classify", {"local_attention": 8, "mlp_bias": True, "attention_bias": True, "norm_bias": True}),
     ],
@@ -53,7 +54,7 @@ ITEMS, TOKENS = 3, 24
 def test_encoders(tmp_path: Path, family: str, task: str, options: dict[str, Any]) -> None:
     from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 
-    layers = {"n_layers": 2} if family == "distilbert" else {"num_hidden_layers": 2}
+    layers = {{"distilbert": "n_layers", "t5": "num_layers"}.get(family, "num_hidden_layers"): 2}
     write_checkpoint(tmp_path, family, "classify" if task == "classify" else "embed", **layers, **options)
     if task != "classify":
         write_sentence_modules(tmp_path, task, dense=task == "mean")

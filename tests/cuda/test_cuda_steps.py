@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
+from checkpoints import TASKS, write_checkpoint, write_sentence_modules
 from decoders import VOCAB, write_decoder
 from fake_cuda import VARIABLE, Knobs, environment, library
 from paths import ROOT
@@ -55,8 +55,7 @@ def pairs(found: list[list[int]]) -> list[tuple[list[int], int]]:
     return [(ids, int(CHANCE.integers(1, len(ids) + 1))) for ids in found]
 
 
-@pytest.mark.parametrize("task", ["embed", "classify", "classify_tokens"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "task"), TASKS)
 def test_every_encoder_equals_the_cpu(tmp_path: Path, family: str, task: str) -> None:
     """In fp32, in batches of every size up to the largest, and alone as batched."""
     write_checkpoint(tmp_path, family, task)

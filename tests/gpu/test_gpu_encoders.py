@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
+from checkpoints import TASKS, write_checkpoint, write_sentence_modules
 from paths import ROOT
 
 from bench.gpu.models.checkpoints import checkpoint
@@ -45,8 +45,7 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", one, other) / lengths
 
 
-@pytest.mark.parametrize("task", ["embed", "classify"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "task"), TASKS)
 def test_every_family_in_fp32(tmp_path: Path, family: str, task: str) -> None:
     write_checkpoint(tmp_path, family, task)
     if task == "embed":

@@ -102,6 +102,13 @@ def test_embedding_without_types_takes_the_first() -> None:
     near(done.values[:7], F.layer_norm(x, (WIDTH,), weight, None, 1e-5))
 
 
+def test_embedding_without_a_norm() -> None:
+    step, words = packed([3, 4]), normal(50, WIDTH)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
+    assert done.values is not None
+    assert torch.equal(done.values[:7], words[step.ids[:7].long()])
+
+
 def check_attention(
     step: Packed,
     heads: int,

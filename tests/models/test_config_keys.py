@@ -28,6 +28,7 @@ from fastqps.models.files.keys import Keys
 pytestmark = pytest.mark.compute
 
 GENERATORS = {kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)}
+TASKS = dict.fromkeys(GENERATORS, ("generate",)) | {"t5": ("embed",)}
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 = LLAMA3_SHAPE | {"rope_theta": 5e5}
 
@@ -95,7 +96,7 @@ def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.M
         return plain(self, key)
 
     monkeypatch.setattr(Keys, "__getitem__", seen)
-    for task in ("generate",) if kind in GENERATORS else ("embed", "classify"):
+    for task in TASKS.get(kind, ("embed", "classify")):
         for i, changes in enumerate([{}, *READ_WITH.get(kind, [])]):
             path = tmp_path / f"{task}{i}"
             _write(path, kind, task)
@@ -150,6 +151,10 @@ def test_the_page_is_that_of_the_rules() -> None:
         ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size"),
         ("deberta-v2", {"embedding_size": 16}, "embedding_size"),
         ("deberta-v2", {"attention_head_size": 16}, "attention_head_size"),
+        ("t5", {"feed_forward_proj": "gated"}, "feed_forward_proj"),
+        ("t5", {"relative_attention_num_buckets": 6}, "relative_attention_num_buckets 6"),
+        ("t5", {"relative_attention_max_distance": 8}, "relative_attention_max_distance 8"),
+        ("t5", {"architectures": ["T5ForSequenceClassification"]}, "classifiers of a t5"),
         ("modernbert", {"local_attention": 1}, "local_attention"),
         ("modernbert", {"local_attention": 0}, "local_attention"),
         ("modernbert", {"local_attention": -4}, "local_attention"),

@@ -14,6 +14,7 @@ import torch
 import transformers as tr
 from checkpoints import write_sentence_modules
 from paths import ROOT
+from safetensors.torch import save_file
 
 from fastqps import Engine
 from fastqps.architectures.packed import PackedModel
@@ -133,6 +134,22 @@ def test_each_family_has_a_module_of_its_name() -> None:
     for family in FAMILIES.values():
         assert (folder / f"{family.name}.py").is_file()
         assert isinstance(family, EncoderFamily | DecoderFamily)
+
+
+def test_a_sentence_t5_ends_with_a_projection_without_a_bias(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = tr.T5Config(d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=200)
+    model = write(tmp_path, tr.T5EncoderModel._from_config(config, attn_implementation="eager"))
+    write_sentence_modules(tmp_path, "mean", dense=True, normalize=True)
+    stated = {"in_features": 32, "out_features": 24, "bias": False}
+    stated |= {"activation_function": "torch.nn.modules.linear.Identity"}
+    (tmp_path / "2_Dense/config.json").write_text(json.dumps(stated))
+    weight = torch.randn(24, 32)
+    save_file({"linear.weight": weight}, tmp_path / "2_Dense/model.safetensors")
+    with torch.no_grad():
+        means = torch.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0) for ids in IDS])
+    want = torch.nn.functional.normalize(means @ weight.T).numpy()
+    assert np.abs(Engine(str(tmp_path), dtype="float32").embed(IDS) - want).max() < 1e-4
 
 
 # What nomic-embed-text-v1.5 says besides its sizes.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as tr
-from checkpoints import FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
+from checkpoints import CLASSIFIERS, FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
 from model_runs import Item, random_items, reference, run
 
 from fastqps import _core
@@ -59,7 +59,7 @@ def test_embeddings_equal_transformers(tmp_path: Path, family: str, pooling: str
 
 
 @pytest.mark.parametrize("labels", [1, 3])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CLASSIFIERS)
 def test_classifiers_equal_transformers(tmp_path: Path, family: str, labels: int) -> None:
     options = {"classifier_pooling": "mean", "classifier_bias": True} if family == "modernbert" and labels == 3 else {}
     model = write_checkpoint(tmp_path, family, "classify", num_labels=labels, **options)
@@ -71,7 +71,7 @@ def test_classifiers_equal_transformers(tmp_path: Path, family: str, labels: int
     assert card.activation == ("sigmoid" if labels == 1 else "softmax")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CLASSIFIERS)
 def test_token_classifiers_equal_transformers(tmp_path: Path, family: str) -> None:
     options = {"classifier_bias": True} if family == "modernbert" else {}
     model = write_checkpoint(tmp_path, family, "classify_tokens", num_labels=5, **options)
@@ -104,6 +104,8 @@ def test_options_that_change_the_numbers(tmp_path: Path) -> None:
         ("deberta-v2", {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": -1, "type_vocab_size": 2}),
         ("deberta-v2", {"position_biased_input": True, "max_relative_positions": 40, "position_buckets": 14}),
         ("deberta-v2", {"position_buckets": -1, "max_relative_positions": 12, "pos_att_type": "c2p|p2c"}),
+        ("t5", {"feed_forward_proj": "relu", "relative_attention_num_buckets": 16}),
+        ("t5", {"d_kv": 8, "feed_forward_proj": "gated-silu", "relative_attention_max_distance": 20}),
         ("modernbert", {**biased, "hidden_activation": "gelu_pytorch_tanh"}),
         ("modernbert", {"layer_types": ["sliding_attention", "full_attention", "full_attention"]}),
     ):

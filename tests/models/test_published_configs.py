@@ -43,6 +43,7 @@ def shrink(config: Config) -> Config:
     sizes |= {"num_hidden_layers": 4 if config.get("model_type") == "modernbert" else 2, "n_layers": 2}
     sizes |= {"max_position_embeddings": 128 if decoder else 66 if tables else 64}
     sizes |= {"position_buckets": 16, "pooler_hidden_size": WIDTH, "attention_head_size": WIDTH // HEADS}
+    sizes |= {"d_model": WIDTH, "d_ff": 64, "d_kv": 16, "num_layers": 2, "num_decoder_layers": 2, "num_heads": HEADS}
     sizes |= {"n_heads": HEADS} if "n_heads" in config else {"num_attention_heads": HEADS}
     small |= {key: size for key, size in sizes.items() if key in config}
     if config.get("num_key_value_heads"):
@@ -75,13 +76,15 @@ def write(path: Path, model: Published) -> Any:
         "ForCausalLM": tr.AutoModelForCausalLM,
     }
     architecture = str((config.get("architectures") or [""])[0])
-    auto = next((found for ending, found in classes.items() if architecture.endswith(ending)), tr.AutoModel)
+    plain = tr.T5EncoderModel if config["model_type"] == "t5" else tr.AutoModel
+    auto = next((found for ending, found in classes.items() if architecture.endswith(ending)), plain)
     if model.refused and not model.tensors:
         (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     else:
         _write_config(path, config | model.tensors)
         torch.manual_seed(0)
-        made = auto.from_config(tr.AutoConfig.from_pretrained(path)).float()
+        make = auto._from_config if auto is tr.T5EncoderModel else auto.from_config
+        made = make(tr.AutoConfig.from_pretrained(path)).float()
         with torch.no_grad():
             for parameter in made.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.15)

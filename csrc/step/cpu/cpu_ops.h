@@ -57,7 +57,7 @@ void normalize(const Normalization& job, u32 threads);
 
 // The normalised sum of a token's rows in up to three tables [any, width].
 struct Embedding {
-  Norm norm;
+  Norm norm;                           // without a weight the sum stays as it is
   const i32 *ids, *positions, *types;  // [n_tokens]
   const void *words, *places, *kinds;  // by ids, by positions, by types; the last two may be null
   void* out;                           // [n_tokens, width]

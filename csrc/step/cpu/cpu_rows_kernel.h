@@ -56,7 +56,8 @@ inline void embed_rows(const Embedding& job, float* scratch) {
     read_row(scratch, (const T*)job.words + u64(job.ids[t]) * width, u32(width));
     if (job.places) add_row(scratch, (const T*)job.places + u64(job.positions[t]) * width, u32(width), other);
     if (job.kinds) add_row(scratch, (const T*)job.kinds + u64(job.types[t]) * width, u32(width), other);
-    normalize_row((T*)job.out + t * width, scratch, job.norm);
+    T* out = (T*)job.out + t * width;
+    job.norm.weight ? normalize_row(out, scratch, job.norm) : write_row(out, scratch, u32(width));
   }
 }
 

@@ -216,11 +216,11 @@ TEST(normalize_and_embed) {
         Array words(number, 9 * width, 3), places(number, 8 * width, 4), kinds(number, 2 * width, 5);
         const Norm norm{weight.floats.data(), extras ? bias.floats.data() : nullptr, width, 1e-5f};
         const std::vector<i32> ids = {8, 0, 3, 3, 7}, positions = {0, 1, 2, 0, 7}, types = {0, 0, 1, 0, 1};
-        Doubles sums, plain;
+        Doubles sums, plain, rows;
         for (u32 t = 0; t < tokens; t++) {
           Doubles sum, row;
           for (u32 i = 0; i < width; i++) {
-            row.push_back(words[t * width + i]);
+            row.push_back(words[t * width + i]), rows.push_back(words[u32(ids[t]) * width + i]);
             sum.push_back(words[u32(ids[t]) * width + i]);
             if (extras) sum[i] += places[u32(positions[t]) * width + i] + kinds[u32(types[t]) * width + i];
           }
@@ -233,6 +233,18 @@ TEST(normalize_and_embed) {
                        extras ? kinds.data() : nullptr, out.data(), tokens, number},
                       scratch);
           check_close(out, sums, level.name);
+          level.embed({{nullptr, nullptr, width, 0},
+                       ids.data(),
+                       nullptr,
+                       nullptr,
+                       words.data(),
+                       nullptr,
+                       nullptr,
+                       out.data(),
+                       tokens,
+                       number},
+                      scratch);
+          check_close(out, rows, level.name);
           level.normalize({norm, words.data(), out.data(), tokens, number}, scratch);
           check_close(out, plain, level.name);
         });

@@ -43,7 +43,7 @@ def embed_norm(
     words: torch.Tensor,
     places: torch.Tensor | None,
     kinds: torch.Tensor | None,
-    weight: torch.Tensor,
+    weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     eps: float,
     position_offset: int = 0,
@@ -52,7 +52,10 @@ def embed_norm(
     want_fp8: bool = False,
     stamps: torch.Tensor | None = None,
 ) -> Embedded:
-    """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables."""
+    """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables.
+
+    Without ``weight`` it is the sum itself.
+    """
     row = torch.arange(len(ids), device=ids.device)
     live, marks = row < counts[0], _marks(cu_seqlens, counts)
     item = _item_of(marks, row)
@@ -62,7 +65,7 @@ def embed_norm(
         x = x + (kinds[0] if types is None else kinds[torch.where(live, types, 0)]).float()
     if places is not None:
         x = x + places[places_of(ids, live, start, position_offset)].float()
-    out = scaled(normalised(x, eps, False), weight, bias, words.dtype, want_values, want_fp8)
+    out = scaled(x if weight is None else normalised(x, eps, False), weight, bias, words.dtype, want_values, want_fp8)
     return Embedded(*out, *(torch.where(live, mark, counts[0]).int() for mark in (start, end)))
 
 

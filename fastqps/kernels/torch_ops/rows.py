@@ -63,14 +63,14 @@ def add_norm(
 
 def scaled(
     x: torch.Tensor,
-    weight: torch.Tensor,
+    weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     dtype: torch.dtype,
     want_values: bool,
     want_fp8: bool,
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
     """x · weight + bias as the three last results of a norm."""
-    out = x * weight.float()
+    out = x if weight is None else x * weight.float()
     if bias is not None:
         out = out + bias.float()
     fp8, scale = quantise_rows(out) if want_fp8 else (None, None)

@@ -20,6 +20,7 @@ from fastqps.models.families import (
     qwen2,
     qwen3,
     roberta,
+    t5,
 )
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
 
@@ -38,6 +39,7 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "nomic_bert": nomic_bert.FAMILY,
     "gte": gte.FAMILY,
     "modernbert": modernbert.FAMILY,
+    "t5": t5.FAMILY,
     "llama": llama.FAMILY,
     "qwen2": qwen2.FAMILY,
     "qwen3": qwen3.FAMILY,

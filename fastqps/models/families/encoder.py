@@ -112,6 +112,16 @@ class ModernBertConfig(EncoderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class T5Config(EncoderConfig):
+    """Root mean square norm before each block, an activation or a gate, and a bias of attention by distance."""
+
+    head_size: int
+    gated: bool
+    buckets: int  # of distances
+    farthest: int  # tokens, from which on distances are of one bucket
+
+
+@dataclass(frozen=True, kw_only=True)
 class HeadConfig:
     """The head of a classifier: pooling, a projection with activation and norm, and the projection to labels."""
 

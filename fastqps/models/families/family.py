@@ -47,7 +47,7 @@ class EncoderFamily(Family):
     """A family of encoders. Both functions raise ``ModelError`` where a value is impossible or not supported."""
 
     read: Callable[[Mapping[str, Any]], EncoderConfig]
-    read_head: Callable[[Mapping[str, Any]], HeadConfig]  # of a classifier
+    read_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None  # of a classifier; None: it has none
     # What a token classifier has in front of its projection to labels. Its pooling has no meaning.
     read_token_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None
 

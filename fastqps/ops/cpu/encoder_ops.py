@@ -20,7 +20,7 @@ class CpuEmbedding:
     def __init__(
         self,
         tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor | None, torch.Tensor | None, float],
     ) -> None:
         self._words, self._places, self._kinds = tables
         self._weight, self._bias, self._eps = norm
@@ -42,7 +42,7 @@ class CpuEmbedding:
             n_kinds=_rows(self._kinds),
             weight=address(self._weight),
             bias=address(self._bias),
-            width=len(self._weight),
+            width=self._words.shape[1],
             eps=self._eps,
             threads=torch.get_num_threads(),
         )
@@ -66,14 +66,15 @@ class CpuEncoderOps(CpuOps):
         words: torch.Tensor,
         places: torch.Tensor | None,
         kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
         position_offset: int,
     ) -> CpuEmbedding:
         """The step's ``positions`` have the offset in them."""
-        keep, (weight, bias, eps) = self.keep, norm
-        places, kinds = (None if table is None else keep(table.to(self.dtype)) for table in (places, kinds))
-        tables = keep(words.to(self.dtype)), places, kinds
-        return CpuEmbedding(tables, (keep(weight), None if bias is None else keep(bias), eps))
+        weight, bias, eps = norm or (None, None, 0.0)
+        places, kinds = (None if table is None else self.keep(table.to(self.dtype)) for table in (places, kinds))
+        tables = self.keep(words.to(self.dtype)), places, kinds
+        weight, bias = (None if table is None else self.keep(table) for table in (weight, bias))
+        return CpuEmbedding(tables, (weight, bias, eps))
 
     def attend(
         self,

@@ -19,7 +19,7 @@ class CudaEmbedding:
     def __init__(
         self,
         tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor | None, torch.Tensor | None, float],
         position_offset: int,
         kernels: Operations,
     ) -> None:
@@ -58,13 +58,13 @@ class CudaEncoderOps(CudaOps):
         words: torch.Tensor,
         places: torch.Tensor | None,
         kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
         position_offset: int,
     ) -> CudaEmbedding:
-        keep, (weight, bias, eps) = self.keep_optional, norm
+        keep, (weight, bias, eps) = self.keep_optional, norm or (None, None, 0.0)
         tables = self.keep(words.to(self.dtype)), keep(places, self.dtype), keep(kinds, self.dtype)
-        norm = self.keep(weight), keep(bias, torch.float32), eps
-        return CudaEmbedding(tables, norm, position_offset, self._kernels)
+        kept = keep(weight, torch.float32), keep(bias, torch.float32), eps
+        return CudaEmbedding(tables, kept, position_offset, self._kernels)
 
     def attend(
         self,

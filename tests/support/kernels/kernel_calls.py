@@ -32,6 +32,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
         "embed_norm": [
             embed | {"position_offset": 2, "want_fp8": True},
             embed | {"types": None, "cu_seqlens": _ints(600)},
+            embed | {"places": None, "kinds": None, "weight": None, "bias": None},
             embed | {"places": None, "kinds": None, "bias": None, "want_values": False, "want_fp8": True},
         ],
         "add_norm": [

@@ -32,14 +32,21 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "deberta-v2": (tr.DebertaV2Config, {**_SIZES, **_DISTANCES, "max_position_embeddings": 64}),
     "nomic_bert": (tr.NomicBertConfig, {**_SIZES, "max_position_embeddings": 64}),
     "gte": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
+    "t5": (
+        tr.T5Config,
+        {"d_model": 32, "d_kv": 12, "d_ff": 64, "num_layers": 3, "num_heads": 4, "feed_forward_proj": "gated-gelu"},
+    ),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
+_EMBEDDERS = {"t5": tr.T5EncoderModel}  # families without classifiers, and the classes of their encoders
 FAMILIES = tuple(_CONFIGS)
 _AUTO: dict[str, Any] = {
     "embed": tr.AutoModel,
     "classify": tr.AutoModelForSequenceClassification,
     "classify_tokens": tr.AutoModelForTokenClassification,
 }
+CLASSIFIERS = tuple(family for family in FAMILIES if family not in _EMBEDDERS)
+TASKS = tuple((family, task) for task in _AUTO for family in (FAMILIES if task == "embed" else CLASSIFIERS))
 
 
 def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0, **options: Any) -> Any:
@@ -47,7 +54,8 @@ def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0
     torch.manual_seed(seed)
     make, sizes = _CONFIGS[family]
     config = make(**{"vocab_size": VOCAB, **sizes, **options})
-    model = _AUTO[task].from_config(config, attn_implementation="eager").float().eval()
+    make_model = _EMBEDDERS[family]._from_config if family in _EMBEDDERS else _AUTO[task].from_config
+    model = make_model(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             # Default weights are so small, and norms and biases so plain, that many a mistake would not show.

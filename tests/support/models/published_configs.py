@@ -28,6 +28,7 @@ from published_bases import (
     QWEN3,
     ROBERTA,
     SMOLLM2,
+    T5,
     XLMR,
     Published,
     cls,
@@ -96,6 +97,9 @@ EMBEDDERS = (
     Published("microsoft/deberta-v3-base", DEBERTA),
     Published("microsoft/deberta-v3-xsmall", small(DEBERTA, 384, 12, num_attention_heads=6)),
     Published("microsoft/mdeberta-v3-base", DEBERTA | {"vocab_size": 251000, "architectures": ["DebertaV2Model"]}),
+    mean("sentence-transformers/sentence-t5-base", T5),
+    mean("sentence-transformers/gtr-t5-large", T5 | {"d_model": 1024, "num_heads": 16, "dense_act_fn": "relu"}),
+    mean("the encoder of google/t5-v1_1-base", T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     Published("microsoft/mpnet-base", MPNET, warned="MPNetForMaskedLM"),
     Published("albert/albert-base-v2", ALBERT, warned="AlbertForMaskedLM"),
     Published("albert/albert-xxlarge-v2", small(ALBERT, 4096, 12, num_attention_heads=64, hidden_act="gelu")),
@@ -136,6 +140,9 @@ GENERATORS = (
     ),
 )
 REFUSED = (
+    Published(
+        "google-t5/t5-small", T5 | {"architectures": ["T5ForConditionalGeneration"]}, "T5ForConditionalGeneration"
+    ),
     mean("a nomic with RMS norms", NOMIC | {"use_rms_norm": True}, refused="use_rms_norm true"),
     mean("a nomic with a partial rotation", NOMIC | {"rotary_emb_fraction": 0.5}, refused="rotary_emb_fraction 0.5"),
     Published("google/embeddinggemma-300m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),

@@ -28,7 +28,7 @@ CLASSES = {
     "unigram": ("XLMRobertaTokenizer", "XLMRobertaTokenizerFast", "CamembertTokenizer"),
 }
 # Families that came later. They have draws of their own, so that a seed goes on making the same files.
-LATER = {"wordpiece": ("mpnet", "mpnet", "electra"), "bpe": (), "unigram": ("albert", "deberta-v2", "deberta-v2")}
+LATER = {"wordpiece": ("mpnet", "mpnet", "electra"), "bpe": (), "unigram": ("albert", "deberta-v2", "t5")}
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")

@@ -40,7 +40,7 @@ class ReferenceEmbedding:
     def __init__(
         self,
         tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: ReferenceNorm,
+        norm: ReferenceNorm | None,
         position_offset: int,
     ) -> None:
         self._words, self._places, self._kinds = tables
@@ -54,7 +54,9 @@ class ReferenceEmbedding:
             out = out + self._places[places_of(step.ids, items.used, start, self._offset)].float()
         if self._kinds is not None:
             out = out + self._kinds[torch.where(items.used, step.types, 0)].float()
-        return rows_for(self._norm(out, None).tensor.to(self._words.dtype), into), step
+        if self._norm is not None:
+            out = self._norm(out, None).tensor
+        return rows_for(out.to(self._words.dtype), into), step
 
 
 class ReferenceEncoderOps(ReferenceOps):
@@ -63,12 +65,12 @@ class ReferenceEncoderOps(ReferenceOps):
         words: torch.Tensor,
         places: torch.Tensor | None,
         kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
         position_offset: int,
     ) -> ReferenceEmbedding:
         places, kinds = (None if table is None else self.keep(table.to(self.dtype)) for table in (places, kinds))
         tables = self.keep(words.to(self.dtype)), places, kinds
-        return ReferenceEmbedding(tables, self.norm(*norm, "layer"), position_offset)
+        return ReferenceEmbedding(tables, self.norm(*norm, "layer") if norm else None, position_offset)
 
     def attend(
         self,
