@@ -11,7 +11,6 @@ from fastqps.architectures.distances import DistanceVectors, distance_biases
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
-from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind
@@ -32,9 +31,8 @@ class PositionTables:
     def read(cls, weights: Weights, config: BertConfig, max_tokens: int, ops: EncoderOps) -> PositionTables:
         """``config``'s, for items of up to ``max_tokens``."""
         rotary = bias = None
-        if config.rotary_theta is not None:
-            rope = Rope("default", config.rotary_theta)
-            rotary = ops.keep(rotary_table(rope, config.hidden // config.heads, max_tokens))
+        if config.rotary:
+            rotary = ops.keep(rotary_table(config.rotary, config.hidden // config.heads, max_tokens))
         if config.relative_buckets:
             name = f"{config.tensors.relative_bias}.weight"
             table = weights(name, config.relative_buckets, config.heads)

@@ -152,7 +152,7 @@ class Checkpoint:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the operator about the files, a sentence each."""
-        found = [*config_warnings(self.config), *self.sentence.warnings, *self.pipeline.warnings]
+        found = [*config_warnings(self.config, self.family.code), *self.sentence.warnings, *self.pipeline.warnings]
         if self.task == "embed" and not has_file(self.root / "modules.json"):
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
             left_out = f"The head of {self.architecture} is left out, and there" if head else "There"

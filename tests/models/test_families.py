@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 import transformers as tr
-from checkpoints import write_sentence_modules
+from checkpoints import write_checkpoint, write_sentence_modules
 from paths import ROOT
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from fastqps import Engine
 from fastqps.architectures.packed import PackedModel
@@ -150,6 +150,36 @@ def test_a_sentence_t5_ends_with_a_projection_without_a_bias(tmp_path: Path) -> 
         means = torch.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0) for ids in IDS])
     want = torch.nn.functional.normalize(means @ weight.T).numpy()
     assert np.abs(Engine(str(tmp_path), dtype="float32").embed(IDS) - want).max() < 1e-4
+
+
+def ntk_angles(theta: float, factor: float, size: int, positions: int) -> torch.Tensor:
+    """As the code of the type ``new`` has them: [positions, size / 2]."""
+    pair = torch.arange(0, size, 2).double() / size
+    return torch.arange(positions).double()[:, None] * (1 / (theta * factor) ** pair / factor ** (2 / size))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("published", ["gte-large-en-v1.5", "gte-multilingual-base"])
+def test_a_new_gte_with_scaled_positions(published: str, packed: bool, tmp_path: Path) -> None:
+    """The same model as transformers' GTE with these angles in the place of its own."""
+    theta, factor = {"gte-large-en-v1.5": (160_000.0, 2.0), "gte-multilingual-base": (20_000.0, 8.0)}[published]
+    model = write_checkpoint(tmp_path, "new")
+    file = tmp_path / "config.json"
+    scaled = {"rope_theta": theta, "rope_scaling": {"type": "ntk", "factor": factor}, "pack_qkv": packed}
+    file.write_text(json.dumps(json.loads(file.read_text()) | scaled))
+    if not packed:
+        tensors = load_file(tmp_path / "model.safetensors")
+        for name in [name for name in tensors if "qkv_proj" in name]:
+            parts = tensors.pop(name).chunk(3)
+            for letter, part in zip("qkv", parts, strict=True):
+                tensors[name.replace("qkv_proj", f"{letter}_proj")] = part.contiguous()
+        save_file(tensors, tmp_path / "model.safetensors")
+    angles = ntk_angles(theta, factor, 8, 64).float()
+    model.rotary_emb.inv_freq.copy_(angles[1])
+    write_sentence_modules(tmp_path, "mean")
+    with torch.no_grad():
+        want = torch.stack([model(torch.tensor([ids])).last_hidden_state[0].mean(0) for ids in IDS]).numpy()
+    assert np.abs(Engine(str(tmp_path), dtype="float32").embed(IDS, normalize=False) - want).max() < 1e-4
 
 
 # What nomic-embed-text-v1.5 says besides its sizes.

@@ -81,7 +81,7 @@ def write(path: Path, model: Published) -> Any:
     if model.refused and not model.tensors:
         (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     else:
-        _write_config(path, config | model.tensors)
+        _write_config(path, as_transformers_has_it(config | model.tensors))
         torch.manual_seed(0)
         make = auto._from_config if auto is tr.T5EncoderModel else auto.from_config
         made = make(tr.AutoConfig.from_pretrained(path)).float()
@@ -95,7 +95,19 @@ def write(path: Path, model: Published) -> Any:
         write_sentence_modules(path, model.pooling, normalize=model.normalize)
     if model.refused:
         return None
+    if config["model_type"] == "new":
+        return made.eval()
     return auto.from_pretrained(path, attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def as_transformers_has_it(config: Config) -> Config:
+    """The type ``new`` is transformers' GTE with positions that it can scale as well."""
+    if config["model_type"] != "new":
+        return config
+    factor, size = config["rope_scaling"]["factor"], config["hidden_size"] // config["num_attention_heads"]
+    rope = {"rope_type": "linear", "rope_theta": config["rope_theta"] * factor, "factor": factor ** (2 / size)}
+    dropped = ("rope_scaling", "rope_theta", "auto_map", "position_embedding_type")
+    return {k: v for k, v in config.items() if k not in dropped} | {"model_type": "gte", "rope_parameters": rope}
 
 
 def _write_config(path: Path, config: Config) -> None:

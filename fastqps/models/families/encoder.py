@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.models.card import ModelError
+from fastqps.models.families.decoder import Rope
 from fastqps.models.files.config_values import size
 
 # Activations that can stand between two products, and those that can stand between a gate and its product.
@@ -80,7 +81,7 @@ class BertConfig(EncoderConfig):
 
     positions: int
     tensors: BertTensors
-    rotary_theta: float | None = None  # of rotary positions
+    rotary: Rope | None = None  # rotary positions
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head size)
     embedding: int | None = None  # the width of the tables, if a projection leads from it to ``hidden``
     shared_layers: tuple[str, ...] = ()  # the names in front of each layer's tensors, where layers share them

@@ -24,6 +24,7 @@ class Family:
     )  # other names of keys; where both are there, the alias holds
     older: Mapping[str, str] = field(default_factory=dict)  # keys of older files, read where the others are absent
     tokenizer: str = BACKEND
+    code: str = ""  # the published code that defines the family, where transformers has no class for it
     tokenizer_decides: bool = False  # ``tokenizer`` holds whatever class the files name
 
     def rules(self, generation_config: bool = False) -> Rules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
@@ -26,6 +27,12 @@ _TENSORS = BertTensors(
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes."""
+    rotary = Rope("default", rotary_theta(config, 160_000.0))
+    return encoder(config, size(config, "max_position_embeddings", 8192), rotary)
+
+
+def encoder(config: Mapping[str, Any], positions: int, rotary: Rope) -> BertConfig:
+    """The encoder with these positions."""
     return BertConfig(
         prefixes=("gte.", "new."),
         hidden=size(config, "hidden_size"),
@@ -33,12 +40,12 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         layers=size(config, "num_hidden_layers"),
         heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
         vocab=size(config, "vocab_size"),
-        positions=size(config, "max_position_embeddings", 8192),
+        positions=positions,
         eps=positive(config, "layer_norm_eps", 1e-12),
         activation=choice(config, "hidden_act", "gelu", GATES),
         types=size(config, "type_vocab_size", 1, least=0),
         tensors=_TENSORS,
-        rotary_theta=rotary_theta(config, 160_000.0),
+        rotary=rotary,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
@@ -73,7 +74,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         activation=_gate(config),
         types=size(config, "type_vocab_size", 2),
         tensors=_TENSORS,
-        rotary_theta=rotary_theta(config, 1000.0),
+        rotary=Rope("default", rotary_theta(config, 1000.0)),
     )
 
 

@@ -121,12 +121,12 @@ GENERATION_RULES: Mapping[bool, Rules] = {
 }
 
 
-def config_warnings(config: Keys) -> tuple[str, ...]:
-    """Warnings for the operator about the file's keys, a sentence each."""
+def config_warnings(config: Keys, code: str = "") -> tuple[str, ...]:
+    """Warnings for the operator about the file's keys, a sentence each. ``code`` defines the family, if it is named."""
     found = [*config.warnings()]
     if config.get("auto_map"):
+        plain = f"transformers' {config['model_type']}, as without trust_remote_code"
         found.append(
-            f"{CONFIG} names code of its own (auto_map), which is not run: answers are those of transformers' "
-            f"{config['model_type']}, as without trust_remote_code."
+            f"{CONFIG} names code of its own (auto_map), which is not run: answers are those of {code or plain}."
         )
     return tuple(found)

@@ -32,6 +32,7 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "deberta-v2": (tr.DebertaV2Config, {**_SIZES, **_DISTANCES, "max_position_embeddings": 64}),
     "nomic_bert": (tr.NomicBertConfig, {**_SIZES, "max_position_embeddings": 64}),
     "gte": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
+    "new": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
     "t5": (
         tr.T5Config,
         {"d_model": 32, "d_kv": 12, "d_ff": 64, "num_layers": 3, "num_heads": 4, "feed_forward_proj": "gated-gelu"},
@@ -65,7 +66,26 @@ def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0
         one_word = tk.Tokenizer(tk.models.WordLevel({"a": 0}, unk_token="a"))
         one_word.save(str(path / "tokenizer.json"))
         (path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    if family == "new":
+        file = path / "config.json"
+        file.write_text(json.dumps(config_of_new(json.loads(file.read_text()))))
     return model
+
+
+def config_of_new(config: dict[str, Any]) -> dict[str, Any]:
+    """A GTE's configuration as files of the type ``new`` have it."""
+    rope = config.pop("rope_parameters")
+    config["architectures"] = [name.replace("Gte", "New") for name in config["architectures"]]
+    return config | {
+        "model_type": "new",
+        "rope_theta": rope["rope_theta"],
+        **dict.fromkeys(("logn_attention_clip1", "logn_attention_scale", "unpad_inputs"), False),
+        "use_memory_efficient_attention": False,
+        "layer_norm_type": "layer_norm",
+        "position_embedding_type": "rope",
+        "rope_scaling": None,
+        "pack_qkv": True,
+    }
 
 
 def write_sentence_modules(path: Path, pooling: str = "mean", dense: bool = False, normalize: bool = False) -> None:
