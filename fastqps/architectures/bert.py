@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fastqps.architectures.distances import DistanceVectors, distance_biases
+from fastqps.architectures.distances import DistanceVectors, alibi_biases, distance_biases
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
@@ -37,6 +37,8 @@ class PositionTables:
             name = f"{config.tensors.relative_bias}.weight"
             table = weights(name, config.relative_buckets, config.heads)
             bias = ops.keep(distance_biases(table, max_tokens, _FARTHEST))
+        if config.alibi:
+            bias = ops.keep(alibi_biases(config.heads, max_tokens))
         how = config.disentangled
         return cls(rotary, bias, DistanceVectors(weights, config, how, max_tokens) if how else None)
 
@@ -71,6 +73,9 @@ class _Layer:
             both, bias, site = linear("up", names.up_gate, 2 * inner, hidden)
             biases = None if bias is None else (bias[inner:], bias[:inner])
             up, gate = halves(both)
+            if names.gate_first:
+                assert bias is None, "no family has a bias here"
+                up, gate = gate, up
             self.up = ops.gated(gate, up, biases, config.activation, site)
         else:
             up, bias, site = linear("up", [names.up], inner, hidden)

@@ -29,6 +29,20 @@ def distance_biases(table: torch.Tensor, max_tokens: int, farthest: int) -> torc
     return table[bucket + half * (distance < 0)].T.contiguous()
 
 
+def alibi_biases(heads: int, max_tokens: int) -> torch.Tensor:
+    """``EncoderOps.attend``'s bias, float32 [heads, 2 · reach + 1], that falls with the distance either way."""
+    reach = reach_of(max_tokens)
+    distance = torch.arange(-reach, reach + 1).abs().float()
+    return -torch.tensor(alibi_slopes(heads))[:, None] * distance
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Powers of 2^(-8 / heads). What a number of heads has beyond a power of two takes those between the powers."""
+    whole = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 / whole * (i + 1)) for i in range(whole)]
+    return slopes + [2.0 ** (-4 / whole * (2 * i + 1)) for i in range(heads - whole)]
+
+
 class DistanceVectors:
     """Rows of a table of distances, of which each layer makes the vectors for its queries and keys."""
 

@@ -71,8 +71,7 @@ class Checkpoint:
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
         refuse_adapter(encoder)
-        config = _read_config(root, encoder)
-        family = family_of(config["model_type"])
+        config, family = _read_config(root, encoder)
         check_base(merged, root, config, pipeline)
         if isinstance(family, DecoderFamily):
             return cls._open_generator(root, config, family, merged)
@@ -254,13 +253,13 @@ class Checkpoint:
         return [path for path in sorted(files) if has_file(path)]
 
 
-def _read_config(root: Path, encoder: Path) -> Keys:
+def _read_config(root: Path, encoder: Path) -> tuple[Keys, EncoderFamily | DecoderFamily]:
     """config.json by the rules of its family; ``ModelError`` for another family and for keys that are refused."""
     values = read_object(encoder / CONFIG)
     try:
-        family = family_of(values.get("model_type"))
+        family = family_of(values.get("model_type"), values.get("position_embedding_type"))
         config = family.config_keys(values, has_file(encoder / "generation_config.json"))
         check_quantization(config)
     except ModelError as error:
         raise ModelError(f"{root}: {error}") from error
-    return config
+    return config, family

@@ -57,7 +57,7 @@ def _load(path: Path) -> Any:
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_rules_name_every_key_of_transformers(kind: str, generation_config: bool) -> None:
     """The fields of the class, what the class takes beside them, and what generation once kept there."""
-    config = tr.CONFIG_MAPPING["gte" if kind == "new" else kind]
+    config = tr.CONFIG_MAPPING[{"new": "gte", "jina_bert": "bert"}.get(kind, kind)]
     wanted = {field.name for field in dataclasses.fields(config)} | set(config().to_dict())
     wanted |= {"output_attentions", "per_layer_config", "tie_last_hidden_states", "torch_dtype", "num_labels"}
     wanted |= set(tr.GenerationConfig._get_default_generation_params())
@@ -161,6 +161,8 @@ def test_the_page_is_that_of_the_rules() -> None:
         ("new", {"logn_attention_scale": True}, "logn_attention_scale"),
         ("new", {"layer_norm_type": "rms_norm"}, "layer_norm_type"),
         ("new", {"position_embedding_type": "absolute"}, "position_embedding_type"),
+        ("jina_bert", {"feed_forward_type": "original"}, "feed_forward_type"),
+        ("jina_bert", {"feed_forward_type": None}, "feed_forward_type"),
         ("modernbert", {"local_attention": 1}, "local_attention"),
         ("modernbert", {"local_attention": 0}, "local_attention"),
         ("modernbert", {"local_attention": -4}, "local_attention"),

@@ -104,6 +104,7 @@ def test_options_that_change_the_numbers(tmp_path: Path) -> None:
         ("deberta-v2", {"share_att_key": False, "norm_rel_ebd": "none", "position_buckets": -1, "type_vocab_size": 2}),
         ("deberta-v2", {"position_biased_input": True, "max_relative_positions": 40, "position_buckets": 14}),
         ("deberta-v2", {"position_buckets": -1, "max_relative_positions": 12, "pos_att_type": "c2p|p2c"}),
+        ("jina_bert", {"feed_forward_type": "reglu", "num_attention_heads": 12, "hidden_size": 48}),
         ("t5", {"feed_forward_proj": "relu", "relative_attention_num_buckets": 16}),
         ("t5", {"d_kv": 8, "feed_forward_proj": "gated-silu", "relative_attention_max_distance": 20}),
         ("modernbert", {**biased, "hidden_activation": "gelu_pytorch_tanh"}),

@@ -16,6 +16,7 @@ import torch
 import transformers as tr
 from checkpoints import write_sentence_modules
 from decoders import expected
+from jina_bert import JinaBert
 from model_runs import random_items, reference, run
 from published_bases import Config, Published
 from published_configs import PUBLISHED
@@ -84,7 +85,9 @@ def write(path: Path, model: Published) -> Any:
         _write_config(path, as_transformers_has_it(config | model.tensors))
         torch.manual_seed(0)
         make = auto._from_config if auto is tr.T5EncoderModel else auto.from_config
-        made = make(tr.AutoConfig.from_pretrained(path)).float()
+        jina = config.get("position_embedding_type") == "alibi"
+        read = tr.AutoConfig.from_pretrained(path)
+        made = JinaBert(read, "embed" if auto is tr.AutoModel else "classify") if jina else make(read).float()
         with torch.no_grad():
             for parameter in made.parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.15)
@@ -95,7 +98,7 @@ def write(path: Path, model: Published) -> Any:
         write_sentence_modules(path, model.pooling, normalize=model.normalize)
     if model.refused:
         return None
-    if config["model_type"] == "new":
+    if config["model_type"] == "new" or jina:
         return made.eval()
     return auto.from_pretrained(path, attn_implementation="eager", dtype=torch.float32).eval()
 

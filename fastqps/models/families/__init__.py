@@ -13,6 +13,7 @@ from fastqps.models.families import (
     distilbert,
     electra,
     gte,
+    jina_bert,
     llama,
     modernbert,
     mpnet,
@@ -29,6 +30,7 @@ __all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_of"]
 
 FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "bert": bert.FAMILY,
+    "jina_bert": jina_bert.FAMILY,
     "distilbert": distilbert.FAMILY,
     "roberta": roberta.FAMILY,
     "xlm-roberta": replace(roberta.FAMILY, tokenizer="XLMRobertaTokenizer"),
@@ -48,8 +50,13 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
 }
 
 
-def family_of(model_type: object) -> EncoderFamily | DecoderFamily:
-    """The family of that name in config.json; ``ModelError`` for any other name."""
+def family_of(model_type: object, positions: object = None) -> EncoderFamily | DecoderFamily:
+    """The family of that name in config.json; ``ModelError`` for any other name.
+
+    ``positions`` is the file's position_embedding_type, by which JinaBERT differs: its files call it a ``bert``.
+    """
+    if (model_type, positions) == ("bert", "alibi"):
+        return jina_bert.FAMILY
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise ModelError(f"model_type {model_type!r} is not supported; supported: {', '.join(FAMILIES)}")
     return FAMILIES[model_type]

@@ -52,6 +52,7 @@ class BertTensors:
     down_norm: str
     up: str = ""  # with an activation
     up_gate: tuple[str, ...] = ()  # instead: what the gate's activation multiplies, and the gate; or one tensor of both
+    gate_first: bool = False  # in one tensor of both
     unbiased: tuple[str, ...] = ()  # products without a bias
     words: str = "embeddings.word_embeddings"
     positions: str = "embeddings.position_embeddings"  # "": there is no such table
@@ -86,6 +87,7 @@ class BertConfig(EncoderConfig):
     embedding: int | None = None  # the width of the tables, if a projection leads from it to ``hidden``
     shared_layers: tuple[str, ...] = ()  # the names in front of each layer's tensors, where layers share them
     relative_buckets: int = 0  # of distances between tokens, by which a bias of each head is added to scores; 0: none
+    alibi: bool = False  # scores fall with the distance of two tokens, for each head by a slope of its own
     disentangled: Disentangled | None = None
 
     @property

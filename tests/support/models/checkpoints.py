@@ -9,6 +9,7 @@ from typing import Any
 import tokenizers as tk
 import torch
 import transformers as tr
+from jina_bert import JinaBert
 
 VOCAB = 200
 _SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
@@ -23,6 +24,16 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "roberta": (tr.RobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
     "xlm-roberta": (tr.XLMRobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "jina_bert": (
+        tr.BertConfig,
+        {
+            **_SIZES,
+            "max_position_embeddings": 64,
+            "position_embedding_type": "alibi",
+            "feed_forward_type": "geglu",
+            "emb_pooler": "mean",
+        },
+    ),
     "electra": (tr.ElectraConfig, {**_SIZES, "embedding_size": 16, "max_position_embeddings": 64}),
     "albert": (
         tr.AlbertConfig,
@@ -55,8 +66,11 @@ def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0
     torch.manual_seed(seed)
     make, sizes = _CONFIGS[family]
     config = make(**{"vocab_size": VOCAB, **sizes, **options})
-    make_model = _EMBEDDERS[family]._from_config if family in _EMBEDDERS else _AUTO[task].from_config
-    model = make_model(config, attn_implementation="eager").float().eval()
+    if family == "jina_bert":
+        model = JinaBert(config, task)
+    else:
+        make_model = _EMBEDDERS[family]._from_config if family in _EMBEDDERS else _AUTO[task].from_config
+        model = make_model(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             # Default weights are so small, and norms and biases so plain, that many a mistake would not show.

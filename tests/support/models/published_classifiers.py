@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from published_bases import (
+    ALIBI,
     BERT,
     CROSS,
     DEBERTA,
@@ -152,6 +153,12 @@ CLASSIFIERS = (
             "problem_type": "single_label_classification",
         },
         activation="softmax",
+    ),
+    Published(
+        "jinaai/jina-reranker-v1-tiny-en",
+        BERT | ALIBI | {**CROSS, "architectures": ["JinaBertForSequenceClassification"]},
+        activation="sigmoid",
+        warned="jinaai/jina-bert-implementation",
     ),
     Published(
         "cmarkea/distilcamembert-base-sentiment",
