@@ -663,6 +663,11 @@ def attend(
     bias: int = 0,
     relative: int = 0,
     reach: int = 0,
+    kv_heads: int = 0,
+    causal: bool = False,
+    q_norm: int = 0,
+    k_norm: int = 0,
+    eps: float = 0.0,
 ) -> None: ...
 def normalize(
     out: int,

@@ -67,6 +67,11 @@ ENCODERS = (
     Encoder("BERT-base", 768, 12, 3072, "gelu"),
     Encoder("ModernBERT-base", 768, 12, 1152, "gelu", gated=True, window=64),
 )
+# Decoders that embed: what their steps launch beside a decoder's norms and activations.
+EMBEDDING_DECODERS = (
+    Decoder("Qwen3-Embedding-0.6B", 1024, 16, 8, 128, 3072, 28, 151669, qk_norm=True),
+    Decoder("EmbeddingGemma-300m", 768, 3, 1, 256, 1152, 24, 262144, qk_norm=True),
+)
 DECODERS = (
     Decoder("SmolLM2-135M", 576, 9, 3, 64, 1536, 30, 49152),
     Decoder("Qwen2.5-0.5B", 896, 14, 2, 64, 4864, 24, 151936),
@@ -88,6 +93,8 @@ def all_cases(fp8: bool, brief: bool = False) -> Iterator[Case]:
         for encoder in ENCODERS[::2] if brief else ENCODERS:
             yield from _encoder_cases(encoder, name, dtype, fp8)
         yield from _static_cases(name, dtype)
+        for decoder in EMBEDDING_DECODERS:
+            yield from _embedding_cases(decoder, name, dtype)
         for decoder in DECODERS[:1] if brief else DECODERS:
             yield from _decoder_cases(decoder, name, dtype, fp8)
             yield from _slots_cases(decoder, name, dtype)
@@ -130,6 +137,21 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
         yield Case(f"{at} add_norm fp8", partial(norm, want_fp8=True))
         yield Case(f"{at} activate fp8", partial(act, fp8=True))
         yield Case(f"{at} quantise_rows", partial(quantise_rows, x, counts))
+
+
+def _embedding_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator[Case]:
+    at = f"{model.name} {type_name}"
+    ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
+    words = meta(_ROWS, model.width, dtype=dtype)
+    yield Case(f"{at} embed", partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0))
+    qkv = meta(_ROWS, (model.heads + 2 * model.kv_heads) * model.head_dim, dtype=dtype)
+    norms, rotary = meta(model.head_dim), meta(512, 2, model.head_dim // 2)
+    attention = partial(tile_attention, qkv, ids, ids, model.heads, kv_heads=model.kv_heads, rotary=rotary)
+    attention = partial(attention, q_norm=norms, k_norm=norms, eps=1e-6)
+    yield Case(f"{at} tile_attention causal", partial(attention, causal=True))
+    yield Case(f"{at} tile_attention window", partial(attention, window=256))
+    last = partial(pool, words, marks, counts, "lasttoken", ids=ids, skipped=0)
+    yield Case(f"{at} pool lasttoken", last)
 
 
 def _static_cases(type_name: str, dtype: torch.dtype) -> Iterator[Case]:

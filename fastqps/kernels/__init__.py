@@ -9,10 +9,10 @@ count) but not stored.
 ======================  ================================================================================================
 ``embed_norm``          ids → words, positions, types → layer norm (and float8); each row's item; the start stamp
 ``add_norm``            residual sum, layer norm or root mean square norm, and float8, of each row
-``tile_attention``      attention inside each item of a packed batch; rotary positions and a window where asked for
+``tile_attention``      attention inside each item of a packed batch; also causal, in a window, with shared keys, turned
 ``activate``            gelu, relu, silu, plain or gated (or float8)
 ``quantise_rows``       float8 where no kernel before could write it
-``pool``                each item's first, mean or largest row in float32; the end stamp
+``pool``                each item's first, last, mean or largest row in float32; the end stamp
 ``bag_means``           a static model's ids → the mean of each item's rows of its table; the start stamp
 ``embed_tokens``        new sequences' parameters; ids or the slot's newest token, kept → rows of words; start stamp
 ``rope_kv``             queries and keys normalised and turned; keys and values of a decoder's rows into their slots

@@ -97,16 +97,15 @@ def embed_norm_kernel(
             place = tl.where(word == position_offset - 1, position_offset - 1, place)
         x += tl.load(places + place * WIDTH + columns, mask, 0.0).to(tl.float32)
 
-    out = x
     if weight is not None:
-        out = normalised(x, mask, WIDTH, eps, False) * tl.load(weight + columns, mask, 0.0).to(tl.float32)
+        x = normalised(x, mask, WIDTH, eps, False) * tl.load(weight + columns, mask, 0.0).to(tl.float32)
     if bias is not None:
-        out += tl.load(bias + columns, mask, 0.0).to(tl.float32)
+        x += tl.load(bias + columns, mask, 0.0).to(tl.float32)
     first = row.to(tl.int64) * WIDTH
     if values is not None:
-        tl.store(values + first + columns, out.to(values.dtype.element_ty), mask & live)
+        tl.store(values + first + columns, x.to(values.dtype.element_ty), mask & live)
     if fp8 is not None:
-        store_fp8(fp8 + first, scale, row, columns, mask, out, live)
+        store_fp8(fp8 + first, scale, row, columns, mask, x, live)
 
 
 def embed_norm(
@@ -128,12 +127,11 @@ def embed_norm(
 ) -> Embedded:
     """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables.
 
-    Without ``weight`` it is the sum itself.
-
     ids, types: int32 [tokens]; without types all are 0. cu_seqlens: int32 [items + 1], from 0 to n_tokens, of which
     n_items + 1 count. counts: int32, n_tokens and n_items. Tables: [entries, width], of one type. weight, bias:
-    [width]. stamps: int64 [2], of which this kernel writes the start. position_offset: the place of an item's first
-    token. Where it is not 0, the id below it is that of padding in texts: it is not counted, and is its own place.
+    [width]; without a weight the sum is not normalised. stamps: int64 [2], of which this kernel writes the start.
+    position_offset: the place of an item's first token. Where it is not 0, the id below it is that of padding in texts:
+    it is not counted, and is its own place.
     """
     check_contiguous(ids=ids, types=types, cu_seqlens=cu_seqlens, words=words, places=places, kinds=kinds)
     tokens, width, entries = len(ids), words.shape[1], len(cu_seqlens)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 import triton
 import triton.language as tl
 
+from fastqps.kernels.results import Pooled
 from fastqps.kernels.shapes import pool_shape
 from fastqps.kernels.stamps import stamp_end, stamped
 from fastqps.kernels.tensors import check_contiguous
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["skipped"])
 def pool_kernel(
     hidden,
     cu_seqlens,
     counts,
+    ids,
+    skipped,
     out,
     stamps,
     WIDTH: tl.constexpr,
@@ -33,8 +34,12 @@ def pool_kernel(
     end = tl.load(cu_seqlens + item + 1)
     live = item < n_items
     end = tl.where(live, end, start)  # padding has no tokens
-    if MODE == "cls":
-        pooled = tl.load(hidden + start.to(tl.int64) * WIDTH + columns, mask & live, 0.0).to(tl.float32)
+    if MODE == "cls" or MODE == "lasttoken":
+        row = start if MODE == "cls" else end - 1
+        if ids is not None:
+            while (row > start) & (tl.load(ids + row, live & (row > start), 0) == skipped):
+                row -= 1
+        pooled = tl.load(hidden + row.to(tl.int64) * WIDTH + columns, mask & live, 0.0).to(tl.float32)
     else:
         nothing = float("-inf") if MODE == "max" else 0.0
         tile = tl.full([ROWS, COLUMNS], nothing, tl.float32)
@@ -54,14 +59,17 @@ def pool(
     hidden: torch.Tensor,
     cu_seqlens: torch.Tensor,
     counts: torch.Tensor,
-    mode: Literal["cls", "mean", "max"],
+    mode: Pooled,
     *,
+    ids: torch.Tensor | None = None,
+    skipped: int | None = None,
     out: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """hidden [tokens, width] → float32 [items, width]: each item's first row, mean or largest numbers.
+    """hidden [tokens, width] → float32 [items, width]: each item's first or last row, mean or largest numbers.
 
     cu_seqlens: int32 [items + 1]; counts: int32, n_tokens and n_items. Rows of items from n_items on are not written.
+    ids: int32 [tokens], of which ``lasttoken`` passes over those that are ``skipped``, down to an item's first row.
     stamps: int64 [2], of which this kernel writes the end.
     """
     check_contiguous(hidden=hidden, cu_seqlens=cu_seqlens, out=out)
@@ -73,6 +81,8 @@ def pool(
         hidden,
         cu_seqlens,
         counts,
+        ids if mode == "lasttoken" else None,
+        -1 if skipped is None else skipped,
         out,
         stamped(stamps),
         WIDTH=width,

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+Pooled = Literal["cls", "lasttoken", "mean", "max"]  # an item's first row, its last one, the mean, the largest numbers
 
 
 class Activated(NamedTuple):

@@ -67,10 +67,10 @@ def attention_shape(size: int, dtype: torch.dtype, rotary: bool = False, relativ
 
     Heads of up to 32: 32 rows of two warps, which with items of 32 tokens see about 64 keys, one turn. Their cost is
     the softmax, not the product. Wider heads: 64 rows, the least that four warps of sm_90 multiply together; above 64
-    eight warps share a tile of fewer keys, for registers' sake. So does float32, which is for comparison. Registers of
-    four warps are limited so that four tiles share a multiprocessor, or three where queries and keys turn. Vectors
-    by distance make three products of one, and what two of them give changes lanes: their
-    tiles are small, for registers' sake.
+    eight warps share a tile of fewer keys, for registers' sake, and above 128 the rows are fewer, too. So does float32,
+    which is for comparison. Registers of four warps are limited so that four tiles share a multiprocessor, or three
+    where queries and keys turn. Vectors by distance make three products of one, and what two of them give changes
+    lanes: their tiles are small, for registers' sake.
     """
     block, half_block = max(16, next_power_of_2(size)), max(16, next_power_of_2(size // 2))
     if relative:
@@ -78,6 +78,8 @@ def attention_shape(size: int, dtype: torch.dtype, rotary: bool = False, relativ
         return AttentionShape(rows, rows, block, half_block, 8, 1 if dtype == torch.float32 else 2)
     if dtype == torch.float32:
         return AttentionShape(16, 32 if size <= 64 else 16, block, half_block, 4, 1)
+    if size > 128:
+        return AttentionShape(32, 32, block, half_block, 8, 2)
     rows, keys, warps = (32, 64, 2) if size <= 32 else (64, 64, 4) if size <= 64 else (64, 32, 8)
     registers = None if warps != 4 else 168 if rotary else 128
     return AttentionShape(rows, keys, block, half_block, warps, 2, registers)

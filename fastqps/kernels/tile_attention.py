@@ -45,6 +45,26 @@ def products(
     return tl.dot(x, table, input_precision="ieee")
 
 
+@triton.jit
+def head_normed(x, other, weight, columns, eps, HALF: tl.constexpr):
+    """Both halves of rows [rows, HALF] of queries or keys, zero where masked, over each row's root mean square."""
+    a, b = x.to(tl.float32), other.to(tl.float32)
+    shrink = tl.rsqrt(tl.sum(a * a + b * b, 1) / (2 * HALF) + eps)[:, None]
+    first = tl.load(weight + columns, columns < HALF, 0.0)[None, :]
+    second = tl.load(weight + HALF + columns, columns < HALF, 0.0)[None, :]
+    return a * shrink * first, b * shrink * second
+
+
+@triton.jit
+def prepared(x, other, norm, rotary, places, columns, mask, eps, HALF: tl.constexpr):
+    """Both halves of rows of queries or keys, normalised where there is a norm, and turned."""
+    TYPE: tl.constexpr = x.dtype
+    if norm is not None:
+        x, other = head_normed(x, other, norm, columns, eps, HALF)
+    x, other = turned(x, other, rotary, places, columns, mask, HALF)
+    return x.to(TYPE), other.to(TYPE)
+
+
 @triton.jit(do_not_specialize=["rows_all"])
 def tile_attention_kernel(
     qkv,
@@ -53,13 +73,18 @@ def tile_attention_kernel(
     rotary,
     bias,
     relative,
+    q_norm,
+    k_norm,
     out,
     rows_all,
     scale,
     bias_scale,
+    eps,
     REACH: tl.constexpr,
     WINDOW: tl.constexpr,
+    CAUSAL: tl.constexpr,
     HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
     SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
     HALF_BLOCK: tl.constexpr,
@@ -67,7 +92,7 @@ def tile_attention_kernel(
     KEYS: tl.constexpr,
     DISTANCES: tl.constexpr,
 ):
-    STRIDE: tl.constexpr = 3 * HEADS * SIZE
+    STRIDE: tl.constexpr = (HEADS + 2 * KV_HEADS) * SIZE
     HALF: tl.constexpr = SIZE // 2
     head = tl.program_id(0)
     tile = tl.program_id(1) * QUERIES
@@ -76,6 +101,8 @@ def tile_attention_kernel(
     end = tl.load(row_end + tl.minimum(tile + QUERIES, rows_all) - 1)
     if WINDOW > 0:
         begin, end = tl.maximum(begin, tile - WINDOW), tl.minimum(end, tile + QUERIES + WINDOW)
+    if CAUSAL:
+        end = tl.minimum(end, tile + QUERIES)
     columns = tl.arange(0, BLOCK)
     halves = tl.arange(0, HALF_BLOCK)
     # All items of the tile in one pass. A value that is not finite reaches the rows of the other items, too, since a
@@ -91,6 +118,8 @@ def tile_attention_kernel(
         sees_from, sees_to = first, last
         if WINDOW > 0:
             sees_from, sees_to = tl.maximum(first, rows - WINDOW), tl.minimum(last, rows + WINDOW + 1)
+        if CAUSAL:
+            sees_to = tl.minimum(sees_to, rows + 1)
 
         queries = qkv + head * SIZE + rows[:, None] * STRIDE
         if rotary is None:
@@ -99,7 +128,8 @@ def tile_attention_kernel(
             mask = inside[:, None] & (halves < HALF)[None, :]
             q = tl.load(queries + halves[None, :], mask, 0.0)
             q_other = tl.load(queries + HALF + halves[None, :], mask, 0.0)
-            q, q_other = turned(q, q_other, rotary, tl.where(live, rows - first, 0), halves, mask, HALF)
+            at = tl.where(live, rows - first, 0)
+            q, q_other = prepared(q, q_other, q_norm, rotary, at, halves, mask, eps, HALF)
 
         highest = tl.full([QUERIES], _LOWEST, tl.float32)
         weights = tl.zeros([QUERIES], tl.float32)
@@ -107,7 +137,7 @@ def tile_attention_kernel(
         for at in range(begin + (start - begin) // KEYS * KEYS, stop, KEYS):
             keys = at + tl.arange(0, KEYS)
             real = (keys >= start) & (keys < stop)
-            from_key = qkv + (HEADS + head) * SIZE + keys[:, None] * STRIDE
+            from_key = qkv + (HEADS + head // (HEADS // KV_HEADS)) * SIZE + keys[:, None] * STRIDE
             if rotary is None:
                 k = tl.load(from_key + columns[None, :], real[:, None] & (columns < SIZE)[None, :], 0.0)
                 scores = tl.dot(q, tl.trans(k), input_precision="ieee")
@@ -122,8 +152,8 @@ def tile_attention_kernel(
                 key_mask = real[:, None] & (halves < HALF)[None, :]
                 k = tl.load(from_key + halves[None, :], key_mask, 0.0)
                 k_other = tl.load(from_key + HALF + halves[None, :], key_mask, 0.0)
-                places = keys - tl.load(row_start + keys, real, 0)
-                k, k_other = turned(k, k_other, rotary, tl.where(real, places, 0), halves, key_mask, HALF)
+                places = tl.where(real, keys - tl.load(row_start + keys, real, 0), 0)
+                k, k_other = prepared(k, k_other, k_norm, rotary, places, halves, key_mask, eps, HALF)
                 scores = tl.dot(q, tl.trans(k), input_precision="ieee")
                 scores = tl.dot(q_other, tl.trans(k_other), scores, input_precision="ieee")
             seen = (keys[None, :] >= sees_from[:, None]) & (keys[None, :] < sees_to[:, None])
@@ -138,7 +168,7 @@ def tile_attention_kernel(
             kept = tl.exp2((before - highest) * scale)
             weights = weights * kept + tl.sum(shares, 1)
             v = tl.load(
-                qkv + (2 * HEADS + head) * SIZE + keys[:, None] * STRIDE + columns[None, :],
+                from_key + KV_HEADS * SIZE + columns[None, :],
                 real[:, None] & (columns < SIZE)[None, :],
                 0.0,
             )
@@ -168,20 +198,32 @@ def tile_attention(
     bias: torch.Tensor | None = None,
     relative: torch.Tensor | None = None,
     longest: int = 0,
+    kv_heads: int | None = None,
+    causal: bool = False,
+    q_norm: torch.Tensor | None = None,
+    k_norm: torch.Tensor | None = None,
+    eps: float | None = None,
     shape: AttentionShape | None = None,
 ) -> torch.Tensor:
-    """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
+    """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every row sees its item's rows.
 
-    row_start, row_end: as ``embed_norm`` gives them. With ``window`` a row sees those at most ``window`` away. rotary:
+    kv_heads: those that heads share, in their order; None: each head has its own. row_start, row_end: as ``embed_norm``
+    gives them. With ``window`` a row sees those at most ``window`` away, with ``causal`` none behind itself. rotary:
     float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
+    q_norm, k_norm: float32 [size] or None, both: root mean square norms before that, with ``eps``; only with rotary.
     bias: float32 [heads, 2 · reach + 1], added to the score of a key that is d rows in front, at reach + d.
     relative: as qkv [2, heads, size, 2 · reach + 16], vectors by which queries and keys are multiplied at reach + d.
     ``longest``, the most rows of an item, is for the operation in plain torch: the kernel reads it from ``row_end``.
     ``shape`` is for measuring others than the rule's.
     """
     check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary, bias=bias, relative=relative)
-    tokens, width = qkv.shape[0], qkv.shape[1] // 3
-    size = width // heads
+    check_contiguous(q_norm=q_norm, k_norm=k_norm)
+    kv_heads = kv_heads or heads
+    tokens, size = qkv.shape[0], qkv.shape[1] // (heads + 2 * kv_heads)
+    if heads % kv_heads:
+        raise ValueError(f"{heads} heads cannot share {kv_heads} of keys and values")
+    if q_norm is not None and rotary is None:
+        raise ValueError("norms of queries and keys are computed together with rotary positions alone")
     if qkv.numel() >= 1 << 31:
         raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
     shape = shape or attention_shape(size, qkv.dtype, rotary is not None, relative is not None)
@@ -190,7 +232,7 @@ def tile_attention(
         if rotary is not None or bias is not None:
             raise ValueError("tables by distance exclude rotary positions and biases")
         reach = (relative.shape[3] - 16) // 2
-    out = torch.empty(tokens, width, dtype=qkv.dtype, device=qkv.device)
+    out = torch.empty(tokens, heads * size, dtype=qkv.dtype, device=qkv.device)
     tile_attention_kernel[(heads, triton.cdiv(tokens, shape.queries))](
         qkv,
         row_start,
@@ -198,13 +240,18 @@ def tile_attention(
         rotary,
         bias,
         relative,
+        q_norm,
+        k_norm,
         out,
         tokens,
         math.log2(math.e) / math.sqrt(size),  # the softmax is one of powers of two
         math.sqrt(size),  # scores are scaled later
+        eps or 0.0,
         REACH=reach,
         WINDOW=window,
+        CAUSAL=causal,
         HEADS=heads,
+        KV_HEADS=kv_heads,
         SIZE=size,
         BLOCK=shape.block,
         HALF_BLOCK=shape.half_block,

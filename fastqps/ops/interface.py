@@ -127,6 +127,15 @@ def reach_of(max_tokens: int) -> int:
     return -(-max_tokens // 16) * 16
 
 
+@dataclass(frozen=True)
+class HeadNorms:
+    """Root mean square norms of each query and key, before they turn; weights float32 [size]."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    eps: float
+
+
 class EncoderOps(Ops, Protocol):
     def embedding(
         self,
@@ -150,24 +159,31 @@ class EncoderOps(Ops, Protocol):
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
         relative: torch.Tensor | None = None,
+        *,
+        kv_heads: int | None = None,
+        causal: bool = False,
+        norms: HeadNorms | None = None,
     ) -> torch.Tensor:
-        """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every token sees its item's tokens.
+        """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every token sees its item's tokens.
 
-        With ``window`` it sees only those at most ``window`` positions away. ``rotary``, float32 [positions, 2, size /
-        2], holds the cos and sin by which query and key are turned at each position of the item. ``bias``, float32
-        [heads, 2 · reach + 1], is added to the scores: at ``reach`` + d for a key d tokens before its query.
-        ``reach`` is ``reach_of`` the longest item. ``relative``, made by the function of that name, holds two vectors
-        for each distance: the score of a query and a key has the query's product with the first, and the key's with
-        the second.
+        With ``window`` it sees only those at most ``window`` positions away, with ``causal`` none behind itself.
+        ``kv_heads`` None: as many as ``heads``; else heads share them, in their order. ``rotary``, float32 [positions,
+        2, size / 2], holds the cos and sin by which query and key are turned at each position of the item; ``norms``
+        come before that, and only with it. ``bias``, float32 [heads, 2 · reach + 1], is added to the scores: at
+        ``reach`` + d for a key d tokens before its query. ``reach`` is ``reach_of`` the longest item. ``relative``,
+        made by the function of that name, holds two vectors for each distance: the score of a query and a key has the
+        query's product with the first, and the key's with the second.
         """
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         """``attend``'s tables of float32 [2, heads, size, 2 · reach + 16]: column ``reach`` + d is of distance d."""
 
-    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
-        """hidden [tokens, width] → float32 [items, width]: each item's first token (``cls``), ``mean`` or ``max``.
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
+        """hidden [tokens, width] → float32 [items, width]: each item's first token (``cls``) or last one
+        (``lasttoken``), ``mean`` or ``max``.
 
-        With ``last`` they are the step's answer.
+        With ``last`` they are the step's answer. ``skipped``: an id that ``lasttoken`` passes over; an item of nothing
+        else gives its first token.
         """
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:

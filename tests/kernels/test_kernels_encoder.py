@@ -94,6 +94,15 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
     near(done.values[: len(at)], F.layer_norm(x, (WIDTH,), weight, None, 1e-12))
 
 
+def test_embedding_without_a_norm_is_the_rows() -> None:
+    step, words = packed([3, 4]), normal(50, WIDTH)
+    args = (step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
+    done = embed_norm(*args, want_fp8=True)
+    assert done.values is not None and done.fp8 is not None and done.scale is not None
+    near(done.values[:7], words[step.ids[:7].long()])
+    check_fp8(done.fp8[:7], done.scale[:7], words[step.ids[:7].long()])
+
+
 def test_embedding_without_types_takes_the_first() -> None:
     step, words, kinds, weight = packed([3, 4]), normal(50, WIDTH), normal(2, WIDTH, seed=2), normal(WIDTH, seed=3)
     done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, kinds, weight, None, 1e-5)
@@ -119,9 +128,12 @@ def check_attention(
     shape: AttentionShape | None = None,
     biased: bool = False,
     relative: bool = False,
+    kv_heads: int | None = None,
+    causal: bool = False,
+    normed: bool = False,
 ) -> None:
     total = sum(step.lengths)
-    qkv = (normal(len(step.ids), 3 * heads * size) * 2).to(dtype)
+    qkv = (normal(len(step.ids), (heads + 2 * (kv_heads or heads)) * size) * 2).to(dtype)
     qkv[total:] = torch.nan
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
@@ -130,12 +142,16 @@ def check_attention(
     bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
     reach = reach_of(max(step.lengths))
     vectors = (normal(2, heads, size, 2 * reach + 16, seed=7) / 2).to(dtype) if relative else None
+    norms = (normal(size, seed=7) + 1, normal(size, seed=8) + 1, 1e-5) if normed else None
     tiled |= {"window": window, "rotary": table, "bias": bias, "relative": vectors}
+    tiled |= {"kv_heads": kv_heads, "causal": causal}
+    tiled |= dict(zip(("q_norm", "k_norm", "eps"), norms, strict=True)) if norms else {}
     done = tile_attention(qkv, rows.row_start, rows.row_end, heads, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
     wide = None if vectors is None else vectors.float()
-    near(done[:total], attention(qkv.float(), step, heads, window, table, bias, wide), tolerance)
+    wanted = attention(qkv.float(), step, heads, window, table, bias, wide, kv_heads, causal, norms)
+    near(done[:total], wanted, tolerance)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
@@ -169,6 +185,28 @@ def test_attention_with_vectors_by_distance(lengths: list[int], size: int, dtype
 @pytest.mark.parametrize(("window", "rotary"), [(3, False), (40, True), (64, True)])
 def test_attention_in_a_window(window: int, rotary: bool) -> None:
     check_attention(packed([5, 90, 1, 70]), heads=1, size=32, window=window, rotary=rotary)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "size", "window", "causal", "normed"),
+    [(4, 2, 16, 0, True, True), (3, 1, 24, 5, True, False), (2, 2, 32, 40, False, True), (2, 1, 256, 0, False, True)],
+)
+def test_attention_of_decoders(
+    heads: int, kv_heads: int, size: int, window: int, causal: bool, normed: bool, dtype: torch.dtype
+) -> None:
+    """Shared keys, no token behind, norms of queries and keys, wide heads."""
+    more: dict[str, Any] = {"kv_heads": kv_heads, "causal": causal, "normed": normed, "dtype": dtype}
+    check_attention(packed([5, 90, 1, 7]), heads, size, window, rotary=True, **more)
+
+
+@kernel_only
+def test_attention_refuses_heads_that_cannot_share() -> None:
+    rows, table = packed([3]), torch.ones(3, 2, 4, device=DEVICE)
+    with pytest.raises(ValueError, match="3 heads cannot share 2"):
+        tile_attention(normal(12, 7 * 8), rows.ids, rows.ids, 3, kv_heads=2)
+    with pytest.raises(ValueError, match="rotary positions alone"):
+        tile_attention(normal(12, 3 * 8), rows.ids, rows.ids, 1, q_norm=table[0, 0], k_norm=table[0, 0])
 
 
 @kernel_only
@@ -231,7 +269,7 @@ def test_attention_of_16_bits(dtype: torch.dtype, size: int, rotary: bool) -> No
     check_attention(packed([5, 1, 30, 64, 100, 27]), heads=2, size=size, rotary=rotary, dtype=dtype)
 
 
-@pytest.mark.parametrize("mode", ["cls", "mean", "max"])
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean", "max"])
 @pytest.mark.parametrize("name", ["ragged", "one token", "none"])
 def test_pooling(mode: Any, name: str) -> None:
     step = packed(LENGTHS[name])
@@ -242,11 +280,18 @@ def test_pooling(mode: Any, name: str) -> None:
     assert pool(hidden, step.cu_seqlens, step.counts, mode, out=out) is out
     for row, (start, end) in zip(out, step.spans(), strict=False):
         item = hidden[start:end]
-        near(row, {"cls": item[0], "mean": item.mean(0), "max": item.amax(0)}[mode])
+        near(row, {"cls": item[0], "lasttoken": item[-1], "mean": item.mean(0), "max": item.amax(0)}[mode])
     assert (out[items:] == 7).all()  # no row of padding is written
 
 
-@pytest.mark.parametrize("mode", ["cls", "mean", "max"])
+def test_pooling_passes_over_padding_at_the_end() -> None:
+    step, hidden = packed([4, 3, 1, 2]), normal(19, 200)
+    step.ids[:10] = torch.tensor([7, 0, 5, 0, 0, 0, 0, 0, 9, 9], device=DEVICE)
+    found = pool(hidden, step.cu_seqlens, step.counts, "lasttoken", ids=step.ids, skipped=0)
+    assert torch.equal(found[:4], hidden[[2, 4, 7, 9]])
+
+
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean", "max"])
 @pytest.mark.parametrize("bad", NOT_FINITE)
 def test_pooling_beside_what_is_not_finite(mode: Any, bad: float) -> None:
     step, hidden = packed([5, 30, 7]), normal(51, 200)

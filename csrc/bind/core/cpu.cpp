@@ -127,16 +127,21 @@ void register_cpu_ops(py::module_& m) {
   m.def(
       "attend",
       [](u64 out, u64 qkv, bool bfloat16, u32 heads, u32 head_dim, u64 starts, u32 n_items, u32 threads, u64 positions,
-         u64 rotary, u32 n_rotary, u32 window, u64 bias, u64 relative, u32 reach) {
+         u64 rotary, u32 n_rotary, u32 window, u64 bias, u64 relative, u32 reach, u32 kv_heads, bool causal, u64 q_norm,
+         u64 k_norm, float eps) {
+        if (kv_heads && heads % kv_heads)
+          throw py::value_error(std::to_string(heads) + " heads cannot share " + std::to_string(kv_heads));
         if (rotary) check_lengths(address<const i32>(starts), n_items, n_rotary);
         if (bias || relative) check_lengths(address<const i32>(starts), n_items, reach / 16 * 16);
         step::attend({address(qkv), address(out), address<const i32>(starts), address<const i32>(positions),
                       address<const float>(rotary), address<const float>(bias), address(relative), n_items, heads,
-                      head_dim, reach, window, number(bfloat16)},
+                      head_dim, reach, window, number(bfloat16), kv_heads, causal, address<const float>(q_norm),
+                      address<const float>(k_norm), eps},
                      threads);
       },
       "out"_a, "qkv"_a, "bfloat16"_a, "heads"_a, "head_dim"_a, "starts"_a, "n_items"_a, "threads"_a, "positions"_a = 0,
-      "rotary"_a = 0, "n_rotary"_a = 0, "window"_a = 0, "bias"_a = 0, "relative"_a = 0, "reach"_a = 0, Release(),
+      "rotary"_a = 0, "n_rotary"_a = 0, "window"_a = 0, "bias"_a = 0, "relative"_a = 0, "reach"_a = 0, "kv_heads"_a = 0,
+      "causal"_a = false, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, Release(),
       "Attention inside each item; step::Attention in csrc/step/cpu/cpu_ops.h.");
   m.def(
       "normalize",

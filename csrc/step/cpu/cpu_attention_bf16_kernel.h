@@ -1,7 +1,7 @@
 // Attention on bf16 with AVX512-BF16's dot products of pairs: two multiplications for each lane and instruction, keys
-// read where they lie. For heads of a multiple of 32 columns, without window or rotary positions; weights are rounded
-// to bf16. Lanes are queries, as in cpu_attention_kernel.h. A "pair" is 32 bits: two neighbouring columns, or the same
-// column of two neighbouring values, the first one in the lower half.
+// read where they lie. For heads of a multiple of 32 columns with their own keys, where every token sees all, without
+// norms or rotary positions; weights are rounded to bf16. Lanes are queries, as in cpu_attention_kernel.h. A "pair" is
+// 32 bits: two neighbouring columns, or the same column of two neighbouring values, the first one in the lower half.
 
 typedef u32 Pairs __attribute__((vector_size(kLanes * 4)));
 
@@ -104,7 +104,10 @@ inline void weigh(const Bf16Head& h, Vec most) {
   }
 }
 
-inline bool suits_dots(const Attention& job) { return job.head_dim % 32 == 0 && !job.window && !job.rotary; }
+inline bool suits_dots(const Attention& job) {
+  return job.head_dim % 32 == 0 && job.kv_heads() == job.heads && !job.window && !job.causal && !job.rotary &&
+         !job.q_norm;
+}
 
 inline void attend_dots(const Attention& job, float* scratch) {
   const u64 width = u64(job.heads) * job.head_dim;

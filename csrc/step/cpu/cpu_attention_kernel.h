@@ -154,39 +154,41 @@ inline void rotate(float* row, const float* table, u32 half) {
   }
 }
 
+// An item's rows of one head of queries, keys or values, as they are.
 template <class T>
-inline void read_head(const Head& h, const Attention& job, u64 token, u64 head) {
-  const u64 width = u64(job.heads) * job.head_dim;
+inline void read_head(float* to, const Head& h, const Attention& job, u64 token, u64 head) {
+  for (u64 i = 0; i < h.rows; i++)
+    read_row(to + i * h.columns, (const T*)job.qkv + (token + i) * job.row() + head * job.head_dim, job.head_dim);
+}
+
+// Queries or keys as the scores need them: normalised and turned by their positions where the model does that.
+inline void prepare_head(float* rows, const Head& h, const Attention& job, u64 token, const float* norm) {
   for (u64 i = 0; i < h.rows; i++) {
-    const T* from = (const T*)job.qkv + (token + i) * 3 * width + head * job.head_dim;
-    const u64 to = i * h.columns;
-    read_row(h.query + to, from, job.head_dim);
-    read_row(h.key + to, from + width, job.head_dim);
-    read_row(h.value + to, from + 2 * width, job.head_dim);
-    if (job.rotary) {
-      const float* table = job.rotary + u64(job.positions[token + i]) * job.head_dim;
-      rotate(h.query + to, table, job.head_dim / 2);
-      rotate(h.key + to, table, job.head_dim / 2);
-    }
+    float* row = rows + i * h.columns;
+    if (norm) scale_row(row, row, rms_scale(row, job.head_dim, job.eps), norm, job.head_dim);
+    if (job.rotary) rotate(row, job.rotary + u64(job.positions[token + i]) * job.head_dim, job.head_dim / 2);
   }
 }
 
 template <class T, class Entry>
 inline void attend_head(const Head& h, const Attention& job, u64 token, u64 head) {
-  read_head<T>(h, job, token, head);
+  read_head<T>(h.query, h, job, token, head);
+  prepare_head(h.query, h, job, token, job.q_norm);
   const float scale = 1.0f / __builtin_sqrtf(float(job.head_dim));
   const float* biases = biases_of(job, head);
   for (u64 q = 0; q < h.rows; q += kLanes) {
     to_lanes(h.block, h.query + q * h.columns, h.columns, 1);
     const u64 first = h.window && q > h.window ? q - h.window : 0;
-    const u64 last = h.window && q + kLanes + h.window < h.rows ? q + kLanes + h.window : h.rows;
+    const u64 behind = job.causal ? 0 : h.window;
+    const u64 last = (h.window || job.causal) && q + kLanes + behind < h.rows ? q + kLanes + behind : h.rows;
     VecInt places;  // of the queries
     for (u32 i = 0; i < kLanes; i++) places[i] = i32(q + i);
     const auto within_window = [&](u64 key, Vec s) {
       s *= scale;
       if (biases) s += load(biases + i64(q) - i64(key));
-      const VecInt distance = places - i32(key), reach = VecInt{} + i32(h.window);
-      return h.window ? ((distance > reach) | (distance < -reach) ? splat(-1e30f) : s) : s;
+      if (!h.window && !job.causal) return s;
+      const VecInt distance = places - i32(key), before = VecInt{} + i32(h.window ? h.window : h.rows);
+      return (distance > before) | (distance < -i32(behind)) ? splat(-1e30f) : s;
     };
     weigh(h, first, last, score(h, first, last, within_window, tables_of<Entry>(job, head, q)));
     float* rows = h.query + q * h.columns;  // this block of queries is not needed again
@@ -209,10 +211,16 @@ inline void attend_items(const Attention& job, float* scratch) {
     h.block = scratch + 3 * size;
     h.weights = h.block + columns * kLanes;
     __builtin_memset(scratch, 0, 3 * size * sizeof(float));
-    for (u32 head = 0; head < job.heads; head++) {
-      attend_head<T, Entry>(h, job, token, head);
-      // The last block of queries now holds outputs; its rows beyond the item's must be zero again.
-      __builtin_memset(h.query + rows * columns, 0, (size - rows * columns) * sizeof(float));
+    const u32 kv_heads = job.kv_heads(), group = job.heads / kv_heads;
+    for (u32 kv = 0; kv < kv_heads; kv++) {
+      read_head<T>(h.key, h, job, token, job.heads + kv);
+      prepare_head(h.key, h, job, token, job.k_norm);
+      read_head<T>(h.value, h, job, token, job.heads + kv_heads + kv);
+      for (u32 g = 0; g < group; g++) {
+        attend_head<T, Entry>(h, job, token, kv * group + g);
+        // The last block of queries now holds outputs; its rows beyond the item's must be zero again.
+        __builtin_memset(h.query + rows * columns, 0, (size - rows * columns) * sizeof(float));
+      }
     }
   }
 }

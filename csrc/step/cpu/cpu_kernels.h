@@ -2,8 +2,8 @@
 // The order matters.
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
-#include "step/cpu/cpu_attention_kernel.h"
 #include "step/cpu/cpu_rows_kernel.h"
+#include "step/cpu/cpu_attention_kernel.h"
 #include "step/cpu/cpu_bags_kernel.h"
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu/cpu_attention_bf16_kernel.h"

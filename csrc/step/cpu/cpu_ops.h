@@ -16,7 +16,7 @@ inline u64 bytes_of(Number number) { return number == Number::kFloat32 ? 4 : 2; 
 // Attention inside each item. `starts` holds n_items + 1 token offsets into qkv and out, so a range of a batch's
 // items is the same call with `starts` moved on.
 struct Attention {
-  const void* qkv;       // [tokens, 3, heads, head_dim]: query, key, value
+  const void* qkv;       // [tokens, heads + 2 * kv_heads, head_dim]: queries, keys, values
   void* out;             // [tokens, heads, head_dim]
   const i32* starts;     // [n_items + 1], ascending
   const i32* positions;  // [tokens]; read only with `rotary`
@@ -31,6 +31,14 @@ struct Attention {
   u32 n_items, heads, head_dim, reach;
   u32 window;  // 0: every token of the item is seen; else those at most `window` positions away
   Number number;
+  u32 stated_kv_heads = 0;        // each of as many heads in a row shares one; 0: each head has its own
+  bool causal = false;            // no token behind is seen
+  const float* q_norm = nullptr;  // null, or [head_dim], both: weights of a root mean square norm of each query and
+  const float* k_norm = nullptr;  // key, before it is turned
+  float eps = 0;                  // of those norms
+
+  u32 kv_heads() const { return stated_kv_heads ? stated_kv_heads : heads; }
+  u64 row() const { return u64(heads + 2 * kv_heads()) * head_dim; }  // numbers of a token in qkv
 };
 // Where the biases of a head's scores begin, for a distance of 0; null: there are none.
 inline const float* biases_of(const Attention& job, u64 head) {

@@ -80,15 +80,20 @@ struct Tables {
 };
 
 Doubles attended(const Array& qkv, const Attention& job, const Tables* tables) {
-  const u32 size = job.head_dim, width = job.heads * size;
+  const u32 size = job.head_dim, width = job.heads * size, group = job.heads / job.kv_heads();
   Doubles out(size_t(kStarts.back()) * width);
   auto at = [&](i32 token, u32 part, u32 head, u32 d) {
-    const size_t base = (size_t(token) * 3 + part) * width + head * size;
-    if (!job.rotary || part == 2) return qkv[base + d];
+    const u32 row = part ? job.heads + (part - 1) * job.kv_heads() + head / group : head;
+    const size_t base = size_t(token) * job.row() + row * size;
+    const float* norm = part == 0 ? job.q_norm : part == 1 ? job.k_norm : nullptr;
+    double square = 0;
+    for (u32 i = 0; i < size; i++) square += double(qkv[base + i]) * qkv[base + i] / size;
+    auto normed = [&](u32 i) { return qkv[base + i] * (norm ? norm[i] / std::sqrt(square + job.eps) : 1.0); };
+    if (!job.rotary || part == 2) return normed(d);
     const u32 half = size / 2, angle = d % half;
     const float* table = job.rotary + size_t(job.positions[token]) * size;
-    const double other = qkv[base + (d + half) % size];
-    return qkv[base + d] * table[angle] + (d < half ? -other : other) * table[half + angle];
+    const double other = normed((d + half) % size);
+    return normed(d) * table[angle] + (d < half ? -other : other) * table[half + angle];
   };
   for (size_t item = 0; item + 1 < kStarts.size(); item++)
     for (u32 head = 0; head < job.heads; head++)
@@ -96,7 +101,7 @@ Doubles attended(const Array& qkv, const Attention& job, const Tables* tables) {
         Doubles sum(size);
         double total = 0;
         for (i32 k = kStarts[item]; k < kStarts[item + 1]; k++) {
-          if (job.window && u32(std::abs(q - k)) > job.window) continue;
+          if ((job.window && u32(std::abs(q - k)) > job.window) || (job.causal && k > q)) continue;
           double score = 0;
           for (u32 d = 0; d < size; d++) score += at(q, 0, head, d) * at(k, 1, head, d);
           if (tables)
@@ -114,10 +119,15 @@ Doubles attended(const Array& qkv, const Attention& job, const Tables* tables) {
 }
 
 enum class By { kNothing, kRotary, kBias, kTables };
+struct Grouped {
+  u32 kv_heads = 0;
+  bool causal = false, normed = false;
+};
 
-void check_attention(Number number, u32 heads, u32 size, u32 window, By by) {
+void check_attention(Number number, u32 heads, u32 size, u32 window, By by, Grouped grouped = {}) {
   const auto tokens = size_t(kStarts.back());
-  Array qkv(number, tokens * 3 * heads * size, heads * size + window);
+  const u32 rows = heads + 2 * (grouped.kv_heads ? grouped.kv_heads : heads);
+  Array qkv(number, tokens * rows * size, heads * size + window);
   std::vector<i32> positions(tokens);
   for (size_t i = 0; i < tokens; i++) positions[i] = i32(i % 64);
   std::vector<float> table(64 * size);
@@ -141,7 +151,11 @@ void check_attention(Number number, u32 heads, u32 size, u32 window, By by) {
                 size,
                 kReach,
                 window,
-                number};
+                number,
+                grouped.kv_heads,
+                grouped.causal};
+  const Array q_norm(Number::kFloat32, size, 7), k_norm(Number::kFloat32, size, 8);
+  if (grouped.normed) job.q_norm = q_norm.floats.data(), job.k_norm = k_norm.floats.data(), job.eps = 1e-5f;
   const Doubles want = attended(qkv, job, by == By::kTables ? &tables : nullptr);
   at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
     Array out(number, tokens * heads * size, 0);
@@ -187,6 +201,15 @@ TEST(attention_with_tables_by_distance) {
   for (Number number : kNumbers)
     for (auto [heads, size] : {std::pair{3u, 32u}, {1u, 64u}, {2u, 6u}, {2u, 24u}})
       check_attention(number, heads, size, 0, By::kTables);
+}
+
+TEST(attention_of_decoders) {
+  for (Number number : kNumbers)
+    for (u32 window : {0, 1, 7})
+      for (Grouped grouped : {Grouped{1, true, true}, {2, true, false}, {2, false, true}, {0, true, false}}) {
+        check_attention(number, 4, 32, window, By::kRotary, grouped);
+        check_attention(number, 2, 8, window, By::kNothing, grouped);
+      }
 }
 
 TEST(scores_far_apart) {

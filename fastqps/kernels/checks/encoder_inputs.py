@@ -95,6 +95,9 @@ def pool(random: Random, a: dict[str, Any]) -> Case:
         "out": None if a["out"] is None else random.normal(items + 3, width, like=a["out"]),
         "stamps": random.stamps(a["stamps"]),
     }
+    if a["ids"] is not None:
+        ids = random.below(4, total + _SPARE)
+        step["ids"] = torch.where(ids == 0, a["skipped"], ids + a["skipped"] + 1).int()
     return Case(a | step, ["out"] if a["out"] is not None else [], {"out": items, "result": items})
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
+from fastqps.kernels.torch_ops.rows import normalised
+
 _SCORES_MAX = 1 << 26  # numbers of one product: 256 MiB in float32
 _BLOCK_MIN = 64  # rows
 
@@ -22,8 +24,13 @@ def tile_attention(
     bias: torch.Tensor | None = None,
     relative: torch.Tensor | None = None,
     longest: int = 0,
+    kv_heads: int | None = None,
+    causal: bool = False,
+    q_norm: torch.Tensor | None = None,
+    k_norm: torch.Tensor | None = None,
+    eps: float | None = None,
 ) -> torch.Tensor:
-    """qkv [tokens, 3 · heads · size] → [tokens, heads · size]; every row sees its item's rows, both ways.
+    """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every row sees its item's rows.
 
     No row sees further than the longest item, or the window, is long. So with blocks of that many rows each block needs
     its own keys, those of the block before and those of the block behind. ``longest`` 0: an item may have all rows.
@@ -36,12 +43,18 @@ def tile_attention(
     row = torch.arange(tokens, device=qkv.device)
     live = row_start < row_end
     first, last = (torch.where(live, mark, 0) for mark in (row_start, row_end))
-    q, k, v = qkv.float().view(tokens, 3, heads, -1).unbind(1)
+    shared = kv_heads or heads
+    q, k, v = qkv.float().view(tokens, heads + 2 * shared, -1).split_with_sizes([heads, shared, shared], 1)
+    if q_norm is not None and k_norm is not None and eps is not None:
+        q, k = (normalised(x, eps, True) * weight for x, weight in ((q, q_norm), (k, k_norm)))
     if rotary is not None:
         turns = rotary[torch.where(live, row - first, 0)][:, None]
         q, k = turned(q, turns), turned(k, turns)
     if window:
         first, last = torch.maximum(first, row - window), torch.minimum(last, row + window + 1)
+    if causal:
+        last = torch.minimum(last, row + 1)
+    k, v = (x[:, :, None].expand(-1, -1, heads // shared, -1).flatten(1, 2) for x in (k, v))
     q, scale = _blocks(q, block, count, 0), q.shape[2] ** -0.5
     k, v = (_blocks(x, block, count, 1).unfold(0, 3, 1).movedim(-1, 1).flatten(1, 2) for x in (k, v))
     bounds = [_blocks(bound[:, None], block, count, 0) for bound in (first, last)]

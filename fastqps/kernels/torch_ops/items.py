@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
-from fastqps.kernels.results import Embedded
+from fastqps.kernels.results import Embedded, Pooled
 from fastqps.kernels.torch_ops.rows import normalised, scaled
 
 
@@ -73,15 +71,23 @@ def pool(
     hidden: torch.Tensor,
     cu_seqlens: torch.Tensor,
     counts: torch.Tensor,
-    mode: Literal["cls", "mean", "max"],
+    mode: Pooled,
     *,
+    ids: torch.Tensor | None = None,
+    skipped: int | None = None,
     out: torch.Tensor | None = None,
     stamps: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """hidden [tokens, width] → float32 [items, width]: each item's first row, mean or largest numbers."""
+    """hidden [tokens, width] → float32 [items, width]: each item's first or last row, mean or largest numbers."""
     marks, items = _marks(cu_seqlens, counts), len(cu_seqlens) - 1
-    if mode == "cls":
-        rows = hidden[marks[:-1].clamp(max=len(hidden) - 1)].float()
+    if mode in ("cls", "lasttoken"):
+        row = marks[:-1] if mode == "cls" else marks[1:] - 1
+        if mode == "lasttoken" and ids is not None:
+            at = torch.arange(len(hidden), device=hidden.device)
+            kept = torch.where((ids == skipped) | (at >= counts[0]), -1, at)
+            first = torch.cat((marks[:-1], marks[-1:]))
+            row = first.scatter_reduce(0, _item_of(marks, at), kept, "amax")[:-1]
+        rows = hidden[row.clamp(0, len(hidden) - 1)].float()
     else:
         item = _item_of(marks, torch.arange(len(hidden), device=hidden.device))[:, None].expand_as(hidden)
         empty = hidden.new_full((items + 1, hidden.shape[1]), -torch.inf if mode == "max" else 0.0, dtype=torch.float32)

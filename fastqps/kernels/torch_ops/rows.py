@@ -73,8 +73,15 @@ def scaled(
     out = x if weight is None else x * weight.float()
     if bias is not None:
         out = out + bias.float()
-    fp8, scale = quantise_rows(out) if want_fp8 else (None, None)
-    return out.to(dtype) if want_values else None, fp8, scale
+    return written(out, dtype, want_values, want_fp8)
+
+
+def written(
+    x: torch.Tensor, dtype: torch.dtype, want_values: bool, want_fp8: bool
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
+    """float32 x in ``dtype``, and quantised, where that is wanted."""
+    fp8, scale = quantise_rows(x) if want_fp8 else (None, None)
+    return x.to(dtype) if want_values else None, fp8, scale
 
 
 def activate(

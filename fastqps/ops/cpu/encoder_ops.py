@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from fastqps import _core
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
-from fastqps.ops.interface import Reader, Rows
+from fastqps.ops.interface import HeadNorms, Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
 
@@ -15,15 +15,19 @@ _COLUMNS = 16  # of a head are padded to multiples of this
 
 
 class CpuEmbedding:
-    """The normalised sum of each token's rows in tables of words and, where there are such, of positions and types."""
+    """The sum of each token's rows in tables of words and, where there are such, of positions and types; its norm."""
 
     def __init__(
         self,
         tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor | None, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
     ) -> None:
         self._words, self._places, self._kinds = tables
-        self._weight, self._bias, self._eps = norm
+        self._weight: torch.Tensor | None = None
+        self._bias: torch.Tensor | None = None
+        self._eps = 0.0
+        if norm:
+            self._weight, self._bias, self._eps = norm
 
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
         out = self._words.new_empty(len(step.ids), self._words.shape[1])
@@ -42,11 +46,19 @@ class CpuEmbedding:
             n_kinds=_rows(self._kinds),
             weight=address(self._weight),
             bias=address(self._bias),
-            width=self._words.shape[1],
+            width=out.shape[1],
             eps=self._eps,
             threads=torch.get_num_threads(),
         )
         return rows_for(out, into), step
+
+
+def _last_rows(step: Step, skipped: int | None) -> torch.Tensor:
+    """The last token of each item that is not ``skipped``; its first one where all are."""
+    rows = step.starts[1:] - 1
+    while skipped is not None and (again := (step.ids[rows] == skipped) & (rows > step.starts[:-1])).any():
+        rows = rows - again.int()
+    return rows
 
 
 def _rows(table: torch.Tensor | None) -> int:
@@ -70,11 +82,13 @@ class CpuEncoderOps(CpuOps):
         position_offset: int,
     ) -> CpuEmbedding:
         """The step's ``positions`` have the offset in them."""
-        weight, bias, eps = norm or (None, None, 0.0)
-        places, kinds = (None if table is None else self.keep(table.to(self.dtype)) for table in (places, kinds))
-        tables = self.keep(words.to(self.dtype)), places, kinds
-        weight, bias = (None if table is None else self.keep(table) for table in (weight, bias))
-        return CpuEmbedding(tables, (weight, bias, eps))
+        keep = self.keep
+        places, kinds = (None if table is None else keep(table.to(self.dtype)) for table in (places, kinds))
+        tables = keep(words.to(self.dtype)), places, kinds
+        if norm is None:
+            return CpuEmbedding(tables, None)
+        weight, bias, eps = norm
+        return CpuEmbedding(tables, (keep(weight), None if bias is None else keep(bias), eps))
 
     def attend(
         self,
@@ -85,15 +99,20 @@ class CpuEncoderOps(CpuOps):
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
         relative: torch.Tensor | None = None,
+        *,
+        kv_heads: int | None = None,
+        causal: bool = False,
+        norms: HeadNorms | None = None,
     ) -> torch.Tensor:
-        width = qkv.shape[1] // 3
-        out = qkv.new_empty(qkv.shape[0], width)
+        kv_heads = kv_heads or heads
+        size = qkv.shape[1] // (heads + 2 * kv_heads)
+        out = qkv.new_empty(qkv.shape[0], heads * size)
         _core.attend(
             address(out),
             address(qkv),
             is_bf16(qkv),
             heads,
-            width // heads,
+            size,
             starts=address(step.starts),
             n_items=len(step.starts) - 1,
             positions=address(step.positions),
@@ -104,6 +123,11 @@ class CpuEncoderOps(CpuOps):
             bias=address(bias),
             relative=address(relative),
             reach=_reach(bias, relative),
+            kv_heads=kv_heads,
+            causal=causal,
+            q_norm=address(norms.query if norms else None),
+            k_norm=address(norms.key if norms else None),
+            eps=norms.eps if norms else 0.0,
         )
         return out
 
@@ -116,9 +140,11 @@ class CpuEncoderOps(CpuOps):
             )  # two columns of a distance lie together
         return self.keep(padded.contiguous().flatten(3))
 
-    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         if mode == "cls":
             return hidden[step.starts[:-1]].float()
+        if mode == "lasttoken":
+            return hidden[_last_rows(step, skipped)].float()
         if mode == "max":
             return torch.segment_reduce(hidden.float(), "max", lengths=step.starts.diff().long())
         items, width = len(step.starts) - 1, hidden.shape[1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import cast
 
 import torch
 
 from fastqps.kernels.operations import Operations
+from fastqps.kernels.results import Pooled
 from fastqps.ops.cuda.ops import CudaOps, reads_fp8
-from fastqps.ops.interface import Reader, Rows
+from fastqps.ops.interface import HeadNorms, Reader, Rows
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
@@ -19,11 +20,11 @@ class CudaEmbedding:
     def __init__(
         self,
         tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor | None, torch.Tensor | None, float],
+        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
         position_offset: int,
         kernels: Operations,
     ) -> None:
-        self._how = *tables, *norm, position_offset
+        self._how = *tables, *(norm or (None, None, 0.0)), position_offset
         self._embed_norm = kernels.embed_norm
 
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
@@ -61,10 +62,12 @@ class CudaEncoderOps(CudaOps):
         norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
         position_offset: int,
     ) -> CudaEmbedding:
-        keep, (weight, bias, eps) = self.keep_optional, norm or (None, None, 0.0)
+        keep = self.keep_optional
         tables = self.keep(words.to(self.dtype)), keep(places, self.dtype), keep(kinds, self.dtype)
-        kept = keep(weight, torch.float32), keep(bias, torch.float32), eps
-        return CudaEmbedding(tables, kept, position_offset, self._kernels)
+        if norm is not None:
+            weight, bias, eps = norm
+            norm = self.keep(weight), keep(bias, torch.float32), eps
+        return CudaEmbedding(tables, norm, position_offset, self._kernels)
 
     def attend(
         self,
@@ -75,20 +78,44 @@ class CudaEncoderOps(CudaOps):
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
         relative: torch.Tensor | None = None,
+        *,
+        kv_heads: int | None = None,
+        causal: bool = False,
+        norms: HeadNorms | None = None,
     ) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
         attend, longest = self._kernels.tile_attention, self._longest
+        q_norm, k_norm, eps = (norms.query, norms.key, norms.eps) if norms else (None, None, None)
         return attend(
-            qkv, *step.bounds, heads, window=window, rotary=rotary, bias=bias, relative=relative, longest=longest
+            qkv,
+            *step.bounds,
+            heads,
+            window=window,
+            rotary=rotary,
+            bias=bias,
+            relative=relative,
+            longest=longest,
+            kv_heads=kv_heads,
+            causal=causal,
+            q_norm=q_norm,
+            k_norm=k_norm,
+            eps=eps,
         )
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))
 
-    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
-        target = {"out": step.output, "stamps": step.stamps} if last else {}
-        kind = cast(Literal["cls", "mean", "max"], mode)
-        return self._kernels.pool(hidden, step.starts, counts_of(step), kind, **target)
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
+        return self._kernels.pool(
+            hidden,
+            step.starts,
+            counts_of(step),
+            cast(Pooled, mode),
+            ids=None if skipped is None else step.ids,
+            skipped=skipped,
+            out=step.output if last else None,
+            stamps=step.stamps if last else None,
+        )
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
         if step.output is not None:

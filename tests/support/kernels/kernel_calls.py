@@ -22,7 +22,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, **tables, "weight": weight}
     embed |= {"bias": weight, "eps": 1e-12, "stamps": stamps}
     norm = {"x": x, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": x}
-    rotary = torch.randn(50, 2, width // heads // 2)
+    rotary, norms = torch.randn(50, 2, width // heads // 2), torch.rand(width // heads) + 0.5
     attention = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": heads}
     pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
     bags = {"table": tables["words"], "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
@@ -34,6 +34,7 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             embed | {"types": None, "cu_seqlens": _ints(600)},
             embed | {"places": None, "kinds": None, "weight": None, "bias": None},
             embed | {"places": None, "kinds": None, "bias": None, "want_values": False, "want_fp8": True},
+            embed | {"places": None, "kinds": None, "weight": None, "bias": None, "eps": 0.0},
         ],
         "add_norm": [
             norm,
@@ -52,9 +53,14 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             attention | {"longest": 12},
             attention | {"bias": torch.randn(heads, 2 * 48 + 1)},
             attention | {"relative": torch.randn(2, heads, width // heads, 2 * 48 + 16).to(dtype)},
+            attention | {"rotary": rotary, "causal": True, "q_norm": norms, "k_norm": norms, "eps": 1e-6},
+            attention | {"heads": 2 * heads, "kv_heads": 1, "rotary": rotary, "window": 8, "causal": True},
         ],
-        "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max")]
-        + [pool | {"mode": "mean", "out": torch.zeros(8, width)}],
+        "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max", "lasttoken")]
+        + [
+            pool | {"mode": "mean", "out": torch.zeros(8, width)},
+            pool | {"mode": "lasttoken", "ids": ids, "skipped": 3},
+        ],
         "bag_means": [bags, bags | mapped | {"out": torch.zeros(8, width)}],
         "end_step": [{"stamps": stamps}],
     }

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import torch
 from kernel_rows import DEVICE
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,24 @@ def attention(
     rotary: torch.Tensor | None,
     bias: torch.Tensor | None = None,
     relative: torch.Tensor | None = None,
+    kv_heads: int | None = None,
+    causal: bool = False,
+    norms: tuple[torch.Tensor, torch.Tensor, float] | None = None,
 ) -> torch.Tensor:
     """Item by item, everything in full."""
-    outs = []
+    outs, shared = [], kv_heads or heads
     for start, end in step.spans():
-        q, k, v = qkv[start:end].view(end - start, 3, heads, -1).unbind(1)
+        rows = qkv[start:end].view(end - start, heads + 2 * shared, -1)
+        q, k, v = rows.split_with_sizes([heads, shared, shared], 1)
+        if norms is not None:
+            q, k = (F.rms_norm(x, x.shape[-1:], weight, norms[2]) for x, weight in ((q, norms[0]), (k, norms[1])))
+        k, v = (x.repeat_interleave(heads // shared, 1) for x in (k, v))
         if rotary is not None:
             q, k = turned(q, rotary), turned(k, rotary)
         place = torch.arange(end - start, device=qkv.device)
         seen = (place[:, None] - place).abs() <= (window or end)
+        if causal:
+            seen = seen & (place[:, None] >= place)
         scores, distance = torch.einsum("qhd,khd->hqk", q, k), place[:, None] - place
         if relative is not None:
             keys, queries = relative[..., (relative.shape[3] - 16) // 2 + distance]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from fastqps.kernels.torch_ops.items import places_of
-from fastqps.ops.interface import Reader, Rows
+from fastqps.ops.interface import HeadNorms, Reader, Rows
 from fastqps.ops.step import Step
 from reference_ops.ops import ReferenceNorm, ReferenceOps, rows_for, turned
 
@@ -81,9 +81,21 @@ class ReferenceEncoderOps(ReferenceOps):
         rotary: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
         relative: torch.Tensor | None = None,
+        *,
+        kv_heads: int | None = None,
+        causal: bool = False,
+        norms: HeadNorms | None = None,
     ) -> torch.Tensor:
         items, tokens = Items.of(step), len(qkv)
-        q, k, v = qkv.float().view(tokens, 3, heads, -1).permute(1, 2, 0, 3)  # [heads, tokens, size]
+        kv_heads = kv_heads or heads
+        rows = qkv.float().view(tokens, heads + 2 * kv_heads, -1).transpose(0, 1)  # [heads, tokens, size]
+        q, k, v = rows.split_with_sizes([heads, kv_heads, kv_heads])
+        if norms:
+            q, k = (
+                ReferenceNorm(weight, None, norms.eps, "rms")(x, None).tensor
+                for x, weight in ((q, norms.query), (k, norms.key))
+            )
+        k, v = (x.repeat_interleave(heads // kv_heads, 0) for x in (k, v))
         v = torch.where(items.used[:, None], v, 0.0)  # padding may be no numbers, and 0 times those is none either
         if rotary is not None:
             q, k = turned(q, rotary[items.position]), turned(k, rotary[items.position])
@@ -93,6 +105,8 @@ class ReferenceEncoderOps(ReferenceOps):
             seen = items.item[rows, None] == items.item
             if window:
                 seen = seen & ((items.position[rows, None] - items.position).abs() <= window)
+            if causal:
+                seen = seen & (items.position[rows, None] >= items.position)
             scores = q[:, rows] @ k.transpose(1, 2)
             distance = torch.where(seen, items.position[rows, None] - items.position, 0)
             if relative is not None:
@@ -108,10 +122,16 @@ class ReferenceEncoderOps(ReferenceOps):
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))
 
-    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool) -> torch.Tensor:
+    def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         items, count = Items.of(step), len(step.starts) - 1
-        if mode == "cls":
-            rows = hidden[items.starts[:-1].clamp(max=len(hidden) - 1)].float()
+        if mode in ("cls", "lasttoken"):
+            row = items.starts[:-1] if mode == "cls" else items.starts[1:] - 1
+            if mode == "lasttoken" and skipped is not None:
+                at = torch.arange(len(hidden), device=hidden.device)
+                kept = torch.where(step.ids == skipped, -1, at)
+                first = torch.cat((items.starts[:-1], items.starts[-1:]))
+                row = first.scatter_reduce(0, items.item, kept, "amax")[:-1]
+            rows = hidden[row.clamp(0, len(hidden) - 1)].float()
         else:
             rows = hidden.new_full((count + 1, hidden.shape[1]), -torch.inf, dtype=torch.float32)
             item = items.item[:, None].expand_as(hidden)

@@ -9,31 +9,6 @@ inline Vec load_vec(const u16* from) {
 inline float load_one(const float* from) { return *from; }
 inline float load_one(const u16* from) { return widen(*from); }
 
-// What a row has to be multiplied with for its mean square to be 1.
-inline float rms_scale(const float* row, u32 width, float eps) {
-  constexpr u32 kSums = 4;
-  const u32 whole = width / kLanes * kLanes, wide = width / (kSums * kLanes) * (kSums * kLanes);
-  Vec sums[kSums] = {};
-  float sum = 0;
-  for (u32 i = 0; i < wide; i += kSums * kLanes)
-    for (u32 k = 0; k < kSums; k++) sums[k] += load(row + i + k * kLanes) * load(row + i + k * kLanes);
-  for (u32 i = wide; i < whole; i += kLanes) sums[0] += load(row + i) * load(row + i);
-  for (u32 i = whole; i < width; i++) sum += row[i] * row[i];
-  const float square = total(sums[0] + sums[1] + (sums[2] + sums[3])) + sum;
-  return 1.0f / __builtin_sqrtf(square / float(width) + eps);
-}
-
-// row * scale * weight; `to` may be `row`.
-template <class T>
-inline void scale_row(T* to, const float* row, float scale, const float* weight, u32 width) {
-  u32 i = 0;
-  for (; i + kLanes <= width; i += kLanes) write_vec(to + i, load(row + i) * scale * load(weight + i));
-  for (; i < width; i++) {
-    const float x = row[i] * scale * weight[i];
-    write_row(to + i, &x, 1);
-  }
-}
-
 template <class T>
 inline void rms_norm_rows(const RmsNorm& job, float* scratch) {
   for (u64 r = 0; r < job.n_rows; r++) {
