@@ -84,7 +84,7 @@ FieldError EmbedReader::read(std::span<const u8> message, const CallInfo&, Reaso
       case varint_tag(4):
         return read_number(in, to_direction(options_.direction));
       case length_tag(5):
-        return read_text(in, &options_.prompt_name.emplace(), "prompt_name");
+        return read_text(in, &options_.prompt_name, "prompt_name");
       case varint_tag(6):
         return read_number(in, [&](u64 value) { options_.dimensions = u32(value); });
     }

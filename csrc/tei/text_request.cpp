@@ -14,9 +14,6 @@ u32 characters_of(std::string_view text) {
 
 // The tokenizers package does not say on which side it cuts, so a model that needs it is taken to cut on the right.
 FieldError TextRequests::check_options(const TextOptions& options, ReasonText& reason) {
-  if (options.prompt_name)
-    return {"prompt_name", reason.print("'%.*s', but this server has no prompts; put the prompt in front of the text",
-                                        shown(*options.prompt_name), options.prompt_name->data())};
   if (options.direction == TruncationDirection::kRight) return {};
   if (options.direction != TruncationDirection::kLeft)
     return {"truncation_direction", reason.print("%d, must be 0 (right) or 1 (left)", i32(options.direction))};
@@ -37,6 +34,7 @@ FieldError TextRequests::embed(const TextOptions& options, RequestView& view, Re
   if (!ids && view.text.empty()) return {"inputs", kNoCharacters, FieldFault::kEmpty};
   if (options.dimensions && !*options.dimensions) return {"dimensions", "0, at least 1"};
   view.model = options.model;
+  view.prompt_name = options.prompt_name;
   view.truncate = options.truncate;
   view.output.has_normalize = true;
   view.output.normalize = options.normalize.value_or(true);
@@ -78,6 +76,7 @@ FieldError TextRequests::classify(const char* field, std::span<const std::string
   if (std::all_of(texts.begin(), texts.end(), [](std::string_view text) { return text.empty(); }))
     return {field, kNoCharacters, FieldFault::kEmpty};
   ItemNote note{characters_of(texts[0])};
+  view.prompt_name = options.prompt_name;
   view.truncate = options.truncate;
   if (texts.size() == 1) {
     view.input = Input::kText;

@@ -18,10 +18,10 @@ struct TextOptions {
   std::string_view model = {};  // empty: the default one, which TEI's own API always means
   bool truncate = false;
   TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
-  std::optional<std::string_view> prompt_name = {};
-  std::optional<bool> normalize = {};  // of Embed; not given: true
-  std::optional<u32> dimensions = {};  // of Embed; not given: all
-  bool raw_scores = false;             // of Predict and Rerank
+  std::string_view prompt_name = {};                            // empty: the default one
+  std::optional<bool> normalize = {};                           // of Embed; not given: true
+  std::optional<u32> dimensions = {};                           // of Embed; not given: all
+  bool raw_scores = false;                                      // of Predict and Rerank
 };
 
 // Each function turns one request into an item, and keeps what else the view has. A refusal of the model is a failed

@@ -106,6 +106,9 @@ FieldError parse_request(std::string_view message, RequestView* view) {
       case varint_tag(9):
         if (!read_bool(in, &out.truncate)) return {"truncate", kDamaged};
         break;
+      case length_tag(13):
+        if (const char* why = read_string(in, &out.prompt_name)) return {"prompt_name", why};
+        break;
       default:
         if (const FieldError error = read_part(in, tag, start, out)) return error;
     }

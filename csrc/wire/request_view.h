@@ -81,6 +81,7 @@ struct RequestView {
   std::string_view text;         // input == kText; valid UTF-8
   std::string_view pair_first;   // input == kPair
   std::string_view pair_second;  // input == kPair
+  std::string_view prompt_name;  // empty: the model's default prompt, if it has one
   u64 request_id = 0;
   u64 timeout_us = 0;   // 0: none
   i32 priority = 0;     // as sent; check_request() refuses what is not a Priority

@@ -40,6 +40,9 @@ class Options(TypedDict, total=False):
     """Default: normal."""
     truncate: bool
     """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
+    prompt_name: str
+    """Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the model's
+    default prompt, if it has one."""
     dtype: DType
     """Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from -1 to 1
     only: of an embedding that is not normalized it is refused. Default: float32."""
@@ -127,6 +130,7 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
 
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
     message.truncate = options.get("truncate", False)
+    message.prompt_name = options.get("prompt_name", "")
     if "priority" in options:
         message.priority = _choice("priority", options["priority"], _PRIORITIES)
     output = message.output

@@ -20,6 +20,8 @@ class Model:
     labels: list[str]
     native_tokenizer: bool
     warnings: list[str] = field(default_factory=list)
+    prompt_names: list[str] = field(default_factory=list)
+    default_prompt_name: str = ""
 
 
 def read_models(response: pb.ListModelsResponse) -> list[Model]:
@@ -35,6 +37,8 @@ def read_models(response: pb.ListModelsResponse) -> list[Model]:
             labels=list(m.labels),
             native_tokenizer=m.native_tokenizer,
             warnings=list(m.warnings),
+            prompt_names=list(m.prompt_names),
+            default_prompt_name=m.default_prompt_name,
         )
         for m in response.models
     ]

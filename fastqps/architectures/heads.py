@@ -43,13 +43,15 @@ class Projection:
 class Head:
     """Pooling and projections: (hidden states, ``Step``) → float32 [items, outputs]."""
 
-    def __init__(self, pooling: str, projections: list[Projection], ops: EncoderOps) -> None:
+    def __init__(
+        self, pooling: str, projections: list[Projection], ops: EncoderOps, skipped: int | None = None
+    ) -> None:
         if pooling not in POOLINGS:
             raise ModelError(f"pooling {pooling!r} is not supported; supported: {', '.join(POOLINGS)}")
-        self._pooling, self._projections, self._ops = pooling, projections, ops
+        self._pooling, self._projections, self._ops, self._skipped = pooling, projections, ops, skipped
 
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
-        rows = self._ops.pool(hidden, step, self._pooling, last=not self._projections)
+        rows = self._ops.pool(hidden, step, self._pooling, not self._projections, self._skipped)
         for projection in self._projections:
             rows = projection(rows)
         return self._ops.answer(rows, step) if self._projections else rows
@@ -102,8 +104,9 @@ def _projection(
 
 def _classifier(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
     head = checkpoint.head_config()
-    first = _first_projection(head, weights, config, ops)
-    return Head(head.pooling, [first, _labels(head.labels, weights, config, labels, ops)], ops)
+    last = _labels(head.labels, weights, config, labels, ops, head.labels_bias)
+    first = [_first_projection(head, weights, config, ops)] if head.dense else []
+    return Head(head.pooling, [*first, last], ops, head.skipped)
 
 
 def _token_classifier(
@@ -112,8 +115,8 @@ def _token_classifier(
     head = checkpoint.token_head_config()
     if head is None:
         return TokenHead([_labels("classifier", weights, config, labels, ops)], ops)
-    first = _first_projection(head, weights, config, ops)
-    return TokenHead([first, _labels(head.labels, weights, config, labels, ops)], ops)
+    first = [_first_projection(head, weights, config, ops)] if head.dense else []
+    return TokenHead([*first, _labels(head.labels, weights, config, labels, ops)], ops)
 
 
 def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig, ops: EncoderOps) -> Projection:
@@ -125,5 +128,8 @@ def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig,
     return _projection(ops, weights(f"{head.dense}.weight", hidden, hidden), bias, head.activation, norm)
 
 
-def _labels(name: str, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Projection:
-    return _projection(ops, weights(f"{name}.weight", labels, config.hidden), weights(f"{name}.bias", labels))
+def _labels(
+    name: str, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps, biased: bool = True
+) -> Projection:
+    bias = weights(f"{name}.bias", labels) if biased else None
+    return _projection(ops, weights(f"{name}.weight", labels, config.hidden), bias)

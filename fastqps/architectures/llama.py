@@ -4,54 +4,27 @@ from __future__ import annotations
 
 import torch
 
+from fastqps.architectures.llama_parts import LlamaParts, rms_norm
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.fp8 import concatenate, joined, scaled
-from fastqps.ops.interface import DecodeOps, Heads, Linear, Rows, Site, SiteKind
+from fastqps.ops.interface import DecodeOps, Heads, Rows, Site
 
 
 class _Layer:
     def __init__(
         self, weights: Weights, number: int, config: DecoderConfig, rotary: torch.Tensor, ops: DecodeOps
     ) -> None:
-        c, self._ops, at = config, ops, f"layers.{number}."
-
-        def site(kind: SiteKind) -> Site:
-            return Site(kind, number, c.layers)
-
-        queries, keys, attn = c.heads * c.head_dim, c.kv_heads * c.head_dim, "self_attn."
-        parts = {f"{attn}q_proj": queries, f"{attn}k_proj": keys, f"{attn}v_proj": keys}
-        scales = {f"{attn}q_norm" if c.qk_norm else f"{attn}q_proj": c.query_scale}  # by name; else 1
-
-        def linear(kind: SiteKind, names: dict[str, int], inputs: int, bias: bool) -> Linear:
-            """One product for all of ``names`` (with their outputs), which read the same input."""
-            matrices = [
-                scaled(weights.matrix(f"{at}{name}.weight", n, inputs), scales.get(name)) for name, n in names.items()
-            ]
-            biases = [scaled(weights(f"{at}{name}.bias", n), scales.get(name)) for name, n in names.items() if bias]
-            return ops.linear(concatenate(matrices), joined(biases) if bias else None, site(kind))
-
-        norms = {f"{attn}{x}_norm": c.head_dim for x in "qk" if c.qk_norm}
-        q_norm, k_norm = [
-            ops.keep(scaled(weights(f"{at}{name}.weight", n), scales.get(name))) for name, n in norms.items()
-        ] or (None, None)
+        c, parts = config, LlamaParts(weights, number, config, ops)
+        norms, self._ops = parts.head_norms, ops
+        q_norm, k_norm = (norms.query, norms.key) if norms else (None, None)
         self._heads = Heads(c.heads, c.kv_heads, c.head_dim, rotary, q_norm, k_norm, c.eps)
-        self.attention_norm = ops.norm(weights(f"{at}input_layernorm.weight", c.hidden), None, c.eps, "rms")
-        self.qkv = linear("qkv", parts, c.hidden, c.qkv_bias)
-        self._out = linear("out", {f"{attn}o_proj": c.hidden}, queries, c.out_bias)
-        self._mlp_norm = ops.norm(weights(f"{at}post_attention_layernorm.weight", c.hidden), None, c.eps, "rms")
-        gate, up = (f"{at}mlp.{name}_proj" for name in ("gate", "up"))
-        biases = (weights(f"{gate}.bias", c.inner), weights(f"{up}.bias", c.inner)) if c.mlp_bias else None
-        products = (
-            weights.matrix(f"{gate}.weight", c.inner, c.hidden),
-            weights.matrix(f"{up}.weight", c.inner, c.hidden),
-        )
-        self._up = ops.gated(*products, biases, "silu", site("up"))
-        self.down = linear("down", {"mlp.down_proj": c.hidden}, c.inner, c.mlp_bias)
+        self.attention_norm, self.qkv, self._out = parts.attention_norm, parts.qkv, parts.out
+        self._mlp_norm = parts.norm("post_attention_layernorm")
+        self._up, self.down = parts.up, parts.down
 
     def __call__(
         self,
@@ -95,7 +68,7 @@ class Llama:
         self._words = ops.keep(words.to(ops.dtype))
         head = self._words if config.tied_head else weights.matrix("lm_head.weight", config.vocab, config.hidden)
         self._head = ops.linear(head, None, Site("head"))
-        self._norm = ops.norm(weights("norm.weight", config.hidden), None, config.eps, "rms")
+        self._norm = rms_norm(weights, "norm.weight", config, ops)
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
         self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
         check_unread(weights, "layers.", config.layers, more_layers=False)

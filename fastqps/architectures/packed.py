@@ -9,12 +9,14 @@ import torch
 
 from fastqps.architectures.bert import Bert
 from fastqps.architectures.heads import make_head
+from fastqps.architectures.llama_encoder import LlamaEncoder
 from fastqps.architectures.modernbert import ModernBert
 from fastqps.architectures.t5 import T5
 from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import BertConfig, EncoderConfig, ModernBertConfig, T5Config
+from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.interface import EncoderOps
 from fastqps.ops.step import Step
 
@@ -30,6 +32,7 @@ class Encoder(Protocol):
 # (weights, configuration, longest input in tokens, operations) → the encoder, by the class of the configuration.
 _ENCODERS: Mapping[type[EncoderConfig], Callable[[Weights, Any, int, EncoderOps], Encoder]] = {
     BertConfig: Bert,
+    LlamaEncoderConfig: LlamaEncoder,
     ModernBertConfig: ModernBert,
     T5Config: T5,
 }

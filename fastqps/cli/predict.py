@@ -42,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pair", action="store_true", help="texts come in pairs: each two arguments, or lines with a tab between"
     )
+    parser.add_argument(
+        "--prompt-name", metavar="NAME", default="", help="the model's prompt in front of each text (default: its own)"
+    )
     parser.add_argument("--truncate", action="store_true", help="cut a text that is too long instead of refusing it")
     generate_flags.add_arguments(parser)
 
@@ -83,7 +86,8 @@ def _here(options: argparse.Namespace) -> Ask:
         try:
             if engine.card.task == "generate":
                 return [generation_json(found) for found in engine.generate(_prompts(texts), **asked)]
-            return [answer_json(found) for found in engine.predict(texts, truncate=options.truncate)]
+            found = engine.predict(texts, prompt_name=options.prompt_name, truncate=options.truncate)
+            return [answer_json(each) for each in found]
         except ValueError as error:
             raise _wrong(error) from None
 
@@ -103,6 +107,8 @@ def _engine(options: argparse.Namespace) -> Engine:
     if given and engine.card.task != "generate":
         flag = given[0].replace("_", "-")
         raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
+    if options.prompt_name and engine.card.task == "generate":
+        raise ConfigError(f"--prompt-name: the model {engine.card.name} generates text, and has no prompts")
     return engine
 
 
@@ -170,7 +176,7 @@ def _asked(options: argparse.Namespace) -> Any:
     """The options of each request; numbers that no message can hold are refused before a server is asked."""
     from fastqps.api.request import to_message
 
-    asked: Any = {"truncate": options.truncate, **generate_options(options)}
+    asked: Any = {"truncate": options.truncate, "prompt_name": options.prompt_name, **generate_options(options)}
     try:
         to_message("", asked)
     except ValueError as error:

@@ -66,34 +66,47 @@ class Engine:
         options = {"device": device, "dtype": dtype, "quantization": quantization, "kernels": kernels}
         self._model = _MODELS[step_kind(self.card)](self.card, max_running, **options)
 
-    def predict(self, items: Sequence[Item], *, truncate: bool = False) -> list[Answer]:
+    def predict(self, items: Sequence[Item], *, prompt_name: str = "", truncate: bool = False) -> list[Answer]:
         """One answer for each text, pair of texts or sequence of token ids, in the order of ``items``.
 
         An answer is an embedding, float32 [card.dimensions], for a classifier all (label, score), best first, and for a
-        token classifier its entities. Token ids are taken as they are, special tokens included. ``ValueError`` names an
-        item that cannot be answered: too long (unless ``truncate``), empty, or with an id outside of the vocabulary,
-        which a tokenizer may give, too.
+        token classifier its entities. Token ids are taken as they are, special tokens included. ``prompt_name``: which
+        of ``card.prompts`` stands in front of each text; "": ``card.default_prompt``, if there is one. ``ValueError``
+        names an item that cannot be answered: too long (unless ``truncate``), empty, or with an id outside of the
+        vocabulary, which a tokenizer may give, too.
         """
         if not isinstance(self._model, Predictor):
             raise ValueError(f"{self.card.name} generates text: call generate")
         if self.card.task == "classify_tokens":
+            self.card.prompt(prompt_name)  # it has none
             return list(self.entities(items, truncate=truncate))
-        return self._model.run(items, truncate, lambda row: answer(self.card, row))
+        return self._model.run(items, truncate, lambda row: answer(self.card, row), prompt_name)
 
     def embed(
-        self, texts: Sequence[Item], *, dimensions: int = 0, normalize: bool | None = None, truncate: bool = False
+        self,
+        texts: Sequence[Item],
+        *,
+        dimensions: int = 0,
+        normalize: bool | None = None,
+        prompt_name: str = "",
+        truncate: bool = False,
     ) -> Vector:
         """Embeddings as ``Client.embed`` gives them: float32 [len(texts), dimensions]; [0, 0] for no text.
 
         ``dimensions``: keep only so many leading ones, 0: all. ``normalize``: scale each embedding to length 1, None:
-        as the model says. ``ValueError`` names an item that cannot be answered and an option that is out of range. An
-        embedding is always float32 here: a server's ``int8`` answers are for the network.
+        as the model says. ``prompt_name``: as in ``predict``. ``ValueError`` names an item that cannot be answered and
+        an option that is out of range. An embedding is always float32 here: a server's ``int8`` answers are for the
+        network.
         """
         if not isinstance(self._model, Predictor) or self.card.task != "embed":
             raise ValueError(f"{self.card.name} makes no embeddings: its task is {self.card.task}")
         if not 0 <= dimensions <= self.card.dimensions:
             raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
-        rows = self._model.run(texts, truncate, lambda row: embedding(self.card, row, dimensions, normalize))
+
+        def finish(row: Vector) -> Vector:
+            return embedding(self.card, row, dimensions, normalize)
+
+        rows = self._model.run(texts, truncate, finish, prompt_name)
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     def zero_shot(

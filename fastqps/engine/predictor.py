@@ -32,11 +32,13 @@ class Predictor:
         tokens = max(_BATCH_TOKENS, card.max_input_tokens)
         self._runner: Runner[StepBuffers] = make_runner(device, card, _BATCH_ITEMS, tokens, **options)
 
-    def run(self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector], _T]) -> list[_T]:
+    def run(
+        self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector], _T], prompt_name: str = ""
+    ) -> list[_T]:
         """``finish`` of each item's raw output row, or of a row for each of its tokens [tokens, dimensions], in the
         order of ``items``. ``ValueError`` names a wrong item.
         """
-        encoded = self._encode(items, truncate)
+        encoded = self._encode(items, truncate, prompt_name)
         done: dict[int, _T] = {}
         for batch in self._batches([len(ids) for ids, _ in encoded]):
             try:
@@ -61,12 +63,13 @@ class Predictor:
         """Gives the device back."""
         del self._runner
 
-    def _encode(self, items: Sequence[Item], truncate: bool) -> list[tuple[Sequence[int], int]]:
+    def _encode(self, items: Sequence[Item], truncate: bool, prompt_name: str) -> list[tuple[Sequence[int], int]]:
         """(ids, number of leading ids that belong to the first text) of every item."""
         if isinstance(items, str):
             raise ValueError("predict takes a list of items, not one text")
+        prompt = self.card.prompt(prompt_name)
         items = [self._bound_characters(number, item, truncate) for number, item in enumerate(items)]
-        texts = [item for item in items if _is_text(item)]
+        texts = [_prompted(prompt, item) for item in items if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
         tokenized = iter(self._tokenizer.encode_items(texts) if texts and self._tokenizer else ())
@@ -83,6 +86,10 @@ class Predictor:
                 if not done.ids and not self.card.static:
                     raise ValueError(f"item {number} has no tokens")
                 found.append((done.ids or [self.card.empty_id], max(done.first_len, 1)))
+            elif prompt_name:
+                raise ValueError(
+                    f"item {number}: prompt_name {prompt_name!r} with token ids, which are used as they are"
+                )
             else:
                 found.append(self._check_ids(number, item, truncate))
         return found
@@ -127,6 +134,12 @@ class Predictor:
             tokens += lengths[i]
         if batch:
             yield batch
+
+
+def _prompted(prompt: str, item: str | tuple[str, str]) -> str | tuple[str, str]:
+    if not prompt:
+        return item
+    return prompt + item if isinstance(item, str) else (prompt + item[0], item[1])
 
 
 def _is_text(item: Item) -> TypeGuard[str | tuple[str, str]]:

@@ -28,16 +28,17 @@ class DefaultTokenizer:
         self._loaded: tuple[str, Tokenizer] | None = None  # of this version
 
     def pieces(self, text: str, prompt_name: str | None, *, special_tokens: bool) -> list[Piece]:
-        """The tokens of a text with their places in it."""
+        """The tokens of a text behind its prompt, with their places in both together."""
         tokenizer = self._tokenizer()
-        if prompt_name is not None:
-            name = prompt_name[:60]
-            message = f"prompt_name: '{name}', but this server has no prompts; put the prompt in front of the text"
-            raise CallFailed(INVALID_ARGUMENT, message)
-        most = self._models.all()[0].card.max_input_tokens * CHARACTERS_PER_TOKEN
+        card = self._models.all()[0].card
+        try:
+            prompt = card.prompt(prompt_name or "")
+        except ValueError as error:
+            raise CallFailed(INVALID_ARGUMENT, str(error)) from None
+        most = card.max_input_tokens * CHARACTERS_PER_TOKEN
         if not 0 < len(text) <= most:
             raise CallFailed(INVALID_ARGUMENT, f"inputs: {len(text)} characters, must have 1 to {most}")
-        return tokenizer.pieces(text, special_tokens=special_tokens)
+        return tokenizer.pieces(prompt + text, special_tokens=special_tokens)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of token ids."""

@@ -43,6 +43,8 @@ def list_models(models: list[ServedModel]) -> bytes:
             labels=card.labels,
             native_tokenizer=model.native,
             warnings=card.warnings,
+            prompt_names=[name for name, _ in card.prompts],
+            default_prompt_name=card.default_prompt,
         )
     return answer.SerializeToString()
 

@@ -121,6 +121,8 @@ class DoorRoutes:
                 forced_ids=options.forced,
                 empty_id=card.empty_id if card.static else None,
                 characters_max=card.max_characters,
+                prompts=card.prompts,
+                default_prompt=card.prompt(""),
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

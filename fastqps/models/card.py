@@ -71,6 +71,8 @@ class ModelCard:
     empty_id: int = -1  # of a static model: the id that stands for a text without tokens; it names no vector
     max_characters: int = 0  # of a static model: characters that a text may have; 0: any number
     adapter: str = ""  # the folder of what is merged into its weights; "": nothing
+    prompts: tuple[tuple[str, str], ...] = ()  # (name, text) of what requests can have put in front of their texts
+    default_prompt: str = ""  # the name of the one that stands there where a request names none; "": none
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property
@@ -87,6 +89,16 @@ class ModelCard:
     def rows_by_token(self) -> bool:
         """Whether its output has a row for each token, not one for each item."""
         return self.task == "classify_tokens"
+
+    def prompt(self, name: str) -> str:
+        """The text of the prompt ``name``; "": the default one's. ``ValueError`` lists the names for any other."""
+        texts = dict(self.prompts)
+        if not name:
+            return texts.get(self.default_prompt, "")
+        if name not in texts:
+            known = f"'{self.name}' has {', '.join(map(repr, texts))}" if texts else f"'{self.name}' has no prompts"
+            raise ValueError(f"prompt_name: {name[:60]!r}, but the model {known}; put another in front of the text")
+        return texts[name]
 
     @property
     def special_tokens(self) -> SpecialTokens:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
 from fastqps.models.card import ModelCard, ModelError, Task
 from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
+from fastqps.models.families import DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import CONFIG, config_warnings
 from fastqps.models.files.json_files import optional_object, read_json, read_object
@@ -71,7 +72,7 @@ class Checkpoint:
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
         refuse_adapter(encoder)
-        config, family = _read_config(root, encoder)
+        family, config = _read_config(root, encoder)
         check_base(merged, root, config, pipeline)
         if isinstance(family, DecoderFamily):
             return cls._open_generator(root, config, family, merged)
@@ -82,28 +83,30 @@ class Checkpoint:
             task = "classify"
         elif pipeline.scores and architecture.endswith(_CLASSIFY_TOKENS):
             task = "classify_tokens"
+        embed = (*_EMBED, _GENERATE) if family.decodes and not pipeline.scores else _EMBED
         alone = pipeline.scores and has_file(root / "modules.json")  # as a cross-encoder: then it has to give scores
-        if task != "classify" and (alone or not architecture.endswith((*_EMBED, _CLASSIFY, _CLASSIFY_TOKENS))):
+        if task != "classify" and (alone or not architecture.endswith((*embed, _CLASSIFY, _CLASSIFY_TOKENS))):
             raise ModelError(
                 f"{root}: architecture {architecture} is not supported; "
                 f"supported: encoders (Model, ForMaskedLM), {_CLASSIFY} and {_CLASSIFY_TOKENS}"
             )
         if task != "embed" and family.read_head is None:
             raise ModelError(f"{root}: classifiers of a {family.name} are not supported; its embeddings are")
-        sentence = read_sentence_config(root, encoder, task == "classify")
+        sentence = read_sentence_config(root, encoder, task == "classify", family.decodes)
+        if not pipeline.pools_prompts:
+            sentence = _without_prompts(root, sentence)
         checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
         checkpoint._check_preprocessing()
         return checkpoint
 
     @classmethod
     def _open_generator(cls, root: Path, config: Keys, family: DecoderFamily, adapter: Adapter | None) -> Checkpoint:
-        kind = config["model_type"]
-        if has_file(root / "modules.json"):
-            encoders = ", ".join(name for name, each in FAMILIES.items() if isinstance(each, EncoderFamily))
-            raise ModelError(f"{root}: embeddings of a {kind} are not supported; encoders embed: {encoders}")
-        architecture = str((config.get("architectures") or [_GENERATE])[0])
+        kind, architecture = config["model_type"], str((config.get("architectures") or [_GENERATE])[0])
         if not architecture.endswith(_GENERATE):
-            raise ModelError(f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}")
+            raise ModelError(
+                f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}, "
+                f"{_CLASSIFY} or {_CLASSIFY_TOKENS}, or have a modules.json that says how it embeds"
+            )
         if adapter and adapter.architecture:
             raise ModelError(f"{adapter.root}: its task_type makes a classifier, and a {kind} has to generate")
         return cls(root, root, config, Pipeline(), SentenceConfig(), family, "generate", adapter)
@@ -253,13 +256,35 @@ class Checkpoint:
         return [path for path in sorted(files) if has_file(path)]
 
 
-def _read_config(root: Path, encoder: Path) -> tuple[Keys, EncoderFamily | DecoderFamily]:
-    """config.json by the rules of its family; ``ModelError`` for another family and for keys that are refused."""
+def _without_prompts(root: Path, sentence: SentenceConfig) -> SentenceConfig:
+    """Leaves out the prompts with a text: a step pools all tokens of an item."""
+    texts = dict(sentence.prompts.texts)
+    if texts.get(sentence.prompts.default):
+        raise ModelError(
+            f"{root}: default_prompt_name {sentence.prompts.default!r} with include_prompt false in the Pooling is not "
+            "supported: the tokens of a prompt are pooled with the others; take the default out to serve it without"
+        )
+    left_out = ", ".join(repr(name) for name, text in texts.items() if text)
+    if not left_out:
+        return sentence
+    warning = f"The prompts {left_out} cannot be named: include_prompt false in the Pooling is not supported for them."
+    prompts = sentence.prompts.without_texts()
+    return replace(sentence, prompts=prompts, warnings=(*sentence.warnings, warning))
+
+
+def _read_config(root: Path, encoder: Path) -> tuple[EncoderFamily | DecoderFamily, Keys]:
+    """The family, and config.json by its rules; ``ModelError`` for any other and for keys that are refused.
+
+    A decoder with a modules.json, or with a head for scores, is an encoder: it generates nothing.
+    """
     values = read_object(encoder / CONFIG)
     try:
         family = family_of(values.get("model_type"), values.get("position_embedding_type"))
+        scores = str((values.get("architectures") or [""])[0]).endswith((_CLASSIFY, _CLASSIFY_TOKENS))
+        if isinstance(family, DecoderFamily) and (scores or has_file(root / "modules.json")):
+            family = encoder_of(family)
         config = family.config_keys(values, has_file(encoder / "generation_config.json"))
         check_quantization(config)
     except ModelError as error:
         raise ModelError(f"{root}: {error}") from error
-    return config, family
+    return family, config

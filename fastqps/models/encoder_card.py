@@ -10,6 +10,7 @@ from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.files.config_values import size
 from fastqps.models.input_limit import shorter
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
+from fastqps.models.sentence_transformers.prompts import NO_PROMPTS
 
 _LABELS = ("classify", "classify_tokens")  # tasks whose answers are labels
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
@@ -31,6 +32,7 @@ def encoder_card(
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else config.hidden
     special = _special_ids(checkpoint)
+    prompts = NO_PROMPTS if checkpoint.task == "classify_tokens" else checkpoint.sentence.prompts
     own = _own_limit(checkpoint, config)
     limit = min(own, _INPUT_TOKENS_DEFAULT_MAX if max_input_tokens is None else max_input_tokens)
     return ModelCard(
@@ -53,6 +55,8 @@ def encoder_card(
         sep_id=special["sep"],
         unknown_id=checkpoint.tokenizer_files.unknown_id if checkpoint.task == "classify_tokens" else -1,
         pairs_only=checkpoint.cross_encoder and not allow_single_texts,
+        prompts=prompts.texts,
+        default_prompt=prompts.default,
         warnings=(*shorter(limit, own), *checkpoint.warnings),
     )
 

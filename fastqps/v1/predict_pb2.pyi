@@ -66,7 +66,7 @@ TASK_GENERATE: Task
 TASK_CLASSIFY_TOKENS: Task
 
 class PredictRequest(_message.Message):
-    __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate")
+    __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "prompt_name")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class PredictRequest(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
     model: str
     text: str
     token_ids: TokenIds
@@ -87,7 +88,8 @@ class PredictRequest(_message.Message):
     output: OutputOptions
     timeout_us: int
     truncate: bool
-    def __init__(self, model: _Optional[str] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., pair: _Optional[_Union[TextPair, _Mapping]] = ..., request_id: _Optional[int] = ..., priority: _Optional[_Union[Priority, str]] = ..., generate: _Optional[_Union[GenerateOptions, _Mapping]] = ..., output: _Optional[_Union[OutputOptions, _Mapping]] = ..., timeout_us: _Optional[int] = ..., truncate: bool = ...) -> None: ...
+    prompt_name: str
+    def __init__(self, model: _Optional[str] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., pair: _Optional[_Union[TextPair, _Mapping]] = ..., request_id: _Optional[int] = ..., priority: _Optional[_Union[Priority, str]] = ..., generate: _Optional[_Union[GenerateOptions, _Mapping]] = ..., output: _Optional[_Union[OutputOptions, _Mapping]] = ..., timeout_us: _Optional[int] = ..., truncate: bool = ..., prompt_name: _Optional[str] = ...) -> None: ...
 
 class TokenIds(_message.Message):
     __slots__ = ("ids",)
@@ -310,7 +312,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings")
+    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings", "prompt_names", "default_prompt_name")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -321,6 +323,8 @@ class Model(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     NATIVE_TOKENIZER_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_NAMES_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     task: Task
@@ -331,4 +335,6 @@ class Model(_message.Message):
     labels: _containers.RepeatedScalarFieldContainer[str]
     native_tokenizer: bool
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    prompt_names: _containers.RepeatedScalarFieldContainer[str]
+    default_prompt_name: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ..., prompt_names: _Optional[_Iterable[str]] = ..., default_prompt_name: _Optional[str] = ...) -> None: ...

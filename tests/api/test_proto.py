@@ -72,6 +72,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "output": 7,
             "timeout_us": 8,
             "truncate": 9,
+            "prompt_name": 13,
             "pair": 10,
         },
         "PredictResponse": {

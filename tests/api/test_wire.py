@@ -62,6 +62,7 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
         "priority": r.priority,
         "timeout_us": r.timeout_us,
         "truncate": r.truncate,
+        "prompt_name": r.prompt_name,
         "output": {
             "dtype": o.dtype,
             "dimensions": o.dimensions,

@@ -151,9 +151,10 @@ def test_every_model_is_laid_out_alike_by_all(tmp_path: Path, quantization: str)
         write_sentence_modules(tmp_path / family, pooling="mean", dense=True)
         card = load_card(str(tmp_path / family))
         check(lambda where, card=card: PackedModel(card, CudaEncoderOps(torch.bfloat16, where, precision())))
-    for family in DECODERS:
-        write_decoder(tmp_path / family, family)
-        card = load_card(str(tmp_path / family), 40, max_output_tokens=16)
+    for kind in DECODERS:
+        path = tmp_path / "decoders" / kind
+        write_decoder(path, kind)
+        card = load_card(str(path), 40, max_output_tokens=16)
         check(lambda where, card=card: load_llama(card, CudaDecodeOps(torch.bfloat16, where, precision())))
 
 

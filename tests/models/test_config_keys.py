@@ -21,14 +21,15 @@ from fastqps.architectures.rope import rotary_table
 from fastqps.devices import make_runner
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.families import FAMILIES, DecoderFamily
+from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
+from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files.config_document import page
 from fastqps.models.files.keys import Keys
 
 pytestmark = pytest.mark.compute
 
-GENERATORS = {kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)}
-TASKS = dict.fromkeys(GENERATORS, ("generate",)) | {"t5": ("embed",)}
+GENERATORS = [kind for kind, family in FAMILIES.items() if isinstance(family, DecoderFamily)]
+TASKS = {"t5": ("embed",)}
 LLAMA3_SHAPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 = LLAMA3_SHAPE | {"rope_theta": 5e5}
 
@@ -43,6 +44,12 @@ def _write(path: Path, kind: str, task: str = "embed", **options: Any) -> Any:
     if kind in GENERATORS:
         return write_decoder(path, kind, **options)
     return write_checkpoint(path, "roberta" if kind == "camembert" else kind, task, **options)
+
+
+def _encodes(kind: str) -> EncoderFamily:
+    family = FAMILIES[kind]
+    assert isinstance(family, DecoderFamily)
+    return encoder_of(family)
 
 
 def _load(path: Path) -> Any:
@@ -65,6 +72,9 @@ def test_rules_name_every_key_of_transformers(kind: str, generation_config: bool
         wanted |= {"rope_scaling", "rope_theta"}
     known = FAMILIES[kind].rules(generation_config)
     assert wanted - known.honoured - known.irrelevant - known.refused.keys() == set()
+    if kind in GENERATORS:
+        known = _encodes(kind).keys
+        assert wanted - known.honoured - known.irrelevant - known.refused.keys() == set()
 
 
 LLAMA_ROPE = {"rope_parameters": LLAMA3_SHAPE, "original_max_position_embeddings": 16}
@@ -75,6 +85,7 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
     "nomic_bert": [{"rope_parameters": None, "hidden_act": None, "activation_function": "swiglu"}],
     "modernbert": [{"layer_types": None, "rope_parameters": None, "global_attn_every_n_layers": 3}],
     "llama": [LLAMA_ROPE],
+    "mistral": [LLAMA_ROPE],
     "qwen2": [
         LLAMA_ROPE,
         {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0, "layer_types": None},
@@ -86,8 +97,12 @@ READ_WITH: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [kind for kind, family in FAMILIES.items() if family.name == kind])
-def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "encodes"),
+    [(kind, False) for kind, family in FAMILIES.items() if family.name == kind] + [(kind, True) for kind in GENERATORS],
+)
+def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``encodes``: of a decoder that embeds or gives scores."""
     read: set[str] = set()
     plain = Keys.__getitem__
 
@@ -96,13 +111,19 @@ def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.M
         return plain(self, key)
 
     monkeypatch.setattr(Keys, "__getitem__", seen)
-    for task in TASKS.get(kind, ("embed", "classify")):
+    generates = kind in GENERATORS and not encodes
+    for task in ("generate",) if generates else TASKS.get(kind, ("embed", "classify")):
         for i, changes in enumerate([{}, *READ_WITH.get(kind, [])]):
             path = tmp_path / f"{task}{i}"
-            _write(path, kind, task)
+            if encodes:
+                write_checkpoint(path, kind, task)
+                if task == "embed":
+                    write_sentence_modules(path)
+            else:
+                _write(path, kind, task)
             _change(path, changes)
             checkpoint = Checkpoint.open(path)
-            if kind in GENERATORS:
+            if generates:
                 checkpoint.decoder_config()
             _load(path)
             if kind in GENERATORS:
@@ -111,7 +132,7 @@ def test_honoured_keys_are_read(kind: str, tmp_path: Path, monkeypatch: pytest.M
                 write_words(path)
             assert "tokenizer.json" in Checkpoint.open(path).tokenizer()
             assert Checkpoint.open(path).tokenizer_files.input_limit is None
-    honoured = FAMILIES[kind].rules().honoured
+    honoured = (_encodes(kind) if encodes else FAMILIES[kind]).rules().honoured
     assert honoured - read == set()
 
 
@@ -191,6 +212,19 @@ def test_the_page_is_that_of_the_rules() -> None:
             "slid",
         ),
         ("qwen3", {"head_dim": None}, "head_dim"),
+        ("mistral", {"sliding_window": 0}, "sliding_window 0"),
+        ("mistral", {"layer_types": ["sliding_attention"] * 2}, "layer_types"),
+        ("gemma3_text", {"sliding_window": 1}, "a token sees itself alone"),
+        ("gemma3_text", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping 50.0"),
+        ("gemma3_text", {"is_causal": True}, "use_bidirectional_attention says"),
+        ("gemma3_text", {"hidden_activation": "tanh"}, "hidden_activation"),
+        ("gemma3_text", {"query_pre_attn_scalar": 0}, "query_pre_attn_scalar"),
+        ("gemma3_text", {"rope_parameters": {"rope_theta": 5.0}}, "rope_parameters.rope_theta is not supported"),
+        ("gemma3_text", {"rope_parameters": {"full_attention": 5}}, "rope_parameters is not supported"),
+        ("gemma3_text", {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type 'yarn'"),
+        ("gemma3_text", {"rope_parameters": None, "rope_local_base_freq": "x"}, "rope_local_base_freq"),
+        ("gemma3_text", {"layer_types": None, "sliding_window_pattern": 0}, "sliding_window_pattern"),
+        ("gemma3_text", {"architectures": ["Gemma3ForCausalLM"]}, "Gemma3ForCausalLM is not supported"),
     ],
 )
 def test_values_that_are_refused(kind: str, changes: dict[str, Any], key: str, tmp_path: Path) -> None:

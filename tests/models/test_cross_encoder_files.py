@@ -62,6 +62,7 @@ def check_equal(path: Path) -> None:
         (MODEL_FILE, {"activation_fn": "torch.nn.Sigmoid"}),
         (MODEL_FILE, {"activation_fn": "torch.nn.modules.activation.Softmax"}),
         (MODEL_FILE, {"model_type": "SentenceTransformer", "activation_fn": IDENTITY}),  # built anew: not read
+        (MODEL_FILE, {"default_prompt_name": "q", "prompts": {"q": "a "}}),
         (MODEL_FILE, {"model_type": None, "default_prompt_name": "p", "prompts": {"p": "a "}}),
         ("config.json", {"problem_type": "regression"}),
         ("config.json", {"problem_type": "multi_label_classification"}),
@@ -95,7 +96,6 @@ def test_honoured(model: Path, file: str, value: dict[str, Any], listed: bool) -
     [
         (MODEL_FILE, {"activation_fn": "my_code.Identity"}, "activation_fn 'my_code.Identity'"),
         (MODEL_FILE, {"activation_fn": "torch.nn.ReLU"}, "activation_fn 'torch.nn.ReLU'"),
-        (MODEL_FILE, {"default_prompt_name": "q", "prompts": {"q": "a "}}, "default_prompt_name 'q'"),
         (MODEL_FILE, {"default_prompt_name": "query"}, "default_prompt_name 'query'"),
         (
             "config.json",

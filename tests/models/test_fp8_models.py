@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import write_checkpoint
+from checkpoints import write_checkpoint, write_sentence_modules
 from compressed import compress
 from decoders import expected, write_decoder
 from quantized import (
@@ -45,6 +45,8 @@ ENCODER_WEIGHTS = {
     "bert": r"encoder\.layer\.\d+\..*(query|key|value|dense)\.weight",
     "distilbert": r"transformer\.layer\.\d+\..*lin\d?\.weight",
     "modernbert": r"layers\.\d+\..*(Wqkv|Wo|Wi)\.weight",
+    "qwen3": r"layers\.\d+\..*_proj\.weight",
+    "gemma3_text": r"layers\.\d+\..*_proj\.weight",
 }
 DECODER_WEIGHTS = r"model\.layers\.\d+\.(self_attn|mlp)\.\w+_proj\.weight"
 
@@ -84,6 +86,7 @@ def encoded_by_reference(path: Path) -> np.ndarray[Any, Any]:
 def test_inner_layers_of_an_encoder(family: str, tmp_path: Path) -> None:
     layers: dict[str, Any] = {"n_layers" if family == "distilbert" else "num_hidden_layers": LAYERS}
     model = write_checkpoint(tmp_path, family, **layers)
+    write_sentence_modules(tmp_path)
     plain = mean_vectors(model)
     round_products(layers_of(model)[1:-1], rounded, but=OUT)
     want = mean_vectors(model)
@@ -98,6 +101,7 @@ def test_inner_layers_of_an_encoder(family: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ENCODER_WEIGHTS)
 def test_an_encoder_that_is_fp8_already(family: str, tmp_path: Path) -> None:
     model = write_checkpoint(tmp_path, family)
+    write_sentence_modules(tmp_path)
     plain = compress(tmp_path, ENCODER_WEIGHTS[family])
     model.load_state_dict(plain, strict=False)
     assert deviation(encoded(tmp_path, "none"), mean_vectors(model)) < 1e-5

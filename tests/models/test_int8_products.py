@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import write_checkpoint
+from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_decoder
 from quantized import (
     ITEMS,
@@ -128,9 +128,13 @@ def encoded(path: Path, quantization: str, items: list[list[int]] = ITEMS) -> np
     return np.stack(Engine(str(path), dtype="float32", quantization=quantization).predict(items))
 
 
-@pytest.mark.parametrize(("family", "layers"), [("bert", "encoder.layer"), ("modernbert", "layers")])
+@pytest.mark.parametrize(
+    ("family", "layers"),
+    [("bert", "encoder.layer"), ("modernbert", "layers"), ("qwen3", "layers"), ("gemma3_text", "layers")],
+)
 def test_inner_layers_of_an_encoder(family: str, layers: str, tmp_path: Path) -> None:
     model = write_checkpoint(tmp_path, family, num_hidden_layers=LAYERS)
+    write_sentence_modules(tmp_path)
     plain = mean_vectors(model)
     round_products(list(model.get_submodule(layers))[1:-1], rounded)
     want, found = mean_vectors(model), encoded(tmp_path, "int8")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as tr
-from checkpoints import CLASSIFIERS, FAMILIES, VOCAB, write_checkpoint, write_sentence_modules
+from checkpoints import CLASSIFIERS, FAMILIES, TOKEN_CLASSIFIERS, VOCAB, write_checkpoint, write_sentence_modules
 from model_runs import Item, random_items, reference, run
 
 from fastqps import _core
@@ -47,14 +47,19 @@ def check_everywhere(path: Path, items: Sequence[Item], want: np.ndarray) -> Non
         assert np.abs(run(runner, [items[i] for i in chosen]) - expected).max() <= 1e-5
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_embeddings_equal_transformers(tmp_path: Path, family: str, pooling: str) -> None:
     model = write_checkpoint(tmp_path, family)
     write_sentence_modules(tmp_path, pooling)
     items = random_items(np.random.default_rng(0), 9)
     hidden = [reference(model, item, False).last_hidden_state[0] for item in items]
-    pooled = {"mean": lambda x: x.mean(0), "cls": lambda x: x[0], "max": lambda x: x.max(0).values}[pooling]
+    pooled = {
+        "mean": lambda x: x.mean(0),
+        "cls": lambda x: x[0],
+        "max": lambda x: x.max(0).values,
+        "lasttoken": lambda x: x[-1],
+    }[pooling]
     check_everywhere(tmp_path, items, torch.stack([pooled(x) for x in hidden]).numpy())
 
 
@@ -71,7 +76,7 @@ def test_classifiers_equal_transformers(tmp_path: Path, family: str, labels: int
     assert card.activation == ("sigmoid" if labels == 1 else "softmax")
 
 
-@pytest.mark.parametrize("family", CLASSIFIERS)
+@pytest.mark.parametrize("family", TOKEN_CLASSIFIERS)
 def test_token_classifiers_equal_transformers(tmp_path: Path, family: str) -> None:
     options = {"classifier_bias": True} if family == "modernbert" else {}
     model = write_checkpoint(tmp_path, family, "classify_tokens", num_labels=5, **options)
@@ -291,7 +296,7 @@ def test_activation_of_a_classifier(tmp_path: Path, changes: dict[str, object], 
 @pytest.mark.parametrize(
     ("file", "changes", "said"),
     [
-        ("config.json", {"model_type": "mistral"}, "supported: bert"),
+        ("config.json", {"model_type": "phi"}, "supported: bert"),
         ("config.json", {"architectures": ["BertForQuestionAnswering"]}, "ForSequenceClassification"),
         ("config.json", {"position_embedding_type": "relative_key"}, "relative_key"),
         ("config.json", {"hidden_act": "silu"}, "supported: gelu"),

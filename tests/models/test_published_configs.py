@@ -32,7 +32,7 @@ VOCAB, HEADS, WIDTH = 200, 4, 32
 TOLERANCE = 1e-4
 PROMPTS = [[7], [9, 4, 6], list(range(5, 45))]
 MAX_OUTPUT = 6
-DECODERS = ("llama", "qwen2", "qwen3")
+DECODERS = ("gemma3_text", "llama", "mistral", "qwen2", "qwen3")
 
 
 def shrink(config: Config) -> Config:
@@ -54,6 +54,10 @@ def shrink(config: Config) -> Config:
         small["head_dim"] = WIDTH // HEADS if usual else 16
     if config.get("local_attention") == 128:
         small["local_attention"] = 16  # so that a short text is longer than the window
+    if (config.get("sliding_window") or 0) > 128 and (decoder and "use_sliding_window" not in config):
+        small["sliding_window"] = 16
+    if "layer_types" in config:
+        small["layer_types"] = config["layer_types"][-2:]
     for key in ("bos", "cls", "eos", "pad", "sep"):
         if (config.get(f"{key}_token_id") or 0) >= VOCAB:
             small[f"{key}_token_id"] = 3
@@ -79,6 +83,7 @@ def write(path: Path, model: Published) -> Any:
     architecture = str((config.get("architectures") or [""])[0])
     plain = tr.T5EncoderModel if config["model_type"] == "t5" else tr.AutoModel
     auto = next((found for ending, found in classes.items() if architecture.endswith(ending)), plain)
+    auto = tr.AutoModel if model.pooling and plain is tr.AutoModel else auto
     if model.refused and not model.tensors:
         (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     else:
@@ -123,7 +128,8 @@ def encoder_difference(path: Path, card: ModelCard, model: Published, wanted: An
     if card.task == "classify":
         rows = [out.logits for out in outputs]
     else:
-        rows = [out[0][:, 0] if model.pooling == "cls" else out[0].mean(1) for out in outputs]
+        pooled = {"cls": lambda x: x[:, 0], "lasttoken": lambda x: x[:, -1]}.get(model.pooling, lambda x: x.mean(1))
+        rows = [pooled(out[0]) for out in outputs]
     runner = make_runner("cpu", card, 8, 512, dtype="float32", threads=1)
     return float(np.abs(run(runner, items) - torch.cat(rows).numpy()).max())
 

@@ -35,7 +35,7 @@ MAX_ITEMS, MAX_TOKENS = 12, 400
 @pytest.mark.parametrize(
     ("family", "task"),
     [
-        *((family, task) for family in FAMILIES for task in ("mean", "max", "cls")),
+        *((family, task) for family in FAMILIES for task in ("mean", "max", "cls", "lasttoken")),
         *((family, "classify") for family in CLASSIFIERS),
     ],
 )

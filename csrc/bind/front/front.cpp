@@ -80,12 +80,14 @@ class Door {
   // forced_ids: what its answers' limit forces.
   // empty_id: the id of a text without tokens; none: such a text is refused.
   // characters_max: that a text may have; 0: any number.
+  // prompts: names and texts; default_prompt: the text of what stands in front where a request names none.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
                  const std::string& why_uncut, const std::vector<std::string>& labels, const std::string& version,
                  const std::string& detokenizer, bool pairs_only,
                  const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
-                 std::optional<u32> empty_id, u32 characters_max) {
+                 std::optional<u32> empty_id, u32 characters_max,
+                 const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     RouteSetup setup;
@@ -108,6 +110,8 @@ class Door {
     setup.forced_ids = forced_ids;
     setup.empty_id = empty_id;
     setup.characters_max = characters_max;
+    setup.prompts = prompts;
+    setup.default_prompt = default_prompt;
     setup.labels = labels;
     setup.version = version;
     setup.generation = generation;
@@ -305,7 +309,7 @@ PYBIND11_MODULE(_front, m) {
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
            "external"_a, "why_uncut"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,
-           "forced_ids"_a, "empty_id"_a, "characters_max"_a)
+           "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

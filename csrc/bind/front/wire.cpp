@@ -104,6 +104,7 @@ py::dict parse_request(const py::bytes& message) {
   out["priority"] = view.priority;
   out["timeout_us"] = view.timeout_us;
   out["truncate"] = view.truncate;
+  out["prompt_name"] = text(view.prompt_name);
   out["output"] = output_dict(view);
   out["generate"] = generate_dict(view);
   return out;

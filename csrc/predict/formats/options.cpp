@@ -17,6 +17,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
+    {"prompt_name", false, [](const OptionValue& v, RequestView& view) { return to_text(v, &view.prompt_name); }},
     {"truncate", false, [](const OptionValue& v, RequestView& view) { return to_bool(v, &view.truncate); }},
     {"dimensions", false, [](const OptionValue& v, RequestView& view) { return to_u32(v, &view.output.dimensions); }},
     {"normalize", false,
@@ -58,6 +59,12 @@ constexpr Row kRows[] = {
 };
 
 }  // namespace
+
+const char* to_text(const OptionValue& value, std::string_view* out) {
+  if (value.kind != Kind::kString) return "must be a string";
+  *out = value.text;
+  return nullptr;
+}
 
 const char* to_bool(const OptionValue& value, bool* out) {
   if (value.kind != Kind::kBool) return "must be a bool";

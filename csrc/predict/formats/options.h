@@ -17,6 +17,7 @@ struct OptionValue {
 };
 
 // Conversions: why the value is refused, or nullptr.
+const char* to_text(const OptionValue& value, std::string_view* out);
 const char* to_bool(const OptionValue& value, bool* out);
 const char* to_u64(const OptionValue& value, u64* out);
 const char* to_u32(const OptionValue& value, u32* out);
@@ -24,9 +25,9 @@ const char* to_float(const OptionValue& value, float* out);
 
 enum class OptionSet : u8 { kUnknown, kDone, kRefused };
 
-// Sets one of the options that mean the same in every protocol: truncate, dimensions, normalize, raw_scores,
-// max_tokens, min_tokens, temperature, top_k, top_p, seed, ignore_eos, repetition_penalty and no_repeat_ngram_size.
-// *why: the reason of a refusal.
+// Sets one of the options that mean the same in every protocol: prompt_name, truncate, dimensions, normalize,
+// raw_scores, max_tokens, min_tokens, temperature, top_k, top_p, seed, ignore_eos, repetition_penalty and
+// no_repeat_ngram_size. *why: the reason of a refusal.
 OptionSet set_option(std::string_view name, const OptionValue& value, RequestView& view, const char** why);
 
 }  // namespace fastqps::front

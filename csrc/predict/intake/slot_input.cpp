@@ -47,6 +47,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   if (setup.characters_max && !item.pair)
     if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
   if (Refusal refusal = bound_text(view, r, text, item)) return refusal;
+  if (Refusal refusal = put_prompt(view, r, text)) return refusal;
   if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
@@ -87,6 +88,33 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
                                   "--allow-single-texts",
                                   routes_.name(r));
   return {};
+}
+
+// Puts the prompt in front of the text: the one that the request names, else the model's default one.
+Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& text) {
+  const RouteSetup& setup = routes_.setup(r);
+  std::string_view prompt = setup.default_prompt;
+  if (!view.prompt_name.empty()) {
+    const auto named = [&](const auto& each) { return each.first == view.prompt_name; };
+    const auto found = std::find_if(setup.prompts.begin(), setup.prompts.end(), named);
+    if (found == setup.prompts.end()) return unknown_prompt(view.prompt_name, r);
+    prompt = found->second;
+  }
+  if (!prompt.empty()) text = prompted_.assign(prompt).append(text);
+  return {};
+}
+
+// Lists the prompts, as many as the message has room for.
+Refusal SlotInput::unknown_prompt(std::string_view name, u32 r) {
+  constexpr const char* kWayOut = "put another in front of the text";
+  const RouteSetup& setup = routes_.setup(r);
+  if (setup.prompts.empty())
+    return refusals_.refuse_field("prompt_name", "'%.*s', but the model '%s' has no prompts; %s", shown(name),
+                                  name.data(), routes_.name(r), kWayOut);
+  std::string names;
+  for (const auto& [each, _] : setup.prompts) names.append(names.empty() ? "'" : ", '").append(each).append("'");
+  return refusals_.refuse_field("prompt_name", "'%.*s' is no prompt of the model '%s'; %s, or name one of %s",
+                                shown(name), name.data(), routes_.name(r), kWayOut, names.c_str());
 }
 
 // Refuses or cuts a text of more characters than its model's package would read.
@@ -153,6 +181,9 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   Slot& s = slots_.slot(slot);
   u32 n = std::min(view.token_count, route.max_input_tokens);
   if (!n) return refusals_.refuse_field("token_ids", "0 ids, at least 1");
+  if (!view.prompt_name.empty())
+    return refusals_.refuse_field("prompt_name", "'%.*s' with token_ids, which are used as they are; send text",
+                                  shown(view.prompt_name), view.prompt_name.data());
   if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, route.max_input_tokens);
   u32* ids = memory_.segment.ids(s);
   if (view.token_count > n) {

@@ -1,5 +1,6 @@
 // Writes a request's token ids into its slot: those of the message, or those of its text.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "predict/tables/items.h"
@@ -28,6 +29,8 @@ class SlotInput {
   void write_empty(u32 slot, u32 id);
   void mark_words(u32 slot);
   Refusal check_tokenizer(const RequestView& view, u32 route);
+  Refusal put_prompt(const RequestView& view, u32 route, std::string_view& text);
+  Refusal unknown_prompt(std::string_view name, u32 route);
   Refusal bound_characters(u32 most, std::string_view& text, Item& item);
   Refusal bound_text(const RequestView& view, u32 route, std::string_view& text, Item& item);
   Refusal hand_over(TokenizeJob job, Item& item);
@@ -43,6 +46,7 @@ class SlotInput {
   Tokenizers& tokenizers_;
   RefusalWriter& refusals_;
   std::vector<u32> ids_;  // of a request that is cut
+  std::string prompted_;  // a text behind its prompt
 };
 
 }  // namespace fastqps::front

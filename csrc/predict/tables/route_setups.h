@@ -31,11 +31,13 @@ struct RouteSetup {
   std::string why_uncut;    // why a text of too many bytes cannot be cut before tokenizing; empty: it can
   bool pairs_only = false;  // a cross-encoder: one text is refused
   bool check_ids = false;   // the tokenizer has ids beyond the model's vocabulary
-  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a generative model; null: token ids only
-  LogitDefaults logit_defaults;                          // of a model that generates
-  std::vector<u32> forced_ids;                           // forced at an answer's limit; empty: any token
-  u32 characters_max = 0;                                // of a text; 0: any number
-  std::optional<u32> empty_id;                           // for a text without tokens; none: it is refused
+  std::shared_ptr<const text::Detokenizer> detokenizer;      // of a generative model; null: token ids only
+  LogitDefaults logit_defaults;                              // of a model that generates
+  std::vector<u32> forced_ids;                               // forced at an answer's limit; empty: any token
+  u32 characters_max = 0;                                    // of a text; 0: any number
+  std::optional<u32> empty_id;                               // for a text without tokens; none: it is refused
+  std::vector<std::pair<std::string, std::string>> prompts;  // name and text
+  std::string default_prompt;                                // text of what a request gets that names none; empty: none
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
   u32 generation = 0;

@@ -63,7 +63,7 @@ std::string any_fields(fuzz::Random& random, int depth) {
 void check_item(std::string_view message) {
   RequestView view;
   if (parse_request(message, &view)) return;
-  for (const std::string_view part : {view.model, view.text, view.pair_first, view.pair_second}) {
+  for (const std::string_view part : {view.model, view.text, view.pair_first, view.pair_second, view.prompt_name}) {
     CHECK(within(part, message));
     CHECK(text::valid_utf8(part));
   }

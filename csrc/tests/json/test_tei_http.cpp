@@ -84,8 +84,11 @@ TEST(options_of_embed) {
   CHECK_EQ(view.priority, 1);
   CHECK_EQ(view.timeout_us, 500'000u);
   CHECK(!view.output.timings);
+  CHECK_EQ(error_of(reader, R"({"inputs":"a","prompt_name":"q"})"), "");
+  CHECK_EQ(item_of(reader).prompt_name, "q");
   CHECK_EQ(error_of(reader, R"({"inputs":"a"})"), "");  // nothing is left of the last request
   view = item_of(reader);
+  CHECK(view.prompt_name.empty());
   CHECK(!view.truncate && view.output.normalize && !view.output.dimensions && !view.priority && !view.timeout_us);
 }
 
@@ -114,8 +117,6 @@ TEST(wrong_requests_to_embed) {
   CHECK_EQ(item_error_of(reader, R"({"inputs":""})"), "inputs: 0 characters, at least 1");
   CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 token ids, at least 1");
   CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: 0, at least 1");
-  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","prompt_name":"q"})"),
-           "prompt_name: 'q', but this server has no prompts; put the prompt in front of the text");
   w.segment.route(0).task = Task::kClassify;
   CHECK_EQ(item_error_of(reader, R"({"inputs":"a"})"), ": the model '' is not an embedding model");
 }

@@ -34,7 +34,7 @@ _REFUSALS = {
 _OPTIONS: dict[str, Json] = {
     "truncate": optional(BOOL),
     "truncation_direction": {"enum": ["Left", "Right", "left", "right", None]},
-    "prompt_name": {"type": "null", "description": "Refused: put the prompt in front of the text."},
+    "prompt_name": optional(STRING),
     **CALL_OPTIONS,
 }
 _EMBED = fields(

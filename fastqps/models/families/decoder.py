@@ -41,7 +41,8 @@ class DecoderConfig:
     eps: float
     rope: Rope
     tied_head: bool  # the rows of the vocabulary are also the head's weight
-    window: int = 0  # the positions that a token sees; 0: all before it
+    window: int = 0  # the positions that a token of a sliding layer sees, itself included; 0: no layer slides
+    sliding: tuple[bool, ...] = ()  # by layer
     attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
     qkv_bias: bool = False
     out_bias: bool = False
@@ -59,6 +60,7 @@ def read_decoder(
     config: Mapping[str, Any],
     *,
     windows: bool = False,
+    window: int = 0,
     kv_heads: int | None = None,
     head_dim: int | None = None,
     attention_scale: float | None = None,
@@ -69,23 +71,28 @@ def read_decoder(
 ) -> DecoderConfig:
     """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
 
-    ``windows``: the file can say that tokens see a window. ``kv_heads`` and ``head_dim`` are those of a file that does
+    ``windows``: the file can say that tokens of some layers see a window. ``window``: that of all layers, else 0.
+    ``kv_heads`` and ``head_dim`` are those of a file that does
     not name them; None: one key-value head for each head, and the width's share.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
-    _check_layer_types(config, _KINDS if windows else _KINDS[:1])
-    heads = size(config, "num_attention_heads")
+    heads, layers = size(config, "num_attention_heads"), size(config, "num_hidden_layers")
     context = size(config, "max_position_embeddings")
+    kinds = layer_kinds(config, _KINDS if windows else _KINDS[:1])
+    sliding = _sliding(config, layers, kinds) if windows else (window > 0,) * layers
+    if windows and any(sliding):
+        window = size(config, "sliding_window", 4096)
     return DecoderConfig(
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
-        layers=size(config, "num_hidden_layers"),
+        layers=layers,
         heads=heads,
-        kv_heads=_kv_heads(config, heads, kv_heads),
-        head_dim=_head_dim(config, head_dim),
+        kv_heads=read_kv_heads(config, heads, kv_heads),
+        head_dim=read_head_dim(config, head_dim),
         vocab=size(config, "vocab_size"),
         context=context,
-        window=_window(config) if windows else 0,
+        window=window,
+        sliding=sliding,
         eps=positive(config, "rms_norm_eps", 1e-6),
         rope=_rope(config, context),
         attention_scale=attention_scale,
@@ -97,7 +104,7 @@ def read_decoder(
     )
 
 
-def _kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
+def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
     """The number of key-value heads. null means one for each head; so does absence without a ``default``."""
     stated = config.get("num_key_value_heads", default)
     kv_heads = heads if stated is None else size({"num_key_value_heads": stated}, "num_key_value_heads")
@@ -106,7 +113,7 @@ def _kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int
     return kv_heads
 
 
-def _head_dim(config: Mapping[str, Any], default: int | None) -> int:
+def read_head_dim(config: Mapping[str, Any], default: int | None) -> int:
     """The size that config.json states, else ``default``, else the width's share."""
     width, heads = size(config, "hidden_size"), size(config, "num_attention_heads")
     if default is not None:
@@ -122,28 +129,28 @@ def _head_dim(config: Mapping[str, Any], default: int | None) -> int:
     return head_dim
 
 
-def _check_layer_types(config: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def layer_kinds(config: Mapping[str, Any], known: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The kind of each layer, one of ``known``; None where the file does not say it."""
     kinds = config.get("layer_types")
     if kinds is None:
-        return
+        return None
     if not isinstance(kinds, list) or len(kinds) != config["num_hidden_layers"] or any(k not in known for k in kinds):
         raise ModelError(
             f"config.json: layer_types {json.dumps(kinds)[:200]} is not supported: one of {', '.join(known)} for each "
             "layer is"
         )
+    return tuple(kinds)
 
 
-def _window(config: Mapping[str, Any]) -> int:
-    """The positions that a layer of the model sees, if not all."""
-    layers, kinds = size(config, "num_hidden_layers"), config.get("layer_types")
+def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | None) -> tuple[bool, ...]:
+    """Which layers slide."""
     slides = flag(config, "use_sliding_window") and config.get("sliding_window", 4096) is not None
-    if kinds is not None:
-        some = "sliding_attention" in kinds
-        if some and not slides:
-            raise ModelError("config.json says layer_types with sliding_attention and no use_sliding_window for them")
-    else:
-        some = slides and size(config, "max_window_layers", 28, least=0) < layers
-    return size(config, "sliding_window", 4096) if some else 0
+    if kinds is None:
+        first = size(config, "max_window_layers", 28, least=0) if slides else layers
+        return tuple(i >= first for i in range(layers))
+    if "sliding_attention" in kinds and not slides:
+        raise ModelError("config.json says layer_types with sliding_attention and no use_sliding_window for them")
+    return tuple(kind == "sliding_attention" for kind in kinds)
 
 
 def _rope(config: Mapping[str, Any], context: int) -> Rope:
@@ -154,13 +161,20 @@ def _rope(config: Mapping[str, Any], context: int) -> Rope:
         raise ModelError(f"config.json says {key} {json.dumps(said)}, which is no object")
     if any(isinstance(value, dict) for value in said.values()):
         raise ModelError(f"{where}: rotary positions by kind of layer ({', '.join(said)}) are not supported")
+    if "rope_theta" not in said:
+        said = said | {"rope_theta": positive(config, "rope_theta", 10_000.0)}
+    original = "original_max_position_embeddings"  # the file's top level decides, even over that of its parameters
+    return read_rope(said | ({original: config[original]} if original in config else {}), where, context)
+
+
+def read_rope(said: Mapping[str, Any], where: str, context: int) -> Rope:
+    """The rotation that one object of rotary parameters states, ``rope_theta`` included; ``where`` names it."""
     kind = said.get("rope_type", said.get("type", "default"))
     if kind not in ROPE_TYPES:
         raise ModelError(f"{where}: rope_type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
     if said.get("partial_rotary_factor", 1.0) != 1.0:
         raise ModelError(f"{where}: partial_rotary_factor is not supported: rotary positions turn the whole of a head")
-    found = "rope_theta" in said
-    theta = positive(said if found else config, "rope_theta", 10_000.0, where=where if found else "config.json")
+    theta = positive(said, "rope_theta", where=where)
     if kind == "default":
         return Rope(kind, theta)
     keys = ("factor", "low_freq_factor", "high_freq_factor") if kind == "llama3" else ("factor",)
@@ -172,12 +186,5 @@ def _rope(config: Mapping[str, Any], context: int) -> Rope:
     low, high = wavelengths
     if low >= high:
         raise ModelError(f"{where} has a low_freq_factor that is not below its high_freq_factor")
-    return Rope(kind, theta, factor, low, high, _original_context(config, said, where, context))
-
-
-def _original_context(config: Mapping[str, Any], said: Mapping[str, Any], where: str, context: int) -> int:
-    """The original context length. The key at the file's top level decides, even over that of the rotary parameters."""
-    key = "original_max_position_embeddings"
-    if key in config:
-        return size(config, key)
-    return size(said, key, context, where=where)
+    original = size(said, "original_max_position_embeddings", context, where=where)
+    return Rope(kind, theta, factor, low, high, original)

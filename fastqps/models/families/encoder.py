@@ -129,12 +129,14 @@ class HeadConfig:
     """The head of a classifier: pooling, a projection with activation and norm, and the projection to labels."""
 
     pooling: str
-    dense: str  # the name of the first projection
-    activation: str
+    dense: str = ""  # the name of the first projection; "": there is none, and the labels' follows the pooling
+    activation: str = "identity"
     bias: bool = True  # of the first projection
     norm: str = ""  # the name of the norm behind the activation; "": there is none
     norm_bias: bool = False
     labels: str = "classifier"  # the name of the projection to labels
+    labels_bias: bool = True
+    skipped: int | None = None  # an id that a pooling of the last token passes over
 
 
 def attention_heads(config: Mapping[str, Any], key: str, width_key: str, even: bool = False) -> int:

@@ -47,6 +47,7 @@ class Family:
 class EncoderFamily(Family):
     """A family of encoders. Both functions raise ``ModelError`` where a value is impossible or not supported."""
 
+    decodes: bool = False  # its layers are a decoder's: a …ForCausalLM embeds where a modules.json says how
     read: Callable[[Mapping[str, Any]], EncoderConfig]
     read_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None  # of a classifier; None: it has none
     # What a token classifier has in front of its projection to labels. Its pooling has no meaning.

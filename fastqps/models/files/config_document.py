@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from fastqps.models.families import FAMILIES, DecoderFamily
 from fastqps.models.families.family import Family
+from fastqps.models.families.llama_encoder import encoder_of
 
 _HEAD = """# Keys of config.json
 
@@ -46,6 +47,11 @@ def _section(family: Family) -> str:
         lines.append(
             "A `generation_config.json` alone says how to generate where there is one: such keys are irrelevant then, "
             "and so is `eos_token_id`, even if the `generation_config.json` names none."
+        )
+        encodes = _names(encoder_of(family).keys.honoured - rules.honoured)
+        lines.append(
+            f"Where such a checkpoint embeds (by its `modules.json`) or gives scores, {encodes} are honoured, too, and "
+            "keys that say how to generate are irrelevant."
         )
     return "\n\n".join(lines) + "\n"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import optional_object
-from fastqps.models.files.keys import Keys
+from fastqps.models.files.keys import Keys, rules
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import (
     LOADING,
@@ -19,12 +19,12 @@ from fastqps.models.sentence_transformers.keys import (
     TRANSFORMER,
     TRANSFORMER_FILES,
 )
+from fastqps.models.sentence_transformers.prompts import EMBEDDER_PROMPTS, NO_PROMPTS, Prompts, read_prompts
 
 # What its Transformer module does for texts, by what the model gives: the task, the model's output, the module's.
 _EMBED = ("feature-extraction", "last_hidden_state", "token_embeddings")
 _SCORE = ("sequence-classification", "logits", "scores")
 _MODEL_TYPES = ("SentenceTransformer", "CrossEncoder")
-_EMPTY_PROMPTS = ("query", "document")  # every embedding model has these, empty where no file says more
 # Arguments that the file passes on: the older and the newer key, and their rules. The older key wins where both stand.
 _ARGUMENTS = (
     ("model_args", "model_kwargs", LOADING),
@@ -41,15 +41,17 @@ class SentenceConfig:
     lower_case: bool = False
     cross_encoder: bool = False
     activation: str = ""  # of a cross-encoder: a class name of torch.nn with its module; "": no file says it
+    prompts: Prompts = NO_PROMPTS
     warnings: tuple[str, ...] = ()  # of keys that nobody knows, and of a file that is not read
 
 
-def read_sentence_config(root: Path, encoder: Path, scores: bool) -> SentenceConfig:
+def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere: bool = False) -> SentenceConfig:
     """The files in ``root`` and in the transformer's folder ``encoder``.
 
     They are read where there is a modules.json, and a cross-encoder's where ``model_type`` calls it one: else
     sentence-transformers builds the model anew from config.json and the weights.
-    ``scores``: whether the model is to give scores, not embeddings. Raises ``ModelError`` for what is not supported.
+    ``scores``: whether the model is to give scores, not embeddings. ``pads_anywhere``: its answers do not depend on the
+    side on which sentence-transformers pads. Raises ``ModelError`` for what is not supported.
     """
     path = root / MODEL_FILE
     model = Keys(str(path), optional_object(path), MODEL)
@@ -60,31 +62,30 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool) -> SentenceCon
     if listed and cross and not scores:
         raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json, which lists more than a Transformer")
     if not listed or cross != scores:
-        return _unread(root, encoder, model, listed, cross)
+        return _unread(root, encoder, model, listed, cross, scores)
     own = _first(encoder)
     where = own.file or str(root)
     _check_task(where, own, _SCORE if scores else _EMBED)
-    _check_prompt(str(path), model, () if cross else _EMPTY_PROMPTS)
     return SentenceConfig(
-        max_tokens=_max_tokens(where, own),
+        max_tokens=_max_tokens(where, own, pads_anywhere),
         lower_case=bool(own.get("do_lower_case")),
         cross_encoder=cross,
         activation=str(model.get("activation_fn") or "") if cross else "",
+        prompts=read_prompts(str(path), model, () if cross else EMBEDDER_PROMPTS),
         warnings=model.warnings(),
     )
 
 
-def read_static_config(root: Path) -> tuple[str, ...]:
-    """Warnings about the file of a static model in ``root``. ``ModelError`` for what would change a text."""
+def read_static_config(root: Path) -> SentenceConfig:
+    """Prompts and warnings of the file of a static model in ``root``; ``ModelError`` where it is not of one."""
     path = root / MODEL_FILE
     model = Keys(str(path), optional_object(path), MODEL)
     if model.get("model_type", _MODEL_TYPES[0]) != _MODEL_TYPES[0]:
         raise ModelError(f"{path}: model_type {model['model_type']!r} does not fit a static model; it embeds")
-    _check_prompt(str(path), model, _EMPTY_PROMPTS)
-    return model.warnings()
+    return SentenceConfig(prompts=read_prompts(str(path), model, EMBEDDER_PROMPTS), warnings=model.warnings())
 
 
-def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool) -> SentenceConfig:
+def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool, scores: bool) -> SentenceConfig:
     """The settings of a checkpoint whose files sentence-transformers does not read."""
     if encoder != root:
         raise ModelError(
@@ -92,11 +93,12 @@ def _unread(root: Path, encoder: Path, model: Keys, listed: bool, cross: bool) -
             f"{MODEL_FILE} says model_type CrossEncoder"
         )
     set_keys = [key for key in ("activation_fn", "default_prompt_name") if model.get(key)]
+    prompts = NO_PROMPTS if scores else Prompts(tuple((name, "") for name in EMBEDDER_PROMPTS))
     if not set_keys:
-        return SentenceConfig(cross_encoder=cross)
+        return SentenceConfig(cross_encoder=cross, prompts=prompts)
     lacks = "its model_type is not CrossEncoder" if listed else "there is no modules.json"
     warning = f"{model.file} is not read, because {lacks}: {' and '.join(set_keys)} have no effect."
-    return SentenceConfig(cross_encoder=cross, warnings=(warning,))
+    return SentenceConfig(cross_encoder=cross, prompts=prompts, warnings=(warning,))
 
 
 def lower_cases(normalizer: Any) -> bool:
@@ -144,17 +146,19 @@ def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:
         raise ModelError(f"{where}: module_output_name {said!r} is not supported; this model's is {feature!r}")
 
 
-def _max_tokens(where: str, own: Keys) -> int:
+def _max_tokens(where: str, own: Keys, pads_anywhere: bool) -> int:
     """The tokenizer's argument, else the file's own limit. Other arguments that decide an answer are refused."""
     limit, named = own.get("max_seq_length"), False
     for older, newer, known in _ARGUMENTS:
         key = older if older in own else newer
         passed = own.get(key) or {}
         _check_object(where, key, passed)
+        tokenizes = known is TOKENIZER_LOADING
+        known = known | rules(irrelevant=("padding_side",)) if tokenizes and pads_anywhere else known
         arguments = Keys(f"{where}: {key}", passed, known)
         if arguments.unknown:
             raise ModelError(f"{where}: {arguments.unknown[0]} in {key} is not supported")
-        if known is TOKENIZER_LOADING and "model_max_length" in arguments:
+        if tokenizes and "model_max_length" in arguments:
             limit, named = arguments["model_max_length"], True
     processing = own.get("processing_kwargs") or {}
     _check_object(where, "processing_kwargs", processing)
@@ -168,16 +172,3 @@ def _max_tokens(where: str, own: Keys) -> int:
 def _check_object(where: str, key: str, found: object) -> None:
     if not isinstance(found, Mapping):
         raise ModelError(f"{where}: {key} is no object")
-
-
-def _check_prompt(where: str, model: Keys, empty: tuple[str, ...]) -> None:
-    """Refuses a default prompt with a text; ``empty`` names prompts that have none unless the file gives them one."""
-    name = model.get("default_prompt_name")
-    if name is None:
-        return
-    prompts = model.get("prompts") or {}
-    _check_object(where, "prompts", prompts)
-    if prompts.get(name) or name not in (*prompts, *empty):
-        raise ModelError(
-            f"{where}: default_prompt_name {name!r} is not supported: clients put a prompt in front of their texts"
-        )

@@ -73,9 +73,9 @@ POOLING = rules(
         "pooling_mode_mean_sqrt_len_tokens",
         "pooling_mode_weightedmean_tokens",
         "pooling_mode_lasttoken",
+        "include_prompt",
     ),
-    # include_prompt says whether a prompt's tokens are pooled; a checkpoint with a default prompt is refused.
-    irrelevant=("word_embedding_dimension", "embedding_dimension", "include_prompt"),
+    irrelevant=("word_embedding_dimension", "embedding_dimension"),
 )
 _POOLED = Refused(("sentence_embedding",), "only the pooled vector is projected and normalised")
 DENSE = rules(

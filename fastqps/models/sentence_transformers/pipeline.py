@@ -14,8 +14,8 @@ from fastqps.models.files.keys import Keys
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import DENSE, MODULE, NORMALIZE, POOLING, torch_class
 
-Pooling = Literal["mean", "cls", "max"]
-POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max")
+Pooling = Literal["mean", "cls", "max", "lasttoken"]
+POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "lasttoken")
 
 # The boolean keys of older pooling configurations.
 _POOLING_KEYS = {
@@ -59,21 +59,26 @@ class Pipeline:
     scores: bool = False
     static: bool = False
     pooling: Pooling = "mean"
+    pools_prompts: bool = True  # the tokens of a prompt are pooled with those of the text
     dense: tuple[Dense, ...] = ()
     normalize: bool = False
     warnings: tuple[str, ...] = ()  # of keys that nobody knows
 
 
-def _pooling(path: Path) -> Pooling:
+def _pooling(path: Path) -> tuple[Pooling, bool]:
+    """The mode, and whether the tokens of prompts are pooled, too."""
     config = Keys(str(path), read_object(path), POOLING)
     config.check_known()
+    prompts = config.get("include_prompt", True)
+    if not isinstance(prompts, bool):
+        raise ModelError(f"{path}: include_prompt {prompts!r} is neither true nor false")
     chosen = config.get("pooling_mode")
     if chosen is None:
         chosen = [mode for key, mode in _POOLING_KEYS.items() if config.get(key)] or ["mean"]
     modes = [chosen] if isinstance(chosen, str) else list(chosen)
     for mode in POOLINGS:
         if modes == [mode]:
-            return mode
+            return mode, prompts
     raise ModelError(
         f"{path}: pooling_mode {' + '.join(map(str, modes))} is not supported; supported is one of: "
         f"{', '.join(POOLINGS)}"
@@ -153,11 +158,16 @@ def read_pipeline(root: Path) -> Pipeline:
         path = root / modules[-1][1] / "config.json"
         # An empty path means the root, whose config.json is the transformer's.
         warnings = Keys(str(path), optional_object(path) if modules[-1][1] else {}, NORMALIZE).warnings()
+    pooling: Pooling = "mean"
+    pools_prompts = True
+    if not static:
+        pooling, pools_prompts = _pooling(root / modules[1][1] / "config.json")
     projections = tuple(_dense(root, folder) for kind, folder in modules if kind == "Dense")
     return Pipeline(
         transformer=modules[0][1],
         static=static,
-        pooling="mean" if static else _pooling(root / modules[1][1] / "config.json"),
+        pooling=pooling,
+        pools_prompts=pools_prompts,
         dense=projections,
         normalize=normalize,
         warnings=(*(sentence for projection in projections for sentence in projection.warnings), *warnings),

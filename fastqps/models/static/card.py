@@ -37,6 +37,8 @@ def static_card(model: StaticModel, name: str, max_input_tokens: int | None) -> 
         activation=head.activation if head else "identity",
         empty_id=model.n_ids,
         max_characters=model.max_characters(limit),
+        prompts=model.prompts.texts,
+        default_prompt=model.prompts.default,
         warnings=(*(shorter(limit, model.max_tokens) if model.max_tokens else ()), *model.warnings),
     )
 

@@ -52,6 +52,7 @@ def open_static(root: Path) -> StaticModel | None:
 
 
 def _sentence_transformers(root: Path, folder: Path, pipeline: Pipeline) -> StaticModel:
+    sentence = read_static_config(root)
     model = StaticModel(
         root=root,
         table_file=folder / _WEIGHTS,
@@ -60,7 +61,8 @@ def _sentence_transformers(root: Path, folder: Path, pipeline: Pipeline) -> Stat
         files=_files(root, folder, pipeline),
         dense=pipeline.dense,
         normalize=pipeline.normalize,
-        warnings=(*read_static_config(root), *pipeline.warnings),
+        prompts=sentence.prompts,
+        warnings=(*sentence.warnings, *pipeline.warnings),
     )
     return _with_limit(model, model.file_truncation())
 
@@ -68,6 +70,11 @@ def _sentence_transformers(root: Path, folder: Path, pipeline: Pipeline) -> Stat
 def _model2vec(root: Path, folder: Path, pipeline: Pipeline, config: dict[str, Any]) -> StaticModel:
     keys = Keys(str(root / CONFIG), config, MODEL2VEC)
     limit = keys["max_length"] if "max_length" in config else MODEL2VEC_TOKENS
+    sentence = read_static_config(root)
+    if name := sentence.prompts.default:
+        raise ModelError(
+            f"{root / MODEL_FILE}: default_prompt_name {name!r} is not supported: model2vec puts nothing before a text"
+        )
     model = StaticModel(
         root=root,
         table_file=folder / _WEIGHTS,
@@ -79,7 +86,7 @@ def _model2vec(root: Path, folder: Path, pipeline: Pipeline, config: dict[str, A
         head=_head(root, keys),
         drops_unknown=True,
         cuts_characters=True,
-        warnings=(*keys.warnings(), *read_static_config(root), *pipeline.warnings),
+        warnings=(*keys.warnings(), *sentence.warnings, *pipeline.warnings),
     )
     return _with_limit(model, None if limit is None else int(limit))
 

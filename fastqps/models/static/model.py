@@ -13,6 +13,7 @@ from fastqps.models.files import deciding_files
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.tensors import Tensor, read_tensors
 from fastqps.models.sentence_transformers.pipeline import Dense
+from fastqps.models.sentence_transformers.prompts import NO_PROMPTS, Prompts
 
 TABLE_KINDS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I8": "int8"}
 
@@ -42,6 +43,7 @@ class StaticModel:
     max_tokens: int | None = None
     drops_unknown: bool = False  # the tokenizer's unknown token counts for nothing
     cuts_characters: bool = False  # before a text is tokenized, by the limit and the median length of a token
+    prompts: Prompts = NO_PROMPTS
     warnings: tuple[str, ...] = ()
 
     @cached_property

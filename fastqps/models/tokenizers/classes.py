@@ -24,6 +24,7 @@ _CAMEMBERT_EXTRA = ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
 # The special tokens that a class has where its configuration does not name them.
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ROBERTA = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
+_SPACE = "\u2581"
 _END = "<|endoftext|>"
 _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "BertTokenizer": _BERT,
@@ -37,6 +38,7 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "DebertaV2Tokenizer": _BERT | {"bos": "[CLS]", "eos": "[SEP]"},
     "T5Tokenizer": {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"},
     "Qwen2Tokenizer": {"unk": _END, "eos": _END, "pad": _END},
+    "GemmaTokenizer": {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"},
 }
 _TOKEN_TYPES = ("BertTokenizer", "DebertaV2Tokenizer")  # their model_input_names hold token_type_ids
 
@@ -166,12 +168,26 @@ def _qwen2(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) ->
     }
 
 
+def _gemma(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
+    own = {"unk_token": str(text_of(named.get("unk_token"))), "fuse_unk": True, "byte_fallback": True}
+    model = _bpe(file, {}, named)["model"] or {}
+    replaced = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
+    split = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+    return {
+        "model": {**model, **own},
+        "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE},
+        "pre_tokenizer": split,
+        "decoder": {"type": "Sequence", "decoders": [replaced, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+    }
+
+
 _BUILDERS = {
     "BertTokenizer": ("WordPiece", _bert),
     "DistilBertTokenizer": ("WordPiece", _bert),
     "RobertaTokenizer": ("BPE", _bpe),
     "GPT2Tokenizer": ("BPE", _bpe),
     "Qwen2Tokenizer": ("BPE", _qwen2),
+    "GemmaTokenizer": ("BPE", _gemma),
     "MPNetTokenizer": ("WordPiece", _bert),
     "AlbertTokenizer": ("Unigram", unigram_classes.albert),
     "XLMRobertaTokenizer": ("Unigram", unigram_classes.xlm_roberta),

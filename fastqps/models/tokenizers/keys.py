@@ -75,6 +75,7 @@ CLASS_RULES: Mapping[str, Rules] = {
     "RobertaTokenizer": _BYTES,
     "GPT2Tokenizer": _BYTES,
     "Qwen2Tokenizer": _BYTES,
+    "GemmaTokenizer": _COMMON,
     "XLMRobertaTokenizer": _BYTES,
     "CamembertTokenizer": _BYTES,
     "DebertaV2Tokenizer": _BYTES

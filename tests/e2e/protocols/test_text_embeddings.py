@@ -200,7 +200,7 @@ def test_single_scores_are_probabilities(ranker: Api) -> None:
 REFUSED: dict[str, tuple[str, str, dict[str, Any], Any, str]] = {
     "empty": ("embedder", "Embed", {}, INVALID, "inputs: 0 characters, at least 1"),
     "long": ("embedder", "Embed", {"inputs": "b " * 300}, INVALID, "inputs: 302 tokens, at most 256"),
-    "prompt": ("embedder", "Embed", {"inputs": "a", "prompt_name": "query"}, INVALID, "prompt_name: 'query', but this"),
+    "prompt": ("embedder", "Embed", {"inputs": "a", "prompt_name": "q"}, INVALID, "prompt_name: 'q' is no prompt"),
     "dimensions": ("embedder", "Embed", {"inputs": "a", "dimensions": 385}, INVALID, "dimensions: 385, at most 384"),
     "no dimensions": ("embedder", "Embed", {"inputs": "a", "dimensions": 0}, INVALID, "dimensions: 0, at least 1"),
     "left": ("embedder", "Embed", {"inputs": "a", "truncate": True, "truncation_direction": 1}, INVALID,

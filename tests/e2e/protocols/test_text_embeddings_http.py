@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[str, str, Any, int, str, str]] = {
     "large id": ("embedder", "/embed", {"inputs": [40_000]}, 422, "Validation", "inputs: id 40000, the vocabulary has"),
     "dimensions": ("embedder", "/embed", {"inputs": "a", "dimensions": 385}, 422, "Validation",
                    "dimensions: 385, at most 384"),
-    "prompt": ("embedder", "/embed", {"inputs": "a", "prompt_name": "q"}, 422, "Validation", "prompt_name: 'q', but"),
+    "prompt": ("embedder", "/embed", {"inputs": "a", "prompt_name": "q"}, 422, "Validation", "prompt_name: 'q' is no"),
     "left": ("embedder", "/embed", {"inputs": "a", "truncate": True, "truncation_direction": "Left"}, 422,
              "Validation", "truncation_direction: left, but the model 'minilm' cuts on the right"),
     "no sentences": ("embedder", "/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 400, "Empty",

@@ -16,6 +16,7 @@ _SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "
 _MODERN = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
 _DISTANCES = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16}
 _DISTANCES |= {"norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False}
+_DECODES = {"num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0}
 _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "bert": (tr.BertConfig, {**_SIZES, "max_position_embeddings": 64}),
     "distilbert": (
@@ -48,6 +49,25 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
         tr.T5Config,
         {"d_model": 32, "d_kv": 12, "d_ff": 64, "num_layers": 3, "num_heads": 4, "feed_forward_proj": "gated-gelu"},
     ),
+    "qwen3": (tr.Qwen3Config, {**_SIZES, **_DECODES, "head_dim": 16}),
+    "qwen2": (
+        tr.Qwen2Config,
+        {**_SIZES, **_DECODES, "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
+    ),
+    "mistral": (tr.MistralConfig, {**_SIZES, **_DECODES, "num_key_value_heads": 1, "sliding_window": 12}),
+    "llama": (tr.LlamaConfig, {**_SIZES, **_DECODES, "attention_bias": True, "mlp_bias": True}),
+    "gemma3_text": (
+        tr.Gemma3TextConfig,
+        {
+            **_SIZES,
+            **_DECODES,
+            "head_dim": 16,
+            "query_pre_attn_scalar": 24,
+            "sliding_window": 16,
+            "use_bidirectional_attention": True,
+            "sliding_window_pattern": 2,
+        },
+    ),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
 _EMBEDDERS = {"t5": tr.T5EncoderModel}  # families without classifiers, and the classes of their encoders
@@ -58,7 +78,11 @@ _AUTO: dict[str, Any] = {
     "classify_tokens": tr.AutoModelForTokenClassification,
 }
 CLASSIFIERS = tuple(family for family in FAMILIES if family not in _EMBEDDERS)
-TASKS = tuple((family, task) for task in _AUTO for family in (FAMILIES if task == "embed" else CLASSIFIERS))
+# transformers has no such Gemma, and a Qwen 2 reads no other tokenizer than its own.
+TOKEN_CLASSIFIERS = tuple(family for family in CLASSIFIERS if family not in ("gemma3_text", "qwen2"))
+_FAMILIES = {"embed": FAMILIES, "classify": CLASSIFIERS, "classify_tokens": TOKEN_CLASSIFIERS}
+TASKS = tuple((family, task) for task, families in _FAMILIES.items() for family in families)
+MODES = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
 
 
 def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0, **options: Any) -> Any:
@@ -106,7 +130,7 @@ def write_sentence_modules(path: Path, pooling: str = "mean", dense: bool = Fals
     """Adds what makes a directory a sentence-transformers checkpoint; the projection is random, 32 to 24, tanh."""
     modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
     (path / "1_Pooling").mkdir()
-    old = {f"pooling_mode_{mode}": pooling == mode.split("_")[0] for mode in ("cls_token", "mean_tokens", "max_tokens")}
+    old = {f"pooling_mode_{mode}": pooling == mode.split("_")[0] for mode in MODES}
     (path / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 32, **old}))
     if dense:
         from safetensors.torch import save_file

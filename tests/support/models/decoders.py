@@ -40,9 +40,10 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("qwen2", _heads(32, 4, 2)),
     "qwen2-mqa-tied": ("qwen2", _heads(56, 7, 1, tie_word_embeddings=True)),
     "qwen3": ("qwen3", _heads(32, 4, 2, head_dim=16, tie_word_embeddings=True)),
+    "mistral": ("mistral", _heads(32, 4, 2, head_dim=16, sliding_window=None)),
     "qwen3-biased": ("qwen3", _heads(40, 5, 5, head_dim=32, attention_bias=True)),
 }
-_CONFIGS = {"llama": tr.LlamaConfig, "qwen2": tr.Qwen2Config, "qwen3": tr.Qwen3Config}
+_CONFIGS = {"llama": tr.LlamaConfig, "mistral": tr.MistralConfig, "qwen2": tr.Qwen2Config, "qwen3": tr.Qwen3Config}
 
 
 def write_decoder(path: Path, kind: str = "llama", seed: int = 0, spread: float = 0.2, **options: Any) -> Any:

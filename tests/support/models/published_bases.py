@@ -391,6 +391,68 @@ QWEN3 = QWEN2 | {
     "rope_scaling": None,
     "sliding_window": None,
 }
+QWEN3_EMBEDDING = QWEN3 | {
+    "eos_token_id": 151643,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 32768,
+    "transformers_version": "4.51.3",
+    "vocab_size": 151669,
+}
+MISTRAL: Config = {
+    "architectures": ["MistralForCausalLM"],
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "initializer_range": 0.02,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 32768,
+    "model_type": "mistral",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-05,
+    "rope_theta": 10000.0,
+    "sliding_window": 4096,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.34.0.dev0",
+    "use_cache": True,
+    "vocab_size": 32000,
+}
+GEMMA3: Config = {
+    "_sliding_window_pattern": 6,
+    "architectures": ["Gemma3TextModel"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "attn_logit_softcapping": None,
+    "bos_token_id": 2,
+    "dtype": "float32",
+    "eos_token_id": 1,
+    "final_logit_softcapping": None,
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "intermediate_size": 1152,
+    "layer_types": [*["sliding_attention"] * 5, "full_attention"] * 4,
+    "max_position_embeddings": 2048,
+    "model_type": "gemma3_text",
+    "num_attention_heads": 3,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 1,
+    "pad_token_id": 0,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-06,
+    "rope_local_base_freq": 10000.0,
+    "rope_scaling": None,
+    "rope_theta": 1000000.0,
+    "sliding_window": 512,
+    "transformers_version": "4.57.0.dev0",
+    "use_bidirectional_attention": True,
+    "use_cache": True,
+    "vocab_size": 262144,
+}
 # What transformers 3 and 4.0 wrote for every model: the defaults of generation and of pruning among them.
 DUMP: Config = {
     "add_cross_attention": False,
@@ -462,6 +524,10 @@ def mean(name: str, config: Config, normalize: bool = True, **more: Any) -> Publ
 
 def cls(name: str, config: Config, normalize: bool = True, **more: Any) -> Published:
     return Published(name, config, pooling="cls", normalize=normalize, **more)
+
+
+def last(name: str, config: Config, **more: Any) -> Published:
+    return Published(name, config, pooling="lasttoken", normalize=True, **more)
 
 
 def small(base: Config, hidden: int, layers: int, **more: Any) -> Config:

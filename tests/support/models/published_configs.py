@@ -15,9 +15,11 @@ from published_bases import (
     DISTILBERT,
     DUMP,
     ELECTRA,
+    GEMMA3,
     GTE_FOREIGN,
     LLAMA,
     LLAMA32,
+    MISTRAL,
     MODERNBERT,
     MPNET,
     NEW,
@@ -26,12 +28,14 @@ from published_bases import (
     POOLER,
     QWEN2,
     QWEN3,
+    QWEN3_EMBEDDING,
     ROBERTA,
     SMOLLM2,
     T5,
     XLMR,
     Published,
     cls,
+    last,
     mean,
     small,
 )
@@ -108,6 +112,31 @@ EMBEDDERS = (
         warned="auto_map",
     ),
     mean("jinaai/jina-embeddings-v2-base-en", BERT | ALIBI, False, warned="jinaai/jina-bert-implementation"),
+    mean("google/embeddinggemma-300m", GEMMA3),
+    mean(
+        "google/embeddinggemma-300m as transformers 5 saves it",
+        {k: v for k, v in GEMMA3.items() if not k.startswith("rope_")}
+        | {
+            "rope_parameters": {
+                "full_attention": {"rope_theta": 1000000.0, "rope_type": "default"},
+                "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+            }
+        },
+    ),
+    last("Qwen/Qwen3-Embedding-0.6B", QWEN3_EMBEDDING),
+    last(
+        "Qwen/Qwen3-Embedding-4B",
+        QWEN3_EMBEDDING | {"hidden_size": 2560, "num_attention_heads": 32, "num_hidden_layers": 36},
+    ),
+    last("intfloat/e5-mistral-7b-instruct", MISTRAL | {"architectures": ["MistralModel"], "pad_token_id": 2}),
+    last("Alibaba-NLP/gte-Qwen2-1.5B-instruct", QWEN2 | GTE_FOREIGN, warned="auto_map"),
+    last("a llama of both directions", LLAMA | {"is_causal": False, "architectures": ["LlamaModel"]}),
+    last("a gemma that sees what came before", GEMMA3 | {"use_bidirectional_attention": False}),
+    last(
+        "a gemma with scaled positions",
+        {k: v for k, v in GEMMA3.items() if k != "layer_types"}
+        | {"sliding_window_pattern": 2, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}},
+    ),
     Published("microsoft/mpnet-base", MPNET, warned="MPNetForMaskedLM"),
     Published("albert/albert-base-v2", ALBERT, warned="AlbertForMaskedLM"),
     Published("albert/albert-xxlarge-v2", small(ALBERT, 4096, 12, num_attention_heads=64, hidden_act="gelu")),
@@ -133,6 +162,10 @@ GENERATORS = (
     Published(
         "JackFram/llama-68m", LLAMA | {"num_key_value_heads": 12, "num_attention_heads": 12, "rms_norm_eps": 1e-06}
     ),
+    Published(
+        "mistralai/Mistral-7B-v0.3",
+        MISTRAL | {"rope_theta": 1000000.0, "sliding_window": None, "vocab_size": 32768},
+    ),
     Published("Qwen/Qwen2-0.5B", QWEN2),
     Published(
         "Qwen/Qwen2.5-0.5B-Instruct",
@@ -153,25 +186,20 @@ REFUSED = (
     ),
     mean("a nomic with RMS norms", NOMIC | {"use_rms_norm": True}, refused="use_rms_norm true"),
     mean("a nomic with a partial rotation", NOMIC | {"rotary_emb_fraction": 0.5}, refused="rotary_emb_fraction 0.5"),
-    Published("google/embeddinggemma-300m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
     Published(
         "microsoft/deberta-v2-xlarge",
         DEBERTA | {"attention_head_size": 64, "conv_kernel_size": 3, "conv_act": "gelu", "pooler_hidden_size": 1536},
         "conv_kernel_size 3",
     ),
-    Published("google/gemma-3-270m", OTHER | {"model_type": "gemma3_text"}, "model_type 'gemma3_text'"),
+    Published("google/gemma-3-270m", GEMMA3 | {"architectures": ["Gemma3ForCausalLM"]}, "Gemma3ForCausalLM"),
+    Published("google/gemma-2-2b", OTHER | {"model_type": "gemma2"}, "model_type 'gemma2'"),
     Published("microsoft/phi-2", OTHER | {"model_type": "phi"}, "model_type 'phi'"),
-    Published("mistralai/Mistral-7B-v0.3", OTHER | {"model_type": "mistral"}, "model_type 'mistral'"),
     mean(
         "a jina-embeddings-v2 with other layers",
         BERT | ALIBI | {"feed_forward_type": "original"},
         refused="geglu, reglu",
     ),
-    Published("Alibaba-NLP/gte-Qwen2-1.5B-instruct", QWEN2 | GTE_FOREIGN, "is_causal false"),
-    mean("Qwen/Qwen3-Embedding-0.6B", QWEN3, refused="embeddings of a qwen3"),
-    Published(
-        "dslim/bert-base-NER", BERT | {"architectures": ["BertForTokenClassification"]}, "BertForTokenClassification"
-    ),
+    Published("gte-Qwen2-1.5B-instruct without its modules.json", QWEN2 | GTE_FOREIGN, "is_causal false"),
     Published(
         "deepset/roberta-base-squad2",
         ROBERTA | {"architectures": ["RobertaForQuestionAnswering"]},

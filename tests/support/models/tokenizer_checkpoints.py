@@ -32,6 +32,7 @@ LATER = {"wordpiece": ("mpnet", "mpnet", "electra"), "bpe": (), "unigram": ("alb
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROBERTA_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+GEMMA_TOKENS = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
 END = "<|endoftext|>"
 # In the vocabulary of some, new to others; with letters that normalisers change, and some that touch.
 STRANGE = (
@@ -126,6 +127,30 @@ def unigram_file() -> dict[str, Any]:
     made.normalizer = tk.normalizers.Sequence([table, tk.normalizers.Lowercase()])
     ids = [(name, made.token_to_id(name)) for name in ("<s>", "</s>")]
     made.post_processor = tk.processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B:1 </s>:1", ids)
+    found: dict[str, Any] = json.loads(made.to_str())
+    return found
+
+
+@cache
+def _gemma() -> str:
+    tokenizer = tk.Tokenizer(tk.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = tk.normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = tk.pre_tokenizers.Split(" ", "merged_with_previous")
+    bytes_of_characters = [f"<0x{i:02X}>" for i in range(256)]
+    trainer = tk.trainers.BpeTrainer(
+        vocab_size=900, special_tokens=[*GEMMA_TOKENS, *bytes_of_characters], show_progress=False
+    )
+    tokenizer.train_from_iterator([line.replace(" ", "\u2581") for line in corpus()[:500]], trainer)
+    found = json.loads(tokenizer.to_str())
+    found["added_tokens"] = found["added_tokens"][: len(GEMMA_TOKENS)]  # bytes are pieces of the model alone
+    return json.dumps(found)
+
+
+def gemma_file() -> dict[str, Any]:
+    """As EmbeddingGemma's: spaces as U+2581, bytes of unknown characters, <bos> A <eos>."""
+    made = tk.Tokenizer.from_str(_gemma())
+    ids = [(name, made.token_to_id(name)) for name in ("<bos>", "<eos>")]
+    made.post_processor = tk.processors.TemplateProcessing("<bos> $A <eos>", "<bos> $A <eos> <bos>:1 $B:1 <eos>:1", ids)
     found: dict[str, Any] = json.loads(made.to_str())
     return found
 

@@ -1,0 +1,114 @@
+"""The configuration of a decoder's layers as an encoder, and what makes one of a decoder's checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastqps.models.card import ModelError
+from fastqps.models.families.decoder import DecoderConfig, Rope
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.families.family import DecoderFamily, EncoderFamily
+from fastqps.models.files.config_keys import GENERATION_KEYS
+from fastqps.models.files.config_values import flag, size
+from fastqps.models.files.keys import Rules, rules
+
+_WINDOW_MIN = 2  # positions: in a smaller window a token would see itself alone
+# The keys of a decoder's config.json that mean something else where it gives vectors or scores.
+_KEYS = rules(
+    honoured=(
+        *("id2label", "num_labels", "problem_type", "is_causal"),
+        *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
+        *("sentence_transformers", "sbert_ce_default_activation_function"),
+    ),
+    irrelevant=GENERATION_KEYS,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaEncoderConfig(EncoderConfig):
+    """Root mean square norms before each block, rotary positions, gates, keys that heads share."""
+
+    kv_heads: int
+    head_dim: int
+    causal: bool  # a token sees those before it alone
+    ropes: tuple[Rope, ...]  # by layer
+    windows: tuple[int, ...]  # by layer: a token sees those at most as many positions away; 0: all
+    attention_scale: float | None = None  # by which scores are multiplied; None: 1 / sqrt(head_dim)
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False  # queries and keys are normalised, head by head
+    block_norms: bool = False  # what a block gives is normalised, too, before it is added
+    norm_offset: float = 0.0  # added to the weights of all norms
+    embedding_scale: float = 1.0
+
+    @property
+    def query_scale(self) -> float | None:
+        """By what queries are multiplied so that attention's 1 / sqrt(head_dim) becomes ``attention_scale``."""
+        return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
+
+
+def encoder_of(family: DecoderFamily) -> EncoderFamily:
+    """The family of the same checkpoints where they give vectors or scores: with a modules.json, or a score head."""
+
+    def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
+        return encoder_config(family.read(config), flag(config, "is_causal", True))
+
+    return EncoderFamily(
+        name=family.name,
+        keys=encoder_keys(family.keys),
+        aliases=family.aliases,
+        older=family.older,
+        tokenizer=family.tokenizer,
+        tokenizer_decides=family.tokenizer_decides,
+        decodes=True,
+        read=read,
+        read_head=read_head,
+        read_token_head=lambda _: HeadConfig(pooling="", labels="score"),
+    )
+
+
+def encoder_keys(keys: Rules) -> Rules:
+    """A decoder's rules where it gives vectors or scores."""
+    return keys | _KEYS
+
+
+def read_head(config: Mapping[str, Any]) -> HeadConfig:
+    """The head of a classifier: one projection of the last token that is no padding."""
+    padding = size(config, "pad_token_id", least=0) if config.get("pad_token_id") is not None else None
+    return HeadConfig(pooling="lasttoken", labels="score", labels_bias=False, skipped=padding)
+
+
+def encoder_config(config: DecoderConfig, causal: bool) -> LlamaEncoderConfig:
+    """The same layers as an encoder. In transformers, a window is one position shorter where attention is causal."""
+    window = shown_window(config.window - 1 if causal else config.window) if config.window else 0
+    return LlamaEncoderConfig(
+        prefixes=(config.prefix,),
+        hidden=config.hidden,
+        inner=config.inner,
+        layers=config.layers,
+        heads=config.heads,
+        vocab=config.vocab,
+        positions=config.context,
+        eps=config.eps,
+        activation="silu",
+        kv_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        causal=causal,
+        ropes=(config.rope,) * config.layers,
+        windows=tuple(window if slides else 0 for slides in config.sliding),
+        attention_scale=config.attention_scale,
+        qkv_bias=config.qkv_bias,
+        out_bias=config.out_bias,
+        mlp_bias=config.mlp_bias,
+        qk_norm=config.qk_norm,
+    )
+
+
+def shown_window(distance: int) -> int:
+    """``distance``; ``ModelError`` where a token would see itself alone."""
+    if distance < 1:
+        raise ModelError("config.json says a sliding_window in which a token sees itself alone; that is not supported")
+    return distance
