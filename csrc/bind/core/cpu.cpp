@@ -173,7 +173,15 @@ void register_cpu_ops(py::module_& m) {
                     threads);
       },
       "out"_a, "rows"_a, "bfloat16"_a, "width"_a, "starts"_a, "n_items"_a, "threads"_a, Release(),
-      "The mean of each item's rows; step::Means in csrc/step/cpu/cpu_ops.h.");
+      "The mean of each item's rows; step::ItemRows in csrc/step/cpu/cpu_ops.h.");
+  m.def(
+      "maxima",
+      [](u64 out, u64 rows, bool bfloat16, u32 width, u64 starts, u32 n_items, u32 threads) {
+        step::maxima({address(rows), address<float>(out), address<const i32>(starts), n_items, width, number(bfloat16)},
+                     threads);
+      },
+      "out"_a, "rows"_a, "bfloat16"_a, "width"_a, "starts"_a, "n_items"_a, "threads"_a, Release(),
+      "The largest number of each column of each item's rows; step::ItemRows in csrc/step/cpu/cpu_ops.h.");
   m.def(
       "mean_bags",
       [](u64 out, u64 ids, u64 starts, u32 n_items, u64 table, const std::string& number, u32 width, u32 n_ids,

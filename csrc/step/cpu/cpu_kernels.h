@@ -27,8 +27,12 @@ void embed(const Embedding& job, float* scratch) {
   job.number == Number::kFloat32 ? embed_rows<float>(job, scratch) : embed_rows<u16>(job, scratch);
 }
 
-void means(const Means& job, float* scratch) {
+void means(const ItemRows& job, float* scratch) {
   job.number == Number::kFloat32 ? mean_rows<float>(job, scratch) : mean_rows<u16>(job, scratch);
+}
+
+void maxima(const ItemRows& job, float* scratch) {
+  job.number == Number::kFloat32 ? max_rows<float>(job, scratch) : max_rows<u16>(job, scratch);
 }
 
 void mean_bags(const Bags& job, float* scratch) {
@@ -44,4 +48,4 @@ void mean_bags(const Bags& job, float* scratch) {
   }
 }
 
-const Kernels kKernels = {kName, attend, normalize, embed, means, mean_bags, &kDecodeKernels};
+const Kernels kKernels = {kName, attend, normalize, embed, means, maxima, mean_bags, &kDecodeKernels};

@@ -88,15 +88,24 @@ void embed(const Embedding& job, u32 threads) {
   });
 }
 
-void means(const Means& job, u32 threads) {
+namespace {
+
+template <class Run>
+void by_items(const ItemRows& job, u32 threads, Run run) {
   const u64 n_tokens = u64(job.starts[job.n_items] - job.starts[0]);
   const u64 bytes = n_tokens * job.width * bytes_of(job.number);
   team_ranges(team_for(threads, bytes, kThreadBytesMin), job.n_items, [&](u32 first, u32 end) {
-    Means part = job;
+    ItemRows part = job;
     part.starts += first, part.out += u64(first) * job.width, part.n_items = end - first;
-    chosen_kernels().means(part, scratch(part.width));
+    run(part, scratch(part.width));
   });
 }
+
+}  // namespace
+
+void means(const ItemRows& job, u32 threads) { by_items(job, threads, chosen_kernels().means); }
+
+void maxima(const ItemRows& job, u32 threads) { by_items(job, threads, chosen_kernels().maxima); }
 
 void mean_bags(const Bags& job) { chosen_kernels().mean_bags(job, scratch(scratch_floats(job))); }
 

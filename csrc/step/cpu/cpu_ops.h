@@ -74,15 +74,16 @@ struct Embedding {
 };
 void embed(const Embedding& job, u32 threads);
 
-// The mean of each item's rows.
-struct Means {
+// The mean of each item's rows, or the largest number of each column.
+struct ItemRows {
   const void* rows;   // [tokens, width]
   float* out;         // [n_items, width]
   const i32* starts;  // [n_items + 1], ascending; an item has at least one token
   u32 n_items, width;
   Number number;  // of rows
 };
-void means(const Means& job, u32 threads);
+void means(const ItemRows& job, u32 threads);
+void maxima(const ItemRows& job, u32 threads);
 
 // Numbers of a table of rows. A half has 1 + 5 + 10 bits, unlike Number's bf16.
 enum class TableNumber : u32 { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kInt8 = 3 };

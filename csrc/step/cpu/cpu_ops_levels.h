@@ -24,7 +24,8 @@ struct Kernels {
   void (*attend)(const Attention&, float* scratch);
   void (*normalize)(const Normalization&, float* scratch);
   void (*embed)(const Embedding&, float* scratch);
-  void (*means)(const Means&, float* scratch);
+  void (*means)(const ItemRows&, float* scratch);
+  void (*maxima)(const ItemRows&, float* scratch);
   void (*mean_bags)(const Bags&, float* scratch);
   const DecodeKernels* decode;
 };

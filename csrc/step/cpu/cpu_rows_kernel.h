@@ -1,4 +1,4 @@
-// Sums, norms and means of rows.
+// Sums, norms, means and maxima of rows.
 
 // Normalises `row` [width], which is overwritten, and writes it to `out`. Four sums each, so that additions overlap.
 template <class T>
@@ -87,7 +87,7 @@ inline void embed_rows(const Embedding& job, float* scratch) {
 }
 
 template <class T>
-inline void mean_rows(const Means& job, float* scratch) {
+inline void mean_rows(const ItemRows& job, float* scratch) {
   const u64 width = job.width;
   for (u32 item = 0; item < job.n_items; item++) {
     float* out = job.out + item * width;
@@ -96,5 +96,28 @@ inline void mean_rows(const Means& job, float* scratch) {
     for (u64 t = first; t < last; t++) add_row(out, (const T*)job.rows + t * width, job.width, scratch);
     const float share = 1.0f / float(last - first);
     for (u64 i = 0; i < width; i++) out[i] *= share;
+  }
+}
+
+// What is no number stays: it is larger than nothing, and nothing is larger.
+template <class T>
+inline void max_row(float* to, const T* from, u32 n, float* scratch) {
+  read_row(scratch, from, n);
+  u32 i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Vec most = load(to + i), next = load(scratch + i);
+    store(to + i, (most > next) | (most != most) ? most : next);
+  }
+  for (; i < n; i++) to[i] = to[i] > scratch[i] || to[i] != to[i] ? to[i] : scratch[i];
+}
+
+template <class T>
+inline void max_rows(const ItemRows& job, float* scratch) {
+  const u64 width = job.width;
+  for (u32 item = 0; item < job.n_items; item++) {
+    float* out = job.out + item * width;
+    const u64 first = u64(job.starts[item]), last = u64(job.starts[item + 1]);
+    read_row(out, (const T*)job.rows + first * width, job.width);
+    for (u64 t = first + 1; t < last; t++) max_row(out, (const T*)job.rows + t * width, job.width, scratch);
   }
 }

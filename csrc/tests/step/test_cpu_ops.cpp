@@ -274,20 +274,27 @@ TEST(normalize_and_embed) {
       }
 }
 
-TEST(means_of_items) {
+TEST(means_and_maxima_of_items) {
   for (Number number : kNumbers)
     for (u32 width : {384, 20, 1}) {
       Array rows(number, size_t(kStarts.back()) * width, 6), out(Number::kFloat32, (kStarts.size() - 1) * width, 0);
-      Doubles want;
+      Doubles want, largest;
       for (size_t item = 0; item + 1 < kStarts.size(); item++)
         for (u32 i = 0; i < width; i++) {
-          double sum = 0;
-          for (i32 t = kStarts[item]; t < kStarts[item + 1]; t++) sum += rows[size_t(t) * width + i];
+          double sum = 0, most = rows[size_t(kStarts[item]) * width + i];
+          for (i32 t = kStarts[item]; t < kStarts[item + 1]; t++) {
+            sum += rows[size_t(t) * width + i];
+            most = std::max(most, double(rows[size_t(t) * width + i]));
+          }
+          largest.push_back(most);
           want.push_back(sum / (kStarts[item + 1] - kStarts[item]));
         }
       at_every_level(width, [&](const Kernels& level, float* scratch) {
-        level.means({rows.data(), out.floats.data(), kStarts.data(), u32(kStarts.size() - 1), width, number}, scratch);
+        const ItemRows job{rows.data(), out.floats.data(), kStarts.data(), u32(kStarts.size() - 1), width, number};
+        level.means(job, scratch);
         check_close(out, want, level.name);
+        level.maxima(job, scratch);
+        check_close(out, largest, level.name);
       });
     }
 }

@@ -145,12 +145,11 @@ class CpuEncoderOps(CpuOps):
             return hidden[step.starts[:-1]].float()
         if mode == "lasttoken":
             return hidden[_last_rows(step, skipped)].float()
-        if mode == "max":
-            return torch.segment_reduce(hidden.float(), "max", lengths=step.starts.diff().long())
         items, width = len(step.starts) - 1, hidden.shape[1]
         out = torch.empty(items, width, dtype=torch.float32)
         starts, threads = address(step.starts), torch.get_num_threads()
-        _core.means(address(out), address(hidden), is_bf16(hidden), width, starts, items, threads)
+        pooled = _core.maxima if mode == "max" else _core.means
+        pooled(address(out), address(hidden), is_bf16(hidden), width, starts, items, threads)
         return out
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
