@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 10;                 // grows with every change of this file
+inline constexpr u32 kFormat = 11;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -57,7 +57,7 @@ enum Stage : u32 {
 inline constexpr const char* kStageNames[kStages] = {"receive", "parse",  "tokenize", "queue", "gather",
                                                      "launch",  "device", "scatter",  "drain", "send"};
 
-enum class Task : u32 { kEmbed = 0, kClassify = 1, kGenerate = 2, kClassifyTokens = 3 };
+enum class Task : u32 { kEmbed = 0, kClassify = 1, kGenerate = 2, kClassifyTokens = 3, kEmbedSparse = 4 };
 // Whether a device puts out a row for each token of a request, not one for the whole.
 constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens; }
 enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
@@ -70,8 +70,9 @@ struct Sizes {
   u32 devices = 1;
   u32 slots = 8192;      // per front door, a power of two
   u32 max_tokens = 512;  // ids that fit into a slot
-  // Room for an answer in every slot: 4 × dimensions for an embedding, 8 × labels for a classifier, 8 × tokens for a
-  // generator. Answers whose length depends on the input may need more. Those that do take a large answer each.
+  // Room for an answer in every slot: 4 × dimensions for an embedding, 8 × weights + 4 for a sparse one, 8 × labels for
+  // a classifier, 8 × tokens for a generator. Answers whose length depends on the input may need more. Those that do
+  // take a large answer each.
   u64 answer_bytes = 0;
   u64 large_answers = 0;  // per front door
   u64 large_answer_bytes = 0;
@@ -261,12 +262,16 @@ enum SlotFlag : u8 {
   kLogprobs = 32,
   kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
 };
-enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4, kTokenLabels = 5 };
+enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4, kTokenLabels = 5, kSparse = 6 };
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 struct LabelScore {
   u32 index;
   float score;
 };
+
+// A sparse embedding in a slot: u32 how many weights the model gives, u32 ids[n_values], float weights[n_values],
+// largest weight first, equal ones by id. An output row has room for this many (ModelCard in fastqps/models/card.py).
+constexpr u32 sparse_weights(u32 row_width) { return (row_width - 1) / 2; }
 
 // What a token classifier gives a label to: with the first two each token, with the others each word, whose label is
 // that of its first token, of its tokens' mean, or of its surest token.
@@ -314,7 +319,7 @@ struct alignas(64) Slot {
   std::atomic<u32> n_tokens;   // D; a hint until claimed, then exact
   u32 first_len;               // D: tokens of the first text; the rest has token type Route::pair_type_id
   u64 deadline_ns;             // D: 0 for none
-  u32 dimensions;              // D: 0 for all of them
+  u32 dimensions;              // D: 0 for all of them; of a sparse embedding, the most weights
   u16 top_labels;              // D: 0 for all of them
   u8 dtype;                    // D: fastqps.v1.DType
   u8 flags;                    // D: SlotFlag

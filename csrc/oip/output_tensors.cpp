@@ -62,7 +62,8 @@ OutputTensors::OutputTensors(u8 asked, std::span<const ResponseView> items) {
       add(kOutText, "text", "BYTES", 0);
       break;
     case Output::kNone:
-    case Output::kEntities:  // InferRequest::check_model() refuses such models
+    case Output::kEntities:
+    case Output::kSparse:  // InferRequest::check_model() refuses such models
       break;
   }
 }

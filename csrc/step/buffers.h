@@ -34,7 +34,8 @@ struct EncodeStep {
 void pack(const Segment& segment, const Route& route, EncodeStep& step);
 
 // Writes the answer of output row `row` into the slot, in the form that its request and its route ask for: dimensions,
-// normalisation and dtype of an embedding; activation and top labels of a classification.
+// normalisation and dtype of an embedding; order and number of a sparse one's weights; activation and top labels of a
+// classification.
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot);
 
 // The same of the rows of n_tokens tokens, which it may overwrite: a label for each token or word of a token

@@ -100,6 +100,32 @@ FieldError EmbedReader::item(u32, RequestView& view) {
   return requests_.embed(options_, view, item_reason_);
 }
 
+FieldError EmbedSparseReader::read(std::span<const u8> message, const CallInfo&, ReasonText&) {
+  text_ = {};
+  options_ = {};
+  return read_fields(message, [this](u32 tag, WireReader& in, bool& known) -> FieldError {
+    switch (tag) {
+      case length_tag(1):
+        return read_text(in, &text_, "inputs");
+      case varint_tag(2):
+        return read_number(in, to_flag(options_.truncate));
+      case varint_tag(3):
+        return read_number(in, to_direction(options_.direction));
+      case length_tag(4):
+        return read_text(in, &options_.prompt_name, "prompt_name");
+    }
+    known = false;
+    return {};
+  });
+}
+
+FieldError EmbedSparseReader::item(u32, RequestView& view) {
+  view.input = Input::kText;
+  view.text = text_;
+  view.output.timings = true;
+  return requests_.embed_sparse(options_, view, item_reason_);
+}
+
 FieldError PredictReader::read(std::span<const u8> message, const CallInfo&, ReasonText&) {
   texts_.clear();
   if (!pairs_) texts_.emplace_back();

@@ -25,6 +25,21 @@ class EmbedReader final : public RequestReader {
   ReasonText item_reason_;
 };
 
+class EmbedSparseReader final : public RequestReader {
+ public:
+  explicit EmbedSparseReader(ModelRoutes& routes) : requests_(routes) {}
+
+  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
+  u32 items() const override { return 1; }
+  FieldError item(u32, RequestView& view) override;
+
+ private:
+  TextRequests requests_;
+  std::string_view text_;
+  TextOptions options_;
+  ReasonText item_reason_;
+};
+
 // PredictRequest, with one text, and PredictPairRequest, with one or two.
 class PredictReader final : public RequestReader {
  public:

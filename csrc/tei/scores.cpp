@@ -36,6 +36,13 @@ std::vector<Rank> ranked(std::span<const ResponseView> items) {
   return ranks;
 }
 
+std::vector<SparseValue> by_index(const SparseView& sparse) {
+  std::vector<SparseValue> values;
+  for (size_t i = 0; i < sparse.ids.size(); i++) values.push_back({sparse.ids[i], sparse.weights[i]});
+  std::sort(values.begin(), values.end(), [](const SparseValue& a, const SparseValue& b) { return a.index < b.index; });
+  return values;
+}
+
 AnswerMetadata metadata_of(std::span<const ResponseView> items) {
   constexpr u64 kNsPerUs = 1000;
   AnswerMetadata found;

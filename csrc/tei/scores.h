@@ -21,6 +21,13 @@ std::vector<Rank> ranked(std::span<const ResponseView> items);
 // The scores of an item, in the order of its labels, as its client wants them.
 std::vector<float> scores_of(const ResponseView& item);
 
+// The weights of an item by token id, ascending.
+struct SparseValue {
+  u32 index;
+  float value;
+};
+std::vector<SparseValue> by_index(const SparseView& sparse);
+
 // How long an answer took, in nanoseconds, and what it was made of. Of several items: the sums of characters and
 // tokens, the longest total time, and the means of the other times.
 struct AnswerMetadata {

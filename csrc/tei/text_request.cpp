@@ -24,22 +24,33 @@ FieldError TextRequests::check_options(const TextOptions& options, ReasonText& r
   return {"truncation_direction", reason.print("left, but the model '%s' cuts on the right", routes_.name(u32(route)))};
 }
 
-FieldError TextRequests::embed(const TextOptions& options, RequestView& view, ReasonText& reason) {
+// What an embedding and a sparse one share.
+FieldError TextRequests::embed_as(Task task, const char* not_one, const TextOptions& options, RequestView& view,
+                                  ReasonText& reason) {
   const i32 route = routes_.find(options.model);  // one that is starting is refused later
-  if (route >= 0 && routes_[u32(route)].task != Task::kEmbed)
-    return {"", reason.print("the model '%s' is not an embedding model", routes_.name(u32(route))), FieldFault::kModel};
+  if (route >= 0 && routes_[u32(route)].task != task)
+    return {"", reason.print("the model '%s' %s", routes_.name(u32(route)), not_one), FieldFault::kModel};
   if (const FieldError error = check_options(options, reason)) return error;
   const bool ids = view.input == Input::kTokenIds;
   if (ids && !view.token_count) return {"inputs", "0 token ids, at least 1", FieldFault::kEmpty};
   if (!ids && view.text.empty()) return {"inputs", kNoCharacters, FieldFault::kEmpty};
-  if (options.dimensions && !*options.dimensions) return {"dimensions", "0, at least 1"};
   view.model = options.model;
   view.prompt_name = options.prompt_name;
   view.truncate = options.truncate;
+  view.request_id = ItemNote{ids ? view.token_count : characters_of(view.text)}.as_id();
+  return {};
+}
+
+FieldError TextRequests::embed_sparse(const TextOptions& options, RequestView& view, ReasonText& reason) {
+  return embed_as(Task::kEmbedSparse, "has no sparse embeddings", options, view, reason);
+}
+
+FieldError TextRequests::embed(const TextOptions& options, RequestView& view, ReasonText& reason) {
+  if (const FieldError error = embed_as(Task::kEmbed, "is not an embedding model", options, view, reason)) return error;
+  if (options.dimensions && !*options.dimensions) return {"dimensions", "0, at least 1"};
   view.output.has_normalize = true;
   view.output.normalize = options.normalize.value_or(true);
   view.output.dimensions = options.dimensions.value_or(0);
-  view.request_id = ItemNote{ids ? view.token_count : characters_of(view.text)}.as_id();
   return {};
 }
 

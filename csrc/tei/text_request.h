@@ -32,6 +32,7 @@ class TextRequests {
 
   // The view has the text, or its token ids.
   FieldError embed(const TextOptions& options, RequestView& view, ReasonText& reason);
+  FieldError embed_sparse(const TextOptions& options, RequestView& view, ReasonText& reason);
   // One text, or two as a pair.
   FieldError predict(std::span<const std::string_view> texts, const TextOptions& options, RequestView& view,
                      ReasonText& reason);
@@ -42,6 +43,8 @@ class TextRequests {
   FieldError check_ranks(std::string_view model, ReasonText& reason);
 
  private:
+  FieldError embed_as(Task task, const char* not_one, const TextOptions& options, RequestView& view,
+                      ReasonText& reason);
   FieldError check_options(const TextOptions& options, ReasonText& reason);
   FieldError classify(const char* field, std::span<const std::string_view> texts, const TextOptions& options,
                       RequestView& view, ReasonText& reason);

@@ -36,6 +36,21 @@ u8* EmbedWriter::write(const AnsweredCall&, std::span<const ResponseView> items,
   return out.end();
 }
 
+size_t EmbedSparseWriter::room(const AnsweredCall&, std::span<const ResponseView> items) const {
+  return items[0].sparse.ids.size() * kNumbersBytes + kMetadataBytes;
+}
+
+u8* EmbedSparseWriter::write(const AnsweredCall&, std::span<const ResponseView> items, u8* buffer) const {
+  WireWriter out(buffer);
+  for (const SparseValue& each : by_index(items[0].sparse)) {
+    out.head(1, scalar_size(each.index) + float32_size(each.value));
+    out.scalar(1, each.index);
+    out.float32(2, each.value);
+  }
+  write_metadata(out, items);
+  return out.end();
+}
+
 size_t PredictWriter::room(const AnsweredCall&, std::span<const ResponseView> items) const {
   size_t room = kMetadataBytes;
   for (const LabelView& label : items[0].labels) room += kNumbersBytes + label.name.size();

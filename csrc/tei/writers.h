@@ -12,6 +12,13 @@ class EmbedWriter final : public AnswerWriter {
   std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
 };
 
+class EmbedSparseWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
+  u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
+  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+};
+
 class PredictWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;

@@ -112,6 +112,9 @@ inline bool read_output(std::string_view message, OutputOptions& out) {
       case varint_tag(7):
         ok = read_i32(in, &out.aggregation);
         break;
+      case varint_tag(8):
+        ok = read_u32(in, &out.max_active_dims);
+        break;
       default:
         ok = in.skip(tag, kPartDepth);
     }

@@ -53,6 +53,7 @@ struct OutputOptions {
   bool raw_scores = false;
   bool timings = false;
   i32 aggregation = 0;
+  u32 max_active_dims = 0;
 };
 
 struct GenerateOptions {

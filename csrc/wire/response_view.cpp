@@ -61,6 +61,22 @@ std::size_t packed_size(std::span<const u32> numbers) {
   return size;
 }
 
+void write_packed(WireWriter& out, u32 field, std::span<const u32> numbers) {
+  if (numbers.empty()) return;
+  out.head(field, packed_size(numbers));
+  for (const u32 number : numbers) out.varint(number);
+}
+
+std::size_t sparse_size(const SparseView& s) {
+  return bytes_size(packed_size(s.ids)) + bytes_size(s.weights.size_bytes()) + scalar_size(s.active);
+}
+
+void write_sparse(WireWriter& out, const SparseView& s) {
+  write_packed(out, 1, s.ids);
+  out.bytes(2, s.weights.data(), s.weights.size_bytes());
+  out.scalar(3, s.active);
+}
+
 std::size_t generation_size(const GenerationView& g) {
   return bytes_size(g.text.size()) + bytes_size(packed_size(g.token_ids)) +
          scalar_size(signed_value(i32(g.finish_reason))) + bytes_size(g.logprobs.size_bytes());
@@ -69,10 +85,7 @@ std::size_t generation_size(const GenerationView& g) {
 // A Generation has these four fields from number 1 on, a GenerateChunk from number 2 on, but for logprobs: 5 in both.
 void write_generation(WireWriter& out, const GenerationView& g, u32 first_field) {
   out.string(first_field, g.text);
-  if (!g.token_ids.empty()) {
-    out.head(first_field + 1, packed_size(g.token_ids));
-    for (const u32 id : g.token_ids) out.varint(id);
-  }
+  write_packed(out, first_field + 1, g.token_ids);
   out.scalar(first_field + 2, signed_value(i32(g.finish_reason)));
   out.bytes(5, g.logprobs.data(), g.logprobs.size_bytes());
 }
@@ -128,6 +141,8 @@ std::size_t output_size(const ResponseView& r) {
       return delimited_size(generation_size(r.generation));
     case Output::kEntities:
       return delimited_size(entities_size(r.entities));
+    case Output::kSparse:
+      return delimited_size(sparse_size(r.sparse));
   }
   return 0;
 }
@@ -137,6 +152,7 @@ void write_output(WireWriter& out, const ResponseView& r) {
   switch (r.output) {
     case Output::kNone:
     case Output::kEntities:
+    case Output::kSparse:
       return;
     case Output::kEmbedding:
       out.head(2, embedding_size(r.embedding));
@@ -170,6 +186,10 @@ u8* write_response(const ResponseView& r, u8* buffer) {
   if (r.output == Output::kEntities) {
     out.head(8, entities_size(r.entities));
     write_entities(out, r.entities);
+  }
+  if (r.output == Output::kSparse) {
+    out.head(9, sparse_size(r.sparse));
+    write_sparse(out, r.sparse);
   }
   return out.end();
 }

@@ -13,7 +13,7 @@ namespace fastqps::front {
 
 enum class DType : i32 { kUnspecified = 0, kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };
 enum class FinishReason : i32 { kUnspecified = 0, kStop = 1, kLength = 2 };
-enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities };
+enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities, kSparse };
 
 // Either `values` (float32) or `raw` (any other dtype, little-endian).
 struct EmbeddingView {
@@ -32,6 +32,13 @@ struct EntityView {
   std::string_view label = {};
   float score = 0;
   u32 start = 0, end = 0;  // in characters of the input
+};
+
+// A sparse embedding: its largest weights, and how many there are in all.
+struct SparseView {
+  std::span<const u32> ids = {};
+  std::span<const float> weights = {};
+  u32 active = 0;
 };
 
 struct GenerationView {
@@ -67,6 +74,7 @@ struct ResponseView {
   std::span<const LabelView> labels = {};
   GenerationView generation = {};
   std::span<const EntityView> entities = {};
+  SparseView sparse = {};
   const Timings* timings = nullptr;
   const StatusView* status = nullptr;
   const Usage* usage = nullptr;

@@ -38,6 +38,21 @@ class Entity:
     end: int
 
 
+@dataclass(slots=True, eq=False)
+class SparseEmbedding:
+    """The weights of token ids that are above zero: largest first, equal ones by id.
+
+    Attributes:
+        ids: uint32 of shape [weights].
+        weights: float32 of shape [weights].
+        active: how many the model gives; more than there are here if the smallest ones were left out.
+    """
+
+    ids: npt.NDArray[np.uint32]
+    weights: Vector
+    active: int
+
+
 @dataclass(slots=True)
 class Usage:
     """Tokens of one item: given (special tokens included), made, and whether and at which limit the input was cut."""
@@ -90,7 +105,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class Prediction:
-    """One item's answer. One of `embedding`, `labels`, `generation` and `entities` is set, by the model's task.
+    """One item's answer. Of `embedding`, `labels`, `generation`, `entities` and `sparse`, the task's is set.
 
     Attributes:
         request_id: in predict_stream(), the item's place in what was sent; else what the request said.
@@ -98,6 +113,7 @@ class Prediction:
         labels: best first.
         generation: the text.
         entities: in the order of the text.
+        sparse: largest weight first.
         usage: if the server said.
         timings: microseconds by stage, if asked for.
     """
@@ -109,14 +125,17 @@ class Prediction:
     usage: Usage | None = None
     timings: dict[str, int] | None = None
     entities: list[Entity] | None = None
+    sparse: SparseEmbedding | None = None
 
     def __repr__(self) -> str:
-        """Omits unset fields and the embedding's numbers, which would fill several screens."""
+        """Omits unset fields and an embedding's numbers, which would fill several screens."""
         names = ("request_id", "labels", "generation", "entities", "usage", "timings")
         said = {name: getattr(self, name) for name in names}
         parts = [f"{name}={value!r}" for name, value in said.items() if value is not None]
         if self.embedding is not None:
             parts.insert(1, f"embedding=<{self.embedding.dtype} {list(self.embedding.shape)}>")
+        if self.sparse is not None:
+            parts.insert(1, f"sparse=<{len(self.sparse.ids)} of {self.sparse.active} weights>")
         return f"Prediction({', '.join(parts)})"
 
 
@@ -231,8 +250,16 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
         prediction.generation = _generation(message)
     elif message.HasField("entities"):
         prediction.entities = [Entity(x.label, x.score, x.start, x.end) for x in message.entities.entities]
+    elif message.HasField("sparse"):
+        prediction.sparse = _sparse(message.sparse)
     _set_extras(prediction, message)
     return prediction
+
+
+def _sparse(found: pb.SparseEmbedding) -> SparseEmbedding:
+    if len(found.ids) != len(found.weights):
+        raise errors.Internal(f"the server's sparse embedding has {len(found.ids)} ids, {len(found.weights)} weights")
+    return SparseEmbedding(np.array(found.ids, np.uint32), np.array(found.weights, np.float32), found.active)
 
 
 def _set_extras(prediction: Prediction, message: pb.PredictResponse) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .codes import CODES
-from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, Usage
+from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, SparseEmbedding, Usage
 
 
 def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
@@ -23,6 +23,8 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
         shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
     if found.entities is not None:
         shown["entities"] = entities_json(found.entities)
+    if found.sparse is not None:
+        shown["sparse"] = sparse_json(found.sparse)
     if found.generation is not None:
         shown |= generation_json(found.generation)
     elif found.usage is not None:
@@ -35,6 +37,11 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
 def entities_json(found: Sequence[Entity]) -> list[dict[str, Any]]:
     """The entities of one text."""
     return [{"label": one.label, "score": one.score, "start": one.start, "end": one.end} for one in found]
+
+
+def sparse_json(found: SparseEmbedding) -> dict[str, Any]:
+    """The weights of one text."""
+    return {"ids": found.ids.tolist(), "weights": _floats(found.weights), "active": found.active}
 
 
 def generation_json(found: Generation) -> dict[str, Any]:
@@ -59,8 +66,12 @@ def chunk_json(found: Chunk) -> dict[str, Any]:
     return shown
 
 
-def answer_json(found: NDArray[np.float32] | list[tuple[str, float]] | list[Entity]) -> dict[str, Any]:
+def answer_json(
+    found: NDArray[np.float32] | list[tuple[str, float]] | list[Entity] | SparseEmbedding,
+) -> dict[str, Any]:
     """One item of the engine's answer."""
+    if isinstance(found, SparseEmbedding):
+        return {"sparse": sparse_json(found)}
     if isinstance(found, np.ndarray):
         return {"embedding": _floats(found)}
     labels = [{"name": one[0], "score": one[1]} for one in found if not isinstance(one, Entity)]

@@ -56,6 +56,8 @@ class Options(TypedDict, total=False):
     """Scores without softmax or sigmoid. Default: False."""
     aggregation: Aggregation
     """How the labels of tokens become entities, as in transformers' pipeline. Default: simple."""
+    max_active_dims: int
+    """Keep only so many weights of a sparse embedding, the largest. Default: as the model says."""
     timings: bool
     """Say where the item's time went. Default: False."""
 
@@ -140,7 +142,7 @@ def _set_options(message: pb.PredictRequest, options: Options) -> None:
         output.aggregation = _choice("aggregation", options["aggregation"], _AGGREGATIONS)
     if "normalize" in options:
         output.normalize = options["normalize"]
-    for name in ("dimensions", "top_labels", "raw_scores", "timings"):
+    for name in ("dimensions", "top_labels", "raw_scores", "max_active_dims", "timings"):
         if name in options:
             try:
                 setattr(output, name, options[name])

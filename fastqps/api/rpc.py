@@ -8,7 +8,7 @@ import numpy as np
 from .. import errors
 from ..v1 import predict_pb2 as pb
 from . import reflection, zero_shot
-from .prediction import Chunk, Entity, Generation, Label, Prediction, PredictionError, Vector
+from .prediction import Chunk, Entity, Generation, Label, Prediction, PredictionError, SparseEmbedding, Vector
 
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"
@@ -114,3 +114,9 @@ def zero_shot_or_raise(
         return []
     logits = np.array([[label.score for label in row] for row in rows], np.float32)
     return zero_shot.answers(logits, labels, zero_shot.entailment([label.name for label in rows[0]]), multi_label)
+
+
+def sparse_or_raise(value: Prediction) -> SparseEmbedding:
+    if value.sparse is None:
+        raise errors.Unimplemented("this model makes no sparse embeddings")
+    return value.sparse

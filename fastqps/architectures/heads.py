@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
+from fastqps.architectures.vocabulary_head import SparseHead
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelError
+from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.sentence_transformers.pipeline import POOLINGS, Dense
@@ -71,14 +72,18 @@ class TokenHead:
 
 
 def make_head(
-    checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps
-) -> Head | TokenHead:
+    card: ModelCard, checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, ops: EncoderOps
+) -> Head | TokenHead | SparseHead:
     """The head that the checkpoint's configuration and tensors describe."""
+    labels = len(card.labels)
     if checkpoint.task == "classify":
         return _classifier(checkpoint, weights, config, labels, ops)
     if checkpoint.task == "classify_tokens":
         return _token_classifier(checkpoint, weights, config, labels, ops)
     pipeline = checkpoint.pipeline
+    if pipeline.splade:
+        head = checkpoint.vocabulary_head()
+        return SparseHead(weights, config, head, pipeline.splade, card.max_active_dims, ops)
     return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
 
 

@@ -21,6 +21,7 @@ from ..api.prediction import (
     Label,
     Prediction,
     PredictionError,
+    SparseEmbedding,
     Vector,
     read_batch,
     read_chunk,
@@ -152,6 +153,13 @@ class AsyncClient(ClientBase):
         """As Client.entities()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.entities_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    async def embed_sparse(
+        self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[SparseEmbedding]:
+        """As Client.embed_sparse()."""
+        results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
+        return [rpc.sparse_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
         """As Client.generate()."""

@@ -19,6 +19,7 @@ from ..api.prediction import (
     Label,
     Prediction,
     PredictionError,
+    SparseEmbedding,
     Vector,
     read_batch,
     read_chunk,
@@ -169,6 +170,17 @@ class Client(ClientBase):
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.entities_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def embed_sparse(
+        self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[SparseEmbedding]:
+        """The sparse embedding of each text. `max_active_dims` limits the number of its weights.
+
+        timeout_s: as in predict_batch(). Raises errors.CallError, also if only one of the texts fails: the message
+        says which, from 0; predict_batch() and predict_stream() go on.
+        """
+        results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
+        return [rpc.sparse_or_raise(value) for value in rpc.values_or_raise(results)]
 
     def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
         """The text that a model makes of a prompt (a text or token ids), when it is complete.

@@ -5,18 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps.api.prediction import Entity
+from fastqps.api.prediction import Entity, SparseEmbedding
 from fastqps.models.card import ModelCard
 
-Answer = NDArray[np.float32] | list[tuple[str, float]] | list[Entity]
+Answer = NDArray[np.float32] | list[tuple[str, float]] | list[Entity] | SparseEmbedding
 
 _NORM_MIN = 1e-12  # a zero vector stays zero
 
 
 def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
-    """An embedding float32 [dimensions], or (label, score) of every label, best first; equal scores in label order."""
+    """An embedding float32 [dimensions], or (label, score) of every label, best first; equal scores in label order.
+
+    Of a model with sparse embeddings, that of the row.
+    """
     if card.task == "embed":
         return embedding(card, row)
+    if card.task == "embed_sparse":
+        return sparse_embedding(card, row)
     scores = _scores(card, row.astype(np.float64))
     order = np.argsort(-scores, kind="stable")
     return [(card.labels[i], float(scores[i])) for i in order]
@@ -30,6 +35,15 @@ def embedding(
     kept = row[: dimensions or len(row)]
     scaled = card.normalize if normalize is None else normalize
     return kept / max(float(np.linalg.norm(kept)), _NORM_MIN) if scaled else kept.copy()
+
+
+def sparse_embedding(card: ModelCard, row: NDArray[np.float32], max_active_dims: int = 0) -> SparseEmbedding:
+    """The weights of a row that are above zero, or the ``max_active_dims`` largest ones if that is not 0."""
+    n = card.max_active_dims
+    weights, ids = row[:n], row[n : 2 * n].astype(np.uint32)
+    order = np.lexsort((ids, -weights))[: max_active_dims or n]
+    kept = order[weights[order] > 0]
+    return SparseEmbedding(ids[kept], weights[kept], int(row[2 * n]))
 
 
 def _scores(card: ModelCard, row: NDArray[np.float64]) -> NDArray[np.float64]:

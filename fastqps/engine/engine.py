@@ -8,10 +8,10 @@ from typing import get_args
 import numpy as np
 
 from fastqps.api import zero_shot
-from fastqps.api.prediction import Chunk, Entity, Generation, Label, Vector
+from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbedding, Vector
 from fastqps.api.request import Aggregation
 from fastqps.devices import one_device
-from fastqps.engine.answers import Answer, answer, embedding
+from fastqps.engine.answers import Answer, answer, embedding, sparse_embedding
 from fastqps.engine.entities import entities
 from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor
@@ -69,11 +69,11 @@ class Engine:
     def predict(self, items: Sequence[Item], *, prompt_name: str = "", truncate: bool = False) -> list[Answer]:
         """One answer for each text, pair of texts or sequence of token ids, in the order of ``items``.
 
-        An answer is an embedding, float32 [card.dimensions], for a classifier all (label, score), best first, and for a
-        token classifier its entities. Token ids are taken as they are, special tokens included. ``prompt_name``: which
-        of ``card.prompts`` stands in front of each text; "": ``card.default_prompt``, if there is one. ``ValueError``
-        names an item that cannot be answered: too long (unless ``truncate``), empty, or with an id outside of the
-        vocabulary, which a tokenizer may give, too.
+        An answer is an embedding, float32 [card.dimensions], or a sparse one; for a classifier all (label, score), best
+        first, and for a token classifier its entities. Token ids are taken as they are, special tokens included.
+        ``prompt_name``: which of ``card.prompts`` stands in front of each text; "": ``card.default_prompt``, if there is
+        one. ``ValueError`` names an item that cannot be answered: too long (unless ``truncate``), empty, or with an id
+        outside of the vocabulary, which a tokenizer may give, too.
         """
         if not isinstance(self._model, Predictor):
             raise ValueError(f"{self.card.name} generates text: call generate")
@@ -124,6 +124,20 @@ class Engine:
         entails = zero_shot.entailment(self.card.labels)
         rows = self._model.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy)
         return zero_shot.answers(np.stack(rows), labels, entails, multi_label) if rows else []
+
+    def embed_sparse(
+        self, texts: Sequence[Item], *, max_active_dims: int = 0, truncate: bool = False
+    ) -> list[SparseEmbedding]:
+        """Sparse embeddings as ``Client.embed_sparse`` gives them.
+
+        ``max_active_dims``: the most weights of one, 0: as many as ``card.max_active_dims``. ``ValueError`` names an
+        item that cannot be answered and an option that is out of range.
+        """
+        if not isinstance(self._model, Predictor) or self.card.task != "embed_sparse":
+            raise ValueError(f"{self.card.name} makes no sparse embeddings: its task is {self.card.task}")
+        if not 0 <= max_active_dims <= self.card.max_active_dims:
+            raise ValueError(f"max_active_dims: {max_active_dims}, at least 0 and at most {self.card.max_active_dims}")
+        return self._model.run(texts, truncate, lambda row: sparse_embedding(self.card, row, max_active_dims))
 
     def entities(
         self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False

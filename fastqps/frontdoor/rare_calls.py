@@ -24,6 +24,7 @@ _TASKS = {
     "classify": predict_pb2.TASK_CLASSIFY,
     "generate": predict_pb2.TASK_GENERATE,
     "classify_tokens": predict_pb2.TASK_CLASSIFY_TOKENS,
+    "embed_sparse": predict_pb2.TASK_EMBED_SPARSE,
 }
 
 
@@ -39,7 +40,7 @@ def list_models(models: list[ServedModel]) -> bytes:
             is_default=i == 0,
             input_tokens_max=card.max_input_tokens,
             output_tokens_max=card.max_output_tokens,
-            dimensions=card.dimensions if card.task == "embed" else 0,
+            dimensions={"embed": card.dimensions, "embed_sparse": card.vocab_size}.get(card.task, 0),
             labels=card.labels,
             native_tokenizer=model.native,
             warnings=card.warnings,

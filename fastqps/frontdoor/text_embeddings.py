@@ -19,11 +19,8 @@ from fastqps.models.card import ModelCard
 
 _DOES = {"generate": "generates text", "classify_tokens": "finds entities"}
 _UNIMPLEMENTED = CODES.index("UNIMPLEMENTED")
-_NO_SPARSE = "no model of this server has sparse embeddings; call Embed"
 _NO_TOKEN_EMBEDDINGS = "this server pools every embedding; call Embed"
 _UNSERVED = {
-    "EmbedSparse": (True, _NO_SPARSE),
-    "EmbedSparseStream": (False, _NO_SPARSE),
     "EmbedAll": (True, _NO_TOKEN_EMBEDDINGS),
     "EmbedAllStream": (False, _NO_TOKEN_EMBEDDINGS),
 }
@@ -92,7 +89,7 @@ def _unserved(name: str, why: str) -> Callable[[bytes], bytes]:
 
 def model_type(card: ModelCard) -> str:
     """The kind of a model as TEI names it. A model with one score ranks."""
-    if card.task == "embed":
+    if card.task in ("embed", "embed_sparse"):
         return "embedding"
     if card.task == "classify":
         return "reranker" if len(card.labels) == 1 else "classifier"

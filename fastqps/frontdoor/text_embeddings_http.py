@@ -153,6 +153,8 @@ def _info(models: ServedModels, dtype: str) -> dict[str, object]:
 
 
 def _about(card: ModelCard) -> dict[str, object]:
+    if card.task == "embed_sparse":
+        return {"pooling": "splade"}
     if card.task != "embed":
         by_id = {str(i): label for i, label in enumerate(card.labels)}
         return {"id2label": by_id, "label2id": {label: int(i) for i, label in by_id.items()}}

@@ -11,7 +11,7 @@ from fastqps.errors import NO_MODEL, FastqpsError
 from fastqps.models.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
-Task = Literal["embed", "classify", "generate", "classify_tokens"]
+Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse"]
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
@@ -39,6 +39,8 @@ class ModelCard:
     ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A token classifier has
     a row for each token, other models one for each item. A runner's row is
     raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` does.
+    A row of a sparse embedding holds ``max_active_dims`` weights, the largest, in any order; as many token ids, which
+    are theirs; and the number of all weights above zero. Those behind that number are zeros, with ids of no meaning.
     A generator has no such row: its ``dimensions`` is 0.
     """
 
@@ -59,6 +61,7 @@ class ModelCard:
     pad_id: int = 0
     cls_id: int = -1  # -1: the checkpoint names none
     sep_id: int = -1
+    max_active_dims: int = 0  # of a sparse embedding: the most dimensions with a weight that an answer has
     unknown_id: int = -1  # of a token classifier: the token for what its vocabulary lacks; -1: there is none
     max_output_tokens: int = 0  # of a generator: most tokens of one answer
     eos_ids: tuple[int, ...] = ()  # of a generator: tokens that end a text
@@ -83,7 +86,7 @@ class ModelCard:
     @property
     def takes_pairs(self) -> bool:
         """Whether an item may be a pair of texts."""
-        return self.task in ("embed", "classify")
+        return self.task in ("embed", "classify", "embed_sparse")
 
     @property
     def rows_by_token(self) -> bool:

@@ -11,9 +11,9 @@ from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
 from fastqps.models.card import ModelCard, ModelError, Task
 from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.families import DecoderFamily, EncoderFamily, family_of
+from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.decoder import DecoderConfig
-from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
 from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_keys import CONFIG, config_warnings
@@ -21,12 +21,18 @@ from fastqps.models.files.json_files import optional_object, read_json, read_obj
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.pickles import pickled
 from fastqps.models.files.regular import has_file
-from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases, read_sentence_config
+from fastqps.models.sentence_transformers.config import (
+    SentenceConfig,
+    lower_cases,
+    read_sentence_config,
+    read_sparse_config,
+)
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, without_tokenizer
 
-_EMBED = ("Model", "ForMaskedLM", "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
+_FILL_MASKS = "ForMaskedLM"
+_EMBED = ("Model", _FILL_MASKS, "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
 _CLASSIFY = "ForSequenceClassification"
 _CLASSIFY_TOKENS = "ForTokenClassification"
 _GENERATE = "ForCausalLM"
@@ -78,6 +84,8 @@ class Checkpoint:
             return cls._open_generator(root, config, family, merged)
         architectures = config.get("architectures") or ["Model"]
         architecture = (merged and merged.architecture) or str(architectures[0])
+        if pipeline.splade:
+            return cls._open_sparse(root, encoder, config, pipeline, family, architecture, merged)
         task: Task = "embed"
         if pipeline.scores and architecture.endswith(_CLASSIFY):
             task = "classify"
@@ -96,6 +104,26 @@ class Checkpoint:
         if not pipeline.pools_prompts:
             sentence = _without_prompts(root, sentence)
         checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
+        checkpoint._check_preprocessing()
+        return checkpoint
+
+    @classmethod
+    def _open_sparse(
+        cls,
+        root: Path,
+        encoder: Path,
+        config: Keys,
+        pipeline: Pipeline,
+        family: EncoderFamily,
+        architecture: str,
+        merged: Adapter | None,
+    ) -> Checkpoint:
+        if not architecture.endswith(_FILL_MASKS):
+            raise ModelError(
+                f"{root}: architecture {architecture} is not supported; sparse embeddings are of a {_FILL_MASKS}"
+            )
+        sentence = read_sparse_config(root, encoder, pipeline.fills_masks)
+        checkpoint = cls(root, encoder, config, pipeline, sentence, family, "embed_sparse", merged)
         checkpoint._check_preprocessing()
         return checkpoint
 
@@ -130,6 +158,15 @@ class Checkpoint:
         """What a token classifier has in front of its projection to labels; None: nothing."""
         read = self._encoders.read_token_head
         return read(self.config) if read else None
+
+    def vocabulary_head(self) -> VocabularyHead:
+        """The head of a masked language model; ``ModelError`` with the reason where it cannot be computed."""
+        if (read := self._encoders.read_vocabulary_head) is None:
+            served = ", ".join(
+                n for n, f in FAMILIES.items() if isinstance(f, EncoderFamily) and f.read_vocabulary_head
+            )
+            raise ModelError(f"sparse embeddings of a {self.family.name} are not supported; supported: {served}")
+        return read(self.config)
 
     def decoder_config(self) -> DecoderConfig:
         """The configuration of a decoder; ``ModelError`` with the reason where it cannot be computed."""

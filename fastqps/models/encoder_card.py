@@ -13,6 +13,8 @@ from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS
 
 _LABELS = ("classify", "classify_tokens")  # tasks whose answers are labels
+_ACTIVE_DIMS_MAX = 512  # weights of a sparse embedding: a slot holds 8 bytes for each, and texts rarely have half of it
+_FLOAT_IDS_MAX = 1 << 24  # token ids that a float32 of an output row holds exactly
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 
 
@@ -23,6 +25,7 @@ def encoder_card(
     try:
         config = checkpoint.encoder_config()
         labels = _labels(checkpoint) if checkpoint.task in _LABELS else ()
+        active = _active_dims(checkpoint, config) if checkpoint.task == "embed_sparse" else 0
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     if checkpoint.task == "classify_tokens" and not checkpoint.tokenizer():
@@ -31,6 +34,8 @@ def encoder_card(
         )
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else config.hidden
+    if active:
+        width = 2 * active + 1
     special = _special_ids(checkpoint)
     prompts = NO_PROMPTS if checkpoint.task == "classify_tokens" else checkpoint.sentence.prompts
     own = _own_limit(checkpoint, config)
@@ -53,12 +58,26 @@ def encoder_card(
         pad_id=special["pad"] if special["pad"] >= 0 else 0,
         cls_id=special["cls"],
         sep_id=special["sep"],
+        max_active_dims=active,
         unknown_id=checkpoint.tokenizer_files.unknown_id if checkpoint.task == "classify_tokens" else -1,
         pairs_only=checkpoint.cross_encoder and not allow_single_texts,
         prompts=prompts.texts,
         default_prompt=prompts.default,
-        warnings=(*shorter(limit, own), *checkpoint.warnings),
+        warnings=(*shorter(limit, own), *_cut(checkpoint, active), *checkpoint.warnings),
     )
+
+
+def _cut(checkpoint: Checkpoint, active: int) -> tuple[str, ...]:
+    own = checkpoint.sentence.max_active_dims or 0
+    return (f"Sparse embeddings have at most {active} weights, the checkpoint allows {own}.",) if own > active else ()
+
+
+def _active_dims(checkpoint: Checkpoint, config: EncoderConfig) -> int:
+    """The most weights of a sparse embedding: the file's, unless it says more than an answer has room for."""
+    checkpoint.vocabulary_head()
+    if config.vocab > _FLOAT_IDS_MAX:
+        raise ModelError(f"config.json says vocab_size {config.vocab}; a sparse embedding has at most {_FLOAT_IDS_MAX}")
+    return min(checkpoint.sentence.max_active_dims or _ACTIVE_DIMS_MAX, _ACTIVE_DIMS_MAX, config.vocab)
 
 
 def _labels(checkpoint: Checkpoint) -> tuple[str, ...]:

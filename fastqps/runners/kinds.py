@@ -40,6 +40,7 @@ _KINDS: Mapping[str, StepKind] = {
     "embed": ENCODE,
     "classify": ENCODE,
     "classify_tokens": ENCODE,
+    "embed_sparse": ENCODE,
     "generate": DECODE,
 }
 

@@ -42,6 +42,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_CLASSIFY: _ClassVar[Task]
     TASK_GENERATE: _ClassVar[Task]
     TASK_CLASSIFY_TOKENS: _ClassVar[Task]
+    TASK_EMBED_SPARSE: _ClassVar[Task]
 PRIORITY_UNSPECIFIED: Priority
 PRIORITY_LOW: Priority
 PRIORITY_NORMAL: Priority
@@ -64,6 +65,7 @@ TASK_EMBED: Task
 TASK_CLASSIFY: Task
 TASK_GENERATE: Task
 TASK_CLASSIFY_TOKENS: Task
+TASK_EMBED_SPARSE: Task
 
 class PredictRequest(_message.Message):
     __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "prompt_name")
@@ -106,12 +108,13 @@ class TextPair(_message.Message):
     def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
-    __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "timings", "status", "usage")
+    __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "sparse", "timings", "status", "usage")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     CLASSIFICATION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    SPARSE_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -120,10 +123,11 @@ class PredictResponse(_message.Message):
     classification: Classification
     generation: Generation
     entities: Entities
+    sparse: SparseEmbedding
     timings: Timings
     status: Status
     usage: Usage
-    def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., entities: _Optional[_Union[Entities, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., entities: _Optional[_Union[Entities, _Mapping]] = ..., sparse: _Optional[_Union[SparseEmbedding, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("input_tokens", "output_tokens", "truncated", "truncated_at")
@@ -181,6 +185,16 @@ class Entity(_message.Message):
     end: int
     def __init__(self, label: _Optional[str] = ..., score: _Optional[float] = ..., start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
+class SparseEmbedding(_message.Message):
+    __slots__ = ("ids", "weights", "active")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    active: int
+    def __init__(self, ids: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[float]] = ..., active: _Optional[int] = ...) -> None: ...
+
 class Generation(_message.Message):
     __slots__ = ("text", "token_ids", "finish_reason", "logprobs")
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -224,7 +238,7 @@ class GenerateOptions(_message.Message):
     def __init__(self, max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_k: _Optional[int] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., ignore_eos: bool = ..., logprobs: bool = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., repetition_penalty: _Optional[float] = ..., no_repeat_ngram_size: _Optional[int] = ..., min_tokens: _Optional[int] = ..., suppress_token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OutputOptions(_message.Message):
-    __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation")
+    __slots__ = ("dtype", "dimensions", "normalize", "top_labels", "raw_scores", "timings", "aggregation", "max_active_dims")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     NORMALIZE_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +246,7 @@ class OutputOptions(_message.Message):
     RAW_SCORES_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     AGGREGATION_FIELD_NUMBER: _ClassVar[int]
+    MAX_ACTIVE_DIMS_FIELD_NUMBER: _ClassVar[int]
     dtype: DType
     dimensions: int
     normalize: bool
@@ -239,7 +254,8 @@ class OutputOptions(_message.Message):
     raw_scores: bool
     timings: bool
     aggregation: Aggregation
-    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ..., normalize: bool = ..., top_labels: _Optional[int] = ..., raw_scores: bool = ..., timings: bool = ..., aggregation: _Optional[_Union[Aggregation, str]] = ...) -> None: ...
+    max_active_dims: int
+    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ..., normalize: bool = ..., top_labels: _Optional[int] = ..., raw_scores: bool = ..., timings: bool = ..., aggregation: _Optional[_Union[Aggregation, str]] = ..., max_active_dims: _Optional[int] = ...) -> None: ...
 
 class GenerateChunk(_message.Message):
     __slots__ = ("request_id", "text", "token_ids", "finish_reason", "logprobs", "usage", "timings")

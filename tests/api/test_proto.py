@@ -59,6 +59,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "GenerateChunk",
             "OutputOptions",
             "Entity",
+            "SparseEmbedding",
         )
     }
     assert numbers == {
@@ -84,6 +85,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "status": 6,
             "usage": 7,
             "entities": 8,
+            "sparse": 9,
         },
         "Embedding": {"values": 1, "raw": 2, "dtype": 3},
         "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
@@ -104,6 +106,8 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "raw_scores": 5,
             "timings": 6,
             "aggregation": 7,
+            "max_active_dims": 8,
         },
         "Entity": {"label": 1, "score": 2, "start": 3, "end": 4},
+        "SparseEmbedding": {"ids": 1, "weights": 2, "active": 3},
     }

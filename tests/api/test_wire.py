@@ -71,6 +71,7 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
             "raw_scores": o.raw_scores,
             "timings": o.timings,
             "aggregation": o.aggregation,
+            "max_active_dims": o.max_active_dims,
         }
         if r.HasField("output")
         else None,
@@ -215,7 +216,7 @@ def submessage(makers: list[Any]) -> Any:
 
 TOKEN_IDS = submessage([(numbers_field, 1)])
 PAIR = submessage([(string_field, 1), (string_field, 2)])
-OUTPUT = submessage([(number_field, n) for n in range(1, 7)])
+OUTPUT = submessage([(number_field, n) for n in range(1, 9)])
 GENERATE_FIELDS = [(number_field, n) for n in (1, 3, 5, 7, 8, 11, 12)] + [(float_field, n) for n in (2, 4, 10)]
 GENERATE = submessage(GENERATE_FIELDS + [(string_field, 6), (numbers_field, 9), (numbers_field, 13)] * 2)
 REQUEST = [(string_field, 1), (string_field, 2), (TOKEN_IDS, 3), (number_field, 4), (number_field, 5), (GENERATE, 6)]
@@ -420,7 +421,7 @@ def random_generation(rng: random.Random) -> tuple[Any, ...]:
 
 def random_response(rng: random.Random) -> dict[str, Any]:
     out: dict[str, Any] = {"request_id": rng.choice(NUMBERS)}
-    match rng.randrange(5):
+    match rng.randrange(6):
         case 0:
             raw = rng.randbytes(rng.choice([0, 1, 384]))
             out["embedding"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3, -5]))
@@ -434,6 +435,9 @@ def random_response(rng: random.Random) -> dict[str, Any]:
             out["entities"] = [
                 (rng.choice(TEXTS), rng.choice(FLOATS), rng.choice(COUNTS), rng.choice(COUNTS)) for _ in range(size)
             ]
+        case 4:
+            ids = [rng.choice(COUNTS) for _ in range(rng.choice([0, 1, 60]))]
+            out["sparse"] = (ids, random_floats(rng), rng.choice(COUNTS))
     if rng.random() < 0.4:
         out["timings"] = [rng.choice(COUNTS) for _ in range(8)]
     if rng.random() < 0.4:
@@ -472,6 +476,9 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
     if "entities" in parts:
         found = [pb.Entity(label=label, score=score, start=a, end=b) for label, score, a, b in parts["entities"]]
         message.entities.CopyFrom(pb.Entities(entities=found))
+    if "sparse" in parts:
+        ids, weights, active = parts["sparse"]
+        message.sparse.CopyFrom(pb.SparseEmbedding(ids=ids, weights=weights, active=active))
     return fill_common(message, parts)
 
 
@@ -491,7 +498,8 @@ def test_batches_of_responses_are_the_bytes_that_the_runtime_writes() -> None:
 def test_chunks_are_the_bytes_that_the_runtime_writes() -> None:
     for rng in seeds(5_000):
         parts = random_response(rng)
-        parts.pop("status", None)
+        for other in ("status", "sparse"):
+            parts.pop(other, None)
         text, ids, reason, logprobs = parts["generation"] = random_generation(rng)
         theirs = pb.GenerateChunk(
             request_id=parts["request_id"], text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs

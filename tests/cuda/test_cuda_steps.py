@@ -17,8 +17,10 @@ from checkpoints import TASKS, write_checkpoint, write_sentence_modules
 from decoders import VOCAB, write_decoder
 from fake_cuda import VARIABLE, Knobs, environment, library
 from paths import ROOT
+from sparse_encoders import dense_rows, write_splade
 
 from fastqps import Engine
+from fastqps.architectures import vocabulary_head
 from fastqps.devices import make_runner
 from fastqps.devices.cuda import encoder as cuda_encoder
 from fastqps.devices.cuda import lane as cuda_lane
@@ -76,6 +78,23 @@ def test_every_encoder_equals_the_cpu(tmp_path: Path, family: str, task: str) ->
         shape = pack_items(card, [item], gpu.buffers())
         gpu.run(*shape)
         np.testing.assert_allclose(gpu.buffers().rows(*shape[:2]), row, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_sparse_embeddings_equal_the_cpus(tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vocabulary_head, "_COLUMNS", 48)
+    write_checkpoint(tmp_path, family, "embed_sparse")
+    write_splade(tmp_path)
+    card = load_card(str(tmp_path), 60)
+    cpu, gpu = (make_runner(device, card, 16, 300, dtype="float32") for device in ("cpu", "cuda"))
+    for count in (1, 7, 16):
+        batch = pairs(items(count, card.vocab_size, 300 // count if count > 5 else 60))
+        rows = []
+        for runner in (cpu, gpu):
+            shape = pack_items(card, batch, runner.buffers())
+            runner.run(*shape)
+            rows.append(dense_rows(card, runner.buffers().rows(*shape[:2])))
+        np.testing.assert_allclose(rows[1], rows[0], rtol=0, atol=2e-5)
 
 
 def test_minilm_in_bf16() -> None:

@@ -15,6 +15,7 @@ from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_decoder
 from paths import ROOT
 from safetensors.torch import load_file, save_file
+from sparse_encoders import write_splade
 from word_files import write_words
 
 from fastqps.architectures.rope import rotary_table
@@ -112,7 +113,8 @@ def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkey
 
     monkeypatch.setattr(Keys, "__getitem__", seen)
     generates = kind in GENERATORS and not encodes
-    for task in ("generate",) if generates else TASKS.get(kind, ("embed", "classify")):
+    sparse = ("embed_sparse",) if getattr(FAMILIES[kind], "read_vocabulary_head", None) else ()
+    for task in ("generate",) if generates else TASKS.get(kind, ("embed", "classify", *sparse)):
         for i, changes in enumerate([{}, *READ_WITH.get(kind, [])]):
             path = tmp_path / f"{task}{i}"
             if encodes:
@@ -121,6 +123,8 @@ def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkey
                     write_sentence_modules(path)
             else:
                 _write(path, kind, task)
+            if task == "embed_sparse":
+                write_splade(path)
             _change(path, changes)
             checkpoint = Checkpoint.open(path)
             if generates:

@@ -17,7 +17,9 @@ from model_runs import encoded, random_items
 from padded import PaddedDecoder, PaddedEncoder
 from reference_ops.decode_ops import ReferenceDecodeOps
 from reference_ops.encoder_ops import ReferenceEncoderOps
+from sparse_encoders import dense_rows, write_splade
 
+from fastqps.architectures import vocabulary_head
 from fastqps.engine.generator import Generator
 from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.models import load_card
@@ -50,6 +52,20 @@ def test_encoders(tmp_path: Path, family: str, task: str) -> None:
     want = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32), EncoderRunner, MAX_ITEMS, MAX_TOKENS)
     for make in (EncoderRunner, PaddedEncoder):
         got = encoded(tmp_path, steps, ReferenceEncoderOps(FLOAT32), make, MAX_ITEMS, MAX_TOKENS)
+        assert np.abs(got - want).max() <= 1e-5
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "modernbert"])
+def test_sparse_encoders(tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heads of masked language models, in parts of the vocabulary of which the last is narrower."""
+    monkeypatch.setattr(vocabulary_head, "_COLUMNS", 48)
+    write_checkpoint(tmp_path, family, "embed_sparse")
+    write_splade(tmp_path)
+    card, items = load_card(str(tmp_path)), random_items(np.random.default_rng(0), MAX_ITEMS, longest=40)
+    sizes = MAX_ITEMS, MAX_TOKENS
+    want = dense_rows(card, encoded(tmp_path, [items], CpuEncoderOps(FLOAT32), EncoderRunner, *sizes))
+    for make in (EncoderRunner, PaddedEncoder):
+        got = dense_rows(card, encoded(tmp_path, [items], ReferenceEncoderOps(FLOAT32), make, *sizes))
         assert np.abs(got - want).max() <= 1e-5
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from sparse_encoders import write_sparse_encoder
 from versions import write_version
 
 from fastqps.config import Config, decide
@@ -89,3 +90,20 @@ def test_workers() -> None:
         assert {server.model_of(worker) for worker in (*old, *new)} == {model}
         assert [server.device_of(worker) for worker in old] == [server.device_of(worker) for worker in new]
     assert not Plan(None, (None,), (None,), (), 1, 33, 1, (), ()).reloads  # type: ignore[arg-type]
+
+
+def test_sparse_embeddings_keep_their_ids_and_their_number(tmp_path: Path) -> None:
+    now = write_sparse_encoder(tmp_path / "now", "bert", model={"max_active_dims": 30})
+    server = make_plan(decide(Config(model=(f"m={now}",), device="null", frontdoors=1, dispatchers=1)))
+    fewer = write_sparse_encoder(tmp_path / "fewer", "bert", model={"max_active_dims": 20})
+    with pytest.raises(ModelError, match="it gives up to 20 weights, and m 30; --allow-output-change"):
+        next_model(server, server.cards[0], fewer)
+    other = write_sparse_encoder(tmp_path / "other", "roberta", model={"max_active_dims": 30})
+    with pytest.raises(ModelError, match="its weights are of 700 token ids, and m's of 386; --allow-output-change"):
+        next_model(server, server.cards[0], other)
+    more = write_sparse_encoder(tmp_path / "more", "bert", model={"max_active_dims": 300})
+    with pytest.raises(ModelError, match="an answer of 300 weights takes 2404B"):
+        next_model(server, server.cards[0], more)
+    dense = write_version(tmp_path / "dense", "2")
+    with pytest.raises(ModelError, match="it is there to embed, and m to embed_sparse; start a server for it"):
+        next_model(server, server.cards[0], dense)

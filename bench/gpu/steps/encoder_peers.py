@@ -122,6 +122,6 @@ class _Peer:
         """The least cosine between its vectors and those of our engine."""
         from fastqps import Engine
 
-        ours = torch.tensor([list(a) for a in Engine(str(run.checkpoint(MODEL)), run.device, run.dtype).predict(some)])
+        ours = torch.from_numpy(Engine(str(run.checkpoint(MODEL)), run.device, run.dtype).embed(some))
         theirs = torch.tensor(self._model.encode(some)).float()
         return float(torch.nn.functional.cosine_similarity(ours.float(), theirs).min())

@@ -35,7 +35,8 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
                                  {{"embed", Task::kEmbed},
                                   {"classify", Task::kClassify},
                                   {"generate", Task::kGenerate},
-                                  {"classify_tokens", Task::kClassifyTokens}},
+                                  {"classify_tokens", Task::kClassifyTokens},
+                                  {"embed_sparse", Task::kEmbedSparse}},
                                  "task");
   const u64 answer =
       kind == Task::kGenerate ? u64(max_output_tokens) * kTokenBytes : answer_bytes(kind, dimensions, max_input_tokens);

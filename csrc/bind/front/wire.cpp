@@ -48,6 +48,7 @@ py::object output_dict(const RequestView& view) {
   out["raw_scores"] = o.raw_scores;
   out["timings"] = o.timings;
   out["aggregation"] = o.aggregation;
+  out["max_active_dims"] = o.max_active_dims;
   return out;
 }
 
@@ -146,6 +147,7 @@ struct Response {
     if (in.contains("embedding")) read_embedding(in["embedding"]);
     if (in.contains("classification")) read_labels(in["classification"]);
     if (in.contains("generation")) read_generation(in["generation"]);
+    if (in.contains("sparse")) read_sparse(in["sparse"]);
     if (in.contains("entities")) read_entities(in["entities"]);
     if (in.contains("timings")) {
       const auto us = in["timings"].cast<std::array<u32, 8>>();
@@ -184,6 +186,12 @@ struct Response {
       entities.push_back({names.emplace_back(label), score, start, end});
     view.output = Output::kEntities;
     view.entities = entities;
+  }
+  void read_sparse(const py::handle& in) {
+    u32 active;
+    std::tie(ids, floats, active) = in.cast<std::tuple<std::vector<u32>, std::vector<float>, u32>>();
+    view.output = Output::kSparse;
+    view.sparse = {ids, floats, active};
   }
   void read_generation(const py::handle& in) {
     i32 reason;

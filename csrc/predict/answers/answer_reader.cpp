@@ -71,6 +71,13 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
       response.output = Output::kEntities;
       response.entities = entities_.entities();
       break;
+    case Answer::kSparse: {
+      if ((1 + 2 * u64(n)) * sizeof(u32) > room) return false;
+      const auto* words = reinterpret_cast<const u32*>(bytes);
+      response.output = Output::kSparse;
+      response.sparse = {{words + 1, n}, {reinterpret_cast<const float*>(words + 1 + n), n}, words[0]};
+      break;
+    }
     default:
       return false;
   }

@@ -41,7 +41,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
 Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline) {
   Slot& s = slots_.slot(slot);
   s.deadline_ns = deadline;
-  s.dimensions = view.output.dimensions;
+  s.dimensions = view.output.dimensions ? view.output.dimensions : view.output.max_active_dims;
   s.top_labels = u16(std::min<u32>(view.output.top_labels, 0xffff));
   s.dtype = u8(view.output.dtype);
   s.aggregation = Aggregation(view.output.aggregation ? view.output.aggregation : i32(Aggregation::kSimple));

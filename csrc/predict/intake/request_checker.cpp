@@ -7,7 +7,8 @@ namespace fastqps::front {
 namespace {
 
 // By Task.
-constexpr const char* kDoes[] = {"embeds texts", "classifies texts", "generates text", "finds entities"};
+constexpr const char* kDoes[] = {"embeds texts", "classifies texts", "generates text", "finds entities",
+                                 "gives sparse embeddings"};
 
 }  // namespace
 
@@ -19,6 +20,7 @@ Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& 
   if (found == ModelRoutes::kStarting) return refusals_.refuse(StatusCode::kUnavailable, "the model is starting");
   route = u32(found);
   if (Refusal refusal = check_task(from.wants, route)) return refusal;
+  if (Refusal refusal = check_options(view.output, route)) return refusal;
   return routes_[route].task == Task::kGenerate ? check_generator(view, route)
                                                 : check_encoder(view, route, from.streams);
 }
@@ -35,10 +37,26 @@ Refusal RequestChecker::not_served(std::string_view name) {
 // Of methods that are for one task alone.
 Refusal RequestChecker::check_task(Output wants, u32 r) {
   static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration,
-                                     Output::kEntities};  // by Task
+                                     Output::kEntities, Output::kSparse};  // by Task
   const auto task = u32(routes_[r].task);
   if (wants == Output::kNone || wants == kMade[task]) return {};
   return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
+}
+
+// Refuses the options of other tasks. Embedders and classifiers ignore each other's.
+Refusal RequestChecker::check_options(const OutputOptions& o, u32 r) {
+  const Task task = routes_[r].task;
+  if (task != Task::kEmbed && task != Task::kClassify) {
+    if (o.dtype) return meaningless("output.dtype", u32(o.dtype), r);
+    if (o.dimensions) return meaningless("output.dimensions", o.dimensions, r);
+    if (o.has_normalize) return meaningless("output.normalize", o.normalize, r);
+    if (o.top_labels) return meaningless("output.top_labels", o.top_labels, r);
+    if (o.raw_scores) return meaningless("output.raw_scores", 1, r);
+  }
+  if (o.aggregation && task != Task::kClassifyTokens) return meaningless("output.aggregation", u32(o.aggregation), r);
+  if (o.max_active_dims && task != Task::kEmbedSparse)
+    return meaningless("output.max_active_dims", o.max_active_dims, r);
+  return {};
 }
 
 Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool streams) {
@@ -56,8 +74,10 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
         "output.dtype",
         "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set "
         "output.normalize, or use DTYPE_FLOAT16");
-  if (route.task == Task::kClassifyTokens) return check_token_classifier(view, r);
-  return output.aggregation ? meaningless("output.aggregation", u32(output.aggregation), r) : Refusal{};
+  if (route.task == Task::kEmbedSparse && output.max_active_dims > sparse_weights(route.dimensions))
+    return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,
+                                  sparse_weights(route.dimensions));
+  return route.task == Task::kClassifyTokens ? check_token_classifier(view, r) : Refusal{};
 }
 
 Refusal RequestChecker::check_token_classifier(const RequestView& view, u32 r) {
@@ -68,11 +88,7 @@ Refusal RequestChecker::check_token_classifier(const RequestView& view, u32 r) {
   if (view.input == Input::kTokenIds)
     return refusals_.refuse_field("token_ids",
                                   "the model '%s' says where in a text its entities are; send the text itself", name);
-  if (view.output.dtype) return meaningless("output.dtype", u32(view.output.dtype), r);
-  if (view.output.dimensions) return meaningless("output.dimensions", view.output.dimensions, r);
-  if (view.output.has_normalize) return meaningless("output.normalize", view.output.normalize, r);
-  if (view.output.top_labels) return meaningless("output.top_labels", view.output.top_labels, r);
-  return view.output.raw_scores ? meaningless("output.raw_scores", 1, r) : Refusal{};
+  return {};
 }
 
 // Of an option of another task.
@@ -84,16 +100,9 @@ Refusal RequestChecker::meaningless(const char* field, u32 value, u32 r) {
 Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const Route& route = routes_[r];
   const GenerateOptions& options = view.generate;
-  const OutputOptions& output = view.output;
   const char* name = routes_.name(r);
   if (view.input == Input::kPair)
     return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
-  if (output.dtype) return meaningless("output.dtype", u32(output.dtype), r);
-  if (output.dimensions) return meaningless("output.dimensions", output.dimensions, r);
-  if (output.has_normalize) return meaningless("output.normalize", output.normalize, r);
-  if (output.top_labels) return meaningless("output.top_labels", output.top_labels, r);
-  if (output.aggregation) return meaningless("output.aggregation", u32(output.aggregation), r);
-  if (output.raw_scores) return meaningless("output.raw_scores", 1, r);
   if (options.max_tokens > route.max_output_tokens)
     return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
   const u32 max_tokens = options.max_tokens ? options.max_tokens : route.max_output_tokens;

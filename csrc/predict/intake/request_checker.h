@@ -20,6 +20,7 @@ class RequestChecker {
   Refusal refuse(const FieldError& error) { return refusals_.refuse(error); }
 
  private:
+  Refusal check_options(const OutputOptions& output, u32 route);
   Refusal check_encoder(const RequestView& view, u32 route, bool streams);
   Refusal check_token_classifier(const RequestView& view, u32 route);
   Refusal check_generator(const RequestView& view, u32 route);

@@ -46,6 +46,8 @@ void KeptAnswers::keep(u32 index, const ResponseView& answer) {
   kept.generation.text = copy(answer.generation.text);
   kept.generation.token_ids = copy(answer.generation.token_ids);
   kept.generation.logprobs = copy(answer.generation.logprobs);
+  kept.sparse.ids = copy(answer.sparse.ids);
+  kept.sparse.weights = copy(answer.sparse.weights);
   kept.timings = copy(answer.timings);
   kept.usage = copy(answer.usage);
   if (!answer.labels.empty()) {

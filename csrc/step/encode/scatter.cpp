@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "step/buffers.h"
 
@@ -103,12 +104,35 @@ void write_classification(const Segment& segment, const Route& route, const floa
   slot.kind = Answer::kLabels;
 }
 
+void write_sparse(const Segment& segment, const Route& route, const float* row, Slot& slot) {
+  const u32 width = sparse_weights(route.dimensions);
+  std::vector<LabelScore> found;  // index: the token id
+  found.reserve(width);
+  for (u32 i = 0; i < width; i++)
+    if (row[i] > 0) found.push_back({u32(row[width + i]), row[i]});
+  const u32 n = std::min(slot.dimensions ? slot.dimensions : width, u32(found.size()));
+  std::partial_sort(found.begin(), found.begin() + n, found.end(), [](const LabelScore& a, const LabelScore& b) {
+    return a.score != b.score ? a.score > b.score : a.index < b.index;
+  });
+  auto* ids = reinterpret_cast<u32*>(segment.answer(slot));
+  *ids++ = u32(row[2 * width]);
+  auto* weights = reinterpret_cast<float*>(ids + n);
+  for (u32 i = 0; i < n; i++) {
+    ids[i] = found[i].index;
+    weights[i] = found[i].score;
+  }
+  slot.n_values = n;
+  slot.kind = Answer::kSparse;
+}
+
 }  // namespace
 
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot) {
   slot.status = 0;
   if (route.task == Task::kClassify) {
     write_classification(segment, route, row, slot);
+  } else if (route.task == Task::kEmbedSparse) {
+    write_sparse(segment, route, row, slot);
   } else {
     write_embedding(segment, route, row, slot);
   }

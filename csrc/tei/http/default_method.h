@@ -9,7 +9,7 @@ namespace fastqps::front {
 class DefaultMethod final : public Method {
  public:
   struct Choices {
-    ItemsMethod &embed, &similarity, &predict, &rerank;
+    ItemsMethod &embed, &sparse, &similarity, &predict, &rerank;
   };
   DefaultMethod(ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
 
@@ -20,9 +20,11 @@ class DefaultMethod final : public Method {
 
  private:
   ItemsMethod& choose(std::span<const u8> message, u64 user) {
-    for (ItemsMethod* method : {&choices_.embed, &choices_.similarity, &choices_.predict, &choices_.rerank})
+    for (ItemsMethod* method :
+         {&choices_.embed, &choices_.sparse, &choices_.similarity, &choices_.predict, &choices_.rerank})
       if (method->began(user)) return *method;
     const i32 route = routes_.find({});
+    if (route >= 0 && routes_[u32(route)].task == Task::kEmbedSparse) return choices_.sparse;
     if (route < 0 || routes_[u32(route)].task != Task::kClassify)
       return asks_for_similarity(message) ? choices_.similarity : choices_.embed;
     return routes_[u32(route)].dimensions == 1 ? choices_.rerank : choices_.predict;

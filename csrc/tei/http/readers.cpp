@@ -42,7 +42,7 @@ FieldError TeiJsonReader::read_texts(const char* field, const simdjson::dom::ele
   return {};
 }
 
-// ---- /embed
+// ---- /embed, /embed_sparse
 
 FieldError EmbedJsonReader::read_own(std::string_view name, const simdjson::dom::element& value, bool* known,
                                      ReasonText& reason) {
@@ -54,7 +54,7 @@ FieldError EmbedJsonReader::read_own(std::string_view name, const simdjson::dom:
 FieldError EmbedJsonReader::item(u32 index, RequestView& view) {
   view = options_.base;
   inputs_.item(index, view);
-  return requests_.embed(options_.text, view, item_reason_);
+  return (requests_.*make_)(options_.text, view, item_reason_);
 }
 
 // ---- /similarity

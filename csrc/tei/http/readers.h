@@ -39,11 +39,13 @@ class TeiJsonReader : public RequestReader {
   JsonBody body_;
 };
 
-// POST /embed: {"inputs"}, an item for each.
+// POST /embed and /embed_sparse: {"inputs"}, an item for each.
 class EmbedJsonReader final : public TeiJsonReader {
  public:
-  EmbedJsonReader(ModelRoutes& routes, u32 items_max)
-      : TeiJsonReader(routes, items_max), inputs_("inputs", items_max) {}
+  // make: what turns a text into an item.
+  using Make = FieldError (TextRequests::*)(const TextOptions&, RequestView&, ReasonText&);
+  EmbedJsonReader(ModelRoutes& routes, u32 items_max, Make make = &TextRequests::embed)
+      : TeiJsonReader(routes, items_max), make_(make), inputs_("inputs", items_max) {}
 
   u32 items() const override { return inputs_.items(); }
   FieldError item(u32 index, RequestView& view) override;
@@ -56,6 +58,7 @@ class EmbedJsonReader final : public TeiJsonReader {
     return inputs_.given() ? FieldError{} : FieldError{"inputs", "must be given"};
   }
 
+  const Make make_;
   TextInput inputs_;
 };
 

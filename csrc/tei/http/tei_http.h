@@ -16,15 +16,16 @@ class TeiHttp final : public Protocol {
  public:
   TeiHttp(const ItemsPath& path, ModelRoutes& routes)
       : embed_reader_(routes, path.items_max),
+        sparse_reader_(routes, path.items_max, &TextRequests::embed_sparse),
         similarity_reader_(routes, path.items_max),
         predict_reader_(routes, path.items_max),
         rerank_reader_(routes, path.items_max),
         embed_(path, embed_reader_, embed_writer_, kTeiEmbed),
+        sparse_(path, sparse_reader_, sparse_writer_, kTeiEmbed),
         similarity_(path, similarity_reader_, similarity_writer_, kTeiEmbed),
         predict_(path, predict_reader_, predict_writer_, kTeiPredict),
         rerank_(path, rerank_reader_, rerank_writer_, kTeiRerank),
-        default_(routes, {embed_, similarity_, predict_, rerank_}),
-        sparse_(path, "no model of this server has sparse embeddings; POST /embed"),
+        default_(routes, {embed_, sparse_, similarity_, predict_, rerank_}),
         all_(path, "this server pools every embedding; POST /embed") {}
 
   void add_routes(HttpRoutes& routes) override {
@@ -41,17 +42,18 @@ class TeiHttp final : public Protocol {
   }
 
  private:
-  EmbedJsonReader embed_reader_;
+  EmbedJsonReader embed_reader_, sparse_reader_;
   SimilarityReader similarity_reader_;
   PredictJsonReader predict_reader_;
   RerankJsonReader rerank_reader_;
   const EmbedJsonWriter embed_writer_;
+  const EmbedSparseJsonWriter sparse_writer_;
   const SimilarityWriter similarity_writer_;
   const PredictJsonWriter predict_writer_;
   const RerankJsonWriter rerank_writer_;
-  ItemsMethod embed_, similarity_, predict_, rerank_;
+  ItemsMethod embed_, sparse_, similarity_, predict_, rerank_;
   DefaultMethod default_;
-  UnservedMethod sparse_, all_;
+  UnservedMethod all_;
 };
 
 }  // namespace fastqps::front

@@ -37,6 +37,27 @@ u8* EmbedJsonWriter::write(const AnsweredCall&, std::span<const ResponseView> it
   return out.raw("]").end();
 }
 
+size_t EmbedSparseJsonWriter::room(const AnsweredCall&, std::span<const ResponseView> items) const {
+  constexpr size_t kValue = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
+  size_t room = kAround;
+  for (const ResponseView& item : items) room += kAround + item.sparse.ids.size() * kValue;
+  return room;
+}
+
+u8* EmbedSparseJsonWriter::write(const AnsweredCall&, std::span<const ResponseView> items, u8* buffer) const {
+  JsonWriter out(buffer);
+  for (size_t i = 0; i < items.size(); i++) {
+    out.raw(i ? ",[" : "[[");
+    bool first = true;
+    for (const SparseValue& each : by_index(items[i].sparse)) {
+      out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(each.index));
+      out.raw(R"(,"value":)").number(each.value).raw("}");
+    }
+    out.raw("]");
+  }
+  return out.raw("]").end();
+}
+
 size_t SimilarityWriter::room(const AnsweredCall&, std::span<const ResponseView> items) const {
   return kAround + JsonWriter::floats_room(items.size());
 }

@@ -13,6 +13,14 @@ class EmbedJsonWriter final : public AnswerWriter {
   std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
 };
 
+// [[{"index": 7, "value": 0.5}, …], …]
+class EmbedSparseJsonWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
+  u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
+  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+};
+
 // [0.9, …]: the cosines of the first embedding with each of the others.
 class SimilarityWriter final : public AnswerWriter {
  public:

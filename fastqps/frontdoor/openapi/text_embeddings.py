@@ -44,6 +44,7 @@ _EMBED = fields(
     dimensions=optional(ONE_OR_MORE),
     **_OPTIONS,
 )
+_EMBED_SPARSE = fields("inputs", inputs=_EMBED["properties"]["inputs"], **_OPTIONS)
 _SIMILARITY = fields(
     "inputs",
     inputs=fields("source_sentence sentences", source_sentence=STRING, sentences=items(STRING)),
@@ -60,6 +61,7 @@ _RERANK = fields(
     **_OPTIONS,
 )
 _VECTORS = array(array({"type": ["number", "null"]}))
+_SPARSE = array(array(fields("index value", index=COUNT, value=NUMBER)))
 _LABELS = array(fields("score label", score=NUMBER, label=STRING))
 _PREDICTED = {"anyOf": [_LABELS, array(_LABELS)]}
 _RANKS = array(fields("index score", index=COUNT, score=NUMBER, text=STRING))
@@ -81,7 +83,7 @@ def _post(summary: str, answer: Json, request: Json, **example: Any) -> Json:
 OPERATIONS: dict[tuple[str, str], Json] = {
     ("POST", "/embed"): _post("Embed texts", _VECTORS, _EMBED, inputs=["a text", "another"]),
     ("POST", "/embed_all"): _post("424: no model has unpooled embeddings", array(_VECTORS), _EMBED, inputs="a text"),
-    ("POST", "/embed_sparse"): _post("424: no model has sparse embeddings", array(array({})), _EMBED, inputs="a text"),
+    ("POST", "/embed_sparse"): _post("Weights of token ids", _SPARSE, _EMBED_SPARSE, inputs="a text"),
     ("POST", "/similarity"): _post(
         "The cosines of one text with others",
         array({"type": ["number", "null"]}),
@@ -94,7 +96,7 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ),
     ("POST", "/"): _post(
         "What the default model can do",
-        {"anyOf": [_VECTORS, _PREDICTED, _RANKS, array({"type": ["number", "null"]})]},
+        {"anyOf": [_VECTORS, _SPARSE, _PREDICTED, _RANKS, array({"type": ["number", "null"]})]},
         {"anyOf": [_EMBED, _SIMILARITY, _PREDICT, _RERANK]},
         inputs="a text",
     ),

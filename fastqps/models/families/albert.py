@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.encoder import (
+    ACTIVATIONS,
+    BertConfig,
+    BertTensors,
+    HeadConfig,
+    VocabularyHead,
+    attention_heads,
+)
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, positive, size
+from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
+from fastqps.models.files.config_values import choice, flag, positive, size
 from fastqps.models.files.keys import rules
 
-_KEYS = ENCODER_KEYS | rules(
-    honoured=(
-        *("embedding_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-        *("num_hidden_groups", "inner_group_num", "hidden_act", "layer_norm_eps", "type_vocab_size"),
-    ),
-    irrelevant=(
-        *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
-        *("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks", "layers_to_keep"),
-    ),
+_KEYS = (
+    ENCODER_KEYS
+    | VOCABULARY_KEYS
+    | rules(
+        honoured=(
+            *("embedding_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+            *("num_hidden_groups", "inner_group_num", "hidden_act", "layer_norm_eps", "type_vocab_size"),
+        ),
+        irrelevant=(
+            *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
+            *("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks", "layers_to_keep"),
+        ),
+    )
 )
 _GROUP, _INNER = "encoder.albert_layer_groups.{}.", "albert_layers.{}."
 _TENSORS = BertTensors(
@@ -56,10 +67,24 @@ def read(config: Mapping[str, Any]) -> BertConfig:
     )
 
 
+def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
+    return VocabularyHead(
+        dense="predictions.dense",
+        activation=choice(config, "hidden_act", "gelu_new", ACTIVATIONS),
+        norm="predictions.LayerNorm",
+        decoder="predictions.decoder",
+        bias="predictions.bias",
+        width=size(config, "embedding_size", 128),
+        eps=positive(config, "layer_norm_eps", 1e-12),
+        tied=flag(config, "tie_word_embeddings", True),
+    )
+
+
 FAMILY = EncoderFamily(
     name="albert",
     keys=_KEYS,
     tokenizer="AlbertTokenizer",
     read=read,
     read_head=lambda _: HeadConfig(pooling="cls", dense="pooler", activation="tanh"),
+    read_vocabulary_head=_read_vocabulary_head,
 )

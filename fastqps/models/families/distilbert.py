@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
+from fastqps.models.families.encoder import (
+    ACTIVATIONS,
+    BertConfig,
+    BertTensors,
+    HeadConfig,
+    VocabularyHead,
+    attention_heads,
+)
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, size
+from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
+from fastqps.models.files.config_values import choice, flag, size
 from fastqps.models.files.keys import rules
 
-_KEYS = ENCODER_KEYS | rules(
-    honoured=("dim", "hidden_dim", "n_layers", "n_heads", "activation"),
-    irrelevant=(
-        *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
-        *("sinusoidal_pos_embds", "layer_norm_eps", "hidden_act", "type_vocab_size"),  # the first: they are in the file
-    ),
+_EPS = 1e-12  # whatever layer_norm_eps says
+_KEYS = (
+    ENCODER_KEYS
+    | VOCABULARY_KEYS
+    | rules(
+        honoured=("dim", "hidden_dim", "n_layers", "n_heads", "activation"),
+        irrelevant=(
+            *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout"),
+            *(
+                "sinusoidal_pos_embds",
+                "layer_norm_eps",
+                "hidden_act",
+                "type_vocab_size",
+            ),  # the first: they are in the file
+        ),
+    )
 )
 _TENSORS = BertTensors(
     layer="transformer.layer.{}.",
@@ -39,9 +56,21 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         heads=attention_heads(config, "n_heads", "dim"),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings"),
-        eps=1e-12,  # whatever layer_norm_eps says
+        eps=_EPS,
         activation=choice(config, "activation", "gelu", ACTIVATIONS),
         tensors=_TENSORS,
+    )
+
+
+def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
+    return VocabularyHead(
+        dense="vocab_transform",
+        activation=choice(config, "activation", "gelu", ACTIVATIONS),
+        norm="vocab_layer_norm",
+        decoder="vocab_projector",
+        width=size(config, "dim"),
+        eps=_EPS,
+        tied=flag(config, "tie_word_embeddings", True),
     )
 
 
@@ -52,4 +81,5 @@ FAMILY = EncoderFamily(
     tokenizer="BertTokenizer",
     read=read,
     read_head=lambda _: HeadConfig(pooling="cls", dense="pre_classifier", activation="relu"),
+    read_vocabulary_head=_read_vocabulary_head,
 )

@@ -1,4 +1,4 @@
-"""ELECTRA's discriminator: BERT's layout under another prefix, with embeddings that may be narrower."""
+"""ELECTRA: BERT's layout under another prefix, with embeddings that may be narrower."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from fastqps.models.families import bert
-from fastqps.models.families.encoder import BertConfig, HeadConfig
+from fastqps.models.families.encoder import BertConfig, HeadConfig, VocabularyHead
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import flag, positive, size
 from fastqps.models.files.keys import rules
 
 
@@ -17,6 +17,19 @@ def read(config: Mapping[str, Any]) -> BertConfig:
     """BERT's configuration, with a projection behind embeddings of another width."""
     encoder, width = bert.read(config, "electra."), size(config, "embedding_size", 128)
     return encoder if width == encoder.hidden else replace(encoder, embedding=width)
+
+
+def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
+    """The head of a generator. It has no activation but gelu."""
+    return VocabularyHead(
+        dense="generator_predictions.dense",
+        activation="gelu",
+        norm="generator_predictions.LayerNorm",
+        decoder="generator_lm_head",
+        width=size(config, "embedding_size", 128),
+        eps=positive(config, "layer_norm_eps", 1e-12),
+        tied=flag(config, "tie_word_embeddings", True),
+    )
 
 
 FAMILY = EncoderFamily(
@@ -31,4 +44,5 @@ FAMILY = EncoderFamily(
     read_head=lambda config: HeadConfig(
         pooling="cls", dense="classifier.dense", activation="gelu", labels="classifier.out_proj"
     ),
+    read_vocabulary_head=_read_vocabulary_head,
 )

@@ -139,6 +139,24 @@ class HeadConfig:
     skipped: int | None = None  # an id that a pooling of the last token passes over
 
 
+@dataclass(frozen=True, kw_only=True)
+class VocabularyHead:
+    """The head of a masked language model: a projection, an activation, a norm, a product with the vocabulary."""
+
+    dense: str  # the name of the projection
+    activation: str
+    norm: str  # the name of the norm behind the activation
+    decoder: str  # the name of the product with the vocabulary
+    width: int  # of what the decoder reads
+    tied: bool  # the decoder's weight is the table of words, and its bias has either name
+    eps: float
+    words: str = "embeddings.word_embeddings"  # the table
+    bias: str = ""  # the other name of the decoder's bias, with its ending; "": it has none
+    dense_bias: bool = True
+    norm_bias: bool = True
+    decoder_bias: bool = True
+
+
 def attention_heads(config: Mapping[str, Any], key: str, width_key: str, even: bool = False) -> int:
     """The number of attention heads; ``even``: each must have an even size."""
     width, heads = size(config, width_key), size(config, key)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastqps.models.families.decoder import DecoderConfig
-from fastqps.models.families.encoder import EncoderConfig, HeadConfig
+from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
 from fastqps.models.files.config_keys import CONFIG, GENERATION_RULES
 from fastqps.models.files.keys import Keys, Rules
 from fastqps.models.tokenizers.keys import BACKEND
@@ -52,6 +52,8 @@ class EncoderFamily(Family):
     read_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None  # of a classifier; None: it has none
     # What a token classifier has in front of its projection to labels. Its pooling has no meaning.
     read_token_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None
+    # Of a masked language model, which gives sparse embeddings; None: the family is not served as one.
+    read_vocabulary_head: Callable[[Mapping[str, Any]], VocabularyHead] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,29 +7,40 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.families.encoder import GATES, HeadConfig, ModernBertConfig, attention_heads
+from fastqps.models.families.encoder import (
+    ACTIVATIONS,
+    GATES,
+    HeadConfig,
+    ModernBertConfig,
+    VocabularyHead,
+    attention_heads,
+)
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
 from fastqps.models.files.config_values import choice, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
-_KEYS = ENCODER_KEYS | rules(
-    honoured=(
-        *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-        *("hidden_activation", "norm_eps", "norm_bias", "attention_bias", "mlp_bias"),
-        *("layer_types", "global_attn_every_n_layers", "local_attention"),
-        *("rope_parameters", "global_rope_theta", "local_rope_theta"),
-        *("classifier_pooling", "classifier_bias", "classifier_activation"),
-    ),
-    irrelevant=(
-        *("attention_dropout", "embedding_dropout", "mlp_dropout", "initializer_cutoff_factor", "decoder_bias"),
-        *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
-        *("sparse_prediction", "sparse_pred_ignore_index", "layer_norm_eps", "hidden_act", "rope_theta"),
-    ),
-    refused={
-        "sliding_window": Refused((), "write local_attention, which is twice as large"),
-        "rope_scaling": Refused(({},), "an encoder's rotary positions cannot be scaled"),
-    },
+_KEYS = (
+    ENCODER_KEYS
+    | VOCABULARY_KEYS
+    | rules(
+        honoured=(
+            *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+            *("hidden_activation", "norm_eps", "norm_bias", "attention_bias", "mlp_bias"),
+            *("layer_types", "global_attn_every_n_layers", "local_attention"),
+            *("rope_parameters", "global_rope_theta", "local_rope_theta"),
+            *("classifier_pooling", "classifier_bias", "classifier_activation", "decoder_bias"),
+        ),
+        irrelevant=(
+            *("attention_dropout", "embedding_dropout", "mlp_dropout", "initializer_cutoff_factor"),
+            *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+            *("sparse_prediction", "sparse_pred_ignore_index", "layer_norm_eps", "hidden_act", "rope_theta"),
+        ),
+        refused={
+            "sliding_window": Refused((), "write local_attention, which is twice as large"),
+            "rope_scaling": Refused(({},), "an encoder's rotary positions cannot be scaled"),
+        },
+    )
 )
 _HEAD_ACTIVATIONS = ("gelu", "relu", "sigmoid", "silu", "tanh")
 _WINDOW_MIN = 2  # half of a smaller window is 0: a token would see itself alone
@@ -68,6 +79,22 @@ def read_head(config: Mapping[str, Any]) -> HeadConfig:
         bias=flag(config, "classifier_bias"),
         norm="head.norm",
         norm_bias=flag(config, "norm_bias"),
+    )
+
+
+def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
+    return VocabularyHead(
+        dense="head.dense",
+        activation=choice(config, "classifier_activation", "gelu", ACTIVATIONS),
+        norm="head.norm",
+        decoder="decoder",
+        words="embeddings.tok_embeddings",
+        width=size(config, "hidden_size"),
+        eps=positive(config, "norm_eps", 1e-5),
+        tied=flag(config, "tie_word_embeddings", True),
+        dense_bias=flag(config, "classifier_bias"),
+        norm_bias=flag(config, "norm_bias"),
+        decoder_bias=flag(config, "decoder_bias", True),
     )
 
 
@@ -117,4 +144,5 @@ FAMILY = EncoderFamily(
     read=read,
     read_head=read_head,
     read_token_head=read_head,
+    read_vocabulary_head=_read_vocabulary_head,
 )

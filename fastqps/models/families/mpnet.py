@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.families import roberta
 from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_keys import ENCODER_KEYS
+from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
 from fastqps.models.files.config_values import choice, positive, size
 from fastqps.models.files.keys import Refused, rules
 
@@ -45,6 +46,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
 FAMILY = EncoderFamily(
     name="mpnet",
     keys=ENCODER_KEYS
+    | VOCABULARY_KEYS
     | rules(
         honoured=(
             *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
@@ -58,4 +60,5 @@ FAMILY = EncoderFamily(
     read_head=lambda _: HeadConfig(
         pooling="cls", dense="classifier.dense", activation="tanh", labels="classifier.out_proj"
     ),
+    read_vocabulary_head=roberta.read_vocabulary_head,  # of the same names
 )

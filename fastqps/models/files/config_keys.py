@@ -82,7 +82,7 @@ ENCODER_KEYS = COMMON_KEYS | rules(
         *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
         *("sentence_transformers", "sbert_ce_default_activation_function"),
     ),
-    # An encoder's output embeddings are left out, so that it does not matter to which they are tied.
+    # Of a family without a head of a masked language model, so that it does not matter to what that is tied.
     irrelevant=("tie_word_embeddings", "classifier_dropout", *GENERATION_KEYS),
     refused={
         "is_decoder": Refused(_NO, "an encoder's attention sees both directions"),
@@ -90,6 +90,8 @@ ENCODER_KEYS = COMMON_KEYS | rules(
         "position_embedding_type": Refused(("absolute",), "only absolute position embeddings are supported"),
     },
 )
+# Of families whose head of a masked language model is computed.
+VOCABULARY_KEYS = rules(honoured=("tie_word_embeddings",))
 DECODER_KEYS = COMMON_KEYS | rules(
     honoured=(
         *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "max_position_embeddings"),

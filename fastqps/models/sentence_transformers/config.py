@@ -24,7 +24,8 @@ from fastqps.models.sentence_transformers.prompts import EMBEDDER_PROMPTS, NO_PR
 # What its Transformer module does for texts, by what the model gives: the task, the model's output, the module's.
 _EMBED = ("feature-extraction", "last_hidden_state", "token_embeddings")
 _SCORE = ("sequence-classification", "logits", "scores")
-_MODEL_TYPES = ("SentenceTransformer", "CrossEncoder")
+_FILL_MASKS = ("fill-mask", "logits", "token_embeddings")
+_MODEL_TYPES = ("SentenceTransformer", "CrossEncoder", "SparseEncoder")
 # Arguments that the file passes on: the older and the newer key, and their rules. The older key wins where both stand.
 _ARGUMENTS = (
     ("model_args", "model_kwargs", LOADING),
@@ -42,6 +43,7 @@ class SentenceConfig:
     cross_encoder: bool = False
     activation: str = ""  # of a cross-encoder: a class name of torch.nn with its module; "": no file says it
     prompts: Prompts = NO_PROMPTS
+    max_active_dims: int | None = None  # of a sparse embedding; None: the file sets no limit
     warnings: tuple[str, ...] = ()  # of keys that nobody knows, and of a file that is not read
 
 
@@ -59,8 +61,9 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere:
     if kind not in _MODEL_TYPES:
         raise ModelError(f"{path}: model_type {kind!r} is not supported; supported: {', '.join(_MODEL_TYPES)}")
     cross, listed = kind == "CrossEncoder", has_file(root / "modules.json")
-    if listed and cross and not scores:
-        raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json, which lists more than a Transformer")
+    if listed and kind != _MODEL_TYPES[0] and not scores:
+        why = "which lists more than a Transformer" if cross else "which lists no SpladePooling"
+        raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json, {why}")
     if not listed or cross != scores:
         return _unread(root, encoder, model, listed, cross, scores)
     own = _first(encoder)
@@ -72,6 +75,32 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere:
         cross_encoder=cross,
         activation=str(model.get("activation_fn") or "") if cross else "",
         prompts=read_prompts(str(path), model, () if cross else EMBEDDER_PROMPTS),
+        warnings=model.warnings(),
+    )
+
+
+def read_sparse_config(root: Path, encoder: Path, fills_masks: bool) -> SentenceConfig:
+    """The files of a model with sparse embeddings, as ``read_sentence_config`` reads those of others.
+
+    ``fills_masks``: whether the transformer's class says that it is a masked language model; else its file has to.
+    """
+    path = root / MODEL_FILE
+    model = Keys(str(path), optional_object(path), MODEL)
+    if (kind := model.get("model_type", _MODEL_TYPES[0])) != "SparseEncoder":
+        raise ModelError(f"{path}: model_type {kind!r} does not fit modules.json; SpladePooling is of a SparseEncoder")
+    own = _first(encoder)
+    where = own.file or str(root)
+    if not fills_masks and "transformer_task" not in own:
+        raise ModelError(f"{where}: transformer_task is missing; a Transformer before SpladePooling has to fill-mask")
+    _check_task(where, own, _FILL_MASKS)
+    most = model.get("max_active_dims")
+    if most is not None and (type(most) is not int or most < 1):
+        raise ModelError(f"{path}: max_active_dims {most!r} is impossible; it has to be a positive number, or absent")
+    return SentenceConfig(
+        max_tokens=_max_tokens(where, own, False),
+        lower_case=bool(own.get("do_lower_case")),
+        prompts=read_prompts(str(path), model, EMBEDDER_PROMPTS),
+        max_active_dims=most,
         warnings=model.warnings(),
     )
 

@@ -59,7 +59,7 @@ TOKENIZER_LOADING = LOADING | rules(
     refused={"padding_side": Refused(("right",), "an answer would depend on the texts beside it")},
 )
 MODEL = rules(
-    honoured=("model_type", "prompts", "default_prompt_name", "activation_fn"),
+    honoured=("model_type", "prompts", "default_prompt_name", "activation_fn", "max_active_dims"),
     irrelevant=("__version__", "requirements", "similarity_fn_name", "keep_in_fp32_modules"),
     refused={"truncate_dim": Refused((), "shorter embeddings are a request's choice (output.dimensions)")},
 )
@@ -76,6 +76,10 @@ POOLING = rules(
         "include_prompt",
     ),
     irrelevant=("word_embedding_dimension", "embedding_dimension"),
+)
+SPLADE_POOLING = rules(
+    honoured=("pooling_strategy", "activation_function"),
+    irrelevant=("word_embedding_dimension", "embedding_dimension", "chunk_size"),
 )
 _POOLED = Refused(("sentence_embedding",), "only the pooled vector is projected and normalised")
 DENSE = rules(

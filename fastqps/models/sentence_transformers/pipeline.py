@@ -13,6 +13,7 @@ from fastqps.models.files.json_files import optional_object, read_json, read_obj
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import DENSE, MODULE, NORMALIZE, POOLING, torch_class
+from fastqps.models.sentence_transformers.splade import UNSERVED, SpladeActivation, read_splade
 
 Pooling = Literal["mean", "cls", "max", "lasttoken"]
 POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "max", "lasttoken")
@@ -28,9 +29,11 @@ _POOLING_KEYS = {
 }
 # Every published spelling of a module's class: its package, then the file that it stands in or not, then its name.
 _TYPE = re.compile(
-    r"sentence_transformers\.(?:models|(?:base|sentence_transformer|cross_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
+    r"sentence_transformers\.(?:(?:sparse_encoder\.)?models|"
+    r"(?:base|sentence_transformer|cross_encoder|sparse_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
 )
 _MODULES = {"Transformer": "transformer", "Pooling": "pooling", "Dense": "dense"}
+_MODULES |= {"MLMTransformer": "mlm_transformer", "SpladePooling": "splade_pooling"}
 _MODULES |= {"Normalize": "normalize", "Dropout": "dropout", "StaticEmbedding": "static_embedding"}
 _DENSE_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
@@ -53,6 +56,7 @@ class Pipeline:
     that of the table of a ``static`` model, which has no pooling of its own.
 
     ``scores`` means that the transformer gives scores itself, as in a cross-encoder: then nothing follows it.
+    ``splade`` is set where the largest logits of a masked language model are a sparse embedding.
     """
 
     transformer: str = ""
@@ -62,6 +66,8 @@ class Pipeline:
     pools_prompts: bool = True  # the tokens of a prompt are pooled with those of the text
     dense: tuple[Dense, ...] = ()
     normalize: bool = False
+    splade: SpladeActivation | None = None
+    fills_masks: bool = False  # by its class, the transformer is a masked language model
     warnings: tuple[str, ...] = ()  # of keys that nobody knows
 
 
@@ -112,6 +118,9 @@ def _modules(listing: Path) -> list[tuple[str, str]]:
         if path.is_absolute() or ".." in path.parts:
             raise ModelError(f"{listing}: path {folder!r} leads out of the checkpoint's folder")
         if not kind:
+            own_name = str(module["type"]).rpartition(".")[2]
+            if own_name in UNSERVED:
+                raise ModelError(f"{listing}: type {module['type']!r} is not supported: {UNSERVED[own_name]}")
             raise ModelError(
                 f"{listing}: type {module['type']!r} is not supported; supported are sentence-transformers' own "
                 f"{', '.join(_MODULES)}"
@@ -144,6 +153,9 @@ def read_pipeline(root: Path) -> Pipeline:
     kinds = [kind for kind, _ in modules]
     if kinds == ["Transformer"]:
         return Pipeline(transformer=modules[0][1], scores=True)
+    if kinds[1:] == ["SpladePooling"] and kinds[0] in ("MLMTransformer", "Transformer"):
+        path = root / modules[1][1] / "config.json"
+        return Pipeline(transformer=modules[0][1], splade=read_splade(path), fills_masks=kinds[0] == "MLMTransformer")
     static = kinds[:1] == ["StaticEmbedding"]
     rest = kinds[1 if static else 2 :]
     dense = [kind for kind in rest if kind == "Dense"]
@@ -151,7 +163,7 @@ def read_pipeline(root: Path) -> Pipeline:
         raise ModelError(
             f"{listing}: modules {', '.join(kinds)} are not supported; supported are: Transformer, Pooling, or "
             "StaticEmbedding, then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer "
-            "alone"
+            "alone; or, for sparse embeddings, MLMTransformer (or Transformer for fill-mask), SpladePooling"
         )
     warnings: tuple[str, ...] = ()
     if normalize := rest[-1:] == ["Normalize"]:

@@ -45,6 +45,7 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         what = {
             "classify": f"{card.dimensions} labels",
             "embed": f"{card.dimensions} dimensions",
+            "embed_sparse": f"{card.max_active_dims} weights",
             "classify_tokens": f"labels of {card.max_input_tokens} tokens",
             "generate": f"{card.max_output_tokens} tokens",
         }[card.task]
@@ -86,6 +87,10 @@ def _shorter(card: ModelCard, full: int) -> str:
 
 def _changed(now: ModelCard, card: ModelCard) -> str:
     """How the kind of its answers would change; "" if it would not."""
+    if card.max_active_dims and card.vocab_size != now.vocab_size:
+        return f"its weights are of {card.vocab_size} token ids, and {now.name}'s of {now.vocab_size}"
+    if card.max_active_dims != now.max_active_dims:
+        return f"it gives up to {card.max_active_dims} weights, and {now.name} {now.max_active_dims}"
     if card.dimensions != now.dimensions:
         what = "labels" if card.labels else "dimensions"
         return f"it gives {card.dimensions} {what}, and {now.name} {now.dimensions}"

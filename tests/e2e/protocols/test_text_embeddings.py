@@ -216,7 +216,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], Any, str]] = {
     "no texts": ("ranker", "Rerank", {"query": "a"}, INVALID, "texts: 0 texts, at least 1"),
     "many texts": ("ranker", "Rerank", {"query": "a", "texts": ["b"] * 1025}, INVALID, "texts: 1025 texts, at most 10"),
     "long text": ("ranker", "Rerank", {"query": "a", "texts": ["b", "b " * 300]}, INVALID, "texts: 30"),
-    "sparse": ("embedder", "EmbedSparse", {"inputs": "a"}, grpc.StatusCode.UNIMPLEMENTED, "EmbedSparse is not served"),
+    "sparse": ("embedder", "EmbedSparse", {"inputs": "a"}, PRECONDITION, "the model 'minilm' has no sparse embeddings"),
     "all": ("embedder", "EmbedAll", {"inputs": "a"}, grpc.StatusCode.UNIMPLEMENTED, "EmbedAll is not served here"),
     "no characters": ("embedder", "Tokenize", {}, INVALID, "inputs: 0 characters, must have 1 to 64000"),
     "no ids": ("embedder", "Decode", {}, INVALID, "ids: 0 ids, at least 1"),

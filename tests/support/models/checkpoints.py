@@ -76,6 +76,7 @@ _AUTO: dict[str, Any] = {
     "embed": tr.AutoModel,
     "classify": tr.AutoModelForSequenceClassification,
     "classify_tokens": tr.AutoModelForTokenClassification,
+    "embed_sparse": tr.AutoModelForMaskedLM,
 }
 CLASSIFIERS = tuple(family for family in FAMILIES if family not in _EMBEDDERS)
 # transformers has no such Gemma, and a Qwen 2 reads no other tokenizer than its own.

@@ -1,0 +1,102 @@
+"""The head of a masked language model, and the sparse embedding that SPLADE makes of its logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from fastqps.architectures.weights import Weights
+from fastqps.models.card import ModelError
+from fastqps.models.families.encoder import EncoderConfig, VocabularyHead
+from fastqps.models.sentence_transformers.splade import SpladeActivation
+from fastqps.ops.fp8 import Quantised, Weight
+from fastqps.ops.interface import EncoderOps, Linear, Rows, Site
+from fastqps.ops.step import Step
+
+# Columns of one product: logits of all tokens and the whole vocabulary would take a hundred times the hidden states.
+_COLUMNS = 4096
+
+_WEIGHT_OF: dict[SpladeActivation, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": lambda logits: logits.relu().log1p(),
+    "log1p_relu": lambda logits: logits.relu().log1p().log1p(),
+}
+
+
+class _Values:
+    """A reader of rows in the model's type: the norm."""
+
+    fp8 = False
+
+
+class SparseHead:
+    """(hidden states, ``Step``) → float32 [items, 2 · dims + 1]: weights, token ids, and the number of weights above 0.
+
+    A weight is a function of the largest logit of any token, which the function leaves the largest.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        config: EncoderConfig,
+        head: VocabularyHead,
+        activation: SpladeActivation,
+        dims: int,
+        ops: EncoderOps,
+    ) -> None:
+        site = Site("head")
+        self._ops, self._weight_of, self._dims = ops, _WEIGHT_OF[activation], dims
+        dense = weights.matrix(f"{head.dense}.weight", head.width, config.hidden)
+        bias = weights(f"{head.dense}.bias", head.width) if head.dense_bias else None
+        self._dense = ops.activated(dense, bias, head.activation, site)
+        norm_bias = weights(f"{head.norm}.bias", head.width) if head.norm_bias else None
+        self._norm = ops.norm(weights(f"{head.norm}.weight", head.width), norm_bias, head.eps, "layer")
+        matrix, bias = _decoder(weights, config.vocab, head)
+        self._parts = [
+            ops.linear(_columns(matrix, at), None if bias is None else bias[at : at + _COLUMNS], site)
+            for at in range(0, config.vocab, _COLUMNS)
+        ]
+
+    def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
+        ops, reader = self._ops, self._parts[0]
+        rows = self._norm(self._dense(ops.rows(hidden, self._dense), _Values()).tensor, reader)
+        logits = torch.cat([self._largest(part, rows, step) for part in self._parts], 1)
+        top, ids = logits.topk(self._dims, 1, sorted=False)
+        active = (logits > 0).sum(1, keepdim=True)
+        return ops.answer(torch.cat((self._weight_of(top), ids.float(), active.float()), 1), step)
+
+    def _largest(self, part: Linear, rows: Rows, step: Step) -> torch.Tensor:
+        return self._ops.pool(part(rows), step, "max", last=False)
+
+
+def _columns(matrix: Weight, at: int) -> Weight:
+    if isinstance(matrix, Quantised):
+        return Quantised(matrix.values[at : at + _COLUMNS], matrix.scales[at : at + _COLUMNS])
+    return matrix[at : at + _COLUMNS]
+
+
+def _decoder(weights: Weights, vocab: int, head: VocabularyHead) -> tuple[Weight, torch.Tensor | None]:
+    """The weight and the bias of the product with the vocabulary."""
+    own, table = f"{head.decoder}.weight", f"{head.words}.weight"
+    if head.tied:
+        _check_tied(weights, own, table)
+        own = table
+    matrix = weights.matrix(own, vocab, head.width)
+    if not head.decoder_bias:
+        return matrix, None
+    own = f"{head.decoder}.bias"
+    if head.tied and head.bias:
+        _check_tied(weights, own, head.bias)
+        own = own if weights.get(own) is not None else head.bias
+    return matrix, weights(own, vocab)
+
+
+def _check_tied(weights: Weights, own: str, other: str) -> None:
+    """Refuses two tensors that differ where the configuration ties them: transformers' versions answer differently."""
+    first, second = weights.get(own), weights.get(other)
+    if first is None or second is None or first.is_meta or torch.equal(first, second):
+        return
+    raise ModelError(
+        f"{weights.where}: config.json ties the head to the table of words, and the checkpoint has a {own} that "
+        f"differs from {other}; write tie_word_embeddings false if the head is its own, or take the tensor out"
+    )

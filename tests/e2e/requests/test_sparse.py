@@ -1,0 +1,135 @@
+"""Sparse embeddings in a server: those of the engine, over every protocol that has them, refusals, and kills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import jsonschema
+import pytest
+from posting import Poster
+from serving import PATIENCE_S, Server
+from sparse_encoders import write_sparse_encoder
+from token_classifiers import texts
+
+from fastqps import Client, Engine, InvalidArgument
+from fastqps.api.prediction import SparseEmbedding
+from fastqps.api.reflection import message_class
+
+CLOSE = 2e-5  # of weights
+DIMS = 64
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_sparse_encoder(tmp_path_factory.mktemp("sparse"), "bert", model={"max_active_dims": DIMS})
+
+
+def assert_same(got: Sequence[SparseEmbedding | None], expected: list[SparseEmbedding]) -> None:
+    """The same ids in the same order, but for weights that are as good as equal."""
+    for one, other in zip(got, expected, strict=True):
+        assert one is not None and len(one.ids) == len(other.ids)
+        assert abs(one.active - other.active) <= 1  # a logit next to 0
+        assert one.weights == pytest.approx(other.weights, abs=CLOSE)
+        weights = dict(zip(other.ids.tolist(), other.weights.tolist(), strict=True))
+        for i, weight in zip(one.ids.tolist(), one.weights.tolist(), strict=True):
+            assert weights.get(i, other.weights[-1]) == pytest.approx(weight, abs=CLOSE)
+
+
+def test_sparse_embeddings_are_the_engines(serve: Callable[..., Server], folder: str) -> None:
+    flags = ("--device=cpu", "--dtype=float32", "--dispatchers=1", "--slots=256")
+    server = serve(f"--model=n={folder}", "--model=minilm", *flags)
+    given = [*texts(60), "a word in a long text " * 20]
+    engine = Engine(folder, dtype="float32")
+    wanted = engine.embed_sparse(given)
+    with Client(server.address) as client:
+        assert_same(client.embed_sparse(given), wanted)
+        assert_same(client.embed_sparse(given, max_active_dims=5), engine.embed_sparse(given, max_active_dims=5))
+        assert_same([client.predict(given[0]).sparse], wanted[:1])
+        streamed = {p.request_id: p.sparse for p in client.predict_stream(given)}
+        assert_same([streamed[i] for i in range(len(given))], wanted)
+        first = client.models()[0]
+        assert (first.task, first.dimensions, first.labels) == ("embed_sparse", 386, [])
+        refusals(client)
+    by_id = [sorted(zip(one.ids.tolist(), one.weights.tolist(), strict=True)) for one in wanted]
+    over_grpc(server, given, by_id)
+    over_http(server, given, by_id)
+
+
+def refusals(client: Client) -> None:
+    for options, said in (
+        ({"top_labels": 2}, r"output\.top_labels: 2, but the model 'n' gives sparse embeddings; leave it unset"),
+        ({"raw_scores": True}, r"output\.raw_scores: 1, but"),
+        ({"dtype": "float16"}, r"output\.dtype: 2, but"),
+        ({"dimensions": 3}, r"output\.dimensions: 3, but"),
+        ({"normalize": True}, r"output\.normalize: 1, but"),
+        ({"aggregation": "max"}, r"output\.aggregation: 5, but"),
+        ({"max_active_dims": DIMS + 1}, rf"output\.max_active_dims: {DIMS + 1}, at most {DIMS}"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            client.predict("a", **options)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match=r"output\.max_active_dims: 3, but the model 'minilm' embeds texts"):
+        client.predict("a", model="minilm", max_active_dims=3)
+
+
+def over_grpc(server: Server, given: list[str], by_id: list[list[tuple[int, float]]]) -> None:
+    """text-embeddings-inference's own form: by id, ascending."""
+    request, response = message_class("tei.v1.EmbedSparseRequest"), message_class("tei.v1.EmbedSparseResponse")
+    with grpc.insecure_channel(server.address) as channel:
+        methods = "/tei.v1.Embed/EmbedSparse", request.SerializeToString, response.FromString
+        call = channel.unary_unary(*methods)
+        found: Any = call(request(inputs=given[0]), timeout=PATIENCE_S)
+        assert_values([(v.index, v.value) for v in found.sparse_embeddings], by_id[0])
+        assert found.metadata.compute_chars == len(given[0])
+        stream = channel.stream_stream("/tei.v1.Embed/EmbedSparseStream", *methods[1:])
+        answers = list(stream(iter([request(inputs=text) for text in given[:9]]), timeout=PATIENCE_S))
+        for answer, expected in zip(answers, by_id, strict=False):
+            assert_values([(v.index, v.value) for v in answer.sparse_embeddings], expected)
+        assert len(answers) == 9
+        for wrong, said in (
+            ({"inputs": "a", "prompt_name": "p"}, "prompt_name: 'p', but this server has no prompts"),
+            ({"inputs": ""}, "inputs: 0 characters, at least 1"),
+        ):
+            with pytest.raises(grpc.RpcError, match=said):
+                call(request(**wrong), timeout=PATIENCE_S)
+        embed = channel.unary_unary("/tei.v1.Embed/Embed")
+        with pytest.raises(grpc.RpcError, match="the model 'n' is not an embedding model"):
+            embed(b"\x0a\x01a", timeout=PATIENCE_S)
+
+
+def over_http(server: Server, given: list[str], by_id: list[list[tuple[int, float]]]) -> None:
+    post = Poster(server)
+    described = post.get("/openapi.json")[1]["paths"]["/embed_sparse"]["post"]["responses"]["200"]
+    for path in ("/embed_sparse", "/"):
+        found = post.found(path, inputs=given[:5], normalize=None)
+        for values, expected in zip(found, by_id, strict=False):
+            assert_values([(value["index"], value["value"]) for value in values], expected)
+        assert len(found) == 5
+        jsonschema.validate(found, described["content"]["application/json"]["schema"])
+    status, info = post.get("/info")
+    assert status == 200 and info["model_type"] == {"embedding": {"pooling": "splade"}}
+    post.close()
+
+
+def assert_values(found: list[tuple[int, float]], expected: list[tuple[int, float]]) -> None:
+    assert [i for i, _ in found] == sorted({i for i, _ in found})
+    assert [i for i, _ in found] == [i for i, _ in expected]
+    assert [value for _, value in found] == pytest.approx([value for _, value in expected], abs=CLOSE)
+
+
+def test_a_killed_dispatcher_loses_nothing(serve: Callable[..., Server], folder: str) -> None:
+    server = serve(f"--model=n={folder}", "--device=cpu", "--dtype=float32", "--dispatchers=2")
+    given = texts(200)
+    wanted = Engine(folder, dtype="float32").embed_sparse(given)
+
+    def ask(client: Client, at: int) -> list[SparseEmbedding]:
+        return client.embed_sparse(given[at : at + 20], timeout_s=PATIENCE_S)
+
+    with Client(server.address) as client, ThreadPoolExecutor(8) as threads:
+        places = [at for _ in range(6) for at in range(0, len(given), 20)]
+        asked = [(at, threads.submit(ask, client, at)) for at in places]
+        server.child("dispatcher 0").kill()
+        for at, each in asked:
+            assert_same(each.result(PATIENCE_S), wanted[at : at + 20])
