@@ -71,9 +71,9 @@ class Engine:
 
         An answer is an embedding, float32 [card.dimensions], or a sparse one; for a classifier all (label, score), best
         first, and for a token classifier its entities. Token ids are taken as they are, special tokens included.
-        ``prompt_name``: which of ``card.prompts`` stands in front of each text; "": ``card.default_prompt``, if there is
-        one. ``ValueError`` names an item that cannot be answered: too long (unless ``truncate``), empty, or with an id
-        outside of the vocabulary, which a tokenizer may give, too.
+        ``prompt_name``: which of ``card.prompts`` stands in front of each text; "": ``card.default_prompt``, if there
+        is one. ``ValueError`` names an item that cannot be answered: too long (unless ``truncate``), empty, or with an
+        id outside of the vocabulary, which a tokenizer may give, too.
         """
         if not isinstance(self._model, Predictor):
             raise ValueError(f"{self.card.name} generates text: call generate")
