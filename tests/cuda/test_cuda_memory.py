@@ -103,7 +103,7 @@ def test_sizes_are_those_of_the_loaded_model(tmp_path: Path) -> None:
     assert len(Checkpoint.open(tmp_path / "qwen").weight_files()) > 1
     assert memory.kv_bytes(card, 7, 2) == torch.empty(2, 2, 8, 2, 64, 16, dtype=torch.bfloat16).nbytes
     files[0].write_bytes(b"\xff" * 30)
-    with pytest.raises(ModelError, match="no safetensors file"):
+    with pytest.raises(ModelError, match="not a safetensors file"):
         memory.parameters(files)
 
 

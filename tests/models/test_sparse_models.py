@@ -141,11 +141,6 @@ REFUSED: list[tuple[str, Any, str]] = [
     (MODEL_FILE, {"model_type": "SparseEncoder", "max_active_dims": 0}, "max_active_dims 0 is impossible"),
     (MODEL_FILE, {"model_type": "SentenceTransformer"}, "model_type 'SentenceTransformer' does not fit modules.json"),
     (MODEL_FILE, {}, "model_type 'SentenceTransformer' does not fit modules.json"),
-    (
-        MODEL_FILE,
-        {"model_type": "SparseEncoder", "default_prompt_name": "p", "prompts": {"p": "q: "}},
-        "default_prompt",
-    ),
     ("sentence_bert_config.json", {"transformer_task": "feature-extraction"}, "transformer_task 'feature-extraction'"),
     ("sentence_bert_config.json", {**FILL_MASK, "module_output_name": "x"}, "module_output_name 'x'"),
     (

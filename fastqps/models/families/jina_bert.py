@@ -36,7 +36,7 @@ FAMILY = EncoderFamily(
     keys=bert.KEYS
     | rules(
         honoured=("feed_forward_type",),
-        irrelevant=("emb_pooler",),
+        irrelevant=("emb_pooler", "tie_word_embeddings"),
         refused={"position_embedding_type": Refused(("alibi",), "scores fall with the distance of two tokens")},
     ),
     code="jinaai/jina-bert-implementation",
