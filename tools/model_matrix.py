@@ -16,7 +16,7 @@ from fastqps.runners.kinds import DECODE, ENCODE, StepKind
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/models.md"
 BEGIN, END = "<!-- the matrix, by tools/model_matrix.py -->\n", "<!-- the end of the matrix -->\n"
-_TASKS = ("embed", "classify", "token classify", "sparse", "generate")
+_TASKS = ("embed", "classify", "token classify", "sparse", "vector by token", "generate")
 _COMPUTING = ("cpu", "cuda")  # null and sim answer for every model, and compute nothing
 _NOT_ON = {"cuda": ("int8",)}  # GPUs multiply in FP8
 
@@ -26,7 +26,7 @@ def matrix() -> str:
     lines = ["| `model_type` |" + "".join(f" {task} |" for task in _TASKS), "|---|" + ":-:|" * len(_TASKS)]
     for kind, family in FAMILIES.items():
         lines.append(f"| `{kind}` |" + "".join(" yes |" if task in tasks(family) else " |" for task in _TASKS))
-    lines.append("| static models | yes | yes | | | |")
+    lines.append("| static models | yes | yes | | | | |")
     lines += ["", "| device | encoders | generators | static models | `--quantization` |", "|---|---|---|---|---|"]
     for device in _COMPUTING:
         runners = importlib.import_module(f"fastqps.devices.{device}").RUNNERS
@@ -40,7 +40,7 @@ def tasks(family: EncoderFamily | DecoderFamily) -> set[str]:
     """The tasks of a family's checkpoints."""
     if isinstance(family, DecoderFamily):
         return {"generate"} | tasks(encoder_of(family))
-    found = {"embed"}
+    found = {"embed", "vector by token"}
     if family.read_head is not None:
         found |= {"classify", "token classify"}
     return found | ({"sparse"} if family.read_vocabulary_head is not None else set())

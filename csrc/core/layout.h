@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 11;                 // grows with every change of this file
+inline constexpr u32 kFormat = 12;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -57,9 +57,16 @@ enum Stage : u32 {
 inline constexpr const char* kStageNames[kStages] = {"receive", "parse",  "tokenize", "queue", "gather",
                                                      "launch",  "device", "scatter",  "drain", "send"};
 
-enum class Task : u32 { kEmbed = 0, kClassify = 1, kGenerate = 2, kClassifyTokens = 3, kEmbedSparse = 4 };
+enum class Task : u32 {
+  kEmbed = 0,
+  kClassify = 1,
+  kGenerate = 2,
+  kClassifyTokens = 3,
+  kEmbedSparse = 4,
+  kEmbedMulti = 5
+};
 // Whether a device puts out a row for each token of a request, not one for the whole.
-constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens; }
+constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens || task == Task::kEmbedMulti; }
 enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
 
 // All sizes of a segment. Everything else follows from these.
@@ -277,12 +284,14 @@ constexpr u32 sparse_weights(u32 row_width) { return (row_width - 1) / 2; }
 // that of its first token, of its tokens' mean, or of its surest token.
 enum class Aggregation : u8 { kNone = 1, kSimple = 2, kFirst = 3, kAverage = 4, kMax = 5 };  // fastqps.v1.Aggregation
 constexpr bool labels_words(Aggregation aggregation) { return aggregation >= Aggregation::kFirst; }
-// In the ids of a token classifier's slot: the token is not the first of its word. No vocabulary is so large.
-inline constexpr u32 kContinuesWord = u32(1) << 31;
+// In the ids of a slot whose answer is by token: the token has no answer of its own. It continues a word, or is one of
+// those to which the model gives no vector. No vocabulary is so large.
+inline constexpr u32 kNoOwnAnswer = u32(1) << 31;
 
 // The bytes of the answer to an input of this many tokens, of any model but a generator; `width` of an output row.
 constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens) {
   if (task == Task::kClassifyTokens) return u64(n_tokens) * sizeof(LabelScore);
+  if (task == Task::kEmbedMulti) return u64(n_tokens) * width * sizeof(float);
   return u64(width) * (task == Task::kClassify ? sizeof(LabelScore) : sizeof(float));
 }
 

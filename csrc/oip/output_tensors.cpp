@@ -63,6 +63,7 @@ OutputTensors::OutputTensors(u8 asked, std::span<const ResponseView> items) {
       break;
     case Output::kNone:
     case Output::kEntities:
+    case Output::kMulti:
     case Output::kSparse:  // InferRequest::check_model() refuses such models
       break;
   }

@@ -38,8 +38,10 @@ void pack(const Segment& segment, const Route& route, EncodeStep& step);
 // classification.
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot);
 
-// The same of the rows of n_tokens tokens, which it may overwrite: a label for each token or word of a token
-// classifier.
+// The same of the rows of n_tokens tokens, which it may overwrite.
+void write_answer_by_token(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot);
+// Its parts, by task: a label for each token or word of a token classifier, and a vector for each token that has one.
 void write_token_labels(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot);
+void write_vectors(const Segment& segment, const Route& route, const float* rows, u32 n_tokens, Slot& slot);
 
 }  // namespace fastqps

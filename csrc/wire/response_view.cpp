@@ -6,13 +6,16 @@ namespace fastqps::front {
 namespace {
 
 std::size_t embedding_size(const EmbeddingView& e) {
-  return bytes_size(e.values.size_bytes()) + bytes_size(e.raw.size()) + scalar_size(signed_value(i32(e.dtype)));
+  return bytes_size(e.values.size_bytes()) + bytes_size(e.raw.size()) + scalar_size(signed_value(i32(e.dtype))) +
+         scalar_size(e.dimensions);
 }
 
+// An Embedding, or with dimensions a MultiVector.
 void write_embedding(WireWriter& out, const EmbeddingView& e) {
   out.bytes(1, e.values.data(), e.values.size_bytes());
   out.bytes(2, e.raw.data(), e.raw.size());
   out.scalar(3, signed_value(i32(e.dtype)));
+  out.scalar(4, e.dimensions);
 }
 
 std::size_t label_size(const LabelView& label) {
@@ -134,6 +137,7 @@ std::size_t output_size(const ResponseView& r) {
     case Output::kNone:
       return 0;
     case Output::kEmbedding:
+    case Output::kMulti:
       return delimited_size(embedding_size(r.embedding));
     case Output::kClassification:
       return delimited_size(labels_size(r.labels));
@@ -153,6 +157,7 @@ void write_output(WireWriter& out, const ResponseView& r) {
     case Output::kNone:
     case Output::kEntities:
     case Output::kSparse:
+    case Output::kMulti:
       return;
     case Output::kEmbedding:
       out.head(2, embedding_size(r.embedding));
@@ -190,6 +195,10 @@ u8* write_response(const ResponseView& r, u8* buffer) {
   if (r.output == Output::kSparse) {
     out.head(9, sparse_size(r.sparse));
     write_sparse(out, r.sparse);
+  }
+  if (r.output == Output::kMulti) {
+    out.head(10, embedding_size(r.embedding));
+    write_embedding(out, r.embedding);
   }
   return out.end();
 }

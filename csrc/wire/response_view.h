@@ -13,13 +13,14 @@ namespace fastqps::front {
 
 enum class DType : i32 { kUnspecified = 0, kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };
 enum class FinishReason : i32 { kUnspecified = 0, kStop = 1, kLength = 2 };
-enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities, kSparse };
+enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities, kSparse, kMulti };
 
-// Either `values` (float32) or `raw` (any other dtype, little-endian).
+// Either `values` (float32) or `raw` (any other dtype, little-endian). Of Output::kMulti, one vector after the other.
 struct EmbeddingView {
   std::span<const float> values = {};
   std::span<const u8> raw = {};
   DType dtype = DType::kUnspecified;
+  u32 dimensions = 0;  // of each vector; only of Output::kMulti
 };
 
 struct LabelView {

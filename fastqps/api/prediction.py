@@ -105,7 +105,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class Prediction:
-    """One item's answer. Of `embedding`, `labels`, `generation`, `entities` and `sparse`, the task's is set.
+    """One item's answer. Of `embedding`, `labels`, `generation`, `entities`, `sparse` and `multi`, the task's is set.
 
     Attributes:
         request_id: in predict_stream(), the item's place in what was sent; else what the request said.
@@ -114,6 +114,7 @@ class Prediction:
         generation: the text.
         entities: in the order of the text.
         sparse: largest weight first.
+        multi: a vector for each token, float32 of shape [tokens, dimensions].
         usage: if the server said.
         timings: microseconds by stage, if asked for.
     """
@@ -126,14 +127,16 @@ class Prediction:
     timings: dict[str, int] | None = None
     entities: list[Entity] | None = None
     sparse: SparseEmbedding | None = None
+    multi: Vector | None = None
 
     def __repr__(self) -> str:
-        """Omits unset fields and an embedding's numbers, which would fill several screens."""
+        """Omits unset fields and the numbers of embeddings, which would fill several screens."""
         names = ("request_id", "labels", "generation", "entities", "usage", "timings")
         said = {name: getattr(self, name) for name in names}
         parts = [f"{name}={value!r}" for name, value in said.items() if value is not None]
-        if self.embedding is not None:
-            parts.insert(1, f"embedding=<{self.embedding.dtype} {list(self.embedding.shape)}>")
+        for name, array in (("embedding", self.embedding), ("multi", self.multi)):
+            if array is not None:
+                parts.insert(1, f"{name}=<{array.dtype} {list(array.shape)}>")
         if self.sparse is not None:
             parts.insert(1, f"sparse=<{len(self.sparse.ids)} of {self.sparse.active} weights>")
         return f"Prediction({', '.join(parts)})"
@@ -149,7 +152,7 @@ class PredictionError:
 
 def read_prediction(data: bytes) -> Prediction | PredictionError:
     """A serialized PredictResponse. Raises DecodeError if it is none, Internal if it makes no sense."""
-    return _read_embedding(data, 0, len(data)) or _from_message(pb.PredictResponse.FromString(data))
+    return _read_floats(data, 0, len(data)) or _from_message(pb.PredictResponse.FromString(data))
 
 
 def read_batch(data: bytes) -> list[Prediction | PredictionError]:
@@ -166,7 +169,7 @@ def read_batch(data: bytes) -> list[Prediction | PredictionError]:
         at = start + size
         if at > len(data):
             raise DecodeError("the last item is cut short")
-        out.append(_read_embedding(data, start, at) or _from_message(pb.PredictResponse.FromString(data[start:at])))
+        out.append(_read_floats(data, start, at) or _from_message(pb.PredictResponse.FromString(data[start:at])))
     return out
 
 
@@ -200,7 +203,60 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 _STAGES = [(field.name.removesuffix("_us"), field.name) for field in pb.Timings.DESCRIPTOR.fields]
 _REASONS: dict[int, FinishReason] = {pb.FINISH_REASON_STOP: "stop", pb.FINISH_REASON_LENGTH: "length"}
 _FLOAT32 = np.dtype("<f4")
+_MULTI = 0x52  # PredictResponse.multi
 _DTYPE_FLOAT32 = b"\x18\x01"  # Embedding.dtype, which may be said or left out
+
+
+def _read_floats(data: bytes, at: int, end: int) -> Prediction | None:
+    return _read_embedding(data, at, end) or _read_multi(data, at, end)
+
+
+def _read_multi(data: bytes, begin: int, end: int) -> Prediction | None:
+    """The answer in data[begin:end] if it is one vector for each token, as float32.
+
+    None for any other shape, as _read_embedding().
+    """
+    try:
+        field = _find_multi(data, begin, end)
+        if field is None:
+            return None
+        at, multi_end = _span(data, field + 1)
+        if data[at] != 0x0A:  # values, packed
+            return None
+        values, values_end = _span(data, at + 1)
+    except IndexError:
+        return None
+    if (values_end - values) & 3 or values_end > multi_end or multi_end > end:
+        return None
+    form = pb.MultiVector.FromString(data[values_end:multi_end])
+    extra = pb.PredictResponse.FromString(data[begin:field] + data[multi_end:end])
+    size = (values_end - values) // 4
+    if form.values or form.raw or form.dtype > pb.DTYPE_FLOAT32 or not form.dimensions or size % form.dimensions:
+        return None
+    if extra.HasField("status") or extra.WhichOneof("output"):
+        return None
+    found = np.frombuffer(data, _FLOAT32, size, values).reshape(-1, form.dimensions).copy()
+    prediction = Prediction(extra.request_id, multi=found)
+    _set_extras(prediction, extra)
+    return prediction
+
+
+def _find_multi(data: bytes, at: int, end: int) -> int | None:
+    """Where the field begins, behind any fields that are numbers or have a length."""
+    while at < end and data[at] != _MULTI:
+        if data[at] & 7 == 0:
+            _, at = _varint(data, at + 1)
+        elif data[at] & 7 == 2 and data[at] < 0x80:
+            _, at = _span(data, at + 1)
+        else:
+            return None
+    return at if at < end else None
+
+
+def _span(data: bytes, at: int) -> tuple[int, int]:
+    """Where a field with a length begins and ends."""
+    size, begin = _varint(data, at)
+    return begin, begin + size
 
 
 def _read_embedding(data: bytes, at: int, end: int) -> Prediction | None:
@@ -252,6 +308,11 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
         prediction.entities = [Entity(x.label, x.score, x.start, x.end) for x in message.entities.entities]
     elif message.HasField("sparse"):
         prediction.sparse = _sparse(message.sparse)
+    elif message.HasField("multi"):
+        values = _vector(message.multi)
+        if not message.multi.dimensions or values.size % message.multi.dimensions:
+            raise errors.Internal(f"the server's {values.size} numbers are no vectors of {message.multi.dimensions}")
+        prediction.multi = values.reshape(-1, message.multi.dimensions)
     _set_extras(prediction, message)
     return prediction
 
@@ -286,7 +347,7 @@ def _generation(message: pb.PredictResponse) -> Generation:
     return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None, _usage(message))
 
 
-def _vector(embedding: pb.Embedding) -> Vector:
+def _vector(embedding: pb.Embedding | pb.MultiVector) -> Vector:
     match embedding.dtype:
         case pb.DTYPE_UNSPECIFIED | pb.DTYPE_FLOAT32:
             return np.array(embedding.values, np.float32)

@@ -21,6 +21,8 @@ def prediction_json(found: Prediction | PredictionError) -> dict[str, Any]:
         shown["embedding"] = _floats(found.embedding)
     if found.labels is not None:
         shown["labels"] = [{"name": label.name, "score": label.score} for label in found.labels]
+    if found.multi is not None:
+        shown["multi"] = [_floats(row) for row in found.multi]
     if found.entities is not None:
         shown["entities"] = entities_json(found.entities)
     if found.sparse is not None:
@@ -72,6 +74,8 @@ def answer_json(
     """One item of the engine's answer."""
     if isinstance(found, SparseEmbedding):
         return {"sparse": sparse_json(found)}
+    if isinstance(found, np.ndarray) and found.ndim > 1:
+        return {"multi": [_floats(row) for row in found]}
     if isinstance(found, np.ndarray):
         return {"embedding": _floats(found)}
     labels = [{"name": one[0], "score": one[1]} for one in found if not isinstance(one, Entity)]

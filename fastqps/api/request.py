@@ -29,6 +29,7 @@ _GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
 BATCH_BYTES_MAX = 1 << 20
+MULTI_ITEMS_MAX = 32  # with a vector for each token an answer may have a megabyte, and clients accept 64
 
 
 class Options(TypedDict, total=False):
@@ -179,12 +180,12 @@ def _texts(value: object) -> Sequence[str]:
     return texts
 
 
-def split_batches(messages: Iterable[pb.PredictRequest]) -> Iterator[pb.PredictBatchRequest]:
-    """Batches of at most BATCH_ITEMS_MAX items and, unless one item alone is larger, BATCH_BYTES_MAX bytes."""
+def split_batches(messages: Iterable[pb.PredictRequest], items_max: int) -> Iterator[pb.PredictBatchRequest]:
+    """Batches of at most items_max items and, unless one item alone is larger, BATCH_BYTES_MAX bytes."""
     batch, size = pb.PredictBatchRequest(), 0
     for message in messages:
         size += message.ByteSize()
-        if batch.items and (len(batch.items) == BATCH_ITEMS_MAX or size > BATCH_BYTES_MAX):
+        if batch.items and (len(batch.items) == items_max or size > BATCH_BYTES_MAX):
             yield batch
             batch, size = pb.PredictBatchRequest(), message.ByteSize()
         batch.items.append(message)

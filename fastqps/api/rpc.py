@@ -99,6 +99,12 @@ def labels_or_raise(value: Prediction) -> list[Label]:
     return value.labels
 
 
+def multi_or_raise(value: Prediction) -> Vector:
+    if value.multi is None:
+        raise errors.Unimplemented("this model does not make a vector of each token")
+    return value.multi
+
+
 def entities_or_raise(value: Prediction) -> list[Entity]:
     if value.entities is None:
         raise errors.Unimplemented("this model finds no entities")

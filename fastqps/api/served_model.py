@@ -7,7 +7,7 @@ from ..v1 import predict_pb2 as pb
 
 @dataclass(slots=True)
 class Model:
-    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, embed_sparse,
+    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, embed_sparse, embed_multi,
     classify, classify_tokens or generate; `warnings`: what its operator should know, such as a limit below the
     model's own."""
 

@@ -84,6 +84,8 @@ def make_head(
     if pipeline.splade:
         head = checkpoint.vocabulary_head()
         return SparseHead(weights, config, head, pipeline.splade, card.max_active_dims, ops)
+    if pipeline.multi:
+        return TokenHead([_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
     return Head(pipeline.pooling, [_dense(checkpoint, dense, ops) for dense in pipeline.dense], ops)
 
 

@@ -27,7 +27,7 @@ from ..api.prediction import (
     read_chunk,
     read_prediction,
 )
-from ..api.request import Item, Options, split_batches, texts_only, to_message
+from ..api.request import BATCH_ITEMS_MAX, MULTI_ITEMS_MAX, Item, Options, split_batches, texts_only, to_message
 from ..api.served_model import Model, read_models
 from ..v1 import predict_pb2 as pb
 from .base import ClientBase, Methods, StreamCount, mapped_errors
@@ -83,30 +83,35 @@ class AsyncClient(ClientBase):
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[Prediction | PredictionError]:
         """As Client.predict_batch()."""
+        return await self._predict_batches(items, timeout_s, options, BATCH_ITEMS_MAX)
+
+    async def _predict_batches(
+        self, items: Iterable[Item], timeout_s: float | None, options: Options, items_max: int
+    ) -> list[Prediction | PredictionError]:
         options = self._with_model(options)
         messages = (to_message(item, options) for item in items)
         if not self.retries:
-            return await self._ask_batches(messages, self._timeout_s(timeout_s))
+            return await self._ask_batches(messages, self._timeout_s(timeout_s), items_max)
         kept = list(messages)
-        out = await self._ask_batches(kept, self._timeout_s(timeout_s))
+        out = await self._ask_batches(kept, self._timeout_s(timeout_s), items_max)
         attempts = self._attempts(timeout_s)
         while True:
             places, wait_s = attempts.batch_wait_s(out)
             if not places:
                 return out
             await asyncio.sleep(wait_s)
-            again = await self._ask_batches([kept[place] for place in places], attempts.left_s())
+            again = await self._ask_batches([kept[place] for place in places], attempts.left_s(), items_max)
             for place, result in zip(places, again, strict=True):
                 out[place] = result
 
     async def _ask_batches(
-        self, messages: Iterable[pb.PredictRequest], timeout_s: float
+        self, messages: Iterable[pb.PredictRequest], timeout_s: float, items_max: int
     ) -> list[Prediction | PredictionError]:
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
             with mapped_errors():
-                for batch in split_batches(messages):
+                for batch in split_batches(messages, items_max):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(await under_way.popleft())
                     under_way.append(next(self._methods.batch)(batch, timeout=timeout_s, metadata=self._metadata))
@@ -146,6 +151,13 @@ class AsyncClient(ClientBase):
         options |= {"raw_scores": True, "top_labels": 0}
         results = await self.predict_batch(asked, timeout_s=timeout_s, **options)
         return rpc.zero_shot_or_raise(results, labels, multi_label)
+
+    async def embed_multi(
+        self, items: Sequence[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Vector]:
+        """As Client.embed_multi()."""
+        results = await self._predict_batches(texts_only(items), timeout_s, options, MULTI_ITEMS_MAX)
+        return [rpc.multi_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def entities(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]

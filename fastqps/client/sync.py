@@ -25,7 +25,7 @@ from ..api.prediction import (
     read_chunk,
     read_prediction,
 )
-from ..api.request import Item, Options, split_batches, texts_only, to_message
+from ..api.request import BATCH_ITEMS_MAX, MULTI_ITEMS_MAX, Item, Options, split_batches, texts_only, to_message
 from ..api.served_model import Model, read_models
 from ..v1 import predict_pb2 as pb
 from .base import ClientBase, Methods, StreamCount, mapped_errors
@@ -83,30 +83,35 @@ class Client(ClientBase):
         More than 256 items or 1 MiB go as several calls, at most four under way. timeout_s: seconds for each of them,
         and for all calls that retry refused items. Raises errors.CallError if a whole call fails.
         """
+        return self._predict_batches(items, timeout_s, options, BATCH_ITEMS_MAX)
+
+    def _predict_batches(
+        self, items: Iterable[Item], timeout_s: float | None, options: Options, items_max: int
+    ) -> list[Prediction | PredictionError]:
         options = self._with_model(options)
         messages = (to_message(item, options) for item in items)
         if not self.retries:
-            return self._ask_batches(messages, self._timeout_s(timeout_s))
+            return self._ask_batches(messages, self._timeout_s(timeout_s), items_max)
         kept = list(messages)
-        out = self._ask_batches(kept, self._timeout_s(timeout_s))
+        out = self._ask_batches(kept, self._timeout_s(timeout_s), items_max)
         attempts = self._attempts(timeout_s)
         while True:
             places, wait_s = attempts.batch_wait_s(out)
             if not places:
                 return out
             time.sleep(wait_s)
-            again = self._ask_batches([kept[place] for place in places], attempts.left_s())
+            again = self._ask_batches([kept[place] for place in places], attempts.left_s(), items_max)
             for place, result in zip(places, again, strict=True):
                 out[place] = result
 
     def _ask_batches(
-        self, messages: Iterable[pb.PredictRequest], timeout_s: float
+        self, messages: Iterable[pb.PredictRequest], timeout_s: float, items_max: int
     ) -> list[Prediction | PredictionError]:
         under_way: deque[Any] = deque()
         out: list[Prediction | PredictionError] = []
         try:
             with mapped_errors():
-                for batch in split_batches(messages):
+                for batch in split_batches(messages, items_max):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
                         out += read_batch(under_way.popleft().result())
                     under_way.append(
@@ -159,6 +164,17 @@ class Client(ClientBase):
         options |= {"raw_scores": True, "top_labels": 0}
         results = self.predict_batch(asked, timeout_s=timeout_s, **options)
         return rpc.zero_shot_or_raise(results, labels, multi_label)
+
+    def embed_multi(
+        self, items: Sequence[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Vector]:
+        """A vector for each token of each item: float32 arrays [tokens, dimensions].
+
+        `prompt_name="query"` or `"document"` says what the items are. timeout_s: as in predict_batch(). Raises
+        errors.CallError as entities() does.
+        """
+        results = self._predict_batches(texts_only(items), timeout_s, options, MULTI_ITEMS_MAX)
+        return [rpc.multi_or_raise(value) for value in rpc.values_or_raise(results)]
 
     def entities(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]

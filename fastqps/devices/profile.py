@@ -18,7 +18,7 @@ from fastqps.runners.kinds import kind_of_task, step_kind
 
 SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
 STATUSES = ("estimated", "measured")
-TASKS = ("embed", "classify", "classify_tokens", "embed_sparse", "generate")
+TASKS = ("embed", "classify", "classify_tokens", "embed_sparse", "embed_multi", "generate")
 NAME_MAX = 60
 TEXT_MAX = 4000
 FIXED_US_MAX = 5e6

@@ -46,6 +46,14 @@ def sparse_embedding(card: ModelCard, row: NDArray[np.float32], max_active_dims:
     return SparseEmbedding(ids[kept], weights[kept], int(row[2 * n]))
 
 
+def vectors(
+    card: ModelCard, rows: NDArray[np.float32], dimensions: int = 0, normalize: bool | None = None
+) -> NDArray[np.float32]:
+    """``embedding`` of each row: float32 [tokens, dimensions]."""
+    found = [embedding(card, row, dimensions, normalize) for row in rows]
+    return np.array(found, np.float32).reshape(len(rows), dimensions or card.dimensions)
+
+
 def _scores(card: ModelCard, row: NDArray[np.float64]) -> NDArray[np.float64]:
     if card.activation == "softmax":
         exponentials = np.exp(row - row.max())

@@ -11,10 +11,10 @@ from fastqps.api import zero_shot
 from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbedding, Vector
 from fastqps.api.request import Aggregation
 from fastqps.devices import one_device
-from fastqps.engine.answers import Answer, answer, embedding, sparse_embedding
+from fastqps.engine.answers import Answer, answer, embedding, sparse_embedding, vectors
 from fastqps.engine.entities import entities
 from fastqps.engine.generator import Generator
-from fastqps.engine.predictor import Item, Predictor
+from fastqps.engine.predictor import Item, Predictor, TokenIds
 from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelError, load_card
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
@@ -69,14 +69,17 @@ class Engine:
     def predict(self, items: Sequence[Item], *, prompt_name: str = "", truncate: bool = False) -> list[Answer]:
         """One answer for each text, pair of texts or sequence of token ids, in the order of ``items``.
 
-        An answer is an embedding, float32 [card.dimensions], or a sparse one; for a classifier all (label, score), best
-        first, and for a token classifier its entities. Token ids are taken as they are, special tokens included.
-        ``prompt_name``: which of ``card.prompts`` stands in front of each text; "": ``card.default_prompt``, if there
-        is one. ``ValueError`` names an item that cannot be answered: too long (unless ``truncate``), empty, or with an
-        id outside of the vocabulary, which a tokenizer may give, too.
+        An answer is an embedding, float32 [card.dimensions], a sparse one, or one for each token, float32 [tokens,
+        card.dimensions]; for a classifier all (label, score), best first, and for a token classifier its entities.
+        Token ids are taken as they are, special tokens included. ``prompt_name``: which of ``card.prompts`` stands in
+        front of each text; "": ``card.default_prompt``, if there is one. ``ValueError`` names an item that cannot be
+        answered: too long (unless ``truncate``), empty, or with an id outside of the vocabulary, which a tokenizer may
+        give, too.
         """
         if not isinstance(self._model, Predictor):
             raise ValueError(f"{self.card.name} generates text: call generate")
+        if self.card.task == "embed_multi":
+            return list(self.embed_multi(items, prompt_name=prompt_name, truncate=truncate))
         if self.card.task == "classify_tokens":
             self.card.prompt(prompt_name)  # it has none
             return list(self.entities(items, truncate=truncate))
@@ -100,8 +103,7 @@ class Engine:
         """
         if not isinstance(self._model, Predictor) or self.card.task != "embed":
             raise ValueError(f"{self.card.name} makes no embeddings: its task is {self.card.task}")
-        if not 0 <= dimensions <= self.card.dimensions:
-            raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
+        self._check_dimensions(dimensions)
 
         def finish(row: Vector) -> Vector:
             return embedding(self.card, row, dimensions, normalize)
@@ -138,6 +140,34 @@ class Engine:
         if not 0 <= max_active_dims <= self.card.max_active_dims:
             raise ValueError(f"max_active_dims: {max_active_dims}, at least 0 and at most {self.card.max_active_dims}")
         return self._model.run(texts, truncate, lambda row: sparse_embedding(self.card, row, max_active_dims))
+
+    def embed_multi(
+        self,
+        texts: Sequence[Item],
+        *,
+        dimensions: int = 0,
+        normalize: bool | None = None,
+        prompt_name: str = "",
+        truncate: bool = False,
+    ) -> list[Vector]:
+        """A vector for each token of each text, as ``Client.embed_multi`` gives them: float32 [tokens, dimensions].
+
+        ``prompt_name`` ``query`` or ``document`` says what the texts are; the other options are those of ``embed``.
+        """
+        if not isinstance(self._model, Predictor) or self.card.task != "embed_multi":
+            raise ValueError(f"{self.card.name} does not make a vector of each token: its task is {self.card.task}")
+        self._check_dimensions(dimensions)
+        skipped = np.array(self.card.role(prompt_name).skipped, np.int64)
+
+        def finish(rows: Vector, ids: TokenIds) -> Vector:
+            kept = rows[~np.isin(ids, skipped)]
+            return vectors(self.card, kept, dimensions, normalize)
+
+        return self._model.run_tokens(texts, truncate, finish, prompt_name)
+
+    def _check_dimensions(self, dimensions: int) -> None:
+        if not 0 <= dimensions <= self.card.dimensions:
+            raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
 
     def entities(
         self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False

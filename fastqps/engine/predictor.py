@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeGuard, TypeVar, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastqps.api.prediction import Vector
 from fastqps.devices import Options, make_runner
 from fastqps.models import ModelCard, ModelError
+from fastqps.models.input_role import InputRole
 from fastqps.models.tokenizers.spans import TokenSpan
 from fastqps.models.tokenizers.text import load_tokenizer
 from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items
 
 Item = str | tuple[str, str] | Sequence[int]
+
+TokenIds = NDArray[np.int32]
 
 _T = TypeVar("_T")
 
@@ -38,6 +42,16 @@ class Predictor:
         """``finish`` of each item's raw output row, or of a row for each of its tokens [tokens, dimensions], in the
         order of ``items``. ``ValueError`` names a wrong item.
         """
+        return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row)))
+
+    def run_tokens(
+        self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector, TokenIds], _T], prompt_name: str = ""
+    ) -> list[_T]:
+        """The same with the rows and the ids of each item's tokens."""
+        return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row), self._ids(row)))
+
+    def _run(self, items: Sequence[Item], truncate: bool, prompt_name: str, take: Callable[[int], _T]) -> list[_T]:
+        """``take`` of each item's place in its batch, while the batch's rows are there."""
         encoded = self._encode(items, truncate, prompt_name)
         done: dict[int, _T] = {}
         for batch in self._batches([len(ids) for ids, _ in encoded]):
@@ -47,7 +61,7 @@ class Predictor:
                 raise error.in_place(batch[error.item]) from None
             self._runner.run(*shape)
             for row, i in enumerate(batch):
-                done[i] = finish(self._rows(row))
+                done[i] = take(row)
         return [done[i] for i in range(len(encoded))]
 
     def spans(self, texts: Sequence[str]) -> list[list[TokenSpan | None]]:
@@ -59,6 +73,10 @@ class Predictor:
         b = self._runner.buffers()
         return b.output[b.cu_seqlens[item] : b.cu_seqlens[item + 1]] if b.by_token else b.output[item]
 
+    def _ids(self, item: int) -> TokenIds:
+        b = self._runner.buffers()
+        return b.input_ids[b.cu_seqlens[item] : b.cu_seqlens[item + 1]]
+
     def close(self) -> None:
         """Gives the device back."""
         del self._runner
@@ -67,12 +85,14 @@ class Predictor:
         """(ids, number of leading ids that belong to the first text) of every item."""
         if isinstance(items, str):
             raise ValueError("predict takes a list of items, not one text")
-        prompt = self.card.prompt(prompt_name)
+        prompt, role = self.card.prompt(prompt_name), self.card.role(prompt_name)
+        if role.refusal:
+            raise ValueError(f"prompt_name: {role.refusal}")
         items = [self._bound_characters(number, item, truncate) for number, item in enumerate(items)]
         texts = [_prompted(prompt, item) for item in items if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
-        tokenized = iter(self._tokenizer.encode_items(texts) if texts and self._tokenizer else ())
+        tokenized = iter(self._tokenizer.encode_items(texts, role.max_tokens) if texts and self._tokenizer else ())
         found: list[tuple[Sequence[int], int]] = []
         for number, item in enumerate(items):
             if self.card.pairs_only and isinstance(item, str):
@@ -82,16 +102,18 @@ class Predictor:
                 )
             if _is_text(item):
                 done = next(tokenized)
-                self._check_length(number, done.n_total, truncate)
+                if self.card.roles:
+                    self._check_single(number, item)
+                self._check_length(number, done.n_total, role, truncate)
                 if not done.ids and not self.card.static:
                     raise ValueError(f"item {number} has no tokens")
-                found.append((done.ids or [self.card.empty_id], max(done.first_len, 1)))
+                found.append(_expanded(done.ids or [self.card.empty_id], max(done.first_len, 1), role))
             elif prompt_name:
                 raise ValueError(
                     f"item {number}: prompt_name {prompt_name!r} with token ids, which are used as they are"
                 )
             else:
-                found.append(self._check_ids(number, item, truncate))
+                found.append(_expanded(*self._check_ids(number, item, role, truncate), role))
         return found
 
     def _bound_characters(self, number: int, item: Item, truncate: bool) -> Item:
@@ -105,20 +127,24 @@ class Predictor:
             )
         return item[:most]
 
-    def _check_length(self, number: int, tokens: int, truncate: bool) -> None:
-        limit = self.card.max_input_tokens
+    def _check_single(self, number: int, item: Item) -> None:
+        if not isinstance(item, str):
+            raise ValueError(f"item {number}: two texts, and {self.card.name} makes a vector of each token of one")
+
+    def _check_length(self, number: int, tokens: int, role: InputRole, truncate: bool) -> None:
+        limit = role.max_tokens
         if tokens > limit and not truncate:
             raise ValueError(f"item {number} has {tokens} tokens; the model takes {limit} (truncate=True cuts it)")
 
-    def _check_ids(self, number: int, item: Item, truncate: bool) -> tuple[Sequence[int], int]:
+    def _check_ids(self, number: int, item: Item, role: InputRole, truncate: bool) -> tuple[Sequence[int], int]:
         ids = np.asarray(item)
         if ids.ndim != 1 or not len(ids) or ids.dtype.kind not in "iu":
             raise ValueError(f"item {number}: expected a text, a pair of texts, or at least one token id")
         if ids.min() < 0 or ids.max() >= self.card.vocab_size:
             wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
             raise ValueError(f"item {number}: token id {wrong}, must be at least 0 and below {self.card.vocab_size}")
-        self._check_length(number, len(ids), truncate)
-        kept = ids[: self.card.max_input_tokens].tolist()
+        self._check_length(number, len(ids), role, truncate)
+        kept = ids[: role.max_tokens].tolist()
         return kept, len(kept)
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -140,6 +166,11 @@ def _prompted(prompt: str, item: str | tuple[str, str]) -> str | tuple[str, str]
     if not prompt:
         return item
     return prompt + item if isinstance(item, str) else (prompt + item[0], item[1])
+
+
+def _expanded(ids: Sequence[int], first_len: int, role: InputRole) -> tuple[Sequence[int], int]:
+    added = max(0, role.expanded_to - len(ids))
+    return [*ids, *[role.expansion_id] * added], first_len + added
 
 
 def _is_text(item: Item) -> TypeGuard[str | tuple[str, str]]:

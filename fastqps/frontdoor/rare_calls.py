@@ -25,7 +25,10 @@ _TASKS = {
     "generate": predict_pb2.TASK_GENERATE,
     "classify_tokens": predict_pb2.TASK_CLASSIFY_TOKENS,
     "embed_sparse": predict_pb2.TASK_EMBED_SPARSE,
+    "embed_multi": predict_pb2.TASK_EMBED_MULTI,
 }
+
+_VECTORS = ("embed", "embed_multi")
 
 
 def list_models(models: list[ServedModel]) -> bytes:
@@ -40,7 +43,7 @@ def list_models(models: list[ServedModel]) -> bytes:
             is_default=i == 0,
             input_tokens_max=card.max_input_tokens,
             output_tokens_max=card.max_output_tokens,
-            dimensions={"embed": card.dimensions, "embed_sparse": card.vocab_size}.get(card.task, 0),
+            dimensions=card.vocab_size if card.task == "embed_sparse" else card.dimensions * (card.task in _VECTORS),
             labels=card.labels,
             native_tokenizer=model.native,
             warnings=card.warnings,

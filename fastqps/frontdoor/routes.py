@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import threading
@@ -123,6 +124,7 @@ class DoorRoutes:
                 characters_max=card.max_characters,
                 prompts=card.prompts,
                 default_prompt=card.prompt(""),
+                roles=[dataclasses.astuple(role) for role in card.roles],
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -17,7 +17,11 @@ from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModels
 from fastqps.models.card import ModelCard
 
-_DOES = {"generate": "generates text", "classify_tokens": "finds entities"}
+_DOES = {
+    "generate": "generates text",
+    "classify_tokens": "finds entities",
+    "embed_multi": "makes a vector of each token",
+}
 _UNIMPLEMENTED = CODES.index("UNIMPLEMENTED")
 _NO_TOKEN_EMBEDDINGS = "this server pools every embedding; call Embed"
 _UNSERVED = {

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastqps.errors import NO_MODEL, FastqpsError
+from fastqps.models.input_role import InputRole
 from fastqps.models.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
-Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse"]
+Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse", "embed_multi"]
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
@@ -36,8 +37,8 @@ class LimitError(ModelError):
 class ModelCard:
     """One served model: everything the front door and the C++ steps need to know about it.
 
-    ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. A token classifier has
-    a row for each token, other models one for each item. A runner's row is
+    ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. There is a row for
+    each item, or where ``rows_by_token`` says so for each token. A runner's row is
     raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` does.
     A row of a sparse embedding holds ``max_active_dims`` weights, the largest, in any order; as many token ids, which
     are theirs; and the number of all weights above zero. Those behind that number are zeros, with ids of no meaning.
@@ -76,6 +77,7 @@ class ModelCard:
     adapter: str = ""  # the folder of what is merged into its weights; "": nothing
     prompts: tuple[tuple[str, str], ...] = ()  # (name, text) of what requests can have put in front of their texts
     default_prompt: str = ""  # the name of the one that stands there where a request names none; "": none
+    roles: tuple[InputRole, ...] = ()  # of a model with a vector for each token; the first: of no prompt's name
     warnings: tuple[str, ...] = ()  # what its operator should know, a sentence each: a limit, a head that is left out
 
     @property
@@ -91,7 +93,12 @@ class ModelCard:
     @property
     def rows_by_token(self) -> bool:
         """Whether its output has a row for each token, not one for each item."""
-        return self.task == "classify_tokens"
+        return self.task in ("classify_tokens", "embed_multi")
+
+    def role(self, prompt_name: str) -> InputRole:
+        """How an input is taken whose request names this prompt, or none if it is ""."""
+        plain = InputRole("", self.max_input_tokens)
+        return next((role for role in self.roles if role.name == prompt_name), (*self.roles, plain)[0])
 
     def prompt(self, name: str) -> str:
         """The text of the prompt ``name``; "": the default one's. ``ValueError`` lists the names for any other."""
@@ -128,7 +135,8 @@ class ModelCard:
         """The card that ``to_json`` wrote."""
         fields: dict[str, Any] = {key: _frozen(value) for key, value in json.loads(text).items()}
         options = fields["logit_options"]
-        return ModelCard(**{**fields, "logit_options": options and LogitOptions(**options)})
+        roles = tuple(InputRole(**role) for role in fields["roles"])
+        return ModelCard(**{**fields, "logit_options": options and LogitOptions(**options), "roles": roles})
 
 
 def _frozen(value: Any) -> Any:

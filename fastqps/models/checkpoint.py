@@ -24,12 +24,14 @@ from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.config import (
     SentenceConfig,
     lower_cases,
+    read_multi_config,
     read_sentence_config,
     read_sparse_config,
 )
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
-from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, without_tokenizer
+from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source, without_tokenizer
+from fastqps.models.tokenizers.vocabulary import split_markers
 
 _FILL_MASKS = "ForMaskedLM"
 _EMBED = ("Model", _FILL_MASKS, "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
@@ -100,7 +102,10 @@ class Checkpoint:
             )
         if task != "embed" and family.read_head is None:
             raise ModelError(f"{root}: classifiers of a {family.name} are not supported; its embeddings are")
-        sentence = read_sentence_config(root, encoder, task == "classify", family.decodes)
+        if pipeline.multi:
+            task, sentence = "embed_multi", read_multi_config(root, encoder, pipeline.skip_list)
+        else:
+            sentence = read_sentence_config(root, encoder, task == "classify", family.decodes)
         if not pipeline.pools_prompts:
             sentence = _without_prompts(root, sentence)
         checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
@@ -239,9 +244,12 @@ class Checkpoint:
         path = self.tokenizer()
         if not path:
             return without_tokenizer(self.optional_json("tokenizer_config.json"))
-        return read_tokenizer_files(
-            Path(path), self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
-        )
+        named = self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
+        found = read_tokenizer_files(Path(path), *named)
+        markers = self.sentence.multi.markers if self.sentence.multi else ()
+        if markers and (apart := split_markers(tokenizer_source(path, found.parts), markers)):
+            return read_tokenizer_files(Path(path), *named, apart)
+        return found
 
     def named_token(self, *names: str) -> int:
         """The id of the special token that the tokenizer's files know by one of these names; -1: they know none."""

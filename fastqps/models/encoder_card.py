@@ -9,12 +9,16 @@ from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.files.config_values import size
 from fastqps.models.input_limit import shorter
+from fastqps.models.input_role import InputRole
+from fastqps.models.input_roles import input_roles
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS
 
 _LABELS = ("classify", "classify_tokens")  # tasks whose answers are labels
 _ACTIVE_DIMS_MAX = 512  # weights of a sparse embedding: a slot holds 8 bytes for each, and texts rarely have half of it
 _FLOAT_IDS_MAX = 1 << 24  # token ids that a float32 of an output row holds exactly
+# Tasks that need a tokenizer: answers are parts of a text, or depend on its words.
+_OF_TEXTS = {"classify_tokens": "a token classifier", "embed_multi": "a model with a vector for each token"}
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 
 
@@ -28,10 +32,8 @@ def encoder_card(
         active = _active_dims(checkpoint, config) if checkpoint.task == "embed_sparse" else 0
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
-    if checkpoint.task == "classify_tokens" and not checkpoint.tokenizer():
-        raise ModelError(
-            f"{checkpoint.root}: a token classifier needs a tokenizer.json: its answers are parts of a text"
-        )
+    if checkpoint.task in _OF_TEXTS and not checkpoint.tokenizer():
+        raise ModelError(f"{checkpoint.root}: {_OF_TEXTS[checkpoint.task]} needs a tokenizer.json")
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else config.hidden
     if active:
@@ -39,7 +41,14 @@ def encoder_card(
     special = _special_ids(checkpoint)
     prompts = NO_PROMPTS if checkpoint.task == "classify_tokens" else checkpoint.sentence.prompts
     own = _own_limit(checkpoint, config)
-    limit = min(own, _INPUT_TOKENS_DEFAULT_MAX if max_input_tokens is None else max_input_tokens)
+    most = _INPUT_TOKENS_DEFAULT_MAX if max_input_tokens is None else max_input_tokens
+    limit = min(own, most)
+    roles: tuple[InputRole, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if checkpoint.task == "embed_multi":
+        roles, warnings = input_roles(
+            checkpoint, limit, most if config.input_limit is None else min(most, config.input_limit)
+        )
     return ModelCard(
         name=name,
         path=str(checkpoint.root),
@@ -47,11 +56,11 @@ def encoder_card(
         task=checkpoint.task,
         family=checkpoint.family.name,
         dimensions=len(labels) or width,
-        max_input_tokens=limit,
+        max_input_tokens=max([limit, *(max(role.max_tokens, role.expanded_to) for role in roles)]),
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
         labels=labels,
-        normalize=checkpoint.task == "embed" and checkpoint.pipeline.normalize,
+        normalize=checkpoint.task in ("embed", "embed_multi") and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)),
         position_offset=config.position_offset,
         second_segment_type=int(checkpoint.tokenizer_files.token_types and config.types > 1),
@@ -63,7 +72,8 @@ def encoder_card(
         pairs_only=checkpoint.cross_encoder and not allow_single_texts,
         prompts=prompts.texts,
         default_prompt=prompts.default,
-        warnings=(*shorter(limit, own), *_cut(checkpoint, active), *checkpoint.warnings),
+        roles=roles,
+        warnings=(*shorter(limit, own), *_cut(checkpoint, active), *warnings, *checkpoint.warnings),
     )
 
 

@@ -41,6 +41,7 @@ _KINDS: Mapping[str, StepKind] = {
     "classify": ENCODE,
     "classify_tokens": ENCODE,
     "embed_sparse": ENCODE,
+    "embed_multi": ENCODE,
     "generate": DECODE,
 }
 

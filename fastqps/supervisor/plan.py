@@ -30,7 +30,7 @@ LABEL_BYTES = 8  # index and score
 FLOAT_BYTES = 4
 TOKEN_BYTES = 8  # id and log probability
 # Answers that grow with the input: what a slot has room for, and the memory of each front door for larger ones.
-_SLOT_BYTES_MAX = 4 << 10
+_SLOT_BYTES_MAX = {"classify_tokens": 4 << 10, "embed_multi": 16 << 10}
 _LARGE_BYTES = 64 << 20
 _LINE_BYTES = 64
 
@@ -189,12 +189,14 @@ def answer_bytes(card: ModelCard) -> int:
         return card.max_output_tokens * TOKEN_BYTES
     if card.task == "classify_tokens":
         return card.max_input_tokens * LABEL_BYTES
+    if card.task == "embed_multi":
+        return card.max_input_tokens * card.dimensions * FLOAT_BYTES
     return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
 
 
 def slot_bytes(card: ModelCard) -> int:
     """The most bytes of a model's answer that every slot has room for."""
-    return _SLOT_BYTES_MAX if card.rows_by_token else answer_bytes(card)
+    return _SLOT_BYTES_MAX.get(card.task, answer_bytes(card))
 
 
 def large_answer_bytes(card: ModelCard) -> int:

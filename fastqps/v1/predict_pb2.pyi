@@ -43,6 +43,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_GENERATE: _ClassVar[Task]
     TASK_CLASSIFY_TOKENS: _ClassVar[Task]
     TASK_EMBED_SPARSE: _ClassVar[Task]
+    TASK_EMBED_MULTI: _ClassVar[Task]
 PRIORITY_UNSPECIFIED: Priority
 PRIORITY_LOW: Priority
 PRIORITY_NORMAL: Priority
@@ -66,6 +67,7 @@ TASK_CLASSIFY: Task
 TASK_GENERATE: Task
 TASK_CLASSIFY_TOKENS: Task
 TASK_EMBED_SPARSE: Task
+TASK_EMBED_MULTI: Task
 
 class PredictRequest(_message.Message):
     __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "prompt_name")
@@ -108,13 +110,14 @@ class TextPair(_message.Message):
     def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
-    __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "sparse", "timings", "status", "usage")
+    __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "sparse", "multi", "timings", "status", "usage")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     CLASSIFICATION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     SPARSE_FIELD_NUMBER: _ClassVar[int]
+    MULTI_FIELD_NUMBER: _ClassVar[int]
     TIMINGS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
@@ -124,10 +127,11 @@ class PredictResponse(_message.Message):
     generation: Generation
     entities: Entities
     sparse: SparseEmbedding
+    multi: MultiVector
     timings: Timings
     status: Status
     usage: Usage
-    def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., entities: _Optional[_Union[Entities, _Mapping]] = ..., sparse: _Optional[_Union[SparseEmbedding, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., classification: _Optional[_Union[Classification, _Mapping]] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., entities: _Optional[_Union[Entities, _Mapping]] = ..., sparse: _Optional[_Union[SparseEmbedding, _Mapping]] = ..., multi: _Optional[_Union[MultiVector, _Mapping]] = ..., timings: _Optional[_Union[Timings, _Mapping]] = ..., status: _Optional[_Union[Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("input_tokens", "output_tokens", "truncated", "truncated_at")
@@ -150,6 +154,18 @@ class Embedding(_message.Message):
     raw: bytes
     dtype: DType
     def __init__(self, values: _Optional[_Iterable[float]] = ..., raw: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ...) -> None: ...
+
+class MultiVector(_message.Message):
+    __slots__ = ("values", "raw", "dtype", "dimensions")
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    RAW_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[float]
+    raw: bytes
+    dtype: DType
+    dimensions: int
+    def __init__(self, values: _Optional[_Iterable[float]] = ..., raw: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., dimensions: _Optional[int] = ...) -> None: ...
 
 class Classification(_message.Message):
     __slots__ = ("labels",)

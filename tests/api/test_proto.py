@@ -60,6 +60,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "OutputOptions",
             "Entity",
             "SparseEmbedding",
+            "MultiVector",
         )
     }
     assert numbers == {
@@ -86,6 +87,7 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "usage": 7,
             "entities": 8,
             "sparse": 9,
+            "multi": 10,
         },
         "Embedding": {"values": 1, "raw": 2, "dtype": 3},
         "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
@@ -110,4 +112,5 @@ def test_the_numbers_of_the_contract_stay() -> None:
         },
         "Entity": {"label": 1, "score": 2, "start": 3, "end": 4},
         "SparseEmbedding": {"ids": 1, "weights": 2, "active": 3},
+        "MultiVector": {"values": 1, "raw": 2, "dtype": 3, "dimensions": 4},
     }

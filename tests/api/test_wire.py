@@ -421,7 +421,7 @@ def random_generation(rng: random.Random) -> tuple[Any, ...]:
 
 def random_response(rng: random.Random) -> dict[str, Any]:
     out: dict[str, Any] = {"request_id": rng.choice(NUMBERS)}
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             raw = rng.randbytes(rng.choice([0, 1, 384]))
             out["embedding"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3, -5]))
@@ -438,6 +438,9 @@ def random_response(rng: random.Random) -> dict[str, Any]:
         case 4:
             ids = [rng.choice(COUNTS) for _ in range(rng.choice([0, 1, 60]))]
             out["sparse"] = (ids, random_floats(rng), rng.choice(COUNTS))
+        case 5:
+            raw = rng.randbytes(rng.choice([0, 1, 384]))
+            out["multi"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3]), rng.choice(COUNTS))
     if rng.random() < 0.4:
         out["timings"] = [rng.choice(COUNTS) for _ in range(8)]
     if rng.random() < 0.4:
@@ -473,6 +476,9 @@ def by_runtime(parts: dict[str, Any]) -> pb.PredictResponse:
     if "generation" in parts:
         text, ids, reason, logprobs = parts["generation"]
         message.generation.CopyFrom(pb.Generation(text=text, token_ids=ids, finish_reason=reason, logprobs=logprobs))
+    if "multi" in parts:
+        values, raw, dtype, dimensions = parts["multi"]
+        message.multi.CopyFrom(pb.MultiVector(values=values, raw=raw, dtype=dtype, dimensions=dimensions))
     if "entities" in parts:
         found = [pb.Entity(label=label, score=score, start=a, end=b) for label, score, a, b in parts["entities"]]
         message.entities.CopyFrom(pb.Entities(entities=found))

@@ -21,6 +21,7 @@ from fastqps.models import load_card
 
 pytestmark = pytest.mark.compute
 ROUTE, OTHER = 0, 1
+MOST = 64  # tokens of a text, as the checkpoint takes them
 
 
 class FakeDoor:
@@ -33,15 +34,17 @@ class FakeDoor:
         self.pids: dict[int, int] = {}
 
     def put(self, slot: int, first: str, second: str | None = None, *, connection: int = 7, route: int = ROUTE) -> None:
-        self.waiting[0].append((slot, route, connection, first, second))
+        self.waiting[0].append((slot, route, connection, MOST, first, second))
 
     def next_texts(self, long_ones: bool, most: int, timeout_ms: int) -> list[Job]:
         jobs = list(self.waiting[long_ones])
         self.waiting[long_ones].clear()
         return jobs
 
-    def defer_text(self, slot: int, route: int, connection: int, first: str, second: str | None) -> None:
-        self.waiting[True].append((slot, route, connection, first, second))
+    def defer_text(
+        self, slot: int, route: int, connection: int, tokens_max: int, first: str, second: str | None
+    ) -> None:
+        self.waiting[True].append((slot, route, connection, tokens_max, first, second))
 
     def text_dropped(self, slot: int) -> bool:
         return False
@@ -149,8 +152,8 @@ def test_a_text_is_blamed_at_the_second_death(template: Template, card: str) -> 
     template.load(ROUTE, card)
     door = FakeDoor()
     long = LongTexts(door, template)
-    door.waiting[True].append((0, ROUTE, 7, GROWS, None))
-    door.waiting[True].append((1, ROUTE, 7, "a", None))
+    door.waiting[True].append((0, ROUTE, 7, MOST, GROWS, None))
+    door.waiting[True].append((1, ROUTE, 7, MOST, "a", None))
     long.turn(0)
     assert door.failure(0) == "the tokenizer's process ended on it, signal 6"
     assert door.ids(1) == [1, 3, 2] and door.restarts == 2

@@ -36,7 +36,8 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
                                   {"classify", Task::kClassify},
                                   {"generate", Task::kGenerate},
                                   {"classify_tokens", Task::kClassifyTokens},
-                                  {"embed_sparse", Task::kEmbedSparse}},
+                                  {"embed_sparse", Task::kEmbedSparse},
+                                  {"embed_multi", Task::kEmbedMulti}},
                                  "task");
   const u64 answer =
       kind == Task::kGenerate ? u64(max_output_tokens) * kTokenBytes : answer_bytes(kind, dimensions, max_input_tokens);

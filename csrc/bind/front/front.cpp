@@ -81,13 +81,15 @@ class Door {
   // empty_id: the id of a text without tokens; none: such a text is refused.
   // characters_max: that a text may have; 0: any number.
   // prompts: names and texts; default_prompt: the text of what stands in front where a request names none.
+  // roles: (name, tokens_max, expanded_to, expansion_id, skipped, refusal) of each InputRole.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
                  const std::string& why_uncut, const std::vector<std::string>& labels, const std::string& version,
                  const std::string& detokenizer, bool pairs_only,
                  const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
                  std::optional<u32> empty_id, u32 characters_max,
-                 const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt) {
+                 const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt,
+                 const std::vector<std::tuple<std::string, u32, u32, u32, std::vector<u32>, std::string>>& roles) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     RouteSetup setup;
@@ -112,6 +114,8 @@ class Door {
     setup.characters_max = characters_max;
     setup.prompts = prompts;
     setup.default_prompt = default_prompt;
+    for (const auto& [name, tokens_max, expanded_to, expansion_id, skipped, refusal] : roles)
+      setup.roles.push_back({name, tokens_max, expanded_to, expansion_id, skipped, refusal});
     setup.labels = labels;
     setup.version = version;
     setup.generation = generation;
@@ -212,13 +216,15 @@ class Door {
     }
     py::list out;
     for (auto& job : jobs)
-      out.append(py::make_tuple(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.first,
-                                job.pair ? py::object(py::str(job.second)) : py::none()));
+      out.append(py::make_tuple(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.tokens_max,
+                                job.first, job.pair ? py::object(py::str(job.second)) : py::none()));
     return out;
   }
   // A text as next_texts() gave it waits again, among the long ones.
-  void defer_text(u32 slot, u32 route, u64 connection, std::string first, std::optional<std::string> second) {
+  void defer_text(u32 slot, u32 route, u64 connection, u32 tokens_max, std::string first,
+                  std::optional<std::string> second) {
     TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
+    job.tokens_max = tokens_max;
     job.from = {u32(connection), u32(connection >> 32)};
     service_.tokenize_queue().defer(std::move(job));
   }
@@ -309,7 +315,7 @@ PYBIND11_MODULE(_front, m) {
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
            "external"_a, "why_uncut"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,
-           "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a)
+           "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a, "roles"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
@@ -323,7 +329,7 @@ PYBIND11_MODULE(_front, m) {
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
-      .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "first"_a, "second"_a)
+      .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "tokens_max"_a, "first"_a, "second"_a)
       .def("text_dropped", &Door::text_dropped, "slot"_a)
       .def("texts_done", &Door::texts_done, "results"_a)
       .def("count_tokenizer_restart", &Door::count_tokenizer_restart)

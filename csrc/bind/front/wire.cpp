@@ -145,6 +145,7 @@ struct Response {
   explicit Response(const py::dict& in) {
     view.request_id = in["request_id"].cast<u64>();
     if (in.contains("embedding")) read_embedding(in["embedding"]);
+    if (in.contains("multi")) read_multi(in["multi"]);
     if (in.contains("classification")) read_labels(in["classification"]);
     if (in.contains("generation")) read_generation(in["generation"]);
     if (in.contains("sparse")) read_sparse(in["sparse"]);
@@ -192,6 +193,13 @@ struct Response {
     std::tie(ids, floats, active) = in.cast<std::tuple<std::vector<u32>, std::vector<float>, u32>>();
     view.output = Output::kSparse;
     view.sparse = {ids, floats, active};
+  }
+  void read_multi(const py::handle& in) {
+    u32 dimensions;
+    i32 dtype;
+    std::tie(floats, raw, dtype, dimensions) = in.cast<std::tuple<std::vector<float>, std::string, i32, u32>>();
+    view.output = Output::kMulti;
+    view.embedding = {floats, {reinterpret_cast<const u8*>(raw.data()), raw.size()}, DType(dtype), dimensions};
   }
   void read_generation(const py::handle& in) {
     i32 reason;

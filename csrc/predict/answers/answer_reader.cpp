@@ -48,15 +48,15 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   switch (s.kind) {
     case Answer::kFloats:
       if (u64(n) * sizeof(float) > room) return false;
-      response.output = Output::kEmbedding;
       response.embedding = {{reinterpret_cast<const float*>(bytes), n}, {}, DType::kUnspecified};
       if (s.answer_dtype) response.embedding.dtype = DType::kFloat32;
+      if (!read_vectors(slot, response)) return false;
       break;
     case Answer::kRaw: {
       u64 size = u64(n) * (s.answer_dtype == u8(DType::kFloat16) ? 2 : 1);
       if (size > room) return false;
-      response.output = Output::kEmbedding;
       response.embedding = {{}, {bytes, size_t(size)}, DType(s.answer_dtype)};
+      if (!read_vectors(slot, response)) return false;
       break;
     }
     case Answer::kLabels:
@@ -91,6 +91,16 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   return true;
 }
 
+// The values are one vector, or one after the other.
+bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
+  const Slot& s = slots_.slot(slot);
+  const Route& route = routes_[items_[slot].route];
+  const bool multi = route.task == Task::kEmbedMulti;
+  response.output = multi ? Output::kMulti : Output::kEmbedding;
+  if (multi) response.embedding.dimensions = s.dimensions ? s.dimensions : route.dimensions;
+  return !multi || s.n_values % response.embedding.dimensions == 0;
+}
+
 void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
   const auto& names = routes_.setup(route).labels;
   labels_.clear();
@@ -107,7 +117,7 @@ bool AnswerReader::read_entities(u32 slot, std::span<const LabelScore> labels) {
 
 Usage AnswerReader::read_usage(u32 slot, u32 output_tokens) {
   const Item& item = items_[slot];
-  const u32 limit = item.truncated ? routes_[item.route].max_input_tokens : 0;
+  const u32 limit = item.truncated ? routes_.tokens_max(item.route, item.role) : 0;
   return {slots_.slot(slot).n_tokens.load(kRelaxed), output_tokens, item.truncated, limit};
 }
 

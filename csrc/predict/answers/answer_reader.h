@@ -42,6 +42,7 @@ class AnswerReader {
 
  private:
   Refusal read_status(u32 slot);
+  bool read_vectors(u32 slot, ResponseView& response);
   void read_labels(u32 route, const LabelScore* scores, u32 n);
   bool read_entities(u32 slot, std::span<const LabelScore> labels);
 

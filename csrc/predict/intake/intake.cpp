@@ -56,7 +56,7 @@ Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route,
                                    .index = from.index,
                                    .route = u16(route),
                                    .method = from.method,
-                                   .priority = u8(view.priority),
+                                   .priority = u8(view.priority & 15),
                                    .truncate = view.truncate};
 }
 

@@ -7,8 +7,8 @@ namespace fastqps::front {
 namespace {
 
 // By Task.
-constexpr const char* kDoes[] = {"embeds texts", "classifies texts", "generates text", "finds entities",
-                                 "gives sparse embeddings"};
+constexpr const char* kDoes[] = {"embeds texts",   "classifies texts",        "generates text",
+                                 "finds entities", "gives sparse embeddings", "makes a vector of each token"};
 
 }  // namespace
 
@@ -37,7 +37,7 @@ Refusal RequestChecker::not_served(std::string_view name) {
 // Of methods that are for one task alone.
 Refusal RequestChecker::check_task(Output wants, u32 r) {
   static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration,
-                                     Output::kEntities, Output::kSparse};  // by Task
+                                     Output::kEntities,  Output::kSparse,         Output::kMulti};  // by Task
   const auto task = u32(routes_[r].task);
   if (wants == Output::kNone || wants == kMade[task]) return {};
   return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
@@ -46,10 +46,13 @@ Refusal RequestChecker::check_task(Output wants, u32 r) {
 // Refuses the options of other tasks. Embedders and classifiers ignore each other's.
 Refusal RequestChecker::check_options(const OutputOptions& o, u32 r) {
   const Task task = routes_[r].task;
-  if (task != Task::kEmbed && task != Task::kClassify) {
+  const bool ignores = task == Task::kEmbed || task == Task::kClassify;
+  if (!ignores && task != Task::kEmbedMulti) {
     if (o.dtype) return meaningless("output.dtype", u32(o.dtype), r);
     if (o.dimensions) return meaningless("output.dimensions", o.dimensions, r);
     if (o.has_normalize) return meaningless("output.normalize", o.normalize, r);
+  }
+  if (!ignores) {
     if (o.top_labels) return meaningless("output.top_labels", o.top_labels, r);
     if (o.raw_scores) return meaningless("output.raw_scores", 1, r);
   }
@@ -69,7 +72,8 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
   if (output.dimensions > route.dimensions)
     return refusals_.refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
   const bool normalized = output.has_normalize ? output.normalize : route.normalize;
-  if (DType(output.dtype) == DType::kInt8 && route.task == Task::kEmbed && !normalized)
+  if (DType(output.dtype) == DType::kInt8 && !normalized &&
+      (route.task == Task::kEmbed || route.task == Task::kEmbedMulti))
     return refusals_.refuse_field(
         "output.dtype",
         "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set "
@@ -77,6 +81,9 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
   if (route.task == Task::kEmbedSparse && output.max_active_dims > sparse_weights(route.dimensions))
     return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,
                                   sparse_weights(route.dimensions));
+  if (route.task == Task::kEmbedMulti && view.input == Input::kPair)
+    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which makes a vector of each token",
+                                  name);
   return route.task == Task::kClassifyTokens ? check_token_classifier(view, r) : Refusal{};
 }
 

@@ -39,6 +39,7 @@ const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
 
 Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const Route& route = routes_[r];
+  if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
   if (Refusal refusal = check_tokenizer(view, r)) return refusal;
   const RouteSetup& setup = routes_.setup(r);
@@ -48,17 +49,17 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
   if (Refusal refusal = bound_text(view, r, text, item)) return refusal;
   if (Refusal refusal = put_prompt(view, r, text)) return refusal;
+  const u32 most = routes_.tokens_max(r, item.role);
   if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
-    job.tokens_max = route.max_input_tokens;
+    job.tokens_max = most;
     job.spans = route.task == Task::kClassifyTokens;
     return hand_over(std::move(job), item);
   }
   Slot& s = slots_.slot(slot);
   u32* ids = memory_.segment.ids(s);
   text::Tokenizer& tokenizer = *setup.tokenizer;
-  const u32 most = route.max_input_tokens;
   const bool spans = route.task == Task::kClassifyTokens;
   const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most)
                                 : spans   ? tokenizer.encode_spans(text, ids, most, spans_.of(slot))
@@ -67,14 +68,30 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     write_empty(slot, *setup.empty_id);
     return {};
   }
-  if (Refusal refusal = check_tokens(item, encoded.n_tokens, encoded.n_total, route)) return refusal;
+  if (Refusal refusal = check_tokens(item, encoded.n_tokens, encoded.n_total)) return refusal;
   if (setup.check_ids)
     if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
   if (spans) mark_words(slot);
-  s.first_len = encoded.first_len;
-  s.n_tokens.store(encoded.n_tokens, kRelaxed);
+  finish(slot, item, encoded.first_len, encoded.n_tokens);
   item.truncated |= encoded.truncated;
   return {};
+}
+
+Refusal SlotInput::take_role(const RequestView& view, u32 r, Item& item) {
+  const std::vector<InputRole>& roles = routes_.setup(r).roles;
+  if (roles.empty()) return {};
+  item.role = role_of(roles, view.prompt_name) & 15;
+  const std::string& why = roles[item.role].refusal;
+  return why.empty() ? Refusal{} : refusals_.refuse_field("prompt_name", "%s", why.c_str());
+}
+
+// The ids are in the slot.
+void SlotInput::finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens) {
+  Slot& s = slots_.slot(slot);
+  const std::vector<InputRole>& roles = routes_.setup(item.route).roles;
+  const u32 n = roles.empty() ? n_tokens : roles[item.role].finish(memory_.segment.ids(s), n_tokens);
+  s.first_len = first_len + n - n_tokens;  // what is added stands behind a single text
+  s.n_tokens.store(n, kRelaxed);
 }
 
 Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
@@ -166,25 +183,28 @@ Refusal SlotInput::busy(const char* why) {
 }
 
 // n_tokens: tokens written; n_total: tokens of the whole text.
-Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route) {
+Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total) {
   const char* field = field_of(item);
+  const u32 most = routes_.tokens_max(item.route, item.role);
   if (!n_total) return refusals_.refuse_field(field, "0 tokens, at least 1");
-  if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, route.max_input_tokens);
-  if (item.cut && n_total <= route.max_input_tokens)
+  if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, most);
+  if (item.cut && n_total <= most)
     return refusals_.refuse_field(field, "its first %zu bytes have only %u tokens, and bytes behind them are not read",
-                                  std::max(kTextBytesAlways, kBytesPerToken * route.max_input_tokens), n_total);
+                                  std::max(kTextBytesAlways, kBytesPerToken * routes_[item.route].max_input_tokens),
+                                  n_total);
   if (!n_tokens) return refusals_.refuse_field(field, "0 tokens, at least 1");
   return {};
 }
 
 Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item) {
   Slot& s = slots_.slot(slot);
-  u32 n = std::min(view.token_count, route.max_input_tokens);
+  const u32 most = routes_.tokens_max(item.route, item.role);
+  u32 n = std::min(view.token_count, most);
   if (!n) return refusals_.refuse_field("token_ids", "0 ids, at least 1");
   if (!view.prompt_name.empty())
     return refusals_.refuse_field("prompt_name", "'%.*s' with token_ids, which are used as they are; send text",
                                   shown(view.prompt_name), view.prompt_name.data());
-  if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, route.max_input_tokens);
+  if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, most);
   u32* ids = memory_.segment.ids(s);
   if (view.token_count > n) {
     ids_.resize(view.token_count);  // bounded by the size of a message
@@ -195,8 +215,7 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
     token_ids(view, ids);
   }
   if (Refusal refusal = check_ids("token_ids", ids, n, route)) return refusal;
-  s.first_len = n;
-  s.n_tokens.store(n, kRelaxed);
+  finish(slot, item, n, n);
   return {};
 }
 
@@ -216,11 +235,12 @@ Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
   const u32 n_tokens = u32(result.ids.size());
   if (result.busy) return busy(result.failure.c_str());
   if (!result.failure.empty()) return refusals_.refuse_field(field_of(item), "%s", result.failure.c_str());
-  if (n_tokens > route.max_input_tokens) return refusals_.refuse_field(field_of(item), "the tokenizer did not cut it");
+  if (n_tokens > routes_.tokens_max(item.route, item.role))
+    return refusals_.refuse_field(field_of(item), "the tokenizer did not cut it");
   if (result.spans.size() != (route.task == Task::kClassifyTokens ? n_tokens : 0))
     return refusals_.refuse_field(field_of(item), "the tokenizer did not say where its tokens are");
   if (!result.n_total && routes_.setup(item.route).empty_id) return {};
-  if (Refusal refusal = check_tokens(item, n_tokens, result.n_total, route)) return refusal;
+  if (Refusal refusal = check_tokens(item, n_tokens, result.n_total)) return refusal;
   return check_ids(field_of(item), result.ids.data(), n_tokens, route);
 }
 
@@ -236,8 +256,7 @@ void SlotInput::write(TokenizeResult& result, Item& item) {
   const u32 n_tokens = u32(result.ids.size());
   Slot& s = slots_.slot(result.slot);
   std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
-  s.first_len = std::min(result.first_len, n_tokens);
-  s.n_tokens.store(n_tokens, kRelaxed);
+  finish(result.slot, item, std::min(result.first_len, n_tokens), n_tokens);
   item.truncated |= result.n_total > n_tokens;
   if (result.spans.empty()) return;
   spans_.of(result.slot) = std::move(result.spans);
@@ -247,7 +266,7 @@ void SlotInput::write(TokenizeResult& result, Item& item) {
 // The dispatcher has to know which tokens are of one word.
 void SlotInput::mark_words(u32 slot) {
   u32* ids = memory_.segment.ids(slots_.slot(slot));
-  for (const text::TokenSpan& span : spans_[slot]) *ids++ |= span.continues_word ? kContinuesWord : 0;
+  for (const text::TokenSpan& span : spans_[slot]) *ids++ |= span.continues_word ? kNoOwnAnswer : 0;
 }
 
 }  // namespace fastqps::front

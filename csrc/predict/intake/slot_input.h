@@ -28,6 +28,8 @@ class SlotInput {
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   void write_empty(u32 slot, u32 id);
   void mark_words(u32 slot);
+  Refusal take_role(const RequestView& view, u32 route, Item& item);
+  void finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens);
   Refusal check_tokenizer(const RequestView& view, u32 route);
   Refusal put_prompt(const RequestView& view, u32 route, std::string_view& text);
   Refusal unknown_prompt(std::string_view name, u32 route);
@@ -35,7 +37,7 @@ class SlotInput {
   Refusal bound_text(const RequestView& view, u32 route, std::string_view& text, Item& item);
   Refusal hand_over(TokenizeJob job, Item& item);
   Refusal busy(const char* why);
-  Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total, const Route& route);
+  Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total);
   Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
   Refusal too_long(const char* field, u32 tokens, u32 limit);
 

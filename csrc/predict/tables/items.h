@@ -23,7 +23,8 @@ struct alignas(64) Item {
   u32 parse_us = 0, tokenize_us = 0;
   u16 route = 0;
   Rpc method = kPredict;
-  u8 priority = 0;
+  u8 priority : 4 = 0;
+  u8 role : 4 = 0;       // the place in RouteSetup::roles
   bool stamped = false;  // its times are in the table
   bool sampled = false, traced = false;
   bool tokenizing = false;  // not put yet, because a worker has its text

@@ -27,6 +27,11 @@ class ModelRoutes {
   std::string names() const;
 
   RouteSetup& setup(u32 route) { return setups_[route]; }
+  // The most tokens of an input, by its role.
+  u32 tokens_max(u32 route, u8 role) {
+    const std::vector<InputRole>& roles = setup(route).roles;
+    return role < roles.size() ? roles[role].tokens_max : (*this)[route].max_input_tokens;
+  }
   HeaderId header(u32 route) { return setups_.header(route); }
   RouteSetups& setups() { return setups_; }
 

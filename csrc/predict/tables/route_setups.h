@@ -13,6 +13,7 @@
 
 #include "core/wake.h"
 #include "grpc/service.h"
+#include "predict/tables/input_roles.h"
 #include "text/detokenizer.h"
 #include "text/tokenizer.h"
 
@@ -38,6 +39,7 @@ struct RouteSetup {
   std::optional<u32> empty_id;                               // for a text without tokens; none: it is refused
   std::vector<std::pair<std::string, std::string>> prompts;  // name and text
   std::string default_prompt;                                // text of what a request gets that names none; empty: none
+  std::vector<InputRole> roles;                              // of a model with a vector for each token; else empty
   std::vector<std::string> labels;
   std::string version;  // NAME@VERSION, for the header
   u32 generation = 0;

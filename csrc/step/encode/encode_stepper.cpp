@@ -139,7 +139,7 @@ void EncodeStepper::write(const EncodeStep& step, u32 item, Slot& slot) const {
   const StepBuffers& b = step.buffers;
   if (!rows_by_token(route_->task)) return write_answer(segment_, *route_, b.output + u64(item) * b.width, slot);
   const u32 first = u32(b.cu_seqlens[item]), n_tokens = u32(b.cu_seqlens[item + 1]) - first;
-  write_token_labels(segment_, *route_, b.output + u64(first) * b.width, n_tokens, slot);
+  write_answer_by_token(segment_, *route_, b.output + u64(first) * b.width, n_tokens, slot);
 }
 
 // Records the stage times of the batch's requests.

@@ -43,28 +43,19 @@ LabelScore label_of_word(float* rows, u32 n_tokens, u32 n_labels, Aggregation ag
   return label_of_token(rows, n_labels);
 }
 
-// A front door that left no room for the answer is broken.
-void refuse(Slot& slot) {
-  constexpr u16 kInternal = 13;  // gRPC code
-  slot.status = kInternal;
-  slot.kind = Answer::kNone;
-}
-
 }  // namespace
 
 void write_token_labels(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot) {
-  if (n_tokens * sizeof(LabelScore) > segment.answer_room(slot)) return refuse(slot);
   const u32 n_labels = route.dimensions;
   const u32* ids = segment.ids(slot);
   auto* labels = reinterpret_cast<LabelScore*>(segment.answer(slot));
   u32 n = 0;
   for (u32 first = 0; first < n_tokens;) {
     u32 end = first + 1;
-    while (labels_words(slot.aggregation) && end < n_tokens && ids[end] & kContinuesWord) end++;
+    while (labels_words(slot.aggregation) && end < n_tokens && ids[end] & kNoOwnAnswer) end++;
     labels[n++] = label_of_word(rows + u64(first) * n_labels, end - first, n_labels, slot.aggregation);
     first = end;
   }
-  slot.status = 0;
   slot.n_values = n;
   slot.kind = Answer::kTokenLabels;
 }

@@ -350,6 +350,32 @@ TEST(what_waits_for_company_is_let_go_when_a_lane_rings) {
   CHECK(now_ns() - start < test::kPatienceNs);
 }
 
+TEST(a_vector_for_each_token_that_has_one) {
+  World w(Task::kEmbedMulti);
+  for (u32 i = 0; i < w.kItems * w.kWidth; i++) w.output[i] = float(i + 1);
+  Slot& all = w.put({5, 6}, 2);
+  Slot& some = w.put({7 | kNoOwnAnswer, 8}, 2);
+  all.flags = kNormalizeSet;
+  some.dimensions = 2;
+  w.run();
+  CHECK_EQ(w.ids[2], 7);
+  const auto values = [&](Slot& s) { return reinterpret_cast<const float*>(w.segment.answer(s)); };
+  CHECK(all.kind == Answer::kFloats && all.status == 0);
+  CHECK_EQ(all.n_values, 2 * w.kWidth);
+  for (u32 i = 0; i < 2 * w.kWidth; i++) CHECK_EQ(values(all)[i], float(i + 1));
+  CHECK_EQ(some.n_values, 2u);  // of the fourth row, of length 1
+  const float first = float(3 * w.kWidth + 1), norm = std::sqrt(first * first + (first + 1) * (first + 1));
+  CHECK(std::abs(values(some)[0] - first / norm) < 1e-6 && std::abs(values(some)[1] - (first + 1) / norm) < 1e-6);
+}
+
+TEST(vectors_for_which_a_door_left_no_room_are_not_written) {
+  World w(Task::kEmbedMulti);
+  const Slot& s = w.put({5, 6, 7}, 3);  // a slot has room for two
+  w.run();
+  CHECK(s.kind == Answer::kNone);
+  CHECK_EQ(s.status, 13u);
+}
+
 TEST(a_dispatcher_that_was_declared_dead_notices) {
   World w;
   Slot& s = w.put({1}, 1);

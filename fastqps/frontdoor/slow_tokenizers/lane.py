@@ -24,7 +24,9 @@ class Door(Protocol):
     def next_texts(self, long_ones: bool, most: int, timeout_ms: int) -> list[Job]:
         """Waits for texts of one route and takes them."""
 
-    def defer_text(self, slot: int, route: int, connection: int, first: str, second: str | None) -> None:
+    def defer_text(
+        self, slot: int, route: int, connection: int, tokens_max: int, first: str, second: str | None
+    ) -> None:
         """Puts a text back, among the long ones."""
 
     def text_dropped(self, slot: int) -> bool:

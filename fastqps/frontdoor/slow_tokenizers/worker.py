@@ -19,8 +19,8 @@ from fastqps.frontdoor.slow_tokenizers.limits import ADDRESS_SPACE_BYTES, GROWTH
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 
 REFUSED = "the tokenizer refused it"
-Job = tuple[int, int, int, str, str | None]
-"""(slot, route, connection, first text, second text), as the front door hands it out."""
+Job = tuple[int, int, int, int, str, str | None]
+"""(slot, route, connection, most tokens, first text, second text), as the front door hands it out."""
 Result = tuple[int, bytes, bytes, int, int, str]
 """(slot, ids, spans of a token classifier, first_len, n_total, why there are no ids)."""
 _HEAD = struct.Struct("=III")  # first_len, n_total, ids
@@ -40,15 +40,16 @@ def serve(connection: Connection, tokenizers: Mapping[int, Tokenizer]) -> NoRetu
             jobs = json.loads(connection.recv_bytes())
         except EOFError:  # the front door has another worker now
             sys.exit(0)
-        for route, first, second in jobs:
-            connection.send_bytes(_encoded(tokenizers.get(route), first if second is None else (first, second)))
+        for route, max_tokens, first, second in jobs:
+            item = first if second is None else (first, second)
+            connection.send_bytes(_encoded(tokenizers.get(route), item, max_tokens))
 
 
-def _encoded(tokenizer: Tokenizer | None, item: Item) -> bytes:
+def _encoded(tokenizer: Tokenizer | None, item: Item, max_tokens: int) -> bytes:
     if tokenizer is None:
         return b""
     try:
-        found = tokenizer.encode_items([item])[0]
+        found = tokenizer.encode_items([item], max_tokens)[0]
     except (ValueError, MemoryError):
         return b""
     numbers = array("I", found.ids)
@@ -83,7 +84,7 @@ class Worker:
     def ask(self, jobs: Iterable[Job]) -> None:
         """Sends texts. The caller must take as many answers before it sends more."""
         try:
-            self._connection.send_bytes(json.dumps([[route, *texts] for _, route, _, *texts in jobs]).encode())
+            self._connection.send_bytes(json.dumps([[route, *rest] for _, route, _, *rest in jobs]).encode())
         except OSError as error:
             raise EndedError from error
         self._answered_s = self._now_s()

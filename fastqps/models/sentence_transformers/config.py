@@ -9,15 +9,24 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import optional_object
-from fastqps.models.files.keys import Keys, rules
+from fastqps.models.files.keys import Keys, Rules, rules
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import (
     LOADING,
     MODEL,
     MODEL_FILE,
+    MULTI_MODEL,
+    MULTI_TRANSFORMER,
     TOKENIZER_LOADING,
     TRANSFORMER,
     TRANSFORMER_FILES,
+)
+from fastqps.models.sentence_transformers.multi_vector import (
+    MULTI_TYPES,
+    MultiVector,
+    SkipList,
+    read_multi_vector,
+    with_prefixes,
 )
 from fastqps.models.sentence_transformers.prompts import EMBEDDER_PROMPTS, NO_PROMPTS, Prompts, read_prompts
 
@@ -44,6 +53,7 @@ class SentenceConfig:
     activation: str = ""  # of a cross-encoder: a class name of torch.nn with its module; "": no file says it
     prompts: Prompts = NO_PROMPTS
     max_active_dims: int | None = None  # of a sparse embedding; None: the file sets no limit
+    multi: MultiVector | None = None  # of a model with a vector for each token
     warnings: tuple[str, ...] = ()  # of keys that nobody knows, and of a file that is not read
 
 
@@ -59,7 +69,9 @@ def read_sentence_config(root: Path, encoder: Path, scores: bool, pads_anywhere:
     model = Keys(str(path), optional_object(path), MODEL)
     kind = model.get("model_type", _MODEL_TYPES[0])
     if kind not in _MODEL_TYPES:
-        raise ModelError(f"{path}: model_type {kind!r} is not supported; supported: {', '.join(_MODEL_TYPES)}")
+        raise ModelError(
+            f"{path}: model_type {kind!r} is not supported; supported: {', '.join((*_MODEL_TYPES, *MULTI_TYPES))}"
+        )
     cross, listed = kind == "CrossEncoder", has_file(root / "modules.json")
     if listed and kind != _MODEL_TYPES[0] and not scores:
         why = "which lists more than a Transformer" if cross else "which lists no SpladePooling"
@@ -105,6 +117,22 @@ def read_sparse_config(root: Path, encoder: Path, fills_masks: bool) -> Sentence
     )
 
 
+def read_multi_config(root: Path, encoder: Path, skip_list: SkipList | None) -> SentenceConfig:
+    """The same files of a model with a vector for each token."""
+    path = root / MODEL_FILE
+    model = Keys(str(path), optional_object(path), MULTI_MODEL)
+    own = _first(encoder, MULTI_TRANSFORMER)
+    where = own.file or str(root)
+    _check_task(where, own, _EMBED)
+    return SentenceConfig(
+        max_tokens=_max_tokens(where, own, False),
+        lower_case=bool(own.get("do_lower_case")),
+        prompts=with_prefixes(root, read_prompts(str(path), model, EMBEDDER_PROMPTS)),
+        multi=read_multi_vector(root, own, skip_list),
+        warnings=model.warnings(),
+    )
+
+
 def read_static_config(root: Path) -> SentenceConfig:
     """Prompts and warnings of the file of a static model in ``root``; ``ModelError`` where it is not of one."""
     path = root / MODEL_FILE
@@ -144,14 +172,14 @@ def lower_cases(normalizer: Any) -> bool:
     return any(step.get("type") == "Lowercase" for step in steps)
 
 
-def _first(folder: Path) -> Keys:
+def _first(folder: Path, known: Rules = TRANSFORMER) -> Keys:
     """The first file that says anything."""
     for name in TRANSFORMER_FILES:
         if found := optional_object(folder / name):
-            own = Keys(str(folder / name), found, TRANSFORMER)
+            own = Keys(str(folder / name), found, known)
             own.check_known()
             return own
-    return Keys("", {}, TRANSFORMER)
+    return Keys("", {}, known)
 
 
 def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:

@@ -36,6 +36,9 @@ TRANSFORMER = rules(
         "query_expansion": Refused((), "queries are not expanded"),
     },
 )
+# That of a model with a vector for each token.
+MULTI_TRANSFORMER = TRANSFORMER | rules(honoured=("query_length", "document_length", "query_expansion"))
+EXPANSION = rules(honoured=("strategy", "attend", "token", "length"))
 # Arguments that a file can pass on to transformers: formats and loading, which decide no answer.
 LOADING = rules(
     irrelevant=(
@@ -62,6 +65,23 @@ MODEL = rules(
     honoured=("model_type", "prompts", "default_prompt_name", "activation_fn", "max_active_dims"),
     irrelevant=("__version__", "requirements", "similarity_fn_name", "keep_in_fp32_modules"),
     refused={"truncate_dim": Refused((), "shorter embeddings are a request's choice (output.dimensions)")},
+)
+MULTI_MODEL = MODEL | rules(
+    honoured=(
+        "query_prefix",
+        "document_prefix",
+        "query_length",
+        "document_length",
+        "query_expansion",
+        "do_query_expansion",
+        "attend_to_expansion_tokens",
+        "attend_to_mask_tokens",
+        "skiplist_words",
+    ),
+)
+TOKEN_MASK = rules(
+    honoured=("skiplist_words", "skiplist_tasks"),
+    refused={"keep_only_token_ids": Refused(([],), "it chooses the tokens of images, and inputs are texts")},
 )
 MODULE = rules(honoured=("type", "path", "name"), irrelevant=("idx", "kwargs"))
 POOLING = rules(
@@ -91,6 +111,13 @@ DENSE = rules(
     },
 )
 NORMALIZE = rules(refused={"module_input_name": _POOLED, "module_output_name": _POOLED})
+# The same modules of a model with a vector for each token.
+_BY_TOKEN = Refused(
+    ("token_embeddings",), "there is no pooled vector; only those of tokens are projected and normalised"
+)
+_NAMES = rules(refused={"module_input_name": _BY_TOKEN, "module_output_name": _BY_TOKEN})
+TOKEN_DENSE = DENSE | _NAMES
+TOKEN_NORMALIZE = _NAMES | rules(honoured=("module_input_name",))
 
 # A class of torch.nn, by the names under which it can be imported.
 _TORCH_CLASS = re.compile(r"torch\.nn(?:\.modules(?:\.(?:activation|linear))?)?\.(\w+)")

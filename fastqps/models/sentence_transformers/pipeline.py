@@ -10,9 +10,18 @@ from typing import Literal
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import optional_object, read_json, read_object
-from fastqps.models.files.keys import Keys
+from fastqps.models.files.keys import Keys, Rules
 from fastqps.models.files.regular import has_file
-from fastqps.models.sentence_transformers.keys import DENSE, MODULE, NORMALIZE, POOLING, torch_class
+from fastqps.models.sentence_transformers.keys import (
+    DENSE,
+    MODULE,
+    NORMALIZE,
+    POOLING,
+    TOKEN_DENSE,
+    TOKEN_NORMALIZE,
+    torch_class,
+)
+from fastqps.models.sentence_transformers.multi_vector import MULTI_TYPES, PYLATE, SkipList, model_type, read_skip_list
 from fastqps.models.sentence_transformers.splade import UNSERVED, SpladeActivation, read_splade
 
 Pooling = Literal["mean", "cls", "max", "lasttoken"]
@@ -30,11 +39,13 @@ _POOLING_KEYS = {
 # Every published spelling of a module's class: its package, then the file that it stands in or not, then its name.
 _TYPE = re.compile(
     r"sentence_transformers\.(?:(?:sparse_encoder\.)?models|"
-    r"(?:base|sentence_transformer|cross_encoder|sparse_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
+    r"(?:base|sentence_transformer|cross_encoder|sparse_encoder|multi_vector_encoder)\.modules)(?:\.(\w+))?\.(\w+)"
 )
 _MODULES = {"Transformer": "transformer", "Pooling": "pooling", "Dense": "dense"}
 _MODULES |= {"MLMTransformer": "mlm_transformer", "SpladePooling": "splade_pooling"}
 _MODULES |= {"Normalize": "normalize", "Dropout": "dropout", "StaticEmbedding": "static_embedding"}
+_MASK, _PYLATE_DENSE = "MultiVectorMask", "pylate.models.Dense.Dense"
+_MODULES |= {_MASK: "multi_vector_mask"}
 _DENSE_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 
@@ -56,12 +67,15 @@ class Pipeline:
     that of the table of a ``static`` model, which has no pooling of its own.
 
     ``scores`` means that the transformer gives scores itself, as in a cross-encoder: then nothing follows it.
-    ``splade`` is set where the largest logits of a masked language model are a sparse embedding.
+    ``splade`` is set where the largest logits of a masked language model are a sparse embedding. ``multi`` means that
+    the vector of each token is projected and normalised: then there is no pooling.
     """
 
     transformer: str = ""
     scores: bool = False
     static: bool = False
+    multi: bool = False
+    skip_list: SkipList | None = None  # of its MultiVectorMask, if there is one
     pooling: Pooling = "mean"
     pools_prompts: bool = True  # the tokens of a prompt are pooled with those of the text
     dense: tuple[Dense, ...] = ()
@@ -91,9 +105,9 @@ def _pooling(path: Path) -> tuple[Pooling, bool]:
     )
 
 
-def _dense(root: Path, folder: str) -> Dense:
+def _dense(root: Path, folder: str, known: Rules = DENSE) -> Dense:
     path = root / folder / "config.json"
-    config = Keys(str(path), read_object(path), DENSE)
+    config = Keys(str(path), read_object(path), known)
     activation = config.get("activation_function", "torch.nn.modules.activation.Tanh")
     name = torch_class(activation)
     if name not in _DENSE_ACTIVATIONS:
@@ -135,6 +149,8 @@ def _modules(listing: Path) -> list[tuple[str, str]]:
 
 def _kind(type: str) -> str:
     """A module's class, or "" for one that is not supported or not sentence-transformers'."""
+    if type == _PYLATE_DENSE:
+        return "Dense"
     match = _TYPE.fullmatch(type)
     if match is None or (kind := match[2]) not in _MODULES:
         return ""
@@ -151,6 +167,8 @@ def read_pipeline(root: Path) -> Pipeline:
         return Pipeline(scores=True)
     modules = _modules(listing)
     kinds = [kind for kind, _ in modules]
+    if (kind := model_type(root)) in MULTI_TYPES:
+        return _multi_vector(root, modules, kind)
     if kinds == ["Transformer"]:
         return Pipeline(transformer=modules[0][1], scores=True)
     if kinds[1:] == ["SpladePooling"] and kinds[0] in ("MLMTransformer", "Transformer"):
@@ -184,3 +202,32 @@ def read_pipeline(root: Path) -> Pipeline:
         normalize=normalize,
         warnings=(*(sentence for projection in projections for sentence in projection.warnings), *warnings),
     )
+
+
+def _multi_vector(root: Path, modules: list[tuple[str, str]], kind: str) -> Pipeline:
+    """A Transformer and projections. What follows them is in the list too, but PyLate's files say it elsewhere."""
+    kinds = [each for each, _ in modules]
+    dense = [each for each in kinds if each == "Dense"]
+    ends = [[]] if kind == PYLATE else [[], [_MASK], ["Normalize"], [_MASK, "Normalize"], ["Normalize", _MASK]]
+    if kinds not in [["Transformer", *dense, *end] for end in ends]:
+        more = "" if kind == PYLATE else ", then a MultiVectorMask, a Normalize, both or none"
+        raise ModelError(
+            f"{root / 'modules.json'}: modules {', '.join(kinds)} of model_type {kind} are not supported; supported "
+            f"are: Transformer, then any number of Dense{more}"
+        )
+    folders = dict(reversed(modules))
+    projections = tuple(_dense(root, folder, TOKEN_DENSE) for each, folder in modules if each == "Dense")
+    return Pipeline(
+        transformer=modules[0][1],
+        multi=True,
+        skip_list=read_skip_list(root / folders[_MASK]) if _MASK in folders else None,
+        dense=projections,
+        normalize=kind == PYLATE or ("Normalize" in folders and _normalizes_tokens(root / folders["Normalize"])),
+        warnings=tuple(sentence for projection in projections for sentence in projection.warnings),
+    )
+
+
+def _normalizes_tokens(folder: Path) -> bool:
+    """Whether a Normalize finds vectors of tokens. Without a name it looks for a pooled vector, and there is none."""
+    path = folder / "config.json"
+    return Keys(str(path), optional_object(path), TOKEN_NORMALIZE).get("module_input_name") == "token_embeddings"

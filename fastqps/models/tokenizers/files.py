@@ -40,6 +40,7 @@ class TokenizerFiles:
     parts: str = ""
     ids: Mapping[str, int] = field(default_factory=dict)
     unknown_id: int = -1  # of the token for unknown words, which the class may name; -1: none
+    mask_id: int = -1  # of the mask token, else of the one at the end of texts; -1: none
     token_types: bool = False
     input_limit: int | None = None
     warnings: tuple[str, ...] = ()
@@ -66,10 +67,12 @@ def tokenizer_source(path: str, parts: str) -> str:
     return json.dumps(file | new)
 
 
-def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, config_class: Any) -> TokenizerFiles:
+def read_tokenizer_files(
+    path: Path, family_class: str, family_decides: bool, config_class: Any, markers: tuple[str, ...] = ()
+) -> TokenizerFiles:
     """Reads the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
 
-    ``family_class`` and ``family_decides`` as ``tokenizer_class``.
+    ``family_class`` and ``family_decides`` as ``tokenizer_class``. ``markers``: special tokens that are added last.
 
     Raises ``ModelError``, naming file, key and value, for what transformers cannot read, or fastqps not as it does.
     """
@@ -87,17 +90,18 @@ def read_tokenizer_files(path: Path, family_class: str, family_decides: bool, co
         known = ", ".join(CLASS_RULES)
         raise ModelError(f"{path.parent}: tokenizer_class {said_class} is not supported; supported: {known}")
     try:
-        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind)
+        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, markers)
     except ModelError as error:
         raise ModelError(f"{path.parent}: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
         raise ModelError(f"{path.parent}: tokenizer.json cannot be used with the files beside it: {error!r}") from error
 
 
-def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str) -> TokenizerFiles:
+def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tuple[str, ...]) -> TokenizerFiles:
     tokens = read_special_tokens(folder, keys, kind, file)
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
+    added.add(token(each, special=True, normalized=False) for each in markers)
     if own := post_processor(kind, tokens.named, added.find):
         parts["post_processor"] = own
     anew = tuple(name for name in ("normalizer", "pre_tokenizer") if name in parts and _differs(name, file, parts))
@@ -110,11 +114,13 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str) -> Tokenize
     if "token_type_ids" in names:
         _check_types(parts.get("post_processor", file.get("post_processor")))
     unknown = added.find(text_of(tokens.named.get("unk_token")) or "")
+    mask = [added.find(text_of(tokens.named.get(name)) or "") for name in ("mask_token", "eos_token")]
     ids = {name: added.find(text_of(tokens.named[name]) or "") for name in sorted(tokens.explicit)}
     return TokenizerFiles(
         _encoded(parts),
         {name: i for name, i in ids.items() if i is not None},
         -1 if unknown is None else unknown,
+        next((i for i in mask if i is not None), -1),
         "token_type_ids" in names,
         _limit(keys),
         (*_unknown(keys, tokens), *_rebuilt(kind, anew)),

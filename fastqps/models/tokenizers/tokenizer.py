@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -59,6 +59,7 @@ class Tokenizer:
         self.why_not_native = ""
         self._native: NativeTokenizer | None = None
         self._unknown_id = unknown_id
+        self._packages: dict[int, _Package] = {}  # by where they cut, if not at `truncation`
         try:
             self._native = NativeTokenizer(source, special_tokens)
         except ValueError as reason:
@@ -125,6 +126,11 @@ class Tokenizer:
             return self._native.n_special(pair)
         return self._whole.n_special(pair)
 
+    def prepare(self, limits: Iterable[int]) -> None:
+        """Makes ready to cut at these limits, so that no text waits for it."""
+        for most in limits if not self._native else ():
+            self._cutting_at(most)
+
     def encode(self, text: str) -> list[int]:
         if self._native:
             return self._native.encode(text, self.truncation)
@@ -142,14 +148,18 @@ class Tokenizer:
             return self._native.encode_batch(list(texts), self.truncation)
         return [found.ids for found in self._package.encode_batch(texts)]
 
-    def encode_items(self, items: Sequence[Item]) -> list[Encoded]:
-        """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it."""
+    def encode_items(self, items: Sequence[Item], max_tokens: int | None = None) -> list[Encoded]:
+        """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it.
+
+        Cut at ``max_tokens``; None: at ``truncation``.
+        """
+        most = self.truncation if max_tokens is None else max_tokens
         if self._native and self._unknown_id is not None:
-            return [self._spanned(item) for item in items]
+            return [self._spanned(item, most) for item in items]
         if self._native:
-            return [Encoded(*found) for found in self._native.encode_items(items, self.truncation)]
+            return [Encoded(*found) for found in self._native.encode_items(items, most)]
         whole = self._whole.encode_batch(items)
-        return [self._cut(item, found) for item, found in zip(items, whole, strict=True)]
+        return [self._cut(item, found, most) for item, found in zip(items, whole, strict=True)]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         if self._detokenizer and skip_special_tokens:
@@ -160,17 +170,24 @@ class Tokenizer:
         """The tokens of a whole text, through the `tokenizers` package."""
         return self._whole.pieces(text, special_tokens)
 
-    def _spanned(self, item: Item) -> Encoded:
+    def _spanned(self, item: Item, most: int | None) -> Encoded:
         assert self._native
         if not isinstance(item, str):
-            return Encoded(*self._native.encode_items([item], self.truncation)[0])
-        ids, n_total, spans = self._native.encode_spans(item, self.truncation)
+            return Encoded(*self._native.encode_items([item], most)[0])
+        ids, n_total, spans = self._native.encode_spans(item, most)
         return Encoded(ids, n_total, len(ids), [span and TokenSpan(*span) for span in spans])
 
-    def _cut(self, item: Item, whole: Encoded) -> Encoded:
-        if self.truncation is None or whole.n_total <= self.truncation:
+    def _cut(self, item: Item, whole: Encoded, most: int | None) -> Encoded:
+        if most is None or whole.n_total <= most:
             return whole
-        return replace(self._package.encode(item), n_total=whole.n_total)
+        return replace(self._cutting_at(most).encode(item), n_total=whole.n_total)
+
+    def _cutting_at(self, most: int) -> _Package:
+        if most == self.truncation:
+            return self._package
+        if most not in self._packages:
+            self._packages[most] = _Package(self.source, self.special_tokens, most, self._unknown_id)
+        return self._packages[most]
 
     def _content(self) -> str:
         return self.source if self.source.startswith("{") else Path(self.source).read_text(encoding="utf-8")

@@ -47,6 +47,7 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
             "embed": f"{card.dimensions} dimensions",
             "embed_sparse": f"{card.max_active_dims} weights",
             "classify_tokens": f"labels of {card.max_input_tokens} tokens",
+            "embed_multi": f"{card.max_input_tokens} vectors of {card.dimensions} dimensions",
             "generate": f"{card.max_output_tokens} tokens",
         }[card.task]
         raise ModelError(
