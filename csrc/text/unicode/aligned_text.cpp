@@ -54,8 +54,7 @@ void AlignedText::normalize(std::string_view text, u32 first, NormalizerFlags fl
   chars_.clear();
   for (const Part& part : parts_) {
     if (flags.strip_accents && part.point >= kAscii && contains(unicode::nonspacing_marks(), part.point)) continue;
-    const bool chinese =
-        flags.handle_chinese_chars && part.point >= kAscii && contains(unicode::chinese(), part.point);
+    const bool chinese = flags.handle_chinese_chars && part.point >= kAscii && contains(unicode::chinese(), part.point);
     put(part.point, part.source, chinese, flags.lowercase);
   }
 }

@@ -17,8 +17,8 @@ class AlignedText {
   };
 
   // Fills chars() from `text`, whose own first character has the number `first`. They stand where the package
-  // puts them: a character that is taken apart gives its place to its parts, and marks that are put in another order take
-  // each other's places.
+  // puts them: a character that is taken apart gives its place to its parts, and marks that are put in another order
+  // take each other's places.
   void normalize(std::string_view text, u32 first, NormalizerFlags flags);
   const std::vector<Char>& chars() const { return chars_; }
 

@@ -7,7 +7,7 @@
 namespace fastqps::text {
 void WordPiece::run_spans(std::string_view text, Ids& ids, std::vector<TokenSpan>& spans) {
   hidden_until_ = 0;
-  u32 chars = 0;            // of the text in front of `done`
+  u32 chars = 0;  // of the text in front of `done`
   std::size_t done = 0;
   const auto finish = [&](std::size_t end) {
     aligned_.normalize(text.substr(done, end - done), chars, model_->flags);

@@ -89,7 +89,7 @@ def over_grpc(server: Server, given: list[str], by_id: list[list[tuple[int, floa
             assert_values([(v.index, v.value) for v in answer.sparse_embeddings], expected)
         assert len(answers) == 9
         for wrong, said in (
-            ({"inputs": "a", "prompt_name": "p"}, "prompt_name: 'p', but this server has no prompts"),
+            ({"inputs": "a", "prompt_name": "p"}, "prompt_name: 'p' is no prompt of the model 'n'"),
             ({"inputs": ""}, "inputs: 0 characters, at least 1"),
         ):
             with pytest.raises(grpc.RpcError, match=said):
