@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,35 +10,22 @@ from typing import Any
 from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
 from fastqps.models.card import ModelCard, ModelError, Task
-from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily, family_of
+from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
+from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig, VocabularyHead
-from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files import deciding_files
-from fastqps.models.files.config_keys import CONFIG, config_warnings
-from fastqps.models.files.json_files import optional_object, read_json, read_object
+from fastqps.models.files.config_keys import config_warnings
+from fastqps.models.files.json_files import optional_object, read_json
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.pickles import pickled
 from fastqps.models.files.regular import has_file
-from fastqps.models.sentence_transformers.config import (
-    SentenceConfig,
-    lower_cases,
-    read_multi_config,
-    read_sentence_config,
-    read_sparse_config,
-)
+from fastqps.models.files.weight_files import WEIGHTS, weight_files
+from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source, without_tokenizer
 from fastqps.models.tokenizers.vocabulary import split_markers
 
-_FILL_MASKS = "ForMaskedLM"
-_EMBED = ("Model", _FILL_MASKS, "ForPreTraining")  # architectures whose encoder can embed; their heads are left out
-_CLASSIFY = "ForSequenceClassification"
-_CLASSIFY_TOKENS = "ForTokenClassification"
-_GENERATE = "ForCausalLM"
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 DECIDING = (  # of a folder with weights, beside them
     "added_tokens.json",
     "config.json",
@@ -80,69 +67,15 @@ class Checkpoint:
         pipeline = read_pipeline(root)
         encoder = root / pipeline.transformer
         refuse_adapter(encoder)
-        family, config = _read_config(root, encoder)
+        family, config = read_config(root, encoder)
         check_base(merged, root, config, pipeline)
-        if isinstance(family, DecoderFamily):
-            return cls._open_generator(root, config, family, merged)
-        architectures = config.get("architectures") or ["Model"]
-        architecture = (merged and merged.architecture) or str(architectures[0])
-        if pipeline.splade:
-            return cls._open_sparse(root, encoder, config, pipeline, family, architecture, merged)
-        task: Task = "embed"
-        if pipeline.scores and architecture.endswith(_CLASSIFY):
-            task = "classify"
-        elif pipeline.scores and architecture.endswith(_CLASSIFY_TOKENS):
-            task = "classify_tokens"
-        embed = (*_EMBED, _GENERATE) if family.decodes and not pipeline.scores else _EMBED
-        alone = pipeline.scores and has_file(root / "modules.json")  # as a cross-encoder: then it has to give scores
-        if task != "classify" and (alone or not architecture.endswith((*embed, _CLASSIFY, _CLASSIFY_TOKENS))):
-            raise ModelError(
-                f"{root}: architecture {architecture} is not supported; "
-                f"supported: encoders (Model, ForMaskedLM), {_CLASSIFY} and {_CLASSIFY_TOKENS}"
-            )
-        if task != "embed" and family.read_head is None:
-            raise ModelError(f"{root}: classifiers of a {family.name} are not supported; its embeddings are")
-        if pipeline.multi:
-            task, sentence = "embed_multi", read_multi_config(root, encoder, pipeline.skip_list)
-        else:
-            sentence = read_sentence_config(root, encoder, task == "classify", family.decodes)
-        if not pipeline.pools_prompts:
-            sentence = _without_prompts(root, sentence)
+        task = task_of(root, family, config, pipeline, merged)
+        sentence = SentenceConfig()
+        if isinstance(family, EncoderFamily):
+            sentence = read_sentences(root, encoder, family, pipeline, task)
         checkpoint = cls(root, encoder, config, pipeline, sentence, family, task, merged)
         checkpoint._check_preprocessing()
         return checkpoint
-
-    @classmethod
-    def _open_sparse(
-        cls,
-        root: Path,
-        encoder: Path,
-        config: Keys,
-        pipeline: Pipeline,
-        family: EncoderFamily,
-        architecture: str,
-        merged: Adapter | None,
-    ) -> Checkpoint:
-        if not architecture.endswith(_FILL_MASKS):
-            raise ModelError(
-                f"{root}: architecture {architecture} is not supported; sparse embeddings are of a {_FILL_MASKS}"
-            )
-        sentence = read_sparse_config(root, encoder, pipeline.fills_masks)
-        checkpoint = cls(root, encoder, config, pipeline, sentence, family, "embed_sparse", merged)
-        checkpoint._check_preprocessing()
-        return checkpoint
-
-    @classmethod
-    def _open_generator(cls, root: Path, config: Keys, family: DecoderFamily, adapter: Adapter | None) -> Checkpoint:
-        kind, architecture = config["model_type"], str((config.get("architectures") or [_GENERATE])[0])
-        if not architecture.endswith(_GENERATE):
-            raise ModelError(
-                f"{root}: architecture {architecture} is not supported; a {kind} has to be {_GENERATE}, "
-                f"{_CLASSIFY} or {_CLASSIFY_TOKENS}, or have a modules.json that says how it embeds"
-            )
-        if adapter and adapter.architecture:
-            raise ModelError(f"{adapter.root}: its task_type makes a classifier, and a {kind} has to generate")
-        return cls(root, root, config, Pipeline(), SentenceConfig(), family, "generate", adapter)
 
     @property
     def generates(self) -> bool:
@@ -257,31 +190,8 @@ class Checkpoint:
         return next((ids[f"{name}_token"] for name in names if f"{name}_token" in ids), -1)
 
     def weight_files(self) -> list[Path]:
-        """The encoder's safetensors files: one, or the shards that the index names.
-
-        As in transformers, the index has no effect beside a whole file.
-        """
-        single = self.encoder / WEIGHTS
-        if has_file(single):
-            return [single]
-        index = self.encoder / INDEX
-        if not has_file(index):
-            found = pickled(path.name for path in self.encoder.iterdir())
-            raise ModelError(
-                f"{self.root}: no model.safetensors" + (f", and {found}" if found else "; no other weights are read")
-            )
-        listed = read_object(index).get("weight_map")
-        if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
-            raise ModelError(f"{index}: weight_map has to name the file of each tensor")
-        return [self._shard(index, name) for name in sorted(set(listed.values()))]
-
-    def _shard(self, index: Path, name: str) -> Path:
-        """``ModelError`` for a name that leads out of the folder of its index."""
-        if not name or Path(name).name != name:
-            raise ModelError(f"{index}: weight_map names {name!r}; a shard has to lie beside the index")
-        if not has_file(path := self.encoder / name):
-            raise ModelError(f"{index}: weight_map names {name!r}, which is no file")
-        return path
+        """The encoder's safetensors files: one, or the shards that the index names."""
+        return weight_files(self.root, self.encoder)
 
     def digest(self) -> str:
         """12 hex digits of SHA-256 over the relative names and contents of all files that decide an answer."""
@@ -299,37 +209,3 @@ class Checkpoint:
                 folder = self.root / str(module.get("path", ""))
                 files.update((folder / "config.json", folder / WEIGHTS))
         return [path for path in sorted(files) if has_file(path)]
-
-
-def _without_prompts(root: Path, sentence: SentenceConfig) -> SentenceConfig:
-    """Leaves out the prompts with a text: a step pools all tokens of an item."""
-    texts = dict(sentence.prompts.texts)
-    if texts.get(sentence.prompts.default):
-        raise ModelError(
-            f"{root}: default_prompt_name {sentence.prompts.default!r} with include_prompt false in the Pooling is not "
-            "supported: the tokens of a prompt are pooled with the others; take the default out to serve it without"
-        )
-    left_out = ", ".join(repr(name) for name, text in texts.items() if text)
-    if not left_out:
-        return sentence
-    warning = f"The prompts {left_out} cannot be named: include_prompt false in the Pooling is not supported for them."
-    prompts = sentence.prompts.without_texts()
-    return replace(sentence, prompts=prompts, warnings=(*sentence.warnings, warning))
-
-
-def _read_config(root: Path, encoder: Path) -> tuple[EncoderFamily | DecoderFamily, Keys]:
-    """The family, and config.json by its rules; ``ModelError`` for any other and for keys that are refused.
-
-    A decoder with a modules.json, or with a head for scores, is an encoder: it generates nothing.
-    """
-    values = read_object(encoder / CONFIG)
-    try:
-        family = family_of(values.get("model_type"), values.get("position_embedding_type"))
-        scores = str((values.get("architectures") or [""])[0]).endswith((_CLASSIFY, _CLASSIFY_TOKENS))
-        if isinstance(family, DecoderFamily) and (scores or has_file(root / "modules.json")):
-            family = encoder_of(family)
-        config = family.config_keys(values, has_file(encoder / "generation_config.json"))
-        check_quantization(config)
-    except ModelError as error:
-        raise ModelError(f"{root}: {error}") from error
-    return family, config

@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from fastqps.models.card import ModelError
-from fastqps.models.checkpoint import DECIDING, INDEX, WEIGHTS
+from fastqps.models.checkpoint import DECIDING
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_json
 from fastqps.models.files.pickles import pickled
+from fastqps.models.files.weight_files import INDEX, WEIGHTS
 
 _MODULES = "modules.json"
 _STATIC_HEAD = "head.safetensors"  # of model2vec's classifiers
