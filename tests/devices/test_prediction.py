@@ -81,7 +81,7 @@ def test_an_unknown_number_format_is_an_error() -> None:
 
 def test_batches_are_split_by_items_and_bytes() -> None:
     def sizes(messages: list[pb.PredictRequest]) -> list[int]:
-        return [len(batch.items) for batch in request.split_batches(messages)]
+        return [len(batch.items) for batch in request.split_batches(messages, request.BATCH_ITEMS_MAX)]
 
     small, large = pb.PredictRequest(text="a"), pb.PredictRequest(text="x" * (request.BATCH_BYTES_MAX + 1))
     assert sizes([]) == []

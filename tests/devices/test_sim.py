@@ -74,7 +74,7 @@ def native(profile: Any) -> SimDevice:
     [
         ({"status": "guessed"}, STEP, {}, "status: 'guessed' is not one of estimated, measured"),
         ({"status": None}, STEP, {}, "the key 'status' is missing"),
-        ({"task": "translate"}, STEP, {}, "task: 'translate' is not one of embed, classify, generate"),
+        ({"task": "translate"}, STEP, {}, "task: 'translate' is not one of embed, classify, classify_tokens"),
         ({"name": "a b"}, STEP, {}, "name: 'a b' must be at most 60 letters"),
         ({"source": " "}, STEP, {}, "source: must be a text"),
         ({"gpu": 5}, STEP, {}, "gpu: must be a text"),

@@ -50,7 +50,7 @@ def _name_e4m3fnuz() -> None:
 def _patch_once_a_launch() -> None:
     """Patches the language at the first call of a launch: the interpreter does it again for each call of a function in
     a kernel, to the same effect, and that is a third of its time."""
-    from triton.runtime import interpreter
+    from triton.runtime import JITFunction, interpreter
 
     patch, language = interpreter._patch_lang, (interpreter.tl, interpreter.tl.core)
     modules: dict[Any, tuple[int, ...]] = {}  # the modules of the language that a function sees
@@ -60,7 +60,8 @@ def _patch_once_a_launch() -> None:
         if function not in modules:
             seen = function.__globals__.values()
             modules[function] = tuple(id(module) for module in language if any(value is module for value in seen))
-        if modules[function] in patched:
+        # A function that is called outside of any launch leaves its modules behind in `patched`.
+        if modules[function] in patched and not isinstance(interpreter.tl.max, JITFunction):
             return interpreter._LangPatchScope()
         patched.add(modules[function])
         scope = patch(function)
