@@ -288,6 +288,9 @@ constexpr bool labels_words(Aggregation aggregation) { return aggregation >= Agg
 // those to which the model gives no vector. No vocabulary is so large.
 inline constexpr u32 kNoOwnAnswer = u32(1) << 31;
 
+// The bytes of a number of a vector, by its fastqps.v1.DType.
+constexpr u64 value_bytes(u8 dtype) { return dtype == 2 ? 2 : dtype == 3 ? 1 : 4; }
+
 // The bytes of the answer to an input of this many tokens, of any model but a generator; `width` of an output row.
 constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens) {
   if (task == Task::kClassifyTokens) return u64(n_tokens) * sizeof(LabelScore);
@@ -349,6 +352,13 @@ struct alignas(64) Slot {
   Sampling sampling;  // D: generators only
 };
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
+
+// The same of an answer by token, in the form that the slot's request asks for.
+inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
+  if (route.task != Task::kEmbedMulti) return answer_bytes(route.task, route.dimensions, n_tokens);
+  const u32 dimensions = slot.dimensions && slot.dimensions < route.dimensions ? slot.dimensions : route.dimensions;
+  return u64(n_tokens) * dimensions * value_bytes(slot.dtype);
+}
 
 // One block per process, which alone writes it. Front door i has index i; dispatcher j has index doors + j.
 enum Rpc : u8 {

@@ -61,22 +61,19 @@ class Segment {
   // Whether the dispatcher that a CLAIMED or LAUNCHED word names is dead, reaped, and published to be so.
   bool dead(Word w) const { return w.epoch() <= dispatcher(w.owner() % sizes().dispatchers).dead_epoch.load(kSeqCst); }
   u32* ids(Slot& slot) const { return reinterpret_cast<u32*>(reinterpret_cast<char*>(&slot) + header().ids_offset); }
-  // Where the slot's answer belongs. `large_answer` is the word of another process: a wrong one must lead nowhere.
-  u8* answer(Slot& slot) const {
-    if (!has_large_answer(slot)) return reinterpret_cast<u8*>(&slot) + header().answer_offset;
-    return at<u8>(header().large_answers + u64(slot.large_answer - 1) * sizes().large_answer_bytes);
+  // The room for the slot's answer. `large_answer` is the word of another process: it is read once, and a wrong one
+  // leads to the slot's own room.
+  std::span<u8> answer_room(Slot& slot) const {
+    const u32 large = __atomic_load_n(&slot.large_answer, __ATOMIC_RELAXED);
+    if (!large || large > u64(sizes().doors) * sizes().large_answers)
+      return {reinterpret_cast<u8*>(&slot) + header().answer_offset, sizes().answer_bytes};
+    return {at<u8>(header().large_answers + u64(large - 1) * sizes().large_answer_bytes), sizes().large_answer_bytes};
   }
-  u64 answer_room(const Slot& slot) const {
-    return has_large_answer(slot) ? sizes().large_answer_bytes : sizes().answer_bytes;
-  }
+  u8* answer(Slot& slot) const { return answer_room(slot).data(); }
 
   static u64 ring_bytes(u64 entries) { return (offsetof(RingLine, entry) + entries * sizeof(u64) + 63) / 64 * 64; }
   // The bytes that create() would allocate.
   static Header plan(const Sizes& sizes);
-
-  bool has_large_answer(const Slot& slot) const {
-    return slot.large_answer && slot.large_answer <= u64(sizes().doors) * sizes().large_answers;
-  }
 
  private:
   template <class T>

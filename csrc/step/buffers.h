@@ -1,5 +1,7 @@
 // The static memory of one step: gather packs inputs into it, the device fills the output rows, scatter reads them.
 #pragma once
+#include <span>
+
 #include "core/claimer.h"
 
 namespace fastqps {
@@ -41,7 +43,8 @@ void write_answer(const Segment& segment, const Route& route, const float* row, 
 // The same of the rows of n_tokens tokens, which it may overwrite.
 void write_answer_by_token(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot);
 // Its parts, by task: a label for each token or word of a token classifier, and a vector for each token that has one.
-void write_token_labels(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot);
-void write_vectors(const Segment& segment, const Route& route, const float* rows, u32 n_tokens, Slot& slot);
+// ids: the request's, with their marks. Return false, and write nothing, if the answer might not fit into the room.
+bool write_token_labels(const Route& route, float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room);
+bool write_vectors(const Route& route, const float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room);
 
 }  // namespace fastqps

@@ -20,6 +20,7 @@ _FLOAT_IDS_MAX = 1 << 24  # token ids that a float32 of an output row holds exac
 # Tasks that need a tokenizer: answers are parts of a text, or depend on its words.
 _OF_TEXTS = {"classify_tokens": "a token classifier", "embed_multi": "a model with a vector for each token"}
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
+_MULTI_TOKENS_DEFAULT_MAX = 512  # of one with a vector for each token: a front door has 64 MiB for long answers
 
 
 def encoder_card(
@@ -41,7 +42,7 @@ def encoder_card(
     special = _special_ids(checkpoint)
     prompts = NO_PROMPTS if checkpoint.task == "classify_tokens" else checkpoint.sentence.prompts
     own = _own_limit(checkpoint, config)
-    most = _INPUT_TOKENS_DEFAULT_MAX if max_input_tokens is None else max_input_tokens
+    most = _default_max(checkpoint) if max_input_tokens is None else max_input_tokens
     limit = min(own, most)
     roles: tuple[InputRole, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -151,7 +152,11 @@ def _cross_encoder_activation(checkpoint: Checkpoint, labels: int) -> Activation
 
 def default_encoder_limit(checkpoint: Checkpoint) -> int:
     """The longest input where no setting says it."""
-    return min(_own_limit(checkpoint, checkpoint.encoder_config()), _INPUT_TOKENS_DEFAULT_MAX)
+    return min(_own_limit(checkpoint, checkpoint.encoder_config()), _default_max(checkpoint))
+
+
+def _default_max(checkpoint: Checkpoint) -> int:
+    return _MULTI_TOKENS_DEFAULT_MAX if checkpoint.task == "embed_multi" else _INPUT_TOKENS_DEFAULT_MAX
 
 
 def _own_limit(checkpoint: Checkpoint, config: EncoderConfig) -> int:

@@ -32,6 +32,7 @@ TOKEN_BYTES = 8  # id and log probability
 # Answers that grow with the input: what a slot has room for, and the memory of each front door for larger ones.
 _SLOT_BYTES_MAX = {"classify_tokens": 4 << 10, "embed_multi": 16 << 10}
 _LARGE_BYTES = 64 << 20
+_LARGE_BYTES_MAX = 4 << 20  # of one: fewer than 16 would be of little use
 _LINE_BYTES = 64
 
 
@@ -95,7 +96,7 @@ class Plan:
             slots=self.config.slots,
             max_tokens=max(card.max_input_tokens for card in self.cards),
             answer_bytes=max(min(answer_bytes(card), slot_bytes(card)) for card in self.cards),
-            large_answers=min(self.config.slots, max(1, _LARGE_BYTES // large)) if large else 0,
+            large_answers=min(self.config.slots, _LARGE_BYTES // large) if large else 0,
             large_answer_bytes=large,
         )
 
@@ -202,6 +203,12 @@ def slot_bytes(card: ModelCard) -> int:
 def large_answer_bytes(card: ModelCard) -> int:
     """The size of a large answer for a model whose longest answer is more than its slots have room for; else 0."""
     longest = answer_bytes(card)
+    if longest > _LARGE_BYTES_MAX and longest > slot_bytes(card):
+        fit = card.max_input_tokens * _LARGE_BYTES_MAX // longest
+        raise ConfigError(
+            f"--max-input-tokens {card.max_input_tokens}: the longest answer of {card.name} takes {longest >> 20} MiB, "
+            f"and at most {_LARGE_BYTES_MAX >> 20} are possible: {fit} tokens"
+        )
     return -(-longest // _LINE_BYTES) * _LINE_BYTES if longest > slot_bytes(card) else 0
 
 

@@ -43,8 +43,9 @@ Refusal AnswerReader::read_status(u32 slot) {
 bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usage& usage) {
   const Item& item = items_[slot];
   Slot& s = slots_.slot(slot);
-  const u8* bytes = memory_.segment.answer(s);
-  const u64 room = memory_.segment.answer_room(s), n = s.n_values;
+  const std::span<const u8> found = memory_.segment.answer_room(s);
+  const u8* bytes = found.data();
+  const u64 room = found.size(), n = s.n_values;
   switch (s.kind) {
     case Answer::kFloats:
       if (u64(n) * sizeof(float) > room) return false;

@@ -44,7 +44,7 @@ void SlotEvents::released(u32 slot, u64) {
   tables_.items.deadlines.clear(slot);
   tables_.generations.close(slot);
   tables_.spans.drop(slot);
-  tables_.large_answers.release(tables_.slots.slot(slot));
+  tables_.large_answers.release(slot);
   if (item.holds_connection) tables_.attachment->released(item.connection);
   item.holds_connection = false;
   tables_.items.release(item);

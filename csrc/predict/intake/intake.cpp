@@ -29,6 +29,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   const Refusal refusal = input_.fill(view, route, slot, item);
   if (item.stamped) stamp(from, item, slot, begin.ns, parsed_ns, begin.timed);
   if (refusal) {
+    input_.drop(slot);
     slots_.give_back(slot);
     return refusal;
   }

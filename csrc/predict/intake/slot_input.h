@@ -20,6 +20,8 @@ class SlotInput {
 
   // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
+  // Forgets what fill() has kept, because it refused the request.
+  void drop(u32 slot) { spans_.drop(slot); }
   // Writes the ids that another thread has made of the item's text.
   Refusal check(const TokenizeResult& result, const Item& item);
   void write(TokenizeResult& result, Item& item);

@@ -45,19 +45,21 @@ LabelScore label_of_word(float* rows, u32 n_tokens, u32 n_labels, Aggregation ag
 
 }  // namespace
 
-void write_token_labels(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot) {
-  const u32 n_labels = route.dimensions;
-  const u32* ids = segment.ids(slot);
-  auto* labels = reinterpret_cast<LabelScore*>(segment.answer(slot));
+bool write_token_labels(const Route& route, float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room) {
+  if (ids.size() * sizeof(LabelScore) > room.size()) return false;
+  const u32 n_labels = route.dimensions, n_tokens = u32(ids.size());
+  const Aggregation aggregation = slot.aggregation;
+  auto* labels = reinterpret_cast<LabelScore*>(room.data());
   u32 n = 0;
   for (u32 first = 0; first < n_tokens;) {
     u32 end = first + 1;
-    while (labels_words(slot.aggregation) && end < n_tokens && ids[end] & kNoOwnAnswer) end++;
-    labels[n++] = label_of_word(rows + u64(first) * n_labels, end - first, n_labels, slot.aggregation);
+    while (labels_words(aggregation) && end < n_tokens && ids[end] & kNoOwnAnswer) end++;
+    labels[n++] = label_of_word(rows + u64(first) * n_labels, end - first, n_labels, aggregation);
     first = end;
   }
   slot.n_values = n;
   slot.kind = Answer::kTokenLabels;
+  return true;
 }
 
 }  // namespace fastqps

@@ -13,7 +13,7 @@ struct VectorForm {
 
   VectorForm(const Route& route, const Slot& slot);
   // Of one vector.
-  u64 bytes() const { return u64(dimensions) * (dtype <= kFloat32 ? 4 : dtype == kFloat16 ? 2 : 1); }
+  u64 bytes() const { return u64(dimensions) * value_bytes(dtype); }
   // Says in the slot how its values are to be read.
   void describe(Slot& slot) const;
 };

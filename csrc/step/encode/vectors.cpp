@@ -3,15 +3,15 @@
 
 namespace fastqps {
 
-void write_vectors(const Segment& segment, const Route& route, const float* rows, u32 n_tokens, Slot& slot) {
+bool write_vectors(const Route& route, const float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room) {
   const VectorForm form(route, slot);
-  const u32* ids = segment.ids(slot);
-  u8* out = segment.answer(slot);
+  if (ids.size() * form.bytes() > room.size()) return false;
   u32 n = 0;
-  for (u32 i = 0; i < n_tokens; i++)
-    if (!(ids[i] & kNoOwnAnswer)) write_vector(form, rows + u64(i) * route.dimensions, out + n++ * form.bytes());
+  for (size_t i = 0; i < ids.size(); i++)
+    if (!(ids[i] & kNoOwnAnswer)) write_vector(form, rows + i * route.dimensions, room.data() + n++ * form.bytes());
   slot.n_values = n * form.dimensions;
   form.describe(slot);
+  return true;
 }
 
 }  // namespace fastqps

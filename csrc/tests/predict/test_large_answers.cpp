@@ -41,22 +41,21 @@ TEST(a_slot_holds_one_until_it_is_free) {
   LargeAnswers large(*doors.memory);
   std::vector<u8*> places;
   for (u32 i = 0; i < kLarge; i++) {
-    CHECK(large.hold(doors.slot(i), kSlotBytes + 1));
-    CHECK_EQ(doors.segment.answer_room(doors.slot(i)), kLargeBytes);
+    CHECK(large.hold(i, kSlotBytes + 1));
+    CHECK_EQ(doors.segment.answer_room(doors.slot(i)).size(), kLargeBytes);
     places.push_back(doors.segment.answer(doors.slot(i)));
     std::memset(places.back(), int(i + 1), kLargeBytes);
   }
   for (u32 i = 0; i < kLarge; i++)  // none overlaps another
     CHECK(places[i][0] == i + 1 && places[i][kLargeBytes - 1] == i + 1);
-  CHECK(!large.hold(doors.slot(3), kSlotBytes + 1));
-  CHECK(large.hold(doors.slot(3), kSlotBytes));
-  CHECK_EQ(doors.segment.answer_room(doors.slot(3)), kSlotBytes);
-  large.release(doors.slot(3));  // it held none
-  CHECK(!large.hold(doors.slot(3), kLargeBytes));
-  large.release(doors.slot(1));
-  CHECK_EQ(doors.segment.answer_room(doors.slot(1)), kSlotBytes);
-  CHECK(!large.hold(doors.slot(3), kLargeBytes + 1));
-  CHECK(large.hold(doors.slot(3), kLargeBytes));
+  CHECK(!large.hold(3, kSlotBytes + 1));
+  CHECK(large.hold(3, kSlotBytes));
+  CHECK_EQ(doors.segment.answer_room(doors.slot(3)).size(), kSlotBytes);
+  large.release(3);  // it held none
+  CHECK(!large.hold(3, kLargeBytes));
+  large.release(1);
+  CHECK(!large.hold(3, kLargeBytes + 1));
+  CHECK(large.hold(3, kLargeBytes));
   CHECK(doors.segment.answer(doors.slot(3)) == places[1]);
 }
 
@@ -64,17 +63,17 @@ TEST(a_door_that_starts_again_leaves_what_is_held) {
   Doors doors;
   {
     LargeAnswers large(*doors.memory);
-    for (u32 i = 0; i < kLarge; i++) CHECK(large.hold(doors.slot(i), kLargeBytes));
+    for (u32 i = 0; i < kLarge; i++) CHECK(large.hold(i, kLargeBytes));
   }
   doors.slot(0).state = Word::make(State::kDone, 1).bits;
   doors.slot(2).state = Word::make(State::kQueued, 1).bits;  // slot 1 was never put
   u8* const held = doors.segment.answer(doors.slot(0));
   LargeAnswers large(*doors.memory);
-  CHECK(large.hold(doors.slot(4), kLargeBytes));
+  CHECK(large.hold(4, kLargeBytes));
   CHECK(doors.segment.answer(doors.slot(4)) != held);
-  CHECK(!large.hold(doors.slot(5), kLargeBytes));
-  large.release(doors.slot(0));
-  CHECK(large.hold(doors.slot(5), kLargeBytes));
+  CHECK(!large.hold(5, kLargeBytes));
+  large.release(0);
+  CHECK(large.hold(5, kLargeBytes));
   CHECK(doors.segment.answer(doors.slot(5)) == held);
 }
 
@@ -84,13 +83,20 @@ TEST(a_wrong_word_leads_nowhere) {
   for (const u32 wrong : {u32(2 * kLarge + 1), ~u32(0)}) {
     doors.slot(0).large_answer = wrong;
     CHECK(doors.segment.answer(doors.slot(0)) == own);
-    CHECK_EQ(doors.segment.answer_room(doors.slot(0)), kSlotBytes);
+    CHECK_EQ(doors.segment.answer_room(doors.slot(0)).size(), kSlotBytes);
   }
-  doors.slot(0).state = Word::make(State::kDone, 1).bits;
-  doors.slot(1).large_answer = 1;  // another door's
-  doors.slot(1).state = Word::make(State::kDone, 1).bits;
+  // Of slots that are not free: another door's, the same one twice. Of a free one: its predecessor's.
+  const u32 first = kDoor * kLarge + 1;
+  for (const auto& [i, large_answer] : {std::pair{0u, 1u}, {1u, first}, {2u, first}, {3u, first + 1}}) {
+    doors.slot(i).large_answer = large_answer;
+    doors.slot(i).state = Word::make(i == 3 ? State::kFree : State::kDone, 1).bits;
+  }
   LargeAnswers large(*doors.memory);
-  for (u32 i = 2; i < 2 + kLarge; i++) CHECK(large.hold(doors.slot(i), kLargeBytes));
+  for (const u32 i : {0, 2, 3}) large.release(i);  // none of them holds one
+  CHECK(large.hold(4, kLargeBytes) && large.hold(5, kLargeBytes) && !large.hold(6, kLargeBytes));
+  large.release(1);
+  large.release(1);
+  CHECK(large.hold(6, kLargeBytes) && !large.hold(7, kLargeBytes));
 }
 
 TEST_MAIN
