@@ -1,7 +1,7 @@
 """Named entities and reranking over gRPC and HTTP, against transformers' pipeline and sentence-transformers.
 
-The models are MiniLM with a random head: its six layers cost what a real model's do. Both sides compute in fp32 on the
-same cores, so that the answers can be compared.
+The models are MiniLM with a random head: its six layers cost what a real model's do. The peers compute in fp32, as they
+do unless told otherwise; the server in fp32, so that the answers can be compared, and in the type that it chooses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEXTS, BATCH = 512, 64
 DOCUMENTS = 100
 LABELS = ["O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC"]  # of CoNLL-2003
 CLOSE = 1e-4  # of scores
-FLAGS = ("--device", "cpu", "--dtype", "float32", "--frontdoors", "1", "--dispatchers", "2", "--http-port", "0")
+FLAGS = ("--device", "cpu", "--frontdoors", "1", "--dispatchers", "2", "--http-port", "0")
 
 
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
@@ -60,17 +60,27 @@ def _entities(folder: Path, repetitions: int, seconds: float) -> dict[str, list[
     pipeline = tr.pipeline("token-classification", str(path), device="cpu", aggregation_strategy="simple")
     exact = pipeline(many, batch_size=BATCH)
     messages = write_messages(folder / "texts", map(request, many))
-    with ServerProcess("--model", f"tagger={path}", *FLAGS) as server:
+    with (
+        ServerProcess("--model", f"tagger={path}", "--dtype", "float32", *FLAGS) as server,
+        ServerProcess("--model", f"tagger={path}", *FLAGS) as chosen,
+    ):
 
-        def predict() -> float:
+        def predict(address: str, checked: bool) -> float:
             kept = folder / "entities"
             load = Load(8, 32, seconds, deadline_s=PATIENCE_S)
-            rate = loadgen(server.address, PREDICT, messages, load, samples=kept)["rate"]
-            _check_entities(kept, exact)
+            rate = loadgen(address, PREDICT, messages, load, samples=kept)["rate"]
+            if checked:
+                _check_entities(kept, exact)
             return float(rate)
 
         return _in_turn(
-            repetitions, seconds, {"entities": predict}, {"pipeline": lambda: pipeline(many, batch_size=BATCH)}
+            repetitions,
+            seconds,
+            {
+                "entities": lambda: predict(server.address, True),
+                "entities, auto": lambda: predict(chosen.address, False),
+            },
+            {"pipeline": lambda: pipeline(many, batch_size=BATCH)},
         )
 
 
@@ -90,23 +100,29 @@ def _rerank(folder: Path, repetitions: int, seconds: float) -> dict[str, list[fl
     peer = CrossEncoder(str(path), device="cpu")
     exact = peer.predict([(query, document) for document in documents], batch_size=BATCH)
     body = json.dumps({"model": "ranker", "query": query, "documents": documents}).encode()
-    with ServerProcess("--model", f"ranker={path}", *FLAGS) as server:
+    with (
+        ServerProcess("--model", f"ranker={path}", "--dtype", "float32", *FLAGS) as server,
+        ServerProcess("--model", f"ranker={path}", *FLAGS) as chosen,
+    ):
 
-        def rerank() -> float:
+        def rerank(http: str, checked: bool) -> float:
             began, calls = time.perf_counter(), 0
             while not calls or time.perf_counter() - began < seconds:
-                found = json.load(urlopen(Request(f"http://{server.http}/v1/rerank", body)))["results"]
+                found = json.load(urlopen(Request(f"http://{http}/v1/rerank", body)))["results"]
                 calls += 1
             scores = np.empty(DOCUMENTS)
             scores[[one["index"] for one in found]] = [one["relevance_score"] for one in found]
-            if np.abs(scores - exact).max() > CLOSE:
+            if checked and np.abs(scores - exact).max() > CLOSE:
                 raise BenchError("other scores than those of sentence-transformers' CrossEncoder")
             return DOCUMENTS * calls / (time.perf_counter() - began)
 
         return _in_turn(
             repetitions,
             seconds,
-            {"rerank": rerank},
+            {
+                "rerank": lambda: rerank(server.http, True),
+                "rerank, auto": lambda: rerank(chosen.http, False),
+            },
             {"CrossEncoder": lambda: peer.rank(query, documents, batch_size=BATCH)},
         )
 
@@ -133,14 +149,16 @@ def _rate(call: Callable[[], Any], seconds: float) -> float:
 
 
 def _rows(rates: dict[str, list[float]]) -> list[Row]:
-    note = f"MiniLM's layers, {THREADS} cores, float32"
-    entities, rerank = (ratio(rates[a], rates[b]) for a, b in (("entities", "pipeline"), ("rerank", "CrossEncoder")))
+    note = f"MiniLM's layers, {THREADS} cores"
     median = {name: float(np.median(found)) for name, found in rates.items()}
-    return [
-        Row("Entities over gRPC, Predict", median["entities"], "/s", note=note),
-        Row("transformers' pipeline, in-process", median["pipeline"], "/s", note=f"batch {BATCH}"),
-        Row("Entities over transformers' pipeline", entities.value, "×", 2.0, interval=entities.interval),
-        Row(f"/v1/rerank, 1 query × {DOCUMENTS} documents, one call at a time", median["rerank"], "/s", note=note),
-        Row("CrossEncoder.rank, in-process", median["CrossEncoder"], "/s", note=f"batch {BATCH}"),
-        Row("/v1/rerank over CrossEncoder", rerank.value, "×", 1.3, interval=rerank.interval),
+    rows = [
+        Row("transformers' pipeline, in-process", median["pipeline"], "/s", note=f"{note}, fp32, batch {BATCH}"),
+        Row("CrossEncoder.rank, in-process", median["CrossEncoder"], "/s", note=f"{note}, fp32, {DOCUMENTS} documents"),
     ]
+    for name, peer, mark in (("entities", "pipeline", 2.0), ("rerank", "CrossEncoder", 1.3)):
+        for kind, how in (("", "fp32"), (", auto", "--dtype auto")):
+            found = ratio(rates[name + kind], rates[peer])
+            rows.append(Row(f"{name} over gRPC or HTTP, {how}", median[name + kind], "/s"))
+            accept = None if kind else mark
+            rows.append(Row(f"{name}, {how}, over {peer}", found.value, "×", accept, interval=found.interval))
+    return rows
