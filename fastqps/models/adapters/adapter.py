@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastqps.models.adapters.expressions import Expression, Steps
 from fastqps.models.adapters.keys import ADAPTER_KEYS
-from fastqps.models.adapters.patterns import ModulePattern, Targets, named
+from fastqps.models.adapters.patterns import Targets, named
 from fastqps.models.card import ModelError
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_values import flag, size
@@ -120,11 +121,13 @@ def _check_kind(config: Keys, values: Mapping[str, Any]) -> None:
 
 
 def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Update], dict[str, Tensor]]:
+    steps = Steps()
     targets = Targets(
         config.get("target_modules"),
         config.get("exclude_modules"),
         config.get("layers_to_transform"),
         config.get("layers_pattern"),
+        steps,
     )
     saved = config.get("modules_to_save") or []
     if not isinstance(saved, list) or not all(isinstance(each, str) for each in saved):
@@ -144,7 +147,7 @@ def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Upd
             replaced[found] = tensor
         else:
             raise ModelError(f"tensor {full} is neither a factor of LoRA nor of a module in modules_to_save")
-    scales = _Scales(config)
+    scales = _Scales(config, steps)
     updates = {f"{module}.weight": _update(module, parts, targets, scales) for module, parts in factors.items()}
     return updates, replaced
 
@@ -175,11 +178,11 @@ def _update(module: str, parts: Mapping[str, Tensor], targets: Targets, scales: 
 class _Scales:
     """By what the product of two factors is multiplied."""
 
-    def __init__(self, config: Keys) -> None:
+    def __init__(self, config: Keys, steps: Steps) -> None:
         where = ADAPTER_CONFIG
         self._rank, self._alpha = size(config, "r", 8, where=where), _number(config.get("lora_alpha", 8), "lora_alpha")
         self._root = flag(config, "use_rslora")
-        self._ranks, self._alphas = (_patterns(config, key) for key in ("rank_pattern", "alpha_pattern"))
+        self._ranks, self._alphas = (_patterns(config, key, steps) for key in ("rank_pattern", "alpha_pattern"))
 
     def of(self, module: str, rank: int) -> float:
         """The factor of a module. ``ModelError`` where its factors have another rank than the configuration says."""
@@ -190,11 +193,11 @@ class _Scales:
         return alpha / (math.sqrt(rank) if self._root else rank)
 
 
-def _patterns(config: Keys, key: str) -> list[tuple[ModulePattern, float]]:
+def _patterns(config: Keys, key: str, steps: Steps) -> list[tuple[Expression, float]]:
     found = config.get(key) or {}
     if not isinstance(found, dict):
         raise ModelError(f"{key} {_shown(found)} is no object of numbers by module")
-    return [(ModulePattern(key, text), _number(value, key)) for text, value in found.items()]
+    return [(Expression(key, text, steps), _number(value, key)) for text, value in found.items()]
 
 
 def _number(value: Any, key: str) -> float:
