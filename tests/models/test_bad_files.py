@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 import transformers as tr
-from bad_files import SECONDS
+from bad_files import SECONDS, write_tensors
 from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_byte_tokenizer, write_decoder
 from paths import SUPPORT, python_path
 from peft import LoraConfig, get_peft_model
 from safetensors.numpy import save_file
 from static_models import table, word_pieces
+
+from fastqps.models import ModelError
+from fastqps.models.files.tensors import read_tensors
 
 pytestmark = pytest.mark.compute
 # Damages after which the files are those of another model, or of the same one. Anything else has to be refused.
@@ -122,6 +125,13 @@ def valid(found: dict[str, Any]) -> bool:
     """Whether the damage makes other files that are right."""
     at = (found["file"], f"{found['model']}/{found['file']}")
     return found["code"] == 0 and any(name in at and found["damage"].startswith(how) for name, how in VALID)
+
+
+@pytest.mark.parametrize("place", ['"shape":[1e999],"data_offsets":[0,4]', '"shape":[1.5],"data_offsets":[0,4]'])
+def test_what_is_no_size_is_refused_with_the_tensors_name(tmp_path: Path, place: str) -> None:
+    write_tensors(tmp_path / "x", f'{{"table":{{"dtype":"F32",{place}}}}}'.encode(), bytes(4))
+    with pytest.raises(ModelError, match=r"tensor table: shape has (Infinity|1\.5), which is no possible size"):
+        read_tensors(tmp_path / "x")
 
 
 def test_an_unreadable_folder_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,6 +176,8 @@ def test_the_page_is_that_of_the_rules() -> None:
         ("deberta-v2", {"conv_kernel_size": 3}, "conv_kernel_size"),
         ("deberta-v2", {"embedding_size": 16}, "embedding_size"),
         ("deberta-v2", {"attention_head_size": 16}, "attention_head_size"),
+        ("deberta-v2", {"position_buckets": 1}, "position_buckets 1 "),
+        ("deberta-v2", {"max_relative_positions": 9}, "position_buckets 16 .* max_relative_positions 9"),
         ("t5", {"feed_forward_proj": "gated"}, "feed_forward_proj"),
         ("t5", {"relative_attention_num_buckets": 6}, "relative_attention_num_buckets 6"),
         ("t5", {"relative_attention_max_distance": 8}, "relative_attention_max_distance 8"),

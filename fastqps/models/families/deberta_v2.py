@@ -65,6 +65,11 @@ def _disentangled(config: Mapping[str, Any]) -> Disentangled:
         raise ModelError(f"config.json: pos_att_type {stated!r} is not supported; {'|'.join(_BOTH)} is")
     farthest, buckets = (size(config, key, -1, least=-1) for key in ("max_relative_positions", "position_buckets"))
     farthest = farthest if farthest > 0 else size(config, "max_position_embeddings", 512)
+    if buckets > 0 and not 1 <= buckets // 2 < farthest - 1:
+        raise ModelError(
+            f"config.json: position_buckets {buckets} is not supported with max_relative_positions {farthest}: buckets "
+            f"are at least 2, and half of them is less than {farthest - 1}"
+        )
     norms = [norm.strip() for norm in choice(config, "norm_rel_ebd", "none", ("none", "layer_norm")).split("|")]
     return Disentangled(
         table="encoder.rel_embeddings",

@@ -16,6 +16,7 @@ from fastqps.models.files.regular import open_regular
 
 _HEADER_BYTES_MAX = 16 << 20
 _TENSORS_MAX = 100_000
+_SIZES_MAX, _SIZE_END = 64, 1 << 62  # of a shape
 # Bytes of a number, by safetensors' names of the kinds that are read here.
 _ITEM_BYTES: Mapping[str, int] = {
     "F64": 8,
@@ -80,12 +81,21 @@ def _check_places(header: Mapping[str, Any], size: int) -> None:
 
 
 def _tensor(file: Path, name: str, entry: Mapping[str, Any], data: int, size: int) -> Tensor:
-    kind, shape = str(entry["dtype"]), tuple(int(n) for n in entry["shape"])
-    begin, end = (int(at) for at in entry["data_offsets"])
-    if kind in _ITEM_BYTES:
-        wanted = math.prod(shape) * _ITEM_BYTES[kind]
-        if min(shape, default=1) < 0 or end - begin != wanted:
-            raise ValueError(f"tensor {name} of shape {shape} does not have {end - begin} bytes")
-    if not 0 <= begin <= end <= size - data:
+    kind, shape = str(entry["dtype"]), _sizes(name, entry, "shape")
+    begin, end = _sizes(name, entry, "data_offsets")
+    if kind in _ITEM_BYTES and end - begin != math.prod(shape) * _ITEM_BYTES[kind]:
+        raise ValueError(f"tensor {name} of shape {shape} does not have {end - begin} bytes")
+    if not begin <= end <= size - data:
         raise ValueError(f"tensor {name} ends behind the file's end")
     return Tensor(file, name, kind, shape, data + begin)
+
+
+def _sizes(name: str, entry: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    """A list of whole numbers."""
+    found = entry[key]
+    if not isinstance(found, list) or len(found) > _SIZES_MAX:
+        raise ValueError(f"tensor {name}: {key} is no list of at most {_SIZES_MAX} numbers")
+    for each in found:
+        if type(each) is not int or not 0 <= each < _SIZE_END:
+            raise ValueError(f"tensor {name}: {key} has {json.dumps(each)[:100]}, which is no possible size")
+    return tuple(found)

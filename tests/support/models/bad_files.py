@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import resource
 import shutil
@@ -141,6 +142,9 @@ TENSORS: dict[str, Damage] = {
     "negative": _changed(lambda header, name: header[name].update(data_offsets=[-8, 8], shape=[4])),
     "no numbers": _changed(lambda header, name: header[name].update(data_offsets=["a", None])),
     "overflow": _changed(lambda header, name: header[name].update(shape=[1 << 62, 1 << 62])),
+    "infinite shape": _changed(lambda header, name: header[name].update(shape=[math.inf])),
+    "infinite place": _changed(lambda header, name: header[name].update(data_offsets=[0, math.inf])),
+    "fractions": _changed(lambda header, name: header[name].update(shape=[n + 0.5 for n in header[name]["shape"]])),
     "negative shape": _changed(lambda header, name: header[name].update(shape=[-1, -1])),
     "other shape": _changed(lambda header, name: header[name].update(shape=[*header[name]["shape"][::-1], 1])),
     "unknown type": _changed(lambda header, name: header[name].update(dtype="F99")),
