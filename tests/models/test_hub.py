@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from checkpoints import write_checkpoint, write_sentence_modules
-from fake_hub import FakeHub, folder_files
+from fake_hub import SIGNATURE, FakeHub, folder_files
 from huggingface_hub import constants
 from huggingface_hub.utils import _http
 
@@ -165,7 +165,8 @@ def test_a_cut_download_goes_on_where_it_ended(fake: FakeHub, model: Path, monke
         ("org/pickled", {}, r"has no model\.safetensors, and pytorch_model\.bin is never read"),
         ("org/adapter", {}, "an adapter of org/base is no model: serve its base with --model, and add --adapter"),
         ("org/unsharded", {}, "names 'model-00001-of-00001.safetensors', which is not there"),
-        ("org/bert", {"/api/models": ["503"] * 9}, "HTTP 503 after 5 tries"),
+        ("org/bert", {"/api/models": ["503"] * 9}, "HTTP 503 from 127.0.0.1 after 5 tries"),
+        ("org/bert", {"/content/": ["410"] * 9}, r": HTTP 410 from 127\.0\.0\.1$"),
         ("org/bert", {"/content/": ["wrong"] * 9}, "its content has the hash"),
         ("../bert", {}, "names no repository"),
         ("org/bert@../x", {}, "names no repository"),
@@ -187,11 +188,22 @@ def test_refused_in_one_line(fake: FakeHub, model: Path, name: str, faults: dict
     fake.faults = faults
     with pytest.raises(ModelError, match=said) as refusal:
         load_card(f"hub:{name}")
+    assert SIGNATURE not in str(refusal.value)
     assert "\n" not in str(refusal.value) and refusal.value.exit_code == 4
     assert not any(".bin" in line for line in fake.requests), "pickles are never asked for"
     if faults.get("/content/"):
         assert not list(Path(constants.HF_HUB_CACHE).glob("*/snapshots/*/*.safetensors"))
         assert not any(name.endswith(".incomplete") for name in blobs(fake))
+
+
+@pytest.mark.parametrize("cause", [ValueError, type("ConnectError", (Exception,), {"__module__": "httpx"})])
+def test_no_signed_address_is_shown(fake: FakeHub, cause: type[Exception]) -> None:
+    def fail() -> None:
+        raise cause(f"no way to https://me:secret@cdn/x{SIGNATURE} today")
+
+    with pytest.raises(ModelError, match=r"no way to https://cdn/x today") as refusal:
+        patience.patiently(hub.parse_reference("hub:org/bert"), "x", fail)
+    assert "secret" not in str(refusal.value)
 
 
 def test_a_token_opens_what_is_gated_and_stays_at_the_hub(
@@ -209,7 +221,7 @@ def test_a_full_disk_leaves_nothing_half_valid(fake: FakeHub, model: Path, monke
     get = library.http_get
 
     def full(url: str, temp_file: Any, **options: Any) -> None:
-        if not url.endswith(".safetensors"):
+        if ".safetensors" not in url:
             get(url, temp_file, **options)
             return
         temp_file.write(b"half")

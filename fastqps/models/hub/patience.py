@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from fastqps.models.card import ModelError
 from fastqps.models.hub.reference import HubReference
@@ -74,6 +76,14 @@ def _reason(error: BaseException, reference: HubReference) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "the disk of the cache is full: free some space, or set HF_HOME to another one"
     if type(error).__module__.split(".")[0] in _CLIENTS and not status:
-        return f"the hub cannot be reached ({error}): --hub-offline serves what the cache has"
-    first = next(iter(str(error).splitlines()), "")[:300]
-    return f"HTTP {status} after {TRIES_MAX} tries" if status in _BUSY else f"{kind}: {first}"
+        return f"the hub cannot be reached ({_said(error)}): --hub-offline serves what the cache has"
+    if status:
+        host = urlsplit(str(getattr(getattr(error, "response", None), "url", ""))).hostname or "the hub"
+        return f"HTTP {status} from {host}" + (f" after {TRIES_MAX} tries" if status in _BUSY else "")
+    return f"{kind}: {_said(error)}"
+
+
+def _said(error: BaseException) -> str:
+    """The first line of its message, without what opens something: an address may be signed, or have a password."""
+    first = next(iter(str(error).splitlines()), "")
+    return re.sub(r"(?<=//)[^\s/@]*@|\?\S+", "", first)[:300]

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _LARGE = (".safetensors", ".bin", ".onnx")  # files that the hub keeps outside of git
+SIGNATURE = "?Signature=secret"  # opens such a file to whoever has it
 
 
 @dataclass
@@ -40,8 +41,8 @@ def folder_files(path: Path) -> dict[str, bytes]:
 
 
 class FakeHub:
-    """``faults``: by what stands in a request's line, how the next such requests fail (``503``, ``429``, ``cut``,
-    ``wrong``). ``requests``: the lines of all, of downloads with their range."""
+    """``faults``: by what stands in a request's line, how the next such requests fail (a status such as
+    ``503``, ``cut``, ``wrong``). ``requests``: the lines of all, of downloads with their range."""
 
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
@@ -105,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         ranged = self.headers.get("Range", "")
         fault = self.hub.fault(f"{self.command} {path} {ranged}".strip())
-        if fault in ("429", "503"):
+        if fault.isdecimal():
             self._answer(int(fault), headers={"Retry-After": "1"} if fault == "429" else {})
         elif match := re.fullmatch(r"/api/models/(.+?)(?:/revision/(.+))?", path):
             self._known(match[1], lambda repository: self._listing(match[1], repository, match[2] or "main"))
@@ -143,7 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, headers={"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
             return
         if file.endswith(_LARGE):
-            headers = {"X-Repo-Commit": commit, "Location": f"{self.hub.content_url}/content/{commit}/{file}"}
+            place = f"{self.hub.content_url}/content/{commit}/{file}{SIGNATURE}"
+            headers = {"X-Repo-Commit": commit, "Location": place}
             headers |= {"X-Linked-Etag": f'"{hashlib.sha256(data).hexdigest()}"', "X-Linked-Size": str(len(data))}
             self._answer(302, headers=headers)
         else:
