@@ -15,6 +15,7 @@ LINE_BYTES_MAX = 8192
 READS_LAST_MAX = 64
 UNDO_MAX_S = 1.0
 REAP_AGAIN_S = 0.1
+_TOKENS = ("HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN")
 
 
 class Child:
@@ -137,8 +138,11 @@ def command(module: str, settings: str) -> list[str]:
 
 
 def environment(threads: int | None = None) -> dict[str, str]:
-    """The supervisor's environment, with the path of this package and the thread count of libraries."""
-    found = dict(os.environ)
+    """The supervisor's environment, with the path of this package and the thread count of libraries.
+
+    It has no token of the hub: only the supervisor downloads, and children read what strangers send.
+    """
+    found = {name: value for name, value in os.environ.items() if name not in _TOKENS}
     home = str(Path(__file__).parent.parent.parent)
     found["PYTHONPATH"] = os.pathsep.join(filter(None, (home, found.get("PYTHONPATH"))))
     found["PYTHONUNBUFFERED"] = "1"

@@ -33,8 +33,8 @@ def test_a_branch_is_resolved_at_start_and_again_at_a_reload(
         tr.AutoModel.from_pretrained(one), LoraConfig(target_modules=["query"], init_lora_weights=False)
     )
     tuned.save_pretrained(adapter)
-    bert, lora = fake.repository("org/bert", one), fake.repository("org/lora", adapter)
-    hub = {"HF_ENDPOINT": fake.url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1", "HF_TOKEN": ""}
+    bert, lora = fake.repository("org/bert", one, token="hf_2"), fake.repository("org/lora", adapter)
+    hub = {"HF_ENDPOINT": fake.url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1", "HF_TOKEN": "hf_2"}
     models = ("--model=plain=hub:org/bert", "--model=tuned=hub:org/bert@main", "--adapter=tuned=hub:org/lora")
     server = serve("--device=cpu", "--dtype=float32", *models, env=hub)
     lines = [line for line in server.lines if " is commit " in line]
