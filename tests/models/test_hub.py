@@ -75,6 +75,15 @@ def test_only_what_is_served_is_downloaded_once(fake: FakeHub, model: Path, capf
     assert hub.in_cache(Path(card.path)) and not hub.in_cache(model)
 
 
+def test_a_folder_is_found_however_it_is_written(fake: FakeHub, model: Path) -> None:
+    files = folder_files(model)
+    files["modules.json"] = files["modules.json"].replace(b'"2_Dense"', b'"./2_Dense/"')
+    assert b"./2_Dense/" in files["modules.json"]
+    fake.repository("org/bert").commit(files)
+    load_card("hub:org/bert")
+    assert {"2_Dense/config.json", "2_Dense/model.safetensors"} < fake.downloads().keys()
+
+
 def test_a_branch_is_resolved_when_it_is_fetched_and_a_commit_stays(fake: FakeHub, model: Path, tmp_path: Path) -> None:
     repository = fake.repository("org/bert", model)
     first, pinned = load_card("hub:org/bert"), f"hub:org/bert@{repository.branches['main']}"
@@ -164,6 +173,7 @@ def test_a_cut_download_goes_on_where_it_ended(fake: FakeHub, model: Path, monke
         ("org/empty", {}, r"has no config\.json"),
         ("org/pickled", {}, r"has no model\.safetensors, and pytorch_model\.bin is never read"),
         ("org/adapter", {}, "an adapter of org/base is no model: serve its base with --model, and add --adapter"),
+        ("org/unlisted", {}, r"modules\.json: a module is no JSON object: 1"),
         ("org/unsharded", {}, "names 'model-00001-of-00001.safetensors', which is not there"),
         ("org/bert", {"/api/models": ["503"] * 9}, "HTTP 503 from 127.0.0.1 after 5 tries"),
         ("org/bert", {"/content/": ["410"] * 9}, r": HTTP 410 from 127\.0\.0\.1$"),
@@ -183,6 +193,7 @@ def test_refused_in_one_line(fake: FakeHub, model: Path, name: str, faults: dict
     fake.repository("org/pickled").commit(config | {"pytorch_model.bin": b""})
     adapter = {"base_model_name_or_path": "org/base"}
     fake.repository("org/adapter").commit({"adapter_config.json": json.dumps(adapter).encode()})
+    fake.repository("org/unlisted").commit(files | {"modules.json": b"[1]"})
     index = {"weight_map": {"x": "model-00001-of-00001.safetensors"}}
     fake.repository("org/unsharded").commit(config | {"model.safetensors.index.json": json.dumps(index).encode()})
     fake.faults = faults

@@ -50,7 +50,7 @@ def check_equal(path: Path) -> None:
 
 @pytest.mark.parametrize("spelling", range(4))
 def test_published_spellings(model: Path, spelling: int) -> None:
-    kinds = {"Transformer": "", "Pooling": "1_Pooling", "Dropout": "d", "Dense": "2_Dense", "Normalize": "3"}
+    kinds = {"Transformer": ".", "Pooling": "1_Pooling/", "Dropout": "d", "Dense": "./2_Dense", "Normalize": "3"}
     write_modules(model, [(SPELLINGS[kind][spelling], folder) for kind, folder in kinds.items()])
     write_dense(model / "2_Dense")
     write(model / "d/config.json", {"dropout": 0.9})
@@ -260,6 +260,23 @@ def test_a_class_that_is_not_theirs_is_refused(model: Path, kind: str) -> None:
 def test_a_path_out_of_the_folder_is_refused(model: Path, folder: str) -> None:
     write_modules(model, [POOLED[0], (POOLED[1][0], folder)])
     with pytest.raises(ModelError, match="leads out of"):
+        load_card(str(model))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"0": {}}, "not a JSON list of modules"),
+        ([["type"]], r'a module is no JSON object: \["type"\]'),
+        ([{"type": POOLED[0][0], "name": "0"}], "a module has no path: .*Transformer"),
+        ([{"type": ["x"], "path": "", "name": "0"}], r"a module's type is no text: .*\[\"x\"\]"),
+        ([{"type": POOLED[0][0], "path": 1, "name": "0"}], 'a module\'s path is no text: .*"path": 1'),
+        ([{"type": POOLED[0][0], "path": "", "name": {}}], "a module's name is no text: .*{}"),
+    ],
+)
+def test_what_lists_no_modules_is_refused(model: Path, value: Any, said: str) -> None:
+    write(model / "modules.json", value)
+    with pytest.raises(ModelError, match=rf"modules\.json: {said}"):
         load_card(str(model))
 
 

@@ -13,6 +13,7 @@ from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_json
 from fastqps.models.files.pickles import pickled
 from fastqps.models.files.weight_files import INDEX, WEIGHTS
+from fastqps.models.sentence_transformers.listing import read_listing
 
 _MODULES = "modules.json"
 _STATIC_HEAD = "head.safetensors"  # of model2vec's classifiers
@@ -67,12 +68,10 @@ def _adapter(source: Source) -> list[str]:
 
 
 def _modules(source: Source) -> list[str]:
-    """The folders that modules.json names, in order. Whether it may name them is checked where they are read."""
+    """The folders that modules.json names, in order."""
     if _MODULES not in source.names:
         return []
-    entries = read_json(source.take(_MODULES))
-    folders = [entry.get("path") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    return [folder for folder in folders if isinstance(folder, str)]
+    return [module.folder for module in read_listing(source.take(_MODULES))]
 
 
 def _weights(source: Source, folder: str, needed: bool) -> list[str]:

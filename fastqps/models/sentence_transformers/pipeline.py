@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 from fastqps.models.card import ModelError
-from fastqps.models.files.json_files import optional_object, read_json, read_object
+from fastqps.models.files.json_files import optional_object, read_object
 from fastqps.models.files.keys import Keys, Rules
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.keys import (
     DENSE,
-    MODULE,
     NORMALIZE,
     POOLING,
     TOKEN_DENSE,
     TOKEN_NORMALIZE,
     torch_class,
 )
+from fastqps.models.sentence_transformers.listing import read_listing
 from fastqps.models.sentence_transformers.multi_vector import MULTI_TYPES, PYLATE, SkipList, model_type, read_skip_list
 from fastqps.models.sentence_transformers.splade import UNSERVED, SpladeActivation, read_splade
 
@@ -122,24 +121,17 @@ def _dense(root: Path, folder: str, known: Rules = DENSE) -> Dense:
 def _modules(listing: Path) -> list[tuple[str, str]]:
     """The listed modules in order: their kind and their folder. Dropout does nothing at inference and is left out."""
     found, names = [], set()
-    for entry in read_json(listing):
-        module = Keys(str(listing), entry, MODULE)
-        for key in ("type", "path"):
-            if key not in module:
-                raise ModelError(f"{listing}: a module has no {key}: {json.dumps(entry)}")
-        kind, folder = _kind(str(module["type"])), str(module["path"])
-        path = PurePosixPath(folder)
-        if path.is_absolute() or ".." in path.parts:
-            raise ModelError(f"{listing}: path {folder!r} leads out of the checkpoint's folder")
+    for type, folder, name in read_listing(listing):
+        kind = _kind(type)
         if not kind:
-            own_name = str(module["type"]).rpartition(".")[2]
+            own_name = type.rpartition(".")[2]
             if own_name in UNSERVED:
-                raise ModelError(f"{listing}: type {module['type']!r} is not supported: {UNSERVED[own_name]}")
+                raise ModelError(f"{listing}: type {type!r} is not supported: {UNSERVED[own_name]}")
             raise ModelError(
-                f"{listing}: type {module['type']!r} is not supported; supported are sentence-transformers' own "
+                f"{listing}: type {type!r} is not supported; supported are sentence-transformers' own "
                 f"{', '.join(_MODULES)}"
             )
-        if (name := module.get("name")) in names:
+        if name in names:
             raise ModelError(f"{listing}: two modules have the name {name!r}, and one would replace the other")
         names.add(name)
         if kind != "Dropout":
