@@ -23,7 +23,7 @@ _DOES = {
     "embed_multi": "makes a vector of each token",
 }
 _UNIMPLEMENTED = CODES.index("UNIMPLEMENTED")
-_NO_TOKEN_EMBEDDINGS = "this server pools every embedding; call Embed"
+_NO_TOKEN_EMBEDDINGS = "call Embed, or Predict where the model makes a vector of each token"
 _UNSERVED = {
     "EmbedAll": (True, _NO_TOKEN_EMBEDDINGS),
     "EmbedAllStream": (False, _NO_TOKEN_EMBEDDINGS),

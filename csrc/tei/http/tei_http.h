@@ -26,7 +26,7 @@ class TeiHttp final : public Protocol {
         predict_(path, predict_reader_, predict_writer_, kTeiPredict),
         rerank_(path, rerank_reader_, rerank_writer_, kTeiRerank),
         default_(routes, {embed_, sparse_, similarity_, predict_, rerank_}),
-        all_(path, "this server pools every embedding; POST /embed") {}
+        all_(path, "not served here: POST /embed, or call Predict where the model makes a vector of each token") {}
 
   void add_routes(HttpRoutes& routes) override {
     const auto add = [&](const char* pattern, Method& method, Rpc rpc) {

@@ -72,8 +72,8 @@ def read_decoder(
     """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
 
     ``windows``: the file can say that tokens of some layers see a window. ``window``: that of all layers, else 0.
-    ``kv_heads`` and ``head_dim`` are those of a file that does
-    not name them; None: one key-value head for each head, and the width's share.
+    ``kv_heads`` and ``head_dim`` are those of a file that does not name them; None: one key-value head for each head,
+    and the width's share.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
     heads, layers = size(config, "num_attention_heads"), size(config, "num_hidden_layers")

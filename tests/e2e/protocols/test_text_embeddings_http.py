@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[str, str, Any, int, str, str]] = {
     "no sentences": ("embedder", "/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 400, "Empty",
                      "inputs.sentences: 0 texts, at least 1"),
     "sparse": ("embedder", "/embed_sparse", {"inputs": "a"}, 424, "Backend", "has no sparse embeddings"),
-    "all": ("embedder", "/embed_all", {"inputs": "a"}, 424, "Backend", "this server pools every embedding"),
+    "all": ("embedder", "/embed_all", {"inputs": "a"}, 424, "Backend", "not served here: POST /embed, or call Predict"),
     "no classes": ("embedder", "/predict", {"inputs": "a"}, 424, "Backend", "'minilm' is not a classifier model"),
     "no scores": ("embedder", "/rerank", PAIR, 424, "Backend", "'minilm' is not a classifier model"),
     "no vectors": ("classifier", "/embed", {"inputs": "a"}, 424, "Backend", "is not an embedding model"),
