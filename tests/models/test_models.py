@@ -339,7 +339,7 @@ def test_what_is_missing_says_so(tmp_path: Path) -> None:
         ("config.json", json.dumps({"model_type": "bert", "hidden_size": 32}), "intermediate_size null"),
         ("config.json", json.dumps({**SIZES, "vocab_size": -5}), "vocab_size -5"),
         ("config.json", json.dumps({**SIZES, "num_attention_heads": 5}), "num_attention_heads 5, which do not divide"),
-        ("modules.json", '{"a": 1}', "cannot be used"),
+        ("modules.json", '{"a": 1}', "not a JSON list of modules"),
         ("tokenizer.json", '{"model": {', "tokenizer.json"),
     ],
 )

@@ -70,7 +70,9 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
-_EMBEDDERS = {"t5": tr.T5EncoderModel}  # families without classifiers, and the classes of their encoders
+# Families without classifiers, and the classes of their encoders. By name, because looking one up imports Triton, which
+# has to find out first how kernels are to run.
+_EMBEDDERS = {"t5": "T5EncoderModel"}
 FAMILIES = tuple(_CONFIGS)
 _AUTO: dict[str, Any] = {
     "embed": tr.AutoModel,
@@ -94,7 +96,7 @@ def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0
     if family == "jina_bert":
         model = JinaBert(config, task)
     else:
-        make_model = _EMBEDDERS[family]._from_config if family in _EMBEDDERS else _AUTO[task].from_config
+        make_model = getattr(tr, _EMBEDDERS[family])._from_config if family in _EMBEDDERS else _AUTO[task].from_config
         model = make_model(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for parameter in model.parameters():
