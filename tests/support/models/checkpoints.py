@@ -17,16 +17,17 @@ _MODERN = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_i
 _DISTANCES = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16}
 _DISTANCES |= {"norm_rel_ebd": "layer_norm", "share_att_key": True, "position_biased_input": False}
 _DECODES = {"num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0}
-_CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "bert": (tr.BertConfig, {**_SIZES, "max_position_embeddings": 64}),
+# By family, the name of its configuration's class in transformers, and sizes.
+_CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("BertConfig", {**_SIZES, "max_position_embeddings": 64}),
     "distilbert": (
-        tr.DistilBertConfig,
+        "DistilBertConfig",
         {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 64},
     ),
-    "roberta": (tr.RobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
-    "xlm-roberta": (tr.XLMRobertaConfig, {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "roberta": ("RobertaConfig", {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "xlm-roberta": ("XLMRobertaConfig", {**_SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
     "jina_bert": (
-        tr.BertConfig,
+        "BertConfig",
         {
             **_SIZES,
             "max_position_embeddings": 64,
@@ -35,29 +36,29 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
             "emb_pooler": "mean",
         },
     ),
-    "electra": (tr.ElectraConfig, {**_SIZES, "embedding_size": 16, "max_position_embeddings": 64}),
+    "electra": ("ElectraConfig", {**_SIZES, "embedding_size": 16, "max_position_embeddings": 64}),
     "albert": (
-        tr.AlbertConfig,
+        "AlbertConfig",
         {**_SIZES, "embedding_size": 16, "num_hidden_layers": 4, "num_hidden_groups": 2, "max_position_embeddings": 64},
     ),
-    "mpnet": (tr.MPNetConfig, {**_SIZES, "max_position_embeddings": 66}),
-    "deberta-v2": (tr.DebertaV2Config, {**_SIZES, **_DISTANCES, "max_position_embeddings": 64}),
-    "nomic_bert": (tr.NomicBertConfig, {**_SIZES, "max_position_embeddings": 64}),
-    "gte": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
-    "new": (tr.GteConfig, {**_SIZES, "max_position_embeddings": 64}),
+    "mpnet": ("MPNetConfig", {**_SIZES, "max_position_embeddings": 66}),
+    "deberta-v2": ("DebertaV2Config", {**_SIZES, **_DISTANCES, "max_position_embeddings": 64}),
+    "nomic_bert": ("NomicBertConfig", {**_SIZES, "max_position_embeddings": 64}),
+    "gte": ("GteConfig", {**_SIZES, "max_position_embeddings": 64}),
+    "new": ("GteConfig", {**_SIZES, "max_position_embeddings": 64}),
     "t5": (
-        tr.T5Config,
+        "T5Config",
         {"d_model": 32, "d_kv": 12, "d_ff": 64, "num_layers": 3, "num_heads": 4, "feed_forward_proj": "gated-gelu"},
     ),
-    "qwen3": (tr.Qwen3Config, {**_SIZES, **_DECODES, "head_dim": 16}),
+    "qwen3": ("Qwen3Config", {**_SIZES, **_DECODES, "head_dim": 16}),
     "qwen2": (
-        tr.Qwen2Config,
+        "Qwen2Config",
         {**_SIZES, **_DECODES, "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
     ),
-    "mistral": (tr.MistralConfig, {**_SIZES, **_DECODES, "num_key_value_heads": 1, "sliding_window": 12}),
-    "llama": (tr.LlamaConfig, {**_SIZES, **_DECODES, "attention_bias": True, "mlp_bias": True}),
+    "mistral": ("MistralConfig", {**_SIZES, **_DECODES, "num_key_value_heads": 1, "sliding_window": 12}),
+    "llama": ("LlamaConfig", {**_SIZES, **_DECODES, "attention_bias": True, "mlp_bias": True}),
     "gemma3_text": (
-        tr.Gemma3TextConfig,
+        "Gemma3TextConfig",
         {
             **_SIZES,
             **_DECODES,
@@ -68,12 +69,12 @@ _CONFIGS: dict[str, tuple[Any, dict[str, Any]]] = {
             "sliding_window_pattern": 2,
         },
     ),
-    "modernbert": (tr.ModernBertConfig, {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
+    "modernbert": ("ModernBertConfig", {**_SIZES, "max_position_embeddings": 64, "local_attention": 16, **_MODERN}),
 }
 # Families without classifiers, and the classes of their encoders. By name, because looking one up imports Triton, which
 # has to find out first how kernels are to run.
 _EMBEDDERS = {"t5": "T5EncoderModel"}
-FAMILIES = tuple(_CONFIGS)
+FAMILIES = tuple(family for family, (name, _) in _CONFIGS.items() if hasattr(tr, name))  # of the installed transformers
 _AUTO: dict[str, Any] = {
     "embed": tr.AutoModel,
     "classify": tr.AutoModelForSequenceClassification,
@@ -91,8 +92,8 @@ MODES = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
 def write_checkpoint(path: Path, family: str, task: str = "embed", seed: int = 0, **options: Any) -> Any:
     """Writes a checkpoint with random weights, norms and biases included, and returns the transformers model."""
     torch.manual_seed(seed)
-    make, sizes = _CONFIGS[family]
-    config = make(**{"vocab_size": VOCAB, **sizes, **options})
+    name, sizes = _CONFIGS[family]
+    config = getattr(tr, name)(**{"vocab_size": VOCAB, **sizes, **options})
     if family == "jina_bert":
         model = JinaBert(config, task)
     else:
