@@ -36,8 +36,10 @@ def items(count: int, vocab: int, longest: int) -> list[tuple[list[int], int]]:
 
 
 def rows(runner: Any, batch: list[tuple[list[int], int]]) -> np.ndarray:
+    """One of each item, or of each of its tokens where the task is theirs."""
     runner.run(*pack_items(runner.card, batch, runner.buffers()))
-    return np.array(runner.buffers().output[: len(batch)])
+    by_token = runner.card.task == "classify_tokens"
+    return np.array(runner.buffers().output[: sum(len(ids) for ids, _ in batch) if by_token else len(batch)])
 
 
 def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -99,22 +99,24 @@ def test_encoders(tmp_path: Path, family: str, held: bool, capfd: pytest.Capture
 @pytest.mark.parametrize("held", [False, True], ids=["quantised-here", "quantised-before"])
 @pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2", "qwen3"])
 def test_decoders(tmp_path: Path, kind: str, held: bool) -> None:
-    """By the log-probability of the first token, where both have made the same one."""
+    """By the log-probability of the first token, where both have made the same one.
+
+    Products come out in bf16, so the yardstick is what bf16 costs on the CPU.
+    """
     write_decoder(tmp_path, kind, num_hidden_layers=4)
     if held:
         compress(tmp_path, r"model\.layers\.\d+\.(self_attn|mlp)\.\w+_proj\.weight")
     found = []
-    for device in ("cpu", "cuda"):
-        engine = Engine(str(tmp_path), device, "float32", quantization="fp8", max_output_tokens=8, max_running=4)
-        found.append(engine.generate(PROMPTS, logprobs=True))
+    for device, dtype in (("cpu", "float32"), ("cpu", "bfloat16"), ("cuda", "float32")):
+        engine = Engine(str(tmp_path), device, dtype, quantization="fp8", max_output_tokens=8, max_running=4)
+        answers = engine.generate(PROMPTS, logprobs=True)
+        found.append([(each.token_ids[0], each.logprobs[0]) for each in answers if each.logprobs])
         engine.close()
-    errors = [
-        abs(a.logprobs[0] - b.logprobs[0])
-        for a, b in zip(*found, strict=True)
-        if a.logprobs and b.logprobs and a.token_ids[0] == b.token_ids[0]
-    ]
+    usual, errors = (
+        [abs(a - b) for (one, a), (same, b) in zip(found[0], other, strict=True) if one == same] for other in found[1:]
+    )
     assert len(errors) >= 3
-    assert np.median(errors) < 0.05  # products come out in bf16
+    assert np.median(errors) < 1.5 * np.median(usual) + 0.02
 
 
 def test_auto_times_every_shape(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
