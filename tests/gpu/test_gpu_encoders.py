@@ -38,7 +38,7 @@ def items(count: int, vocab: int, longest: int) -> list[tuple[list[int], int]]:
 def rows(runner: Any, batch: list[tuple[list[int], int]]) -> np.ndarray:
     """One of each item, or of each of its tokens where the task is theirs."""
     runner.run(*pack_items(runner.card, batch, runner.buffers()))
-    by_token = runner.card.by_token
+    by_token = runner.card.rows_by_token
     return np.array(runner.buffers().output[: sum(len(ids) for ids, _ in batch) if by_token else len(batch)])
 
 
