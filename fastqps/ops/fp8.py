@@ -20,7 +20,6 @@ from fastqps.kernels.torch_ops.rows import quantise_rows
 E4M3 = E4M3FN.dtype  # of checkpoints
 MULTIPLE = 16  # what inputs and outputs of an FP8 product have to be divisible by
 _NO_KERNEL = "CUBLAS_STATUS_NOT_SUPPORTED"
-_ROWS = (32, 64, 128, 256)  # that a product is padded to where the library has no kernel for fewer
 _PROBE = 128  # rows, inputs and outputs of the product that is tried: a size that no library leaves out
 
 
@@ -150,52 +149,29 @@ def refused(device: torch.device) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How a library is asked for a product: with quick sums of the tensor cores, and for so many ``rows``."""
-
-    quick: bool
-    rows: int
-
-
-_ways: dict[tuple[object, ...], _Way] = {}  # the first that the library takes, by all that it may depend on
+_precise: set[tuple[object, ...]] = set()  # products of which the library has no quick kernel
 
 
 def product(
     x: torch.Tensor, x_scales: torch.Tensor, weight: Quantised, bias: torch.Tensor | None, made: torch.dtype, *,
     quick: bool,
 ) -> torch.Tensor:  # fmt: skip
-    """torch's own in ``made``, in the first way that its library takes. ``quick``: with the tensor cores' quick sums.
+    """torch's own in ``made``. ``quick``: with the tensor cores' quick sums, where the library has a kernel for them.
 
-    ``RuntimeError`` where the device multiplies no FP8. cuBLAS has no kernel for some shapes: on an H200 none for
-    [17, 8192] by [2048, 8192], and one for more rows.
+    ``RuntimeError`` where the device multiplies no FP8. cuBLAS has no such kernel for some products with a bias: on an
+    H200 none for [63, 8192] by [2048, 8192], and one for more rows.
     """
-    key = (x.device, x.shape, weight.shape, bias is None, made, quick)
-    if way := _ways.get(key):
-        return _asked(way, x, x_scales, weight, bias, made)
-    rows = len(x)
-    ways = [_Way(quick, rows), *(_Way(quick, more) for more in _ROWS if more > rows), _Way(False, rows)]
-    for way in ways:
+    key = (x.device, x.shape, weight.shape, bias is None, made)
+
+    def asked(quick: bool) -> torch.Tensor:
+        scales = weight.scales.unsqueeze(0)
+        return torch._scaled_mm(x, weight.values.t(), x_scales, scales, bias=bias, out_dtype=made, use_fast_accum=quick)
+
+    if quick and key not in _precise:
         try:
-            found = _asked(way, x, x_scales, weight, bias, made)
+            return asked(quick=True)
         except RuntimeError as error:
-            if way == ways[-1] or _NO_KERNEL not in str(error):
+            if _NO_KERNEL not in str(error):
                 raise
-        else:
-            _ways[key] = way
-            return found
-    raise AssertionError("the last way either returns or raises")
-
-
-def _asked(
-    way: _Way, x: torch.Tensor, x_scales: torch.Tensor, weight: Quantised, bias: torch.Tensor | None, made: torch.dtype
-) -> torch.Tensor:
-    rows = len(x)
-    if added := way.rows - rows:
-        x = torch.nn.functional.pad(x.view(torch.uint8), (0, 0, 0, added)).view(x.dtype)
-        x_scales = torch.nn.functional.pad(x_scales, (0, 0, 0, added))
-    scales = weight.scales.unsqueeze(0)
-    found = torch._scaled_mm(
-        x, weight.values.t(), x_scales, scales, bias=bias, out_dtype=made, use_fast_accum=way.quick
-    )
-    return found[:rows]
+        _precise.add(key)
+    return asked(quick=False)
