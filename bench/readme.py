@@ -77,8 +77,12 @@ def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:
             figure = "failed" if entry["measured"] is None else f"{number(entry['measured'])} {entry['unit']}"
             missed = "missed" if entry["accepted"] is False else ""
         lines.append(f"| {target.name} | {figure} | {asked} | {missed} |")
-    used = {run["steps"][entry["step"]]["commit"]: run["environment"] for entry, run in measured.values()}
-    facts = [f"{where['gpu']}, {where['cpu']} with {where['cores']} cores, commit {at}" for at, where in used.items()]
+    used: dict[str, list[str]] = {}  # commits by machine
+    for entry, run in measured.values():
+        where, commit = run["environment"], run["steps"][entry["step"]]["commit"]
+        commits = used.setdefault(f"{where['gpu']}, {where['cpu']} with {where['cores']} cores", [])
+        commits += [commit] if commit not in commits else []
+    facts = [f"{machine}, commit {', '.join(commits)}" for machine, commits in used.items()]
     said = f"{'; '.join(facts)}; `make gpu-check`." if facts else "To measure: `make gpu-check` where there is a GPU"
     return "\n".join([*lines, "", said if facts else f"{said} ([how]({how}))."])
 

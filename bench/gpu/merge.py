@@ -16,7 +16,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 def merge(files: Sequence[Path], folder: Path = RESULTS) -> list[Path]:
     """Each file's steps into the one of its name in ``folder``, in the place of what was there of them.
 
-    ``ValueError`` for a file that is none of the suite's, or that was measured on another GPU or commit than the rest.
+    ``ValueError`` for a file that is none of the suite's, or that was measured on another GPU than the rest. Its steps
+    keep their commits.
     """
     changed = []
     for path in files:
@@ -28,12 +29,9 @@ def merge(files: Sequence[Path], folder: Path = RESULTS) -> list[Path]:
             results.path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, results.path)
             found = new
-        for what, old, own in (
-            ("GPU", found["environment"].get("gpu"), new["environment"].get("gpu")),
-            ("commit", found["commit"], new["commit"]),
-        ):
-            if old != own:
-                raise ValueError(f"{path} is of the {what} {own!r}, and {results.path} of {old!r}")
+        old, own = found["environment"].get("gpu"), new["environment"].get("gpu")
+        if old != own:
+            raise ValueError(f"{path} is of the GPU {own!r}, and {results.path} of {old!r}")
         results.take(new)
         changed.append(results.path)
     return changed

@@ -55,14 +55,17 @@ def test_merge_takes_steps(tmp_path: Path) -> None:
             results.end(step, "done", 1.0)
         return results.path
 
-    first, second, other = write("a", "c", x=1, y=2), write("b", "c", y=3, z=4), write("d", "e", x=5)
+    first, second = write("a", "c", x=1, y=2), write("b", "d", y=3, z=4)
     [path, _] = merge([first, second], tmp_path / "all")
     found = json.loads(path.read_text())
     assert {row["name"]: row["measured"] for row in found["table"]} == {"x": 1, "y": 3, "z": 4}
     assert found["raw"] == {"x": {"rates": [1]}, "y": {"rates": [3]}, "z": {"rates": [4]}}
     assert "| z | 4 /s |" in path.with_suffix(".md").read_text()
-    with pytest.raises(ValueError, match=r"is of the commit 'e', and .* of 'c'"):
-        merge([other], tmp_path / "all")
+    assert "* y is of commit d" in path.with_suffix(".md").read_text()
+    text = second.read_text().replace("NVIDIA H200", "NVIDIA L4")
+    second.write_text(text)
+    with pytest.raises(ValueError, match=r"is of the GPU 'NVIDIA L4', and .* of 'NVIDIA H200'"):
+        merge([second], tmp_path / "all")
     (tmp_path / "light.json").write_text('{"mode": "light"}')
     with pytest.raises(ValueError, match="no result of the GPU suite"):
         merge([tmp_path / "light.json"], tmp_path / "all")

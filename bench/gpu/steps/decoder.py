@@ -11,7 +11,7 @@ from bench.gpu.models.vocabulary import texts
 from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.servers.served import Served, answered, bound_by, brief, describe
+from bench.gpu.servers.served import Served, answered, bound_by, brief, describe, open_loop
 from bench.gpu.stand import open_stand
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.results.point import Point
@@ -118,5 +118,4 @@ def _within(run: Run, served: Served, asked: Asked, found: _Saturated) -> None:
         limit = f"no rate that was tried held p99 < {asked.p99_us / 1e6:g} s"
         run.target(asked.rate, 0.0, f"{limit}; closed loop: {found.note}")
     else:
-        p99 = f"p99 {(point.p99_us or 0) / 1000:,.0f} ms, open loop"
-        run.target(asked.rate, point.rate, f"{p99}; closed loop: {found.note}")
+        run.target(asked.rate, point.rate, f"{open_loop(point)}; closed loop: {found.note}")

@@ -12,7 +12,7 @@ from bench.gpu.models.payloads import encoder_payloads
 from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.servers.served import Served, answered, bound_by, brief, describe
+from bench.gpu.servers.served import Served, answered, bound_by, brief, describe, open_loop
 from bench.gpu.stand import open_stand
 from fastqps.bench.measure.workload import Payloads
 from fastqps.host import machine
@@ -118,7 +118,7 @@ def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float | None, lanes: 
     if found is None:
         run.target("encoder-grpc", 0.0, f"no rate that was tried held p99 < {P99_US / 1000:.0f} ms; {note}")
     else:
-        run.target("encoder-grpc", found.rate, f"p99 {(found.p99_us or 0) / 1000:.1f} ms, open loop; {note}")
+        run.target("encoder-grpc", found.rate, f"{open_loop(found)}; {note}")
 
 
 def _doors(cores: int) -> list[int]:
