@@ -91,6 +91,7 @@ class Sizes:
         devices: int = 1,
         large_answers: int = 0,
         large_answer_bytes: int = 0,
+        class_weights: tuple[int, int, int] = (16, 4, 1),
     ) -> None: ...
     @property
     def doors(self) -> int: ...

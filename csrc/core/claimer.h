@@ -4,6 +4,8 @@
 // declared it dead while it lived, and it must exit at once without another write.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <vector>
 
 #include "core/clock.h"
@@ -215,19 +217,60 @@ class Claimer {
     return waiting >= (mode == ClaimMode::kAhead ? limits_.items : 1);
   }
 
-  // Highest class first; the low class first at every 16th claim, so that it is never starved.
+  // Takes from the classes by their weights, until the batch is full or nothing waits, and wakes the front doors that
+  // have more.
   void claim_classes(Batch& batch) {
-    static constexpr u32 kUsual[] = {kHigh, kNormal, kLow}, kLowTurn[] = {kLow, kHigh, kNormal};
-    for (u32 kind : turn_++ % 16 == 15 ? kLowTurn : kUsual) {
-      if (batch.claims.size() >= limits_.items) return;
-      claim_class(batch, kind, limits_.items - u32(batch.claims.size()));
+    const size_t before = batch.claims.size();
+    while (batch.claims.size() < limits_.items && claim_next(batch)) {}
+    if (batch.claims.size() > before) wake_holding_doors();
+  }
+
+  // Takes from the class that has had the least of its part, the highest among equals, until another one has. This is
+  // start-time fair queueing (Goyal, Vin and Cheng, 1996) of tokens: a class that had nothing to ask for has saved
+  // nothing up. Returns false if nothing waits, or nothing that fits.
+  bool claim_next(Batch& batch) {
+    u32 next = kPriorities;
+    double others = kNobody;  // when another one has had less
+    for (u32 c = 0; c < kPriorities; c++) {
+      if (!any(c)) continue;
+      served_[c] = std::max(served_[c], service_);
+      if (next < kPriorities && served_[c] >= served_[next]) {
+        others = std::min(others, served_[c]);
+      } else {
+        if (next < kPriorities) others = std::min(others, served_[next]);
+        next = c;
+      }
+    }
+    if (next == kPriorities) return false;
+    service_ = served_[next];
+    const double weight = segment_.sizes().class_weights[next];
+    const double part = others == kNobody ? limits_.tokens : (others - service_) * weight;
+    const u32 before = batch.n_tokens;
+    const bool fits = claim_class(batch, next, limits_.items - u32(batch.claims.size()),
+                                  u32(std::clamp(part, 1.0, double(std::max(1u, limits_.tokens)))));
+    served_[next] += double(std::max(1u, batch.n_tokens - before)) / weight;
+    return fits;
+  }
+
+  // Front doors hold requests back while the rings have enough of them. Sync point R: this process has moved a head and
+  // then loads the sleep words; a door that holds something back announces its sleep and then loads the heads. With
+  // anything weaker than seq_cst both may pass each other, and the ring runs dry.
+  void wake_holding_doors() {
+    for (u32 f = 0; f < segment_.sizes().doors; f++) {
+      if (mode_of(segment_.door(f).sleep.load(kSeqCst)) != kAsleep) continue;  // R
+      u32 held_back = 0;
+      // relaxed: stored before the announcement.
+      for (const auto& of_class : segment_.door_route(f, route_).held_back) held_back |= of_class.load(kRelaxed);
+      if (held_back) waker_.wake_door(f);
     }
   }
 
-  // Takes a few requests at a time from the front door whose head has waited longest, so that none falls behind.
-  void claim_class(Batch& batch, u32 kind, u32 want) {
-    u32 doors = segment_.sizes().doors, piece = std::max(8u, want / (2 * doors));
-    while (want) {
+  // Takes up to `want` requests of a class, no further once they have `part` tokens: a few at a time, from the front
+  // door whose head has waited longest, so that none falls behind. Returns false if the next one would not fit into the
+  // batch.
+  bool claim_class(Batch& batch, u32 kind, u32 want, u32 part = ~0u) {
+    const u32 doors = segment_.sizes().doors, piece = std::max(8u, want / (2 * doors)), first = batch.n_tokens;
+    while (want && batch.n_tokens - first < part) {
       i64 best = -1;
       u64 oldest = ~u64(0);
       for (u32 f = 0; f < doors; f++) {
@@ -239,16 +282,18 @@ class Claimer {
         u64 age = i < segment_.sizes().slots ? segment_.slot(f, i).queued_ns.load(kRelaxed) : 0;
         if (age < oldest || best < 0) oldest = age, best = f;
       }
-      if (best < 0) return;
+      if (best < 0) return true;
       u32 before = u32(batch.claims.size());
-      bool more = claim(batch, u32(best), kind, doors == 1 ? want : std::min(piece, want));
+      if (!claim(batch, u32(best), kind, doors == 1 ? want : std::min(piece, want), part - (batch.n_tokens - first)))
+        return false;
       want -= std::min(want, u32(batch.claims.size()) - before);
-      if (!more) return;  // the token budget is full
     }
+    return true;
   }
 
-  // Takes up to `want` entries of one ring. False if the next request would not fit into the batch's tokens.
-  bool claim(Batch& batch, u32 door, u32 kind, u32 want) {
+  // Takes up to `want` entries of one ring, no further once they have `part` tokens. False if the next request would
+  // not fit into the batch's tokens.
+  bool claim(Batch& batch, u32 door, u32 kind, u32 want, u32 part) {
     RingLine& r = ring(door, kind);
     const u64 entries = segment_.ring_entries(), mask = entries - 1;
     u64 taken[kPiece];
@@ -263,19 +308,22 @@ class Claimer {
       // relaxed: the load of the tail orders these reads, and the swap validates them.
       u32 tokens = batch.n_tokens;
       u64 fits = 0;
-      for (; fits < n; fits++) {
+      bool full = false;
+      for (; fits < n && tokens - batch.n_tokens < part; fits++) {
         taken[fits] = r.entry[(head + fits) & mask].load(kRelaxed);
         u32 i = entry_slot(taken[fits]);
         u32 more = i < segment_.sizes().slots ? segment_.slot(door, i).n_tokens.load(kRelaxed) : 0;
-        if (tokens + more > limits_.tokens && tokens) break;
+        full = tokens + more > limits_.tokens && tokens;
+        if (full) break;
         tokens += more;
       }
       if (!fits) return false;
       FASTQPS_POINT(1);
-      if (!r.head.compare_exchange_strong(head, head + fits, kAcqRel, kRelaxed)) continue;  // H: our reads are done
+      // H: our reads are done. seq_cst: R, see wake_holding_doors().
+      if (!r.head.compare_exchange_strong(head, head + fits, kSeqCst, kRelaxed)) continue;
       FASTQPS_POINT(2);
       for (u64 i = 0; i < fits; i++) claim_slot(batch, door, entry_slot(taken[i]), entry_seq(taken[i]));
-      return fits == n;
+      return !full;
     }
   }
   void claim_slot(Batch& batch, u32 door, u32 i, u32 seq) {
@@ -353,6 +401,7 @@ class Claimer {
   }
 
   static constexpr u32 kPiece = 256;
+  static constexpr double kNobody = std::numeric_limits<double>::infinity();
   static constexpr u16 kCancelled = 1, kDeadlineExceeded = 4;  // gRPC codes
 
   Segment segment_;
@@ -362,7 +411,8 @@ class Claimer {
   Waker waker_;
   Stats* stats_;
   std::vector<RingProducer> outputs_;
-  unsigned turn_ = 0;
+  std::array<double, kPriorities> served_{};  // tokens that each class has had, by its weight
+  double service_ = 0;                        // of the class that was served last, before that
   bool alone_ = false;  // the newest step runs a suspect
   u64 slept_ns_ = 0, delayed_ns_ = 0;
   u64 woke_ns_ = now_ns();  // awake time is counted up to here

@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 12;                 // grows with every change of this file
+inline constexpr u32 kFormat = 13;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -39,6 +39,8 @@ inline constexpr u32 kBusyEntries = 4096;  // at 10,000 steps a second, what the
 
 // Request rings: three priorities and the suspects (requests whose dispatcher died twice), which run alone.
 enum Class : u32 { kHigh = 0, kNormal = 1, kLow = 2, kSuspect = 3, kClasses = 4 };
+inline constexpr u32 kPriorities = kSuspect;
+inline constexpr const char* kPriorityNames[kPriorities] = {"high", "normal", "low"};
 
 // The stages of a request, the same words everywhere.
 enum Stage : u32 {
@@ -69,7 +71,7 @@ enum class Task : u32 {
 constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens || task == Task::kEmbedMulti; }
 enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
 
-// All sizes of a segment. Everything else follows from these.
+// All sizes of a segment, and what else is settled with it. Everything else follows from these.
 struct Sizes {
   u32 doors = 1;
   u32 dispatchers = 1;
@@ -83,6 +85,8 @@ struct Sizes {
   u64 answer_bytes = 0;
   u64 large_answers = 0;  // per front door
   u64 large_answer_bytes = 0;
+  // Parts of the tokens that go to the classes in which requests wait. Suspects have none: they run alone.
+  u32 class_weights[kClasses] = {16, 4, 1, 0};
   u32 routes() const { return models * kGenerations; }
   // Of a front door: those of requests, and behind them one for a canary of each dispatcher.
   u32 all_slots() const { return slots + dispatchers; }
@@ -190,6 +194,8 @@ struct alignas(64) DoorRoute {
   std::atomic<u32> loaded;   // [D] 1 + the generation whose requests it can take and answer
   std::atomic<u32> refused;  // [D] 1 + the generation whose files it could not use
   std::atomic<u32> held;     // [D] its items of this route, claimed or not. Written while a route is draining
+  // [D] by class: items that wait for a place in its ring. A dispatcher that takes entries wakes a door that has any.
+  std::atomic<u32> held_back[kPriorities];
 };
 
 struct alignas(64) DispatcherLine {
@@ -387,10 +393,12 @@ enum Reject : u32 {
   kRejectSlots,
   kRejectPredictedMiss,
   kRejectPoison,
-  kRejectConnection,
+  kRejectTenant,
+  kRejectEvicted,
   kRejects
 };
-inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots", "predicted_miss", "poison", "connection"};
+inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots",  "predicted_miss",
+                                                       "poison",     "tenant", "evicted"};
 // Why a device was idle: no request waited; a batch waited for more requests; a step was being prepared; a step was
 // being launched; it waited on the device for other dispatchers' steps; the previous step's answers were being copied
 // out.

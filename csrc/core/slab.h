@@ -90,6 +90,11 @@ class Slab {
     return i;
   }
   void give_back(u32 i) { free_.push_back(i); }
+  // The same, of a slot for which the host has an item.
+  void discard(u32 i) {
+    host_.released(i, 0);
+    give_back(i);
+  }
 
   // Queues a filled slot; dispatchers see it after publish(). Returns false, and does nothing, if the ring is full: at
   // most `slots` new entries wait in one ring, so that requeues always find room in its other half.

@@ -29,6 +29,7 @@ inline void settle_door(Segment segment, u32 door) {
   for (u32 r = 0; r < segment.sizes().routes(); r++) {
     DoorRoute& route = segment.door_route(door, r);
     route.loaded = 0, route.refused = 0, route.held = 0;
+    for (auto& held_back : route.held_back) held_back = 0;
   }
 }
 

@@ -1,4 +1,4 @@
-// The requests that wait in the rings of a route. The numbers are estimates, since rings change while they are read.
+// The requests of a route that wait, in its rings and at its front doors. The numbers are estimates, since rings change while they are read.
 #pragma once
 #include "core/ring.h"
 #include "core/segment.h"
@@ -12,7 +12,9 @@ struct Waiting {
 
 inline Waiting waiting_of(const Segment& segment, u32 route) {
   Waiting found;
-  for (u32 f = 0; f < segment.sizes().doors; f++)
+  for (u32 f = 0; f < segment.sizes().doors; f++) {
+    // relaxed: a statistic.
+    for (const auto& held_back : segment.door_route(f, route).held_back) found.items += held_back.load(kRelaxed);
     for (u32 c = 0; c < kClasses; c++) {
       RingLine& ring = segment.request_ring(f, route, c);
       const u64 head = ring.head.load(kAcquire), tail = ring.tail.load(kAcquire);
@@ -23,6 +25,7 @@ inline Waiting waiting_of(const Segment& segment, u32 route) {
       const u64 queued = i < segment.sizes().slots ? segment.slot(f, i).queued_ns.load(kRelaxed) : 0;
       if (queued && (!found.oldest_ns || queued < found.oldest_ns)) found.oldest_ns = queued;
     }
+  }
   return found;
 }
 

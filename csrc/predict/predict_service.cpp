@@ -15,7 +15,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       tables_(segment, fds, options, events_),
       phase_(tables_.memory, tables_.attachment),
       answers_(tables_, phase_),
-      requests_(tables_, answers_, events_, options),
+      requests_(tables_, answers_, options),
       methods_(tables_, requests_, answers_, options),
       canaries_(segment, options.door, options.canary_interval_ns),
       counters_(tables_.memory, tables_.attachment, tables_.slots),
@@ -60,11 +60,13 @@ void PredictService::drain(u64 now) {
   tables_.clock.drain_ns = now_ns();
   tables_.slots.drain();
   look_at_queues(now);
+  requests_.queue.feed();
+  tables_.slots.publish();
   tables_.items.deadlines.advance(tables_.clock.drain_ns, [this](u32 slot) { answers_.withdrawals.expire(slot); });
 }
 
 void PredictService::look_at_queues(u64 now) {
-  tables_.slots.see_taken([this](u32 slot) { tables_.items.end_wait(tables_.items[slot]); });
+  tables_.slots.see_taken([this](u32 slot) { tables_.items.end_wait(slot); });
   tables_.loads.look(now);
 }
 
@@ -95,12 +97,19 @@ u64 PredictService::next_wakeup_ns() {
 }
 
 bool PredictService::about_to_sleep() {
-  if (tables_.slots.announce()) {
+  if (tables_.slots.announce() && !dispatchers_want_more()) {
     gauges_.asleep(now_ns());
     return true;
   }
   tables_.slots.awake();
   return false;
+}
+
+// Dispatchers that took entries before the announcement have not woken this door for those that it holds back.
+bool PredictService::dispatchers_want_more() {
+  if (!tables_.room.size()) return false;
+  tables_.loads.look(now_ns());
+  return requests_.queue.hungry();
 }
 
 void PredictService::awake() {

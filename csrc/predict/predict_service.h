@@ -61,6 +61,7 @@ class PredictService final : public Service {
   void finish_texts();
   void drain(u64 now);
   void look_at_queues(u64 now);
+  bool dispatchers_want_more();
   void tick(u64 now);
 
   SlotEvents events_;

@@ -83,6 +83,8 @@ struct RequestView {
   std::string_view pair_first;   // input == kPair
   std::string_view pair_second;  // input == kPair
   std::string_view prompt_name;  // empty: the model's default prompt, if it has one
+  std::string_view tenant;       // empty: the call's
+  std::string_view group;        // empty: the call's
   u64 request_id = 0;
   u64 timeout_us = 0;   // 0: none
   i32 priority = 0;     // as sent; check_request() refuses what is not a Priority

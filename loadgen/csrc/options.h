@@ -31,9 +31,8 @@ struct Options {
   std::vector<bool> has_expected;     // … where this says so
   u32 check_every = 1, samples_max = 0, sample_every = 97;
   u64 answer_bytes_max = 16 << 20;
-  i64 spin_ns = 30 * kMicrosecond,
-      interval_ns = kSecond;  // spin_ns: before a send, of a thread without a CPU of its own
-  i32 first_stream_id = 1;    // tests start near the end of the stream ids
+  i64 spin_ns = 30 * kMicrosecond, interval_ns = kSecond;
+  i32 first_stream_id = 1;  // tests start near the end of the stream ids
 
   // What is wrong with them, or an empty string.
   std::string error() const;

@@ -15,9 +15,6 @@ constexpr int kBurst = 256;                      // calls that are started befor
 constexpr i64 kReallySlept = 5 * kMicrosecond;   // longer than it takes to be told what is ready
 constexpr i64 kBlockedSleep = 5 * kMillisecond;  // what becomes due meanwhile has to wait anyway
 constexpr i64 kCloseGrace = kSecond;             // for the trailers of bidi streams
-// How long before a send a thread with a CPU of its own does not sleep. A virtual CPU that sleeps comes back when its
-// host lets it: on one machine 5 % of the sends were 2 to 5 ms late.
-constexpr i64 kPinnedSpin = 5 * kMillisecond;
 
 }  // namespace
 
@@ -164,19 +161,16 @@ i64 Worker::wake_ns() const {
 // Until the next send, less the time that is spun; or until the server says something.
 void Worker::sleep() {
   const bool blocked = context_.running && context_.free.empty() && schedule_->waiting_count();
-  const i64 spin_ns = options_.cpus.empty() ? options_.spin_ns : kPinnedSpin;
   i64 until = wake_ns();
   const i64 before = now_ns();
   const i64 due = context_.running ? schedule_->next_due_ns() : kNever;
-  if (due != kNever) until = std::min(until, blocked ? std::max(due, before + kBlockedSleep) : due - spin_ns);
+  if (due != kNever) until = std::min(until, blocked ? std::max(due, before + kBlockedSleep) : due - options_.spin_ns);
   const bool busy = more_to_send_ || context_.unread || !context_.dirty.empty();
   const i64 left = busy ? 0 : std::max<i64>(until - before, 0);
   epoll_event events[kEvents];
   const int n = wait_for_events(context_.epoll, events, left);
   context_.now = now_ns();
-  if (left || (!busy && n == 0)) context_.slept += context_.now - spinning_since(before);
-  spun_ns_ = n == 0 ? context_.now : 0;
-  spun_sent_ = context_.recorder.sent_count();
+  if (left) context_.slept += context_.now - before;
   if (!busy && (n == 0 || context_.now - before > kReallySlept)) {
     context_.idle_ns = context_.now;
     if (blocked) context_.blocked_ns = context_.now;
@@ -193,11 +187,6 @@ void Worker::sleep() {
   context_.unread = false;
   for (auto& connection : connections_)
     if (connection->readable()) connection->receive();
-}
-
-// When the last turns began that found nothing to do: who spins sleeps in them.
-i64 Worker::spinning_since(i64 now) const {
-  return spun_ns_ && spun_sent_ == context_.recorder.sent_count() ? spun_ns_ : now;
 }
 
 void Worker::publish() {

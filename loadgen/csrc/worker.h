@@ -59,7 +59,6 @@ class Worker {
   void settle();
   void sleep();
   i64 wake_ns() const;
-  i64 spinning_since(i64 now) const;
   void publish();
   void wake();
 
@@ -81,8 +80,6 @@ class Worker {
   i64 end_ns_ = kNever;  // of the grace, once nothing more is to be sent
   ThreadTime used_;
   i64 slept_ns_ = 0, connect_timeout_ns_ = 0;
-  i64 spun_ns_ = 0;    // when the last turn ended that found nothing ready; 0: the last one found something
-  u64 spun_sent_ = 0;  // calls sent until then
   i64 ended_ns_ = 0;
 };
 

@@ -28,12 +28,15 @@ struct SegmentPlan {
 void register_sizes(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
       .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
-                       u64 large_answers, u64 large_answer_bytes) {
-             return Sizes{doors,      dispatchers,  models,        devices,           slots,
+                       u64 large_answers, u64 large_answer_bytes, std::array<u32, kPriorities> class_weights) {
+             Sizes sizes{doors,      dispatchers,  models,        devices,           slots,
                           max_tokens, answer_bytes, large_answers, large_answer_bytes};
+             std::copy(class_weights.begin(), class_weights.end(), sizes.class_weights);
+             return sizes;
            }),
            py::kw_only(), "doors"_a, "dispatchers"_a, "models"_a, "slots"_a, "max_tokens"_a, "answer_bytes"_a,
-           "devices"_a = 1, "large_answers"_a = 0, "large_answer_bytes"_a = 0)
+           "devices"_a = 1, "large_answers"_a = 0, "large_answer_bytes"_a = 0,
+           "class_weights"_a = std::array<u32, kPriorities>{16, 4, 1})
       .def_readonly("doors", &Sizes::doors)
       .def_readonly("dispatchers", &Sizes::dispatchers)
       .def_readonly("models", &Sizes::models)

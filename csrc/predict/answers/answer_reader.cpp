@@ -33,7 +33,7 @@ Refusal AnswerReader::read_status(u32 slot) {
     bump(memory_.stats.rejected[kRejectPredictedMiss]);
     Refusal refusal =
         refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
-    refusal.retry_after_ns(loads_.predicted_ns(items_[slot].route), 2);
+    refusal.retry_after_ns(loads_.predicted_ns(items_[slot].route, class_of(items_[slot].priority)), 2);
     return refusal;
   }
   return refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal,

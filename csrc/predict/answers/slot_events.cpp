@@ -34,7 +34,7 @@ bool SlotEvents::answer_row(u32 slot) {
 
 // The client has received nothing of this item.
 void SlotEvents::restarted(u32 slot, u64) {
-  tables_.items.wait_again(tables_.items[slot]);
+  tables_.items.wait_again(slot);
   if (Generation* generation = tables_.generations.find(slot)) generation->restart();
 }
 
@@ -47,7 +47,9 @@ void SlotEvents::released(u32 slot, u64) {
   tables_.large_answers.release(slot);
   if (item.holds_connection) tables_.attachment->released(item.connection);
   item.holds_connection = false;
-  tables_.items.release(item);
+  tables_.items.release(slot);
+  if (item.grouped) tables_.room.leave(slot);
+  item.grouped = false;
   if (item.group != Groups::kNone) {
     path_.groups.unlink(std::exchange(item.group, Groups::kNone), slot);
   } else if (!item.answered && tables_.attachment.transport) {

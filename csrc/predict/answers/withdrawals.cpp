@@ -50,6 +50,7 @@ bool Withdrawals::abandon(u32 slot) {
   items_.answer(slot);
   cut_off_ += phase_.drain_is_over(attachment_->turn_ns());
   if (items_[slot].tokenizing) return drop_text(slot), true;
+  if (room_.has(slot)) return drop_waiting(slot), false;
   return slots_.cancel(slot) == Cancel::kWaiting;
 }
 
@@ -64,10 +65,22 @@ void Withdrawals::expire(u32 slot) {
       kept, refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s", kStageNames[stage]));
 }
 
+void Withdrawals::evict(u32 slot, u64 retry_after_ns) {
+  const Item kept = items_[slot];
+  items_.answer(slot);
+  drop_waiting(slot);
+  bump(memory_.stats.rejected[kRejectEvicted]);
+  Refusal refusal =
+      refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full, and this item made way for a higher class");
+  refusal.retry_after_ns(retry_after_ns);
+  if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, refusal.code);
+  answers_.answer(kept, refusal);
+}
+
 void Withdrawals::give_up_waiting() {
   for (u32 slot = 0; slot < items_.size(); slot++) {
     const Item kept = items_[slot];
-    if (slots_.state(slot) != State::kQueued || kept.answered) continue;
+    if ((slots_.state(slot) != State::kQueued && !room_.has(slot)) || kept.answered) continue;
     if (memory_.route(kept.route).dispatchers.load(kRelaxed)) continue;
     // A slot that has just been claimed is left to its dispatcher.
     if (take_back(slot))
@@ -78,13 +91,20 @@ void Withdrawals::give_up_waiting() {
 // Takes an unanswered item back, so that the caller answers it. Returns false if its answer is here already: drain()
 // sends it.
 bool Withdrawals::take_back(u32 slot) {
+  const bool waits = room_.has(slot);
   if (items_[slot].tokenizing) {
     drop_text(slot);
-  } else if (slots_.cancel(slot) == Cancel::kDone) {
+  } else if (!waits && slots_.cancel(slot) == Cancel::kDone) {
     return false;
   }
   items_.answer(slot);
+  if (waits) drop_waiting(slot);
   return true;
+}
+
+void Withdrawals::drop_waiting(u32 slot) {
+  room_.remove(slot);
+  slots_.discard(slot);
 }
 
 void Withdrawals::drop_text(u32 slot) { tokenizers_.drop(slot, routes_.setup(items_[slot].route).external_tokenizer); }

@@ -2,6 +2,7 @@
 #pragma once
 #include "predict/answers/answers.h"
 #include "predict/answers/item_records.h"
+#include "predict/intake/waiting_room.h"
 #include "predict/tables/slots.h"
 #include "predict/tokenize/tokenizers.h"
 #include "predict/upkeep/phase_watch.h"
@@ -10,13 +11,14 @@ namespace fastqps::front {
 
 class Withdrawals {
  public:
-  Withdrawals(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, ModelRoutes& routes,
-              GroupCalls& groups, Tokenizers& tokenizers, ItemRecords& records, Answers& answers, CallCounts& counts,
+  Withdrawals(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, WaitingRoom& room,
+              ModelRoutes& routes, GroupCalls& groups, Tokenizers& tokenizers, ItemRecords& records, Answers& answers, CallCounts& counts,
               RefusalWriter& refusals, const PhaseWatch& phase)
       : memory_(memory),
         attachment_(attachment),
         slots_(slots),
         items_(items),
+        room_(room),
         routes_(routes),
         groups_(groups),
         tokenizers_(tokenizers),
@@ -32,6 +34,8 @@ class Withdrawals {
   Gone group_gone(u64 user);
   // Answers an item whose deadline has passed. A dispatcher that holds its slot returns it later.
   void expire(u32 slot);
+  // Answers an item of the waiting room that makes way for one of a higher class.
+  void evict(u32 slot, u64 retry_after_ns);
   // Called once a second: ends waiting items of routes whose dispatchers all stay down.
   void give_up_waiting();
 
@@ -42,11 +46,13 @@ class Withdrawals {
   bool abandon(u32 slot);
   bool take_back(u32 slot);
   void drop_text(u32 slot);
+  void drop_waiting(u32 slot);
 
   const DoorMemory& memory_;
   const Attachment& attachment_;
   Slots& slots_;
   Items& items_;
+  WaitingRoom& room_;
   ModelRoutes& routes_;
   GroupCalls& groups_;
   Tokenizers& tokenizers_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "grpc/shares.h"
 #include "predict/answers/slot_events.h"
 
 namespace fastqps::front {
@@ -14,7 +15,7 @@ u64 Admission::deadline_of(const RequestView& view, const CallInfo& info) const 
   return deadline;
 }
 
-Refusal Admission::check(const RequestView& view, u32 r, const Origin& from, u64 now, u64 deadline) {
+Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const Origin& from, u64 now, u64 deadline) {
   const Route& route = memory_.route(r);
   if (deadline && deadline <= now) {
     bump(memory_.stats.expired[kReceive]);
@@ -22,18 +23,21 @@ Refusal Admission::check(const RequestView& view, u32 r, const Origin& from, u64
   }
   if (!route.dispatchers.load(kRelaxed))
     return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
+  const u32 kind = class_of(u8(view.priority));
   // A generation of few tokens takes less time than the usual one. The usual length is not known, so the route's limit
   // stands for it.
   const u32 tokens = view.generate.max_tokens;
-  const u64 predicted = loads_.predicted_ns(r, tokens ? double(tokens) / route.max_output_tokens : 1);
-  if (loads_.full(r)) {
+  const double share = tokens ? double(tokens) / route.max_output_tokens : 1;
+  const u64 predicted = loads_.predicted_ns(r, kind, share, ahead(r, kind, tenant));
+  if (loads_.full(r, kind)) {
     bump(memory_.stats.rejected[kRejectQueueFull]);
     Refusal refusal =
-        refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items wait", route.max_queue_items);
+        refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
+                         route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
     refusal.retry_after_ns(predicted);
     return refusal;
   }
-  if (Refusal refusal = check_share(r, from, predicted)) return refusal;
+  if (Refusal refusal = check_share(r, kind, tenant, from, predicted)) return refusal;
   if (deadline && predicted > deadline - now) {
     bump(memory_.stats.rejected[kRejectPredictedMiss]);
     Refusal refusal = refusals_.refuse(
@@ -45,34 +49,41 @@ Refusal Admission::check(const RequestView& view, u32 r, const Origin& from, u64
   return {};
 }
 
-// Rejects an item if its connection already has its share of the queue or of the slots. A batch whose connection has no
-// other items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
+// Items of its class that are served before a new one of this tenant: those in rings; and while the tenant's own are
+// served, as many of each other tenant's. Doors take turns, too.
+u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
+  const u64 in_rings = loads_.in_rings(r, kind), own = items_.counts.waiting_of(tenant, r, kind);
+  const u64 sharers = std::max(1u, room_.tenants(r, kind)) * std::max<u64>(1, loads_.holding_doors(r, kind));
+  return in_rings + std::min(loads_.held_back(r, kind), own * sharers);
+}
+
+// Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other
+// items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
 // retry, even by an idle server.
-Refusal Admission::check_share(u32 r, const Origin& from, u64 predicted_ns) {
+Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& from, u64 predicted_ns) {
   const u32 all = memory_.segment.sizes().slots, left = all - slots_.used();
-  const u32 waiting = items_.shares.waiting(from.info->connection, r);
-  const u32 held = items_.shares.slots(from.info->connection);
+  const u32 waiting = items_.counts.waiting(tenant, r, kind), held = items_.counts.slots(tenant, kind);
   Refusal refusal;
-  if (waiting > from.batch_slots && Shares::over(waiting, loads_.free(r))) {
+  if (waiting > from.batch_slots && Shares::over(waiting, loads_.free(r, kind))) {
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "this connection has its share of the queue: %u items may wait",
+                               "this tenant has its share of the queue: %u items may wait",
                                memory_.route(r).max_queue_items);
   } else if (left && held > from.batch_slots && Shares::over(held, left)) {
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "this connection has its share of this front door's %u slots", all);
+                               "this tenant has its share of this front door's %u slots", all);
   } else {
     return {};
   }
-  bump(memory_.stats.rejected[kRejectConnection]);
+  bump(memory_.stats.rejected[kRejectTenant]);
   refusal.retry_after_ns(predicted_ns);
   return refusal;
 }
 
-Refusal Admission::no_slot(u32 route) {
+Refusal Admission::no_slot(u32 route, u32 kind) {
   bump(memory_.stats.rejected[kRejectSlots]);
   Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use",
                                      memory_.segment.sizes().slots);
-  refusal.retry_after_ns(loads_.predicted_ns(route));
+  refusal.retry_after_ns(loads_.predicted_ns(route, kind));
   return refusal;
 }
 

@@ -17,9 +17,10 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   u32 route = 0;
   if (Refusal refusal = checker_.check(view, from, route)) return refusal;
   const u64 deadline = admission_.deadline_of(view, *from.info);
-  if (Refusal refusal = admission_.check(view, route, from, attachment_->turn_ns(), deadline)) return refusal;
+  const TenantId tenant = tenants_.of(view, *from.info);
+  if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), deadline)) return refusal;
   const i64 taken = slots_.take();
-  if (taken < 0) return admission_.no_slot(route);
+  if (taken < 0) return admission_.no_slot(route, class_of(u8(view.priority)));
 
   const u32 slot = u32(taken);
   Item& item = begin_item(view, from, route, slot, deadline);
@@ -33,7 +34,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
     slots_.give_back(slot);
     return refusal;
   }
-  link(slot, item);
+  link(slot, view, tenant);
   items_.deadlines.set(slot, deadline);
   if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
   return item.tokenizing ? Refusal{} : queue_.put(slot);
@@ -78,8 +79,13 @@ void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 p
   if (timed) memory_.sample(kTokenize, now - parsed_ns);
 }
 
-void Intake::link(u32 slot, Item& item) {
-  items_.hold(item);
+void Intake::link(u32 slot, const RequestView& view, TenantId tenant) {
+  Item& item = items_[slot];
+  items_.hold(slot, tenant);
+  if (!view.group.empty()) {
+    item.grouped = true;
+    room_.join(slot, view.group, tenant, item.route, class_of(item.priority));
+  }
   if (item.group == Groups::kNone) return attachment_->set_user(item.call, u64(slot) + 1);
   groups_.link(item.group, slot, item.route);
 }
@@ -95,7 +101,7 @@ Refusal Intake::finish_text(TokenizeResult& result) {
   }
   const Refusal refusal = input_.check(result, item);
   if (refusal || item.answered) {  // answered: expired or cancelled meanwhile
-    queue_.discard(result.slot);
+    slots_.discard(result.slot);
     return refusal;
   }
   input_.write(result, item);

@@ -16,13 +16,15 @@ inline std::string_view as_text(std::span<const u8> message) {
 
 class Intake {
  public:
-  Intake(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, GroupCalls& groups,
-         ItemRecords& records, GenerationCalls& generating, RequestChecker& checker, Admission& admission,
+  Intake(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, Tenants& tenants,
+         WaitingRoom& room, GroupCalls& groups, ItemRecords& records, GenerationCalls& generating, RequestChecker& checker, Admission& admission,
          SlotInput& input, RequestQueue& queue)
       : memory_(memory),
         attachment_(attachment),
         slots_(slots),
         items_(items),
+        tenants_(tenants),
+        room_(room),
         groups_(groups),
         records_(records),
         generating_(generating),
@@ -56,12 +58,14 @@ class Intake {
   Refusal check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin);
   Item& begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline);
   void stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed);
-  void link(u32 slot, Item& item);
+  void link(u32 slot, const RequestView& view, TenantId tenant);
 
   const DoorMemory& memory_;
   const Attachment& attachment_;
   Slots& slots_;
   Items& items_;
+  Tenants& tenants_;
+  WaitingRoom& room_;
   GroupCalls& groups_;
   ItemRecords& records_;
   GenerationCalls& generating_;

@@ -1,4 +1,5 @@
-// How many items wait in the queue of each route, and when a request that is queued now is likely to be answered.
+// How many items of each class wait for a route, how many more its rings have room for, and when a request that is
+// queued now is likely to be answered.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -9,7 +10,7 @@ namespace fastqps::front {
 
 class QueueLoads {
  public:
-  explicit QueueLoads(Segment segment) : segment_(segment), routes_(segment.sizes().routes()) {}
+  QueueLoads(Segment segment, u32 door) : segment_(segment), door_(door), routes_(segment.sizes().routes()) {}
 
   // Called once a turn and after a sleep: counts the waiting items of all doors.
   void look(u64 now_ns) {
@@ -19,71 +20,139 @@ class QueueLoads {
       const Route& route = segment_.route(r);
       if (route.state.load(kAcquire) == RouteState::kEmpty) continue;
       if (load.generation != route.generation) load = {.generation = route.generation};
-      u64 waiting = 0;
-      for (u32 f = 0; f < sizes.doors; f++)
-        for (u32 c = 0; c < kClasses; c++) {
-          const RingLine& ring = segment_.request_ring(f, r, c);
-          u64 head = ring.head.load(kRelaxed), tail = ring.tail.load(kRelaxed);  // relaxed: a guess is enough
-          waiting += tail > head ? tail - head : 0;
-        }
-      load.waiting = waiting;
-      load.added = 0;
+      load.batch_items = batch_items(route);
+      count(r, load);
       if (now_ns - load.looked_ns >= kWindowNs) measure(r, now_ns);
     }
   }
-  void added(u32 route) { routes_[route].added++; }
-
-  bool full(u32 route) const {
-    const Load& load = routes_[route];
-    return load.waiting + load.added >= segment_.route(route).max_queue_items;
+  // An item of this door waits, in a ring or held back.
+  void added(u32 route, u32 kind) { routes_[route].of[kind].waiting++; }
+  // An item of this door has gone into a ring.
+  void put(u32 route, u32 kind) {
+    OfClass& of = routes_[route].of[kind];
+    of.room -= of.room > 0;
   }
 
-  // The number of free places in the queue.
-  u64 free(u32 route) const {
-    const Load& load = routes_[route];
-    const u64 all = segment_.route(route).max_queue_items, waiting = load.waiting + load.added;
-    return all - std::min(all, waiting);
-  }
+  // How many more entries a ring of this door should have: all doors' together have about what the dispatchers take
+  // next, and each door has a part of that.
+  u64 room(u32 route, u32 kind) const { return routes_[route].of[kind].room; }
 
-  // The expected time until a request that is queued now is answered, in ns: waiting items ÷ completion rate + the
-  // usual step. 0: not known. The rate is learned and used only while the queue holds more than the dispatchers can
-  // take at once. Below that, completions measure the demand, not the capacity, so full steps are used instead. share:
-  // the least share of the usual step that this request needs.
-  u64 predicted_ns(u32 route, double share = 1) const {
+  // What is served before a class is no obstacle to it: the waiting items of this class and the higher ones count.
+  bool full(u32 route, u32 kind) const { return !free(route, kind); }
+  u64 free(u32 route, u32 kind) const {
+    u64 before = 0;
+    for (u32 c = 0; c <= kind; c++) before += routes_[route].of[c].waiting;
+    const u64 all = segment_.route(route).max_queue_items;
+    return all - std::min(all, before);
+  }
+  // Whether lower classes have to give way to one that is not full.
+  bool crowded(u32 route) const { return full(route, kLow); }
+
+  // Of a class, those in rings, and those that doors hold back; how many doors do.
+  u64 in_rings(u32 route, u32 kind) const {
+    return routes_[route].of[kind].waiting - std::min(routes_[route].of[kind].waiting, held_back(route, kind));
+  }
+  u64 held_back(u32 route, u32 kind) const { return routes_[route].of[kind].held_back; }
+  u64 holding_doors(u32 route, u32 kind) const { return routes_[route].of[kind].holding_doors; }
+
+  // The expected time until a request that is queued now is answered, in ns: items that are served before it ÷
+  // completion rate + the usual step. 0: not known. The rate is learned and used only while the queue holds more than
+  // the dispatchers can take at once. Below that, completions measure the demand, not the capacity, so full steps are
+  // used instead. share: the least share of the usual step that this request needs. ahead: items of its class that are
+  // served before it.
+  u64 predicted_ns(u32 route, u32 kind, double share = 1, u64 ahead = ~u64(0)) const {
     const Load& load = routes_[route];
-    u64 waiting = load.waiting + load.added;
+    const u64 waiting = all(load);
     // No item waits, so the next step may hold this request alone and be much shorter than usual.
     if (!load.fresh || !waiting || !load.batch_items) return 0;
     const u64 own_ns = u64(double(load.step_ns) * share);
+    const u64 before = served_before(route, kind, ahead);
     if (waiting >= load.batch_items && load.items_per_s > 0)
-      return u64(double(waiting) / load.items_per_s * 1e9) + own_ns;
+      return u64(double(before) / load.items_per_s * 1e9) + own_ns;
     // The rate is not known: at least until the running steps have ended.
-    return u64(std::min(1.0, double(waiting) / double(load.batch_items)) * double(load.step_ns)) + own_ns;
+    return u64(std::min(1.0, double(before) / double(load.batch_items)) * double(load.step_ns)) + own_ns;
   }
 
  private:
   static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 250'000'000;
 
+  struct OfClass {
+    u64 waiting = 0, held_back = 0, holding_doors = 0, room = 0;
+  };
   struct Load {
     u32 generation = 0;
-    u64 waiting = 0, added = 0;
+    OfClass of[kPriorities] = {};
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0;
     bool saturated = false;  // at the start of the window
     bool fresh = false;      // items were completed lately: a stalled estimate must not reject for ever
   };
 
+  static u64 all(const Load& load) {
+    u64 waiting = 0;
+    for (const OfClass& of : load.of) waiting += of.waiting;
+    return waiting;
+  }
+
+  // While the request's own class is served to its place, each other one is by its weight, or until it is empty.
+  u64 served_before(u32 route, u32 kind, u64 ahead) const {
+      const Load& load = routes_[route];
+    const u32* weights = segment_.sizes().class_weights;
+    ahead = std::min(ahead, load.of[kind].waiting);
+    u64 before = ahead;
+    for (u32 c = 0; c < kPriorities; c++)
+      if (c != kind)
+        before += std::min(load.of[c].waiting, ahead * weights[c] / weights[kind]);
+    return before;
+  }
+
+  u64 dispatchers(const Route& route) const {
+    return std::max(1, __builtin_popcountll(route.dispatchers.load(kRelaxed)));
+  }
+  u64 batch_items(const Route& route) const { return dispatchers(route) * route.max_batch_items.load(kRelaxed); }
+
+  // About what the dispatchers of a route take next. A generator's take as many as end meanwhile.
+  u64 next_items(const Route& route) const {
+    constexpr u64 kLeast = 8, kUnknown = 64, kPartOfCache = 8;
+    const u64 batch = route.max_batch_items.load(kRelaxed), cache = route.cache_slots.load(kRelaxed);
+    const u64 each = route.task == Task::kGenerate ? std::max(kLeast, cache / kPartOfCache) : batch ? batch : kUnknown;
+    return std::min<u64>(dispatchers(route) * each, segment_.sizes().slots / 2);
+  }
+
+  void count(u32 r, Load& load) {
+    const Sizes& sizes = segment_.sizes();
+    const u64 next = next_items(segment_.route(r)), part = std::max<u64>(1, next / sizes.doors);
+    for (u32 c = 0; c < kPriorities; c++) {
+      OfClass& of = load.of[c];
+      u64 own = 0;
+      of = {};
+      for (u32 f = 0; f < sizes.doors; f++) {
+        const u64 entries = in_ring(f, r, c) + (c == kHigh ? in_ring(f, r, kSuspect) : 0);
+        const u64 held_back = segment_.door_route(f, r).held_back[c].load(kRelaxed);  // relaxed: a guess is enough
+        of.waiting += entries + held_back;
+        of.held_back += held_back, of.holding_doors += held_back > 0;
+        if (f == door_) own = entries;
+      }
+      const u64 entries = of.waiting - of.held_back;
+      of.room = std::max(next - std::min(next, entries), part - std::min(part, own));
+    }
+  }
+  u64 in_ring(u32 door, u32 route, u32 kind) const {
+    const RingLine& ring = segment_.request_ring(door, route, kind);
+    // seq_cst: sync point R of claimer.h, before a sleep.
+    const u64 head = ring.head.load(kSeqCst), tail = ring.tail.load(kRelaxed);
+    return tail > head ? tail - head : 0;
+  }
+
   void measure(u32 r, u64 now_ns) {
     Load& load = routes_[r];
-    u64 done = 0, step_ns = 0, n = 0;
+    u64 done = 0, step_ns = 0;
     for (u64 rest = segment_.route(r).dispatchers.load(kRelaxed); rest; rest &= rest - 1) {
       const DispatcherLine& d = segment_.dispatcher(u32(__builtin_ctzll(rest)));
       done += d.items_done.load(kRelaxed);
       step_ns = std::max(step_ns, d.step_usual_ns.load(kRelaxed));
-      n++;
     }
-    load.batch_items = n * segment_.route(r).max_batch_items.load(kRelaxed);
-    bool saturated = load.waiting >= load.batch_items;
+    bool saturated = all(load) >= load.batch_items;
     u64 completed = done - std::min(done, load.done);
     // A window ends with a completion, because one step can last longer than many shortest windows and its items belong
     // to all of them.
@@ -102,6 +171,7 @@ class QueueLoads {
   }
 
   Segment segment_;
+  const u32 door_;
   std::vector<Load> routes_;
 };
 

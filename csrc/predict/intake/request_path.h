@@ -7,7 +7,7 @@
 namespace fastqps::front {
 
 struct RequestPath {
-  RequestPath(ServiceTables& tables, AnswerPath& answers, SlotEvents& events, const PredictOptions& options);
+  RequestPath(ServiceTables& tables, AnswerPath& answers, const PredictOptions& options);
 
   RequestChecker checker;
   Admission admission;

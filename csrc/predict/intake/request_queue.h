@@ -1,7 +1,9 @@
-// Puts complete slots into the rings of their routes, for dispatchers to claim.
+// Puts complete slots into the rings of their routes, for dispatchers to claim, or into the waiting room until there is
+// a place.
 #pragma once
 #include "predict/intake/poison_marks.h"
 #include "predict/intake/queue_loads.h"
+#include "predict/intake/waiting_room.h"
 #include "predict/tables/items.h"
 #include "predict/tables/large_answers.h"
 #include "predict/tables/refusal.h"
@@ -9,38 +11,47 @@
 
 namespace fastqps::front {
 
+class Withdrawals;
+
 class RequestQueue {
  public:
-  RequestQueue(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, QueueLoads& loads,
-               LargeAnswers& large_answers, PoisonMarks& poison, SlotEvents& events, RefusalWriter& refusals)
+  RequestQueue(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, WaitingRoom& room,
+               QueueLoads& loads, LargeAnswers& large_answers, PoisonMarks& poison, Withdrawals& withdrawals,
+               RefusalWriter& refusals)
       : memory_(memory),
         attachment_(attachment),
         slots_(slots),
         items_(items),
+        room_(room),
         loads_(loads),
         large_answers_(large_answers),
         poison_(poison),
-        events_(events),
+        withdrawals_(withdrawals),
         refusals_(refusals) {}
 
   // After a refusal the slot is free again and the item is gone.
   Refusal put(u32 slot);
-  // Frees a slot that was never put, and its item.
-  void discard(u32 slot);
+  // Gives the rings what they have room for, in the order of service. Called once a turn, after QueueLoads::look().
+  void feed();
+  // Whether there is something that feed() would give.
+  bool hungry() const;
   // Reads the clock for an item's own times. The wait of items that are put later in this turn counts from here.
   u64 stamp();
 
  private:
+  void put_at_once(u32 slot, u32 kind);
+  void make_way(u32 route, u32 kind);
   Refusal hold_answer(u32 slot);
 
   const DoorMemory& memory_;
   const Attachment& attachment_;
   Slots& slots_;
   Items& items_;
+  WaitingRoom& room_;
   QueueLoads& loads_;
   LargeAnswers& large_answers_;
   PoisonMarks& poison_;
-  SlotEvents& events_;
+  Withdrawals& withdrawals_;
   RefusalWriter& refusals_;
   u64 stamp_ns_ = 0;  // the newest reading of the clock
 };

@@ -6,10 +6,10 @@
 
 #include "core/layout.h"
 #include "grpc/service.h"
-#include "grpc/shares.h"
 #include "predict/tables/deadlines.h"
 #include "predict/tables/groups.h"
 #include "predict/tables/model_routes.h"
+#include "predict/tables/tenant_counts.h"
 #include "wire/response_view.h"
 
 namespace fastqps::front {
@@ -28,15 +28,22 @@ struct alignas(64) Item {
   bool stamped = false;  // its times are in the table
   bool sampled = false, traced = false;
   bool tokenizing = false;  // not put yet, because a worker has its text
-  bool truncate = false, truncated = false;
-  bool pair = false;
-  bool cut = false;  // its text was cut before it was tokenized; the rest must fill the model's limit
+  bool truncate : 1 = false, truncated : 1 = false;
+  bool pair : 1 = false;
+  bool cut : 1 = false;  // its text was cut before it was tokenized; the rest must fill the model's limit
+  bool grouped : 1 = false;  // is one of siblings
   bool answered = false;
   bool held = false;              // counts in its route
-  bool waits = false;             // for its tokens or for a dispatcher; counts in its connection's share
+  bool waits = false;             // for its tokens or for a dispatcher; counts in its tenant's share
   bool holds_connection = false;  // its call is gone, but it still counts against the connection
 };
 static_assert(sizeof(Item) == 64);
+
+// By fastqps.v1.Priority.
+constexpr Class class_of(u8 priority) {
+  constexpr Class kClassOf[] = {kNormal, kLow, kNormal, kHigh};
+  return kClassOf[priority & 3];
+}
 
 struct ItemTimes {
   u64 parse_begun_ns, parse_ended_ns;
@@ -55,34 +62,45 @@ struct Origin {
 
 class Items {
  public:
-  Items(const DoorMemory& memory, ModelRoutes& routes)
+  Items(const DoorMemory& memory, ModelRoutes& routes, Tenants& tenants)
       : deadlines(memory.segment.sizes().slots),
-        shares(memory.segment.sizes().routes()),
+        counts(memory.segment.sizes().routes()),
         routes_(routes),
+        tenants_(tenants),
         items_(memory.segment.sizes().slots),
-        times_(memory.segment.sizes().slots) {}
+        times_(memory.segment.sizes().slots),
+        tenant_of_(memory.segment.sizes().slots) {}
 
   Item& operator[](u32 slot) { return items_[slot]; }
   ItemTimes& times(u32 slot) { return times_[slot]; }
   u32 size() const { return u32(items_.size()); }
 
-  // The item counts against its connection and its route, until release(), and waits until end_wait().
-  void hold(Item& item) {
+  TenantId tenant(u32 slot) const { return tenant_of_[slot]; }
+
+  // The item counts against its tenant and its route, until release(), and waits until end_wait().
+  void hold(u32 slot, TenantId tenant) {
+    Item& item = items_[slot];
     item.held = item.waits = true;
+    tenant_of_[slot] = tenant;
     routes_.hold(item.route);
-    shares.add(item.connection, item.route);
+    tenants_.hold(tenant);
+    counts.add(tenant, item.route, class_of(item.priority));
   }
-  void end_wait(Item& item) {
-    if (std::exchange(item.waits, false)) shares.taken(item.connection, item.route);
+  void end_wait(u32 slot) {
+    Item& item = items_[slot];
+    if (std::exchange(item.waits, false)) counts.taken(tenant_of_[slot], item.route, class_of(item.priority));
   }
-  void wait_again(Item& item) {
-    if (!std::exchange(item.waits, true)) shares.wait(item.connection, item.route);
+  void wait_again(u32 slot) {
+    Item& item = items_[slot];
+    if (!std::exchange(item.waits, true)) counts.wait(tenant_of_[slot], item.route, class_of(item.priority));
   }
-  void release(Item& item) {
+  void release(u32 slot) {
+    Item& item = items_[slot];
     if (!std::exchange(item.held, false)) return;
     routes_.release(item.route);
-    end_wait(item);
-    shares.remove(item.connection);
+    end_wait(slot);
+    counts.remove(tenant_of_[slot], class_of(item.priority));
+    tenants_.release(tenant_of_[slot]);
   }
   // Marks the item as answered. The caller must answer it, once.
   void answer(u32 slot) {
@@ -91,12 +109,14 @@ class Items {
   }
 
   Deadlines deadlines;
-  Shares shares;
+  TenantCounts counts;
 
  private:
   ModelRoutes& routes_;
+  Tenants& tenants_;
   std::vector<Item> items_;
   std::vector<ItemTimes> times_;
+  std::vector<TenantId> tenant_of_;
 };
 
 }  // namespace fastqps::front

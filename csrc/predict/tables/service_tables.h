@@ -2,6 +2,7 @@
 // references to the tables that it needs.
 #pragma once
 #include "predict/intake/queue_loads.h"
+#include "predict/intake/waiting_room.h"
 #include "predict/tables/generation.h"
 #include "predict/tables/items.h"
 #include "predict/tables/large_answers.h"
@@ -20,11 +21,12 @@ struct ServiceTables {
       : memory(segment, fds, options.door),
         slots(segment, fds, options.door, events, options.rerun),
         routes(memory),
-        items(memory, routes),
+        items(memory, routes, tenants),
+        room(memory, tenants),
         generations(segment.sizes().slots),
         spans(segment.sizes().slots),
         large_answers(memory),
-        loads(segment),
+        loads(segment, options.door),
         tokenizers(memory) {}
 
   Attachment attachment;
@@ -33,7 +35,9 @@ struct ServiceTables {
   RefusalWriter refusals;
   Slots slots;
   ModelRoutes routes;
+  Tenants tenants;
   Items items;
+  WaitingRoom room;
   Generations generations;
   TokenSpans spans;
   LargeAnswers large_answers;

@@ -1,0 +1,146 @@
+#include "predict/intake/waiting_room.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace fastqps::front {
+
+// ---- turns of tenants
+
+void WaitingRoom::give_turn(Line& line, u32 tenant) {
+  Queue& queue = line.queues[tenant];
+  queue.has_turn = true;
+  line.turns.push_back({std::max(queue.served, line.service), turns_++, tenant});
+  std::push_heap(line.turns.begin(), line.turns.end());
+}
+
+// The tenant that is served next, whose turn is over with that: the one whose group is being served, or the one that
+// has had the least of its part.
+u32 WaitingRoom::next_tenant(Line& line) {
+  if (line.group != kNone) {
+    const u32 first = line.queues[line.tenant].first;
+    if (first != kNone && places_[first].group == line.group) return line.tenant;
+  }
+  for (;;) {
+    std::pop_heap(line.turns.begin(), line.turns.end());
+    const Turn turn = line.turns.back();
+    line.turns.pop_back();
+    Queue& queue = line.queues[turn.tenant];
+    queue.has_turn = false;
+    if (!queue.items) continue;
+    line.service = std::max(line.service, turn.start);
+    queue.served = std::max(queue.served, line.service);
+    return turn.tenant;
+  }
+}
+
+// ---- items
+
+void WaitingRoom::add(u32 slot, const Arrival& arrival) {
+  Line& line = lines_[line_of(arrival.route, arrival.kind)];
+  if (line.queues.empty()) line.queues.resize(Tenants::kAll);
+  Place& place = places_[slot];
+  place.n_tokens = arrival.n_tokens, place.since_ns = arrival.since_ns;
+  place.tenant = arrival.tenant, place.line = u16(&line - lines_.data());
+  Queue& queue = line.queues[arrival.tenant];
+  const u32 at = behind(queue, slot);
+  place.before = at;
+  place.next = at == kNone ? queue.first : places_[at].next;
+  (at == kNone ? queue.first : places_[at].next) = slot;
+  (place.next == kNone ? queue.last : places_[place.next].before) = slot;
+  queue.items++, line.items++, items_++;
+  tell(line);
+  if (!queue.has_turn) give_turn(line, arrival.tenant);
+}
+
+// The item behind which one will stand; kNone: it comes first. Siblings stand behind the last one that waits. If none
+// waits but some have been served, they would be in front of everybody who has come since.
+u32 WaitingRoom::behind(Queue& queue, u32 slot) {
+  if (places_[slot].group == kNone) return queue.last;
+  Group& group = groups_[places_[slot].group];
+  if (group.waiting >= kSiblings) return leave(slot), queue.last;
+  const u32 at = group.waiting ? group.last : group.served ? queue.returned : queue.last;
+  if (group.served && at == queue.returned) queue.returned = slot;
+  group.waiting++;
+  group.last = slot;
+  return at;
+}
+
+void WaitingRoom::unlink(u32 slot) {
+  Place& place = places_[slot];
+  Line& line = lines_[place.line];
+  Queue& queue = line.queues[place.tenant];
+  if (place.group != kNone) {
+    Group& group = groups_[place.group];
+    if (group.last == slot) group.last = place.before;  // of its siblings, if any is left
+    group.waiting--;
+  }
+  if (queue.returned == slot) queue.returned = place.before;
+  (place.before == kNone ? queue.first : places_[place.before].next) = place.next;
+  (place.next == kNone ? queue.last : places_[place.next].before) = place.before;
+  place.line = kNoLine;
+  queue.items--, line.items--, items_--;
+  tell(line);
+}
+
+// relaxed: other doors' estimates; and dispatchers read it behind the announcement of a sleep.
+void WaitingRoom::tell(const Line& line) const {
+  const u64 number = u64(&line - lines_.data());
+  DoorRoute& route = memory_.segment.door_route(memory_.door, u32(number / kPriorities));
+  route.held_back[number % kPriorities].store(line.items, kRelaxed);
+}
+
+WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
+  Line& line = lines_[line_of(route, kind)];
+  const u32 tenant = next_tenant(line);
+  Queue& queue = line.queues[tenant];
+  const u32 slot = queue.first;
+  const Place& place = places_[slot];
+  queue.served += double(std::max(1u, place.n_tokens)) / tenants_.weight(TenantId(tenant));
+  line.tenant = tenant, line.group = place.group;
+  if (place.group != kNone) groups_[place.group].served = true;
+  unlink(slot);
+  if (queue.items && !queue.has_turn) give_turn(line, tenant);
+  return {slot, place.since_ns};
+}
+
+void WaitingRoom::remove(u32 slot) { unlink(slot); }
+
+u32 WaitingRoom::youngest(u32 route, u32 kind) const {
+  constexpr size_t kLooks = 16;
+  const Line& line = lines_[line_of(route, kind)];
+  const Queue* most = nullptr;
+  for (size_t i = 0; i < line.turns.size() && (i < kLooks || !most->items); i++) {
+    const Queue& queue = line.queues[line.turns[i].tenant];
+    if (!most || queue.items > most->items) most = &queue;
+  }
+  return most->last;
+}
+
+// ---- siblings
+
+void WaitingRoom::join(u32 slot, std::string_view name, TenantId tenant, u32 route, u32 kind) {
+  // The same name is another group beside another tenant or in another line.
+  const u64 where = u64(tenant) << 32 | line_of(route, kind);
+  const u64 key = std::hash<std::string_view>{}(name) ^ where * 0x9e3779b97f4a7c15;
+  const auto [found, is_new] = by_key_.try_emplace(key, u32(groups_.size()));
+  if (is_new && free_groups_.empty()) groups_.emplace_back();
+  if (is_new && !free_groups_.empty()) {
+    found->second = free_groups_.back();
+    free_groups_.pop_back();
+  }
+  Group& group = groups_[found->second];
+  if (is_new) group = {.key = key};
+  group.members++;
+  places_[slot].group = found->second;
+}
+
+void WaitingRoom::leave(u32 slot) {
+  const u32 number = std::exchange(places_[slot].group, kNone);
+  if (number == kNone || --groups_[number].members) return;
+  by_key_.erase(groups_[number].key);
+  free_groups_.push_back(number);
+}
+
+}  // namespace fastqps::front

@@ -1,0 +1,116 @@
+// The items of a front door that wait for a place in a ring, in the order in which they will be served.
+//
+// Rings are first come, first served. So a door keeps them short, about what the dispatchers take next, and lines up
+// everything else here, where it can still be ordered: each class of a route has a line. In a line, tenants share the
+// service by their weights, in tokens: start-time fair queueing (Goyal, Vin and Cheng, 1996), in which a tenant that
+// has nothing in line comes first as soon as it has, and has saved nothing up. Within a tenant first come is first
+// served, but the siblings of a group stand together at the place of the first one, and are served as a whole.
+#pragma once
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/layout.h"
+#include "predict/tables/door_memory.h"
+#include "predict/tables/tenants.h"
+
+namespace fastqps::front {
+
+class WaitingRoom {
+ public:
+  static constexpr u32 kNone = ~0u;
+  static constexpr u32 kSiblings = 64;  // of a group that stand together; more of them line up like anybody else
+
+  WaitingRoom(const DoorMemory& memory, const Tenants& tenants)
+      : memory_(memory),
+        tenants_(tenants),
+        places_(memory.segment.sizes().slots),
+        lines_(u64(memory.segment.sizes().routes()) * kPriorities) {}
+
+  struct Arrival {
+    u32 route, kind;  // kind: a Class, one of the priorities
+    TenantId tenant;
+    u32 n_tokens;
+    u64 since_ns;
+  };
+  void add(u32 slot, const Arrival& arrival);
+  // Takes the item that is served next out of a line that has any.
+  struct Next {
+    u32 slot;
+    u64 since_ns;
+  };
+  Next take(u32 route, u32 kind);
+  void remove(u32 slot);
+  // The last item of the tenant with the most of them, among the first tenants of a line that has any.
+  u32 youngest(u32 route, u32 kind) const;
+
+  bool has(u32 slot) const { return places_[slot].line != kNoLine; }
+  u32 size() const { return items_; }
+  u32 size(u32 route, u32 kind) const { return lines_[line_of(route, kind)].items; }
+  // Tenants that have items in a line, about.
+  u32 tenants(u32 route, u32 kind) const { return u32(lines_[line_of(route, kind)].turns.size()); }
+
+  // The item is one of a group's siblings until leave(), whether it waits or not.
+  void join(u32 slot, std::string_view group, TenantId tenant, u32 route, u32 kind);
+  // It went into a ring at once.
+  void pass(u32 slot) { groups_[places_[slot].group].served = true; }
+  void leave(u32 slot);
+
+ private:
+  static constexpr u16 kNoLine = 0xffff;
+
+  struct Place {
+    u32 next = kNone, before = kNone;  // of the same tenant
+    u32 group = kNone, n_tokens = 0;
+    u64 since_ns = 0;
+    TenantId tenant = 0;
+    u16 line = kNoLine;
+  };
+  // The items of one tenant in one line.
+  struct Queue {
+    u32 first = kNone, last = kNone, items = 0;
+    u32 returned = kNone;   // the last of those whose siblings have been served, who all stand in front
+    bool has_turn = false;  // possibly an old one, since when its items have left
+    double served = 0;      // tokens that it has had, by its weight
+  };
+  struct Turn {
+    double start;
+    u64 number;  // first come, first served among equals
+    u32 tenant;
+    bool operator<(const Turn& other) const {
+      return start != other.start ? start > other.start : number > other.number;
+    }
+  };
+  struct Line {
+    std::vector<Turn> turns;  // a heap: one of each tenant that has items
+    std::vector<Queue> queues;  // by tenant; made with the first item
+    u32 items = 0, tenant = kNone;
+    u32 group = kNone;   // of which an item of this tenant was taken last
+    double service = 0;  // where the last turn began
+  };
+  struct Group {
+    u32 last = kNone;    // the sibling that came last of those that wait
+    u32 waiting = 0, members = 0;
+    bool served = false;  // one of them has been taken
+    u64 key = 0;
+  };
+
+  static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
+  void give_turn(Line& line, u32 tenant);
+  u32 next_tenant(Line& line);
+  u32 behind(Queue& queue, u32 slot);
+  void unlink(u32 slot);
+  void tell(const Line& line) const;
+
+  const DoorMemory& memory_;
+  const Tenants& tenants_;
+  std::vector<Place> places_;  // by slot
+  std::vector<Line> lines_;
+  std::vector<Group> groups_;
+  std::vector<u32> free_groups_;
+  std::unordered_map<u64, u32> by_key_;
+  u64 turns_ = 0;
+  u32 items_ = 0;
+};
+
+}  // namespace fastqps::front
