@@ -220,9 +220,9 @@ class Claimer {
   // Takes from the classes by their weights, until the batch is full or nothing waits, and wakes the front doors that
   // have more.
   void claim_classes(Batch& batch) {
-    const size_t before = batch.claims.size();
+    moved_ = false;
     while (batch.claims.size() < limits_.items && claim_next(batch)) {}
-    if (batch.claims.size() > before) wake_holding_doors();
+    if (moved_) wake_holding_doors();
   }
 
   // Takes from the class that has had the least of its part, the highest among equals, until another one has. This is
@@ -322,6 +322,7 @@ class Claimer {
       // H: our reads are done. seq_cst: R, see wake_holding_doors().
       if (!r.head.compare_exchange_strong(head, head + fits, kSeqCst, kRelaxed)) continue;
       FASTQPS_POINT(2);
+      moved_ = true;
       for (u64 i = 0; i < fits; i++) claim_slot(batch, door, entry_slot(taken[i]), entry_seq(taken[i]));
       return !full;
     }
@@ -413,6 +414,7 @@ class Claimer {
   std::vector<RingProducer> outputs_;
   std::array<double, kPriorities> served_{};  // tokens that each class has had, by its weight
   double service_ = 0;                        // of the class that was served last, before that
+  bool moved_ = false;  // entries have been taken, stale ones too
   bool alone_ = false;  // the newest step runs a suspect
   u64 slept_ns_ = 0, delayed_ns_ = 0;
   u64 woke_ns_ = now_ns();  // awake time is counted up to here

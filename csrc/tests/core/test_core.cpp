@@ -337,25 +337,64 @@ TEST(batch_keeps_its_limits) {
   CHECK_EQ(b.n_tokens, 20u);
 }
 
-TEST(classes_in_order_and_low_every_sixteenth_time) {
+// Of 42 tokens that are taken one by one while every class has more, 32, 8 and 2: each class by its weight.
+TEST(classes_share_by_weight) {
   World w;
   Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
   Batch b;
-  u32 low_at = 0;
-  w.put(1, kLow);
-  u32 normal = w.put(1, kNormal);
-  for (u32 turn = 1; turn <= 16 && !low_at; turn++) {
-    u32 high = w.put(1, kHigh);
+  u32 taken[kPriorities] = {}, kind_of[64] = {};
+  const auto put = [&](u32 kind) { kind_of[w.put(1, kind)] = kind; };
+  for (u32 kind : {kHigh, kNormal, kLow}) put(kind);
+  for (u32 turn = 0; turn < 42; turn++) {
     CHECK(c.next(b, false, 0));
-    if (slots_of(b) != List{high}) low_at = turn;
+    const u32 kind = kind_of[slots_of(b)[0]];
+    taken[kind]++;
     run(c, b);
     w.doors[0].drain();
+    put(kind);
   }
-  CHECK_EQ(low_at, 16u);
-  CHECK(c.next(b, false, 0));  // the high one that the low one went before
-  run(c, b);
+  CHECK_EQ(taken[kHigh], 32u);
+  CHECK_EQ(taken[kNormal], 8u);
+  CHECK_EQ(taken[kLow], 2u);
+}
+
+TEST(a_class_that_had_nothing_comes_first_and_has_saved_nothing_up) {
+  World w;
+  Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
+  Batch b;
+  const auto next = [&] {
+    CHECK(c.next(b, false, 0));
+    const u32 slot = slots_of(b)[0];
+    run(c, b);
+    w.doors[0].drain();
+    return slot;
+  };
+  for (u32 i = 0; i < 20; i++) w.put(5, kLow), next();
+  w.put(1, kLow), w.put(1, kLow);
+  const u32 high = w.put(1, kHigh);
+  CHECK_EQ(next(), high);
+  next();
+  // The lowest class has had 21 times what the highest has: it is not made to wait for that.
+  u32 lows = 0;
+  for (u32 i = 0; i < 20; i++) {
+    const u32 put = w.put(1, kHigh);
+    lows += next() != put;
+    if (lows) break;
+  }
+  CHECK_EQ(lows, 1u);
+}
+
+TEST(a_batch_takes_of_every_class) {
+  World w;
+  Encoder c = w.claimer(0, 1, {.items = 6, .tokens = 40});
+  Batch b;
+  u32 kinds[8] = {}, taken[kPriorities] = {};
+  for (u32 kind : {kLow, kNormal, kNormal, kHigh, kHigh, kHigh, kHigh, kHigh}) kinds[w.put(1, kind)] = kind;
   CHECK(c.next(b, false, 0));
-  CHECK(slots_of(b) == List{normal});
+  for (u32 slot : slots_of(b)) taken[kinds[slot]]++;
+  CHECK_EQ(taken[kHigh], 4u);
+  CHECK_EQ(taken[kNormal], 1u);
+  CHECK_EQ(taken[kLow], 1u);
 }
 
 TEST(oldest_door_first) {

@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "grpc/shares.h"
+#include "predict/tables/tenant_counts.h"
 #include "predict/intake/queue_loads.h"
 #include "tests/check.h"
 
@@ -10,6 +11,8 @@ using namespace fastqps;
 using fastqps::front::ConnectionId;
 using fastqps::front::QueueLoads;
 using fastqps::front::Shares;
+using fastqps::front::TenantCounts;
+using fastqps::front::TenantId;
 
 namespace {
 
@@ -41,68 +44,68 @@ struct World {
 
 TEST(the_queue_is_full_at_its_limit) {
   World w;
-  QueueLoads loads(w.segment);
+  QueueLoads loads(w.segment, 0);
   w.waiting(18);
   loads.look(kMs);
-  CHECK(!loads.full(0));
-  loads.added(0);
-  CHECK(!loads.full(0));
-  loads.added(0);
-  CHECK(loads.full(0));
+  CHECK(!loads.full(0, kNormal));
+  loads.added(0, kNormal);
+  CHECK(!loads.full(0, kNormal));
+  loads.added(0, kNormal);
+  CHECK(loads.full(0, kNormal));
   w.waiting(3);
   loads.look(2 * kMs);
-  CHECK(!loads.full(0));
+  CHECK(!loads.full(0, kNormal));
 }
 
 TEST(nothing_is_predicted_while_nothing_waits) {
   World w;
-  QueueLoads loads(w.segment);
+  QueueLoads loads(w.segment, 0);
   w.done(4, 80 * kMs);
   loads.look(100 * kMs);
   w.done(8, 80 * kMs);
   loads.look(200 * kMs);
-  CHECK_EQ(loads.predicted_ns(0), 0u);
+  CHECK_EQ(loads.predicted_ns(0, kNormal), 0u);
   w.waiting(1);
   loads.look(201 * kMs);
-  CHECK_EQ(loads.predicted_ns(0), 100 * kMs);  // a quarter of a step's items wait, and its own step
-  CHECK_EQ(loads.predicted_ns(0, 0.5), 60 * kMs);
+  CHECK_EQ(loads.predicted_ns(0, kNormal), 100 * kMs);  // a quarter of a step's items wait, and its own step
+  CHECK_EQ(loads.predicted_ns(0, kNormal, 0.5), 60 * kMs);
 }
 
 TEST(the_rate_is_that_of_whole_steps_longer_than_a_window) {
   World w;
-  QueueLoads loads(w.segment);
+  QueueLoads loads(w.segment, 0);
   w.waiting(16);
   // 4 items each 400 ms, looked at every 10 ms: 10 items a second, whatever the windows.
   for (u64 ms = 1; ms <= 8000; ms += 10) {
     w.done(ms / 400 * 4, 400 * kMs);
     loads.look(ms * kMs);
   }
-  u64 predicted = loads.predicted_ns(0) / kMs;  // 16 items at 10/s and a step
+  u64 predicted = loads.predicted_ns(0, kNormal) / kMs;  // 16 items at 10/s and a step
   CHECK(predicted > 1900 && predicted < 2100);
 }
 
 TEST(a_short_queue_is_measured_in_steps) {
   World w;
-  QueueLoads loads(w.segment);
+  QueueLoads loads(w.segment, 0);
   w.waiting(3);  // fewer than a step takes
   for (u64 ms = 1; ms <= 4000; ms += 10) {
     w.done(ms / 100, 50 * kMs);
     loads.look(ms * kMs);
   }
-  CHECK_EQ(loads.predicted_ns(0), (50 + 75 / 2) * kMs + kMs / 2);
+  CHECK_EQ(loads.predicted_ns(0, kNormal), (50 + 75 / 2) * kMs + kMs / 2);
 }
 
 TEST(a_stalled_estimate_is_forgotten) {
   World w;
-  QueueLoads loads(w.segment);
+  QueueLoads loads(w.segment, 0);
   w.waiting(16);
   for (u64 ms = 1; ms <= 2000; ms += 10) {
     w.done(ms / 100 * 4, 100 * kMs);
     loads.look(ms * kMs);
   }
-  CHECK(loads.predicted_ns(0) > 100 * kMs);
+  CHECK(loads.predicted_ns(0, kNormal) > 100 * kMs);
   for (u64 ms = 2001; ms <= 3500; ms += 10) loads.look(ms * kMs);  // nothing is completed any more
-  CHECK_EQ(loads.predicted_ns(0), 0u);
+  CHECK_EQ(loads.predicted_ns(0, kNormal), 0u);
 }
 
 TEST(all_doors_share_the_places_of_a_queue) {
@@ -115,44 +118,88 @@ TEST(all_doors_share_the_places_of_a_queue) {
   route.max_queue_items = 20;
   segment.request_ring(0, 0, kNormal).tail = 3;
   segment.request_ring(1, 0, kHigh).tail = 9;
-  QueueLoads loads(segment);
+  QueueLoads loads(segment, 0);
   loads.look(kMs);
-  CHECK_EQ(loads.free(0), 8u);
-  loads.added(0);
-  CHECK_EQ(loads.free(0), 7u);
+  CHECK_EQ(loads.free(0, kNormal), 8u);
+  loads.added(0, kNormal);
+  CHECK_EQ(loads.free(0, kNormal), 7u);
 }
 
-// Greedy connections ask without end, one asks for a little; items complete 64 at a time, first come first served.
+// Greedy tenants ask without end, one asks for a little; items complete 64 at a time, first come first served.
 TEST(who_asks_for_all_gets_a_share_and_who_asks_for_little_all) {
   constexpr u64 kQueue = 1000;
   for (const u32 greedy : {1u, 2u, 16u, 64u}) {
-    Shares shares(2);
-    std::deque<ConnectionId> waiting;
+    TenantCounts counts(2);
+    std::deque<TenantId> waiting;
     u64 refused = 0, free_min = kQueue;
-    const auto ask = [&](ConnectionId who) {
+    const auto ask = [&](TenantId who) {
       const u64 free = kQueue - waiting.size();
-      if (!free || Shares::over(shares.waiting(who, 1), free)) return false;
-      shares.add(who, 1);
+      if (!free || Shares::over(counts.waiting(who, 1, kNormal), free)) return false;
+      counts.add(who, 1, kNormal);
       waiting.push_back(who);
       return true;
     };
     for (u32 step = 0; step < 400; step++) {
       for (bool more = true; more;) {
         more = false;
-        for (u32 c = 0; c < greedy; c++) more |= ask({c, 1});
+        for (u32 c = 0; c < greedy; c++) more |= ask(TenantId(c));
       }
       free_min = std::min<u64>(free_min, kQueue - waiting.size());
-      if (step % std::max(1u, greedy / 16) == 0) refused += !ask({greedy, 1});
-      for (int i = 0; i < 64; i++) shares.taken(waiting.front(), 1), waiting.pop_front();
+      if (step % std::max(1u, greedy / 16) == 0) refused += !ask(TenantId(greedy));
+      for (int i = 0; i < 64; i++) counts.taken(waiting.front(), 1, kNormal), waiting.pop_front();
     }
     CHECK_EQ(refused, u64(0));
     CHECK(free_min >= 1 && free_min + 2 >= kQueue / (8 * greedy + 1));
-    for (u32 c = 1; c < greedy; c++) CHECK(3 * shares.waiting({c, 1}, 1) >= 2 * shares.waiting({0, 1}, 1));
-    CHECK(shares.slots({0, 1}) > shares.waiting({0, 1}, 1));  // what was taken has its slot
-    CHECK_EQ(shares.waiting({0, 1}, 0), 0u);
-    CHECK_EQ(shares.waiting({greedy + 5, 1}, 1), 0u);
-    CHECK_EQ(shares.slots({greedy + 5, 1}), 0u);
+    const auto waits = [&](u32 who, u32 route = 1) { return counts.waiting(TenantId(who), route, kNormal); };
+    for (u32 c = 1; c < greedy; c++) CHECK(3 * waits(c) >= 2 * waits(0));
+    CHECK(counts.slots(0, kNormal) > waits(0));  // what was taken has its slot
+    CHECK_EQ(waits(0, 0), 0u);
+    CHECK_EQ(waits(greedy + 5), 0u);
+    CHECK_EQ(counts.slots(TenantId(greedy + 5), kNormal), 0u);
   }
+}
+
+// What stands behind a request is no reason to refuse it: neither places nor time of lower classes count.
+TEST(a_class_sees_what_is_served_before_it) {
+  World w;
+  QueueLoads loads(w.segment, 0);
+  const auto ring = [&](u32 kind, u64 n) { w.segment.request_ring(0, 0, kind).tail = n; };
+  ring(kLow, 20);
+  for (u64 ms = 1; ms <= 8000; ms += 10) {
+    w.done(ms / 400 * 4, 400 * kMs);
+    loads.look(ms * kMs);
+  }
+  CHECK(loads.full(0, kLow) && !loads.full(0, kNormal) && loads.crowded(0));
+  CHECK_EQ(loads.free(0, kHigh), 20u);
+  const u64 step = 400 * kMs;
+  CHECK_EQ(loads.predicted_ns(0, kHigh), step);
+  CHECK(loads.predicted_ns(0, kLow) > 2300 * kMs && loads.predicted_ns(0, kLow) < 2500 * kMs);  // 20 at 10/s, a step
+  ring(kHigh, 16);
+  loads.look(8001 * kMs);
+  // While 16 of the highest class are served, so is one of the lowest; and the other way round all are.
+  CHECK(loads.predicted_ns(0, kHigh) > 2000 * kMs && loads.predicted_ns(0, kHigh) < 2200 * kMs);
+  CHECK(loads.predicted_ns(0, kLow) > 3900 * kMs);
+  CHECK(loads.predicted_ns(0, kHigh, 1, 4) < 900 * kMs);  // its tenant's turn comes after 4
+  CHECK(loads.full(0, kNormal) == false);
+}
+
+TEST(rings_get_what_dispatchers_take_next) {
+  World w;
+  QueueLoads loads(w.segment, 0);
+  loads.look(kMs);
+  const u64 batch = loads.room(0, kNormal);
+  CHECK_EQ(batch, u64(w.segment.route(0).max_batch_items));
+  loads.put(0, kNormal);
+  CHECK_EQ(loads.room(0, kNormal), batch - 1);
+  CHECK_EQ(loads.room(0, kHigh), batch);
+  w.segment.door_route(0, 0).held_back[kNormal] = 3;
+  w.waiting(batch + 2);
+  loads.look(2 * kMs);
+  CHECK_EQ(loads.room(0, kNormal), 0u);
+  CHECK_EQ(loads.in_rings(0, kNormal), batch + 2);
+  CHECK_EQ(loads.held_back(0, kNormal), 3u);
+  CHECK_EQ(loads.holding_doors(0, kNormal), 1u);
+  CHECK_EQ(loads.free(0, kNormal), 20 - batch - 5);
 }
 
 TEST_MAIN

@@ -3,6 +3,7 @@
 
 #include "grpc/fair_queue.h"
 #include "predict/tokenize/text_worker.h"
+#include "core/waiting.h"
 #include "tests/predict/generation_fixture.h"
 #include "tests/transport/transport_fixture.h"
 
@@ -364,11 +365,11 @@ TEST(a_large_batch_does_not_keep_the_loop) {
   u32 turns = 0, taken = 0;
   for (; taken < kItems && turns < 200; turns++) {
     test.door.turn();
-    taken = u32(test.world.segment.request_ring(0, kGeneratorRoute, kNormal).tail);
+    taken = u32(waiting_of(test.world.segment, kGeneratorRoute).items);
   }
   CHECK_EQ(taken, kItems);
   CHECK(turns >= 5);
-  while (test.dispatcher->claim()) {}
+  test.claim_all();
   while (!test.dispatcher->running.empty()) test.dispatcher->finish('x', Finish::kLength);
   test.client->run();
   CHECK_EQ(test.client->answers[stream].code(), std::string("0"));

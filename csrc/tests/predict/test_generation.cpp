@@ -601,7 +601,7 @@ TEST(many_streams_on_one_connection) {
   std::vector<i32> streams;
   for (u32 i = 0; i < kStreams; i++) streams.push_back(test.generate({.ids = {i + 1}, .request_id = i + 1}));
   test.client->run();
-  while (test.dispatcher->claim()) {}
+  test.claim_all();
   CHECK_EQ(test.dispatcher->running.size(), size_t(kStreams));
   for (u32 k = 0; k + 1 < kTokens; k++) {
     for (u32 i = 0; i < kStreams; i++) {
@@ -627,7 +627,7 @@ TEST(a_streamed_token_allocates_nothing) {
   constexpr u32 kStreams = 50, kWarm = 12;
   for (u32 i = 0; i < kStreams; i++) test.generate({.ids = {i + 1}, .stop = {"xyz", "wxw"}});
   test.client->run();
-  while (test.dispatcher->claim()) {}
+  test.claim_all();
   for (u32 k = 0; k + 1 < kMaxOutput; k++) {
     for (u32 i = 0; i < kStreams; i++) test.dispatcher->make("awx "[k % 4], i);
     const u64 before = allocations, writes = test.counters.writes;

@@ -1,4 +1,4 @@
-// How many items of each connection a front door takes, with a dispatcher that claims when the test says.
+// How many items of each tenant a front door takes, here a connection, with a dispatcher that claims when the test says.
 #include <memory>
 
 #include "tests/predict/generation_fixture.h"
@@ -50,7 +50,7 @@ struct Two {
   }
   // The items of a batch that were refused; all the others have run by then.
   u32 refused_of(Client& client, i32 stream) {
-    while (test.dispatcher->claim()) {}
+    test.claim_all();
     while (!test.dispatcher->running.empty()) test.dispatcher->finish('x', Finish::kLength);
     client.run();
     const front::Answer& answer = client.answers[stream];
@@ -66,13 +66,6 @@ struct Two {
     }
     return n;
   }
-  // A dispatcher takes all that waits, and the door sees it.
-  size_t claim() {
-    size_t n = 0;
-    while (const size_t more = test.dispatcher->claim()) n += more;
-    test.door.turn();
-    return n;
-  }
   u64 rejected(Reject why) { return test.world.segment.door_stats(0).rejected[why].load(); }
 
   Generating test;
@@ -85,7 +78,7 @@ struct Two {
 TEST(one_connection_leaves_a_ninth_of_the_queue) {
   Two two(128, 36);
   CHECK_EQ(two.refused(two.a, 40), 8u);
-  CHECK_EQ(two.rejected(kRejectConnection), 8u);
+  CHECK_EQ(two.rejected(kRejectTenant), 8u);
   CHECK_EQ(two.refused(*two.b, 4), 0u);
   CHECK_EQ(two.refused(*two.b, 1), 1u);
   CHECK_EQ(two.rejected(kRejectQueueFull), 1u);
@@ -95,12 +88,12 @@ TEST(what_runs_does_not_wait) {
   Two two(256, 36);
   for (int i = 0; i < 3; i++) {
     CHECK_EQ(two.refused(two.a, 30), 0u);
-    CHECK_EQ(two.claim(), size_t(30));
+    CHECK_EQ(two.test.claim_all(), size_t(30));
   }
   // The other's share is as large as if nothing ran, and who has 90 of them running and none waiting finds a place.
   CHECK_EQ(two.refused(*two.b, 40), 8u);
   CHECK_EQ(two.refused(two.a, 3), 0u);
-  CHECK_EQ(two.claim(), size_t(35));
+  CHECK_EQ(two.test.claim_all(), size_t(35));
   CHECK_EQ(two.refused(two.a, 33), 1u);
 }
 
@@ -112,18 +105,18 @@ TEST(what_was_cancelled_waits_no_more_and_a_slot_that_is_used_again_waits_once) 
   for (const i32 stream : streams) two.a.reset(stream);
   two.a.run();
   CHECK_EQ(two.refused(two.a, 30), 0u);  // in the same slots; the old entries still stand in the ring before them
-  CHECK_EQ(two.claim(), size_t(30));
+  CHECK_EQ(two.test.claim_all(), size_t(30));
   CHECK_EQ(two.refused(*two.b, 1), 0u);
-  CHECK_EQ(two.claim(), size_t(1));
+  CHECK_EQ(two.test.claim_all(), size_t(1));
   // Nothing of either waits. Only the slots are left to share: 31 of 64 are taken.
   CHECK_EQ(two.refused(*two.b, 40), 10u);
-  CHECK_EQ(two.rejected(kRejectConnection), 10u);
+  CHECK_EQ(two.rejected(kRejectTenant), 10u);
 }
 
 TEST(what_runs_again_after_a_death_waits_again) {
   Two two(128, 66);
   CHECK_EQ(two.refused(two.a, 58), 0u);
-  CHECK_EQ(two.claim(), size_t(58));
+  CHECK_EQ(two.test.claim_all(), size_t(58));
   CHECK_EQ(two.refused(two.a, 1), 0u);
   two.test.dispatcher->die();
   two.test.door.turn();
@@ -138,11 +131,11 @@ TEST(a_batch_fills_an_idle_queue) {
   for (int i = 0; i < 3; i++) CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 36)), 0u);
   CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 38)), 2u);
   CHECK_EQ(two.rejected(kRejectQueueFull), 2u);
-  CHECK_EQ(two.rejected(kRejectConnection), 0u);
+  CHECK_EQ(two.rejected(kRejectTenant), 0u);
   // Beside what its connection has there already, it is nothing special; what others have there is theirs.
   CHECK_EQ(two.refused(two.a, 1), 0u);
   CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 35)), 4u);
-  CHECK_EQ(two.rejected(kRejectConnection), 4u);
+  CHECK_EQ(two.rejected(kRejectTenant), 4u);
   CHECK_EQ(two.refused(*two.b, 3), 0u);
   CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 33)), 0u);
 }
@@ -153,7 +146,7 @@ TEST(a_batch_takes_all_slots_of_an_idle_door) {
   CHECK_EQ(two.refused_of(two.a, two.batch(two.a, 34)), 2u);
   CHECK_EQ(two.rejected(kRejectSlots), 2u);
   CHECK_EQ(two.refused(two.a, 32), 3u);
-  CHECK_EQ(two.rejected(kRejectConnection), 3u);
+  CHECK_EQ(two.rejected(kRejectTenant), 3u);
 }
 
 TEST_MAIN

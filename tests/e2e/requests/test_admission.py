@@ -96,7 +96,7 @@ def test_full(
 def refusals(server: Server, reason: str) -> float:
     """For want of room, or of room for one connection."""
     metrics = server.metrics()
-    return sum(metrics[f"fastqps_rejected_total{{{one}}}"] for one in (reason, "connection"))
+    return sum(metrics[f"fastqps_rejected_total{{{one}}}"] for one in (reason, "tenant"))
 
 
 def test_a_batch_as_large_as_there_is_room(serve: Callable[..., Server]) -> None:

@@ -1,0 +1,191 @@
+// The order in which a front door's held-back items are served: tenants by weight, siblings together.
+#include "predict/intake/waiting_room.h"
+
+#include <deque>
+#include <random>
+#include <string>
+
+#include "tests/check.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+struct Room {
+  explicit Room(u32 slots = 512) {
+    auto made = Segment::create({.doors = 1, .dispatchers = 1, .models = 2, .slots = slots, .max_tokens = 8});
+    std::string error = made.error;
+    segment = Segment::attach(made.fd, &error);
+    memory = std::make_unique<DoorMemory>(segment, nullptr, 0);
+    room = std::make_unique<WaitingRoom>(*memory, tenants);
+  }
+  void add(u32 slot, TenantId tenant, const std::string& group = "", u32 tokens = 1, u32 kind = kNormal) {
+    if (!group.empty()) room->join(slot, group, tenant, 0, kind);
+    room->add(slot, {0, kind, tenant, tokens, 1000 + slot});
+  }
+  u32 take(u32 kind = kNormal) {
+    const auto next = room->take(0, kind);
+    CHECK_EQ(next.since_ns, 1000u + next.slot);
+    return next.slot;
+  }
+  std::vector<u32> all() {
+    std::vector<u32> found;
+    while (room->size(0, kNormal)) found.push_back(take());
+    return found;
+  }
+  u32 told(u32 kind = kNormal) { return segment.door_route(0, 0).held_back[kind].load(); }
+
+  Segment segment;
+  Tenants tenants;
+  std::unique_ptr<DoorMemory> memory;
+  std::unique_ptr<WaitingRoom> room;
+};
+using List = std::vector<u32>;
+
+}  // namespace
+
+TEST(one_tenant_is_served_in_order) {
+  Room r;
+  for (u32 slot : {5, 3, 9}) r.add(slot, 1);
+  CHECK_EQ(r.told(), 3u);
+  CHECK(r.all() == (List{5, 3, 9}));
+  CHECK_EQ(r.told(), 0u);
+  CHECK(!r.room->has(3));
+}
+
+TEST(tenants_take_turns_by_tokens) {
+  Room r;
+  for (u32 i = 0; i < 6; i++) r.add(i, 1, "", 4);
+  for (u32 i = 0; i < 6; i++) r.add(10 + i, 2, "", 2);
+  u32 first = 0;
+  for (u32 i = 0; i < 6; i++) first += r.take() < 10;
+  CHECK_EQ(first, 2u);  // 8 tokens of each
+}
+
+TEST(a_tenant_that_had_nothing_comes_first) {
+  Room r;
+  for (u32 i = 0; i < 100; i++) r.add(i, 1);
+  for (u32 i = 0; i < 50; i++) r.take();
+  r.add(200, 2);
+  r.add(201, 2);
+  CHECK_EQ(r.take(), 200u);
+  CHECK_EQ(r.take(), 50u);  // and has saved nothing up
+  CHECK_EQ(r.take(), 201u);
+}
+
+TEST(siblings_stand_together) {
+  Room r;
+  r.add(0, 1);
+  r.add(1, 1, "a");
+  r.add(2, 1);
+  r.add(3, 1, "b");
+  r.add(4, 1, "a");
+  r.add(5, 1, "b");
+  CHECK(r.all() == (List{0, 1, 4, 2, 3, 5}));
+}
+
+TEST(siblings_are_served_as_a_whole_between_other_tenants) {
+  Room r;
+  for (u32 i = 0; i < 4; i++) r.add(i, 1, "a");
+  for (u32 i = 10; i < 20; i++) r.add(i, 2);
+  List found = r.all();
+  CHECK(List(found.begin(), found.begin() + 4) == (List{0, 1, 2, 3}));
+  r.add(20, 1);  // it has had four, and the other ten
+  r.add(21, 2);
+  CHECK_EQ(r.take(), 20u);
+}
+
+TEST(a_sibling_that_comes_late_stands_where_the_first_stood) {
+  Room r;
+  r.add(0, 1, "a");
+  for (u32 i = 1; i < 5; i++) r.add(i, 1);
+  CHECK_EQ(r.take(), 0u);
+  r.add(10, 1, "a");
+  r.add(11, 1, "a");
+  r.add(12, 1, "b");
+  CHECK(r.all() == (List{10, 11, 1, 2, 3, 4, 12}));
+  for (u32 slot : {0, 10, 11}) r.room->leave(slot);  // all are answered: the next one begins a group
+  r.add(20, 1);
+  r.add(21, 1, "a");
+  CHECK(r.all() == (List{20, 21}));
+}
+
+TEST(a_group_passes_nobody_with_more_than_its_bound) {
+  Room r(1024);
+  r.add(0, 1);
+  r.add(1, 1, "a");
+  r.add(2, 1);
+  for (u32 i = 0; i < WaitingRoom::kSiblings + 10; i++) r.add(100 + i, 1, "a");
+  List found = r.all();
+  CHECK_EQ(found[WaitingRoom::kSiblings + 1], 2u);
+  CHECK_EQ(found.size(), size_t(WaitingRoom::kSiblings + 13));
+}
+
+TEST(the_same_name_is_another_group_beside_another_tenant) {
+  Room r;
+  r.add(0, 1, "a");
+  r.add(1, 1);
+  r.add(2, 2, "a");
+  r.add(3, 1, "a");
+  List found = r.all();
+  CHECK(found == (List{0, 3, 2, 1}) || found == (List{0, 3, 1, 2}));
+}
+
+TEST(who_has_most_gives_its_youngest) {
+  Room r;
+  r.add(0, 1);
+  for (u32 i = 10; i < 15; i++) r.add(i, 2);
+  CHECK_EQ(r.room->youngest(0, kNormal), 14u);
+  r.room->remove(14);
+  CHECK_EQ(r.room->youngest(0, kNormal), 13u);
+  CHECK_EQ(r.told(), 5u);
+}
+
+// Against a list of lists: random arrivals, takes and withdrawals, in two classes.
+TEST(nothing_is_lost_and_tenants_keep_their_order) {
+  std::mt19937 random(7);
+  const auto pick = [&](u32 n) { return u32(random() % n); };
+  for (u32 round = 0; round < 40; round++) {
+    Room r(256);
+    std::vector<u32> free;
+    for (u32 i = 0; i < 256; i++) free.push_back(i);
+    struct Waits {
+      TenantId tenant;
+      u32 kind;
+      u64 number;
+      std::string group;
+    };
+    std::unordered_map<u32, Waits> waits;
+    u64 number = 0, last[2][8] = {};
+    for (u32 step = 0; step < 3000; step++) {
+      const u32 what = pick(5), kind = kNormal + pick(2);
+      if (what < 2 && !free.empty()) {
+        const u32 slot = free.back();
+        free.pop_back();
+        const Waits item{TenantId(1 + pick(6)), kind, ++number, pick(3) ? "" : std::string(1, char('a' + pick(4)))};
+        r.add(slot, item.tenant, item.group, 1 + pick(9), kind);
+        waits.emplace(slot, item);
+      } else if (what < 4 && r.room->size(0, kind)) {
+        const u32 slot = r.take(kind);
+        CHECK(waits.count(slot) && waits.at(slot).kind == kind);
+        const Waits& item = waits.at(slot);
+        if (item.group.empty()) {  // those without siblings keep their order
+          CHECK(item.number > last[kind - kNormal][item.tenant]);
+          last[kind - kNormal][item.tenant] = item.number;
+        }
+        waits.erase(slot), free.push_back(slot), r.room->leave(slot);
+      } else if (what == 4 && !waits.empty()) {
+        const u32 slot = std::next(waits.begin(), pick(u32(waits.size())))->first;
+        r.room->remove(slot), r.room->leave(slot);
+        waits.erase(slot), free.push_back(slot);
+      }
+      CHECK_EQ(r.room->size(), u32(waits.size()));
+    }
+    while (r.room->size(0, kNormal)) waits.erase(r.take());
+    while (r.room->size(0, kLow)) waits.erase(r.take(kLow));
+    CHECK(waits.empty() && r.told() == 0 && r.told(kLow) == 0);
+  }
+}
+
+TEST_MAIN
