@@ -225,31 +225,45 @@ class Claimer {
     if (moved_) wake_holding_doors();
   }
 
-  // Takes from the class that has had the least of its part, the highest among equals, until another one has. This is
-  // start-time fair queueing (Goyal, Vin and Cheng, 1996) of tokens: a class that had nothing to ask for has saved
-  // nothing up. Returns false if nothing waits, or nothing that fits.
+  // Takes from the class whose next request would be over first if all were served at once, each at the rate of its
+  // weight, until that is another one: fair queueing of tokens, as Golestani has it (A Self-Clocked Fair Queueing
+  // Scheme, 1994). The highest comes first among equals, and a class that had nothing to ask for has saved nothing up.
+  // Returns false if nothing waits, or nothing that fits.
   bool claim_next(Batch& batch) {
     u32 next = kPriorities;
-    double others = kNobody;  // when another one has had less
+    double over = kNobody, others = kNobody;  // when the next one would be over, and the next one of another class
     for (u32 c = 0; c < kPriorities; c++) {
-      if (!any(c)) continue;
-      served_[c] = std::max(served_[c], service_);
-      if (next < kPriorities && served_[c] >= served_[next]) {
-        others = std::min(others, served_[c]);
-      } else {
-        if (next < kPriorities) others = std::min(others, served_[next]);
-        next = c;
-      }
+      const u32 tokens = head_tokens(c);
+      if (tokens > 0 && !asks_[c]) served_[c] = std::max(served_[c], service_);
+      asks_[c] = tokens > 0;
+      if (!asks_[c]) continue;
+      const double end = served_[c] + double(tokens) / weight(c);
+      if (end < over)
+        others = over, over = end, next = c;
+      else
+        others = std::min(others, end);
     }
     if (next == kPriorities) return false;
-    service_ = served_[next];
-    const double weight = segment_.sizes().class_weights[next];
-    const double part = others == kNobody ? limits_.tokens : (others - service_) * weight;
+    const double part = others == kNobody ? limits_.tokens : (others - over) * weight(next);
     const u32 before = batch.n_tokens;
     const bool fits = claim_class(batch, next, limits_.items - u32(batch.claims.size()),
                                   u32(std::clamp(part, 1.0, double(std::max(1u, limits_.tokens)))));
-    served_[next] += double(std::max(1u, batch.n_tokens - before)) / weight;
+    service_ = served_[next] += double(std::max(1u, batch.n_tokens - before)) / weight(next);
     return fits;
+  }
+  double weight(u32 kind) const { return segment_.sizes().class_weights[kind]; }
+  // Tokens of a request at the head of one of a class's rings; 0: they are empty. A guess, as the head may be taken.
+  u32 head_tokens(u32 kind) const {
+    for (u32 f = 0; f < segment_.sizes().doors; f++)
+      if (ring_waiting(ring(f, kind), segment_.ring_entries()))
+        return std::max(1u, head_slot(f, kind).n_tokens.load(kRelaxed));
+    return 0;
+  }
+  Slot& head_slot(u32 door, u32 kind) const {
+    RingLine& r = ring(door, kind);
+    const u64 head = r.head.load(kRelaxed);
+    const u32 i = entry_slot(r.entry[head & (segment_.ring_entries() - 1)].load(kRelaxed));
+    return segment_.slot(door, i < segment_.sizes().slots ? i : 0);  // bytes of another process: checked
   }
 
   // Front doors hold requests back while the rings have enough of them. Sync point R: this process has moved a head and
@@ -277,9 +291,7 @@ class Claimer {
         RingLine& r = ring(f, kind);
         if (!ring_waiting(r, segment_.ring_entries())) continue;
         // relaxed: only a guess of the head's age; the entry may be taken already.
-        u64 head = r.head.load(kRelaxed);
-        u32 i = entry_slot(r.entry[head & (segment_.ring_entries() - 1)].load(kRelaxed));
-        u64 age = i < segment_.sizes().slots ? segment_.slot(f, i).queued_ns.load(kRelaxed) : 0;
+        u64 age = head_slot(f, kind).queued_ns.load(kRelaxed);
         if (age < oldest || best < 0) oldest = age, best = f;
       }
       if (best < 0) return true;
@@ -413,9 +425,10 @@ class Claimer {
   Stats* stats_;
   std::vector<RingProducer> outputs_;
   std::array<double, kPriorities> served_{};  // tokens that each class has had, by its weight
-  double service_ = 0;                        // of the class that was served last, before that
-  bool moved_ = false;  // entries have been taken, stale ones too
-  bool alone_ = false;  // the newest step runs a suspect
+  bool asks_[kPriorities] = {};               // something waited when it was last looked at
+  double service_ = 0;                        // of the class that was served last
+  bool moved_ = false;                        // entries have been taken, stale ones too
+  bool alone_ = false;                        // the newest step runs a suspect
   u64 slept_ns_ = 0, delayed_ns_ = 0;
   u64 woke_ns_ = now_ns();  // awake time is counted up to here
 };

@@ -1,4 +1,5 @@
-// The requests of a route that wait, in its rings and at its front doors. The numbers are estimates, since rings change while they are read.
+// The requests of a route that wait, in its rings and at its front doors. The numbers are estimates, since rings change
+// while they are read.
 #pragma once
 #include "core/ring.h"
 #include "core/segment.h"

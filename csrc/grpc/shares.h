@@ -1,5 +1,5 @@
-// Decides when somebody exceeds his share of a resource that several use. Anybody may ask for any part of it, but must not
-// fill it all.
+// Decides when somebody exceeds his share of a resource that several use. Anybody may ask for any part of it, but must
+// not fill it all.
 //
 // Nobody may have more than eight times the free part, as switches share memory among ports (Choudhury and Hahne,
 // Dynamic Queue Length Thresholds, 1998). So one greedy user leaves a ninth to others. Several get equal parts of the

@@ -30,7 +30,7 @@ void register_sizes(py::module_& m) {
       .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
                        u64 large_answers, u64 large_answer_bytes, std::array<u32, kPriorities> class_weights) {
              Sizes sizes{doors,      dispatchers,  models,        devices,           slots,
-                          max_tokens, answer_bytes, large_answers, large_answer_bytes};
+                         max_tokens, answer_bytes, large_answers, large_answer_bytes};
              std::copy(class_weights.begin(), class_weights.end(), sizes.class_weights);
              return sizes;
            }),

@@ -10,7 +10,7 @@ AnswerPath::AnswerPath(ServiceTables& t, const PhaseWatch& phase)
       records(t.memory, t.attachment, t.slots, t.items, t.generations, t.clock),
       generating(t.memory, t.attachment, t.slots, t.items, t.routes, t.generations, reader, records, answers),
       poison(t.memory, t.slots),
-      withdrawals(t.memory, t.attachment, t.slots, t.items, t.room, t.routes, groups, t.tokenizers, records, answers, counts,
-                  t.refusals, phase) {}
+      withdrawals(t.memory, t.attachment, t.slots, t.items, t.room, t.routes, groups, t.tokenizers, records, answers,
+                  counts, t.refusals, phase) {}
 
 }  // namespace fastqps::front

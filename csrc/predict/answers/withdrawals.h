@@ -12,8 +12,8 @@ namespace fastqps::front {
 class Withdrawals {
  public:
   Withdrawals(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, WaitingRoom& room,
-              ModelRoutes& routes, GroupCalls& groups, Tokenizers& tokenizers, ItemRecords& records, Answers& answers, CallCounts& counts,
-              RefusalWriter& refusals, const PhaseWatch& phase)
+              ModelRoutes& routes, GroupCalls& groups, Tokenizers& tokenizers, ItemRecords& records, Answers& answers,
+              CallCounts& counts, RefusalWriter& refusals, const PhaseWatch& phase)
       : memory_(memory),
         attachment_(attachment),
         slots_(slots),

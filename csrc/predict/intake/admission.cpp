@@ -31,9 +31,8 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
   const u64 predicted = loads_.predicted_ns(r, kind, share, ahead(r, kind, tenant));
   if (loads_.full(r, kind)) {
     bump(memory_.stats.rejected[kRejectQueueFull]);
-    Refusal refusal =
-        refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
-                         route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
+    Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
+                                       route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
     refusal.retry_after_ns(predicted);
     return refusal;
   }
@@ -65,9 +64,9 @@ Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& f
   const u32 waiting = items_.counts.waiting(tenant, r, kind), held = items_.counts.slots(tenant, kind);
   Refusal refusal;
   if (waiting > from.batch_slots && Shares::over(waiting, loads_.free(r, kind))) {
-    refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "this tenant has its share of the queue: %u items may wait",
-                               memory_.route(r).max_queue_items);
+    refusal =
+        refusals_.refuse(StatusCode::kResourceExhausted, "this tenant has its share of the queue: %u items may wait",
+                         memory_.route(r).max_queue_items);
   } else if (left && held > from.batch_slots && Shares::over(held, left)) {
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
                                "this tenant has its share of this front door's %u slots", all);

@@ -17,8 +17,8 @@ inline std::string_view as_text(std::span<const u8> message) {
 class Intake {
  public:
   Intake(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, Tenants& tenants,
-         WaitingRoom& room, GroupCalls& groups, ItemRecords& records, GenerationCalls& generating, RequestChecker& checker, Admission& admission,
-         SlotInput& input, RequestQueue& queue)
+         WaitingRoom& room, GroupCalls& groups, ItemRecords& records, GenerationCalls& generating,
+         RequestChecker& checker, Admission& admission, SlotInput& input, RequestQueue& queue)
       : memory_(memory),
         attachment_(attachment),
         slots_(slots),

@@ -96,13 +96,12 @@ class QueueLoads {
 
   // While the request's own class is served to its place, each other one is by its weight, or until it is empty.
   u64 served_before(u32 route, u32 kind, u64 ahead) const {
-      const Load& load = routes_[route];
+    const Load& load = routes_[route];
     const u32* weights = segment_.sizes().class_weights;
     ahead = std::min(ahead, load.of[kind].waiting);
     u64 before = ahead;
     for (u32 c = 0; c < kPriorities; c++)
-      if (c != kind)
-        before += std::min(load.of[c].waiting, ahead * weights[c] / weights[kind]);
+      if (c != kind) before += std::min(load.of[c].waiting, ahead * weights[c] / weights[kind]);
     return before;
   }
 
@@ -111,11 +110,13 @@ class QueueLoads {
   }
   u64 batch_items(const Route& route) const { return dispatchers(route) * route.max_batch_items.load(kRelaxed); }
 
-  // About what the dispatchers of a route take next. A generator's take as many as end meanwhile.
+  // About what the dispatchers of a route take next: of an encoder a step each, and no less than two items, since a door
+  // is woken when the first has gone. A generator's take as many as end meanwhile.
   u64 next_items(const Route& route) const {
-    constexpr u64 kLeast = 8, kUnknown = 64, kPartOfCache = 8;
+    constexpr u64 kLeastStep = 2, kUnknown = 64, kLeastJoin = 8, kPartOfCache = 8;
     const u64 batch = route.max_batch_items.load(kRelaxed), cache = route.cache_slots.load(kRelaxed);
-    const u64 each = route.task == Task::kGenerate ? std::max(kLeast, cache / kPartOfCache) : batch ? batch : kUnknown;
+    const u64 each = route.task == Task::kGenerate ? std::max(kLeastJoin, cache / kPartOfCache)
+                                                   : std::max(kLeastStep, batch ? batch : kUnknown);
     return std::min<u64>(dispatchers(route) * each, segment_.sizes().slots / 2);
   }
 

@@ -9,7 +9,7 @@ RequestPath::RequestPath(ServiceTables& tables, AnswerPath& answers, const Predi
       input(tables.memory, tables.slots, tables.routes, tables.spans, tables.tokenizers, tables.refusals),
       queue(tables.memory, tables.attachment, tables.slots, tables.items, tables.room, tables.loads,
             tables.large_answers, answers.poison, answers.withdrawals, tables.refusals),
-      intake(tables.memory, tables.attachment, tables.slots, tables.items, tables.tenants, tables.room, answers.groups, answers.records,
-             answers.generating, checker, admission, input, queue) {}
+      intake(tables.memory, tables.attachment, tables.slots, tables.items, tables.tenants, tables.room, answers.groups,
+             answers.records, answers.generating, checker, admission, input, queue) {}
 
 }  // namespace fastqps::front

@@ -47,8 +47,7 @@ void RequestQueue::put_at_once(u32 slot, u32 kind) {
 // now.
 void RequestQueue::make_way(u32 route, u32 kind) {
   for (u32 c = kPriorities; --c > kind;)
-    if (room_.size(route, c))
-      return withdrawals_.evict(room_.youngest(route, c), loads_.predicted_ns(route, c));
+    if (room_.size(route, c)) return withdrawals_.evict(room_.youngest(route, c), loads_.predicted_ns(route, c));
 }
 
 void RequestQueue::feed() {

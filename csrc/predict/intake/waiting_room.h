@@ -82,14 +82,14 @@ class WaitingRoom {
     }
   };
   struct Line {
-    std::vector<Turn> turns;  // a heap: one of each tenant that has items
+    std::vector<Turn> turns;    // a heap: one of each tenant that has items
     std::vector<Queue> queues;  // by tenant; made with the first item
     u32 items = 0, tenant = kNone;
     u32 group = kNone;   // of which an item of this tenant was taken last
     double service = 0;  // where the last turn began
   };
   struct Group {
-    u32 last = kNone;    // the sibling that came last of those that wait
+    u32 last = kNone;  // the sibling that came last of those that wait
     u32 waiting = 0, members = 0;
     bool served = false;  // one of them has been taken
     u64 key = 0;

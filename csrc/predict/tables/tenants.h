@@ -13,9 +13,9 @@ using TenantId = u16;
 
 class Tenants {
  public:
-  static constexpr u32 kTracked = 4096;        // tenants with items at one time
-  static constexpr TenantId kOthers = 0;       // all further ones together
-  static constexpr u32 kAll = kTracked + 1;    // rows
+  static constexpr u32 kTracked = 4096;      // tenants with items at one time
+  static constexpr TenantId kOthers = 0;     // all further ones together
+  static constexpr u32 kAll = kTracked + 1;  // rows
 
   // The tenant of an item. It stays this item's tenant while the caller holds it.
   TenantId of(const RequestView&, const CallInfo& info) { return TenantId(1 + info.connection.index % kTracked); }

@@ -3,8 +3,8 @@
 #include <deque>
 
 #include "grpc/shares.h"
-#include "predict/tables/tenant_counts.h"
 #include "predict/intake/queue_loads.h"
+#include "predict/tables/tenant_counts.h"
 #include "tests/check.h"
 
 using namespace fastqps;

@@ -1,9 +1,9 @@
 // What one connection can take of a door's time and memory, and what it leaves to the others.
 #include <memory>
 
+#include "core/waiting.h"
 #include "grpc/fair_queue.h"
 #include "predict/tokenize/text_worker.h"
-#include "core/waiting.h"
 #include "tests/predict/generation_fixture.h"
 #include "tests/transport/transport_fixture.h"
 

@@ -1,4 +1,5 @@
-// How many items of each tenant a front door takes, here a connection, with a dispatcher that claims when the test says.
+// How many items of each tenant a front door takes, here a connection, with a dispatcher that claims when the test
+// says.
 #include <memory>
 
 #include "tests/predict/generation_fixture.h"

@@ -1,10 +1,9 @@
 // The order in which a front door's held-back items are served: tenants by weight, siblings together.
-#include "predict/intake/waiting_room.h"
-
 #include <deque>
 #include <random>
 #include <string>
 
+#include "predict/intake/waiting_room.h"
 #include "tests/check.h"
 
 using namespace fastqps;
