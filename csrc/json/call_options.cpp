@@ -30,6 +30,8 @@ const char* set_timeout(const OptionValue& value, RequestView& view) {
 std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view) {
   if (name == "priority") return FieldError{"priority", set_priority(value, view)};
   if (name == "timeout") return FieldError{"timeout", set_timeout(value, view)};
+  if (name == "tenant") return FieldError{"tenant", to_text(value, &view.tenant)};
+  if (name == "group") return FieldError{"group", to_text(value, &view.group)};
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Options of a call that stand in a JSON body, because HTTP has no header for them.
+// Options of a call that can stand in a JSON body, in every protocol of HTTP.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace fastqps::front {
 
-// Sets priority ("low", "normal", "high") or timeout (seconds). Nothing for any other name.
+// Sets priority ("low", "normal", "high"), timeout (seconds), tenant or group. Nothing for any other name.
 std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view);
 
 }  // namespace fastqps::front

@@ -66,6 +66,10 @@ FieldError set_parameter(std::string_view name, const OptionValue& value, Reques
     why = set_priority(value, view);
   } else if (name == "timeout") {
     why = to_u64(value, &view.timeout_us);
+  } else if (name == "tenant") {
+    why = to_text(value, &view.tenant);
+  } else if (name == "group") {
+    why = to_text(value, &view.group);
   } else if (name == "datatype") {
     why = set_datatype(value, view);
   } else if (name == "stop") {

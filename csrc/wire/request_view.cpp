@@ -106,6 +106,12 @@ FieldError parse_request(std::string_view message, RequestView* view) {
       case varint_tag(9):
         if (!read_bool(in, &out.truncate)) return {"truncate", kDamaged};
         break;
+      case length_tag(11):
+        if (const char* why = read_string(in, &out.tenant)) return {"tenant", why};
+        break;
+      case length_tag(12):
+        if (const char* why = read_string(in, &out.group)) return {"group", why};
+        break;
       case length_tag(13):
         if (const char* why = read_string(in, &out.prompt_name)) return {"prompt_name", why};
         break;

@@ -37,6 +37,8 @@ inline int shown(std::string_view name) { return int(std::min<size_t>(name.size(
 
 enum class Input : u8 { kNone, kText, kTokenIds, kPair };
 
+inline constexpr u32 kTenantBytesMax = 256;
+inline constexpr u32 kGroupBytesMax = 128;
 inline constexpr u32 kStopStringsMax = 16;
 inline constexpr u32 kStopBytesMax = 256;
 inline constexpr u32 kStopTokensMax = 8;
@@ -107,8 +109,9 @@ struct RequestView {
 // Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.
 FieldError parse_request(std::string_view message, RequestView* out);
 
-// Checks the values that have a limit of their own: priority, output.*, generate.*, and that there is an input. Limits
-// that depend on the model (tokens, dimensions, labels) are the caller's. A refusal names the value and the limit.
+// Checks the values that have a limit of their own: priority, tenant, group, output.*, generate.*, and that there is an
+// input. Limits that depend on the model (tokens, dimensions, labels) are the caller's. A refusal names the value and
+// the limit.
 FieldError check_request(const RequestView& request, ReasonText& reason);
 
 // Copies the token ids of a parsed request to out[0 .. request.token_count).

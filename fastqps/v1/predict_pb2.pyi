@@ -70,7 +70,7 @@ TASK_EMBED_SPARSE: Task
 TASK_EMBED_MULTI: Task
 
 class PredictRequest(_message.Message):
-    __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "prompt_name")
+    __slots__ = ("model", "text", "token_ids", "pair", "request_id", "priority", "generate", "output", "timeout_us", "truncate", "tenant", "group", "prompt_name")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,8 @@ class PredictRequest(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_US_FIELD_NUMBER: _ClassVar[int]
     TRUNCATE_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
     model: str
     text: str
@@ -92,8 +94,10 @@ class PredictRequest(_message.Message):
     output: OutputOptions
     timeout_us: int
     truncate: bool
+    tenant: str
+    group: str
     prompt_name: str
-    def __init__(self, model: _Optional[str] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., pair: _Optional[_Union[TextPair, _Mapping]] = ..., request_id: _Optional[int] = ..., priority: _Optional[_Union[Priority, str]] = ..., generate: _Optional[_Union[GenerateOptions, _Mapping]] = ..., output: _Optional[_Union[OutputOptions, _Mapping]] = ..., timeout_us: _Optional[int] = ..., truncate: bool = ..., prompt_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., text: _Optional[str] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., pair: _Optional[_Union[TextPair, _Mapping]] = ..., request_id: _Optional[int] = ..., priority: _Optional[_Union[Priority, str]] = ..., generate: _Optional[_Union[GenerateOptions, _Mapping]] = ..., output: _Optional[_Union[OutputOptions, _Mapping]] = ..., timeout_us: _Optional[int] = ..., truncate: bool = ..., tenant: _Optional[str] = ..., group: _Optional[str] = ..., prompt_name: _Optional[str] = ...) -> None: ...
 
 class TokenIds(_message.Message):
     __slots__ = ("ids",)

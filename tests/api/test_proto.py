@@ -76,6 +76,8 @@ def test_the_numbers_of_the_contract_stay() -> None:
             "truncate": 9,
             "prompt_name": 13,
             "pair": 10,
+            "tenant": 11,
+            "group": 12,
         },
         "PredictResponse": {
             "request_id": 1,

@@ -63,6 +63,8 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
         "timeout_us": r.timeout_us,
         "truncate": r.truncate,
         "prompt_name": r.prompt_name,
+        "tenant": r.tenant,
+        "group": r.group,
         "output": {
             "dtype": o.dtype,
             "dimensions": o.dimensions,
@@ -221,6 +223,7 @@ GENERATE_FIELDS = [(number_field, n) for n in (1, 3, 5, 7, 8, 11, 12)] + [(float
 GENERATE = submessage(GENERATE_FIELDS + [(string_field, 6), (numbers_field, 9), (numbers_field, 13)] * 2)
 REQUEST = [(string_field, 1), (string_field, 2), (TOKEN_IDS, 3), (number_field, 4), (number_field, 5), (GENERATE, 6)]
 REQUEST += [(OUTPUT, 7), (number_field, 8), (number_field, 9), (PAIR, 10), (TOKEN_IDS, 3), (PAIR, 10)]
+REQUEST += [(string_field, n) for n in (11, 12, 13)]
 
 
 def random_request(rng: random.Random) -> bytes:
@@ -296,6 +299,9 @@ def test_every_truncation_of_a_full_request_is_seen_alike() -> None:
         output=pb.OutputOptions(normalize=False, dimensions=300),
         timeout_us=10_000,
         truncate=True,
+        tenant="acme",
+        group="run 7",
+        prompt_name="query",
     ).SerializeToString()
     accepted = [size for size in range(len(message) + 1) if compare(message[:size])]
     assert len(message) in accepted and 0 in accepted and len(accepted) < len(message) / 2
@@ -315,6 +321,9 @@ def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
         (pb.PredictRequest(text=""), None),
         (pb.PredictRequest(text="a", priority=4), "priority: 4, must be 0 to 3"),
         (pb.PredictRequest(text="a", priority=-1), "priority: -1, must be 0 to 3"),
+        (pb.PredictRequest(text="a", tenant="t" * 256, group="g" * 128), None),
+        (pb.PredictRequest(text="a", tenant="t" * 10_000), "tenant: 10000 bytes, must be at most 256"),
+        (pb.PredictRequest(text="a", group="g" * 129), "group: 129 bytes, must be at most 128"),
         (pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=4)), "output.dtype: 4, must be 0 to 3"),
         (pb.PredictRequest(text="a", output=pb.OutputOptions(aggregation=6)), "output.aggregation: 6, must be 0 to 5"),
         (pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_k=65)), "generate.top_k: 65, must be at most 64"),

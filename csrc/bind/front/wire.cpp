@@ -106,6 +106,8 @@ py::dict parse_request(const py::bytes& message) {
   out["timeout_us"] = view.timeout_us;
   out["truncate"] = view.truncate;
   out["prompt_name"] = text(view.prompt_name);
+  out["tenant"] = text(view.tenant);
+  out["group"] = text(view.group);
   out["output"] = output_dict(view);
   out["generate"] = generate_dict(view);
   return out;

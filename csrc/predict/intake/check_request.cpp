@@ -59,6 +59,10 @@ FieldError check_request(const RequestView& request, ReasonText& reason) {
   if (request.input == Input::kNone) return {"input", "none of text, token_ids and pair is set"};
   if (request.priority < 0 || request.priority > kPriorityLast)
     return {"priority", reason.print("%d, must be 0 to %d", request.priority, kPriorityLast)};
+  if (request.tenant.size() > kTenantBytesMax)
+    return {"tenant", reason.print("%zu bytes, must be at most %u", request.tenant.size(), kTenantBytesMax)};
+  if (request.group.size() > kGroupBytesMax)
+    return {"group", reason.print("%zu bytes, must be at most %u", request.group.size(), kGroupBytesMax)};
   if (request.output.dtype < 0 || request.output.dtype > kDTypeLast)
     return {"output.dtype", reason.print("%d, must be 0 to %d", request.output.dtype, kDTypeLast)};
   if (request.output.aggregation < 0 || request.output.aggregation > kAggregationLast)

@@ -38,7 +38,7 @@ std::string number(u32 tag, u64 value) {
 std::string any_fields(fuzz::Random& random, int depth) {
   std::string out;
   for (u64 fields = random.below(8); fields; fields--) {
-    const u32 id = u32(random.one_in(16) ? random.next() : 1 + random.below(12));
+    const u32 id = u32(random.one_in(16) ? random.next() : 1 + random.below(13));
     switch (random.below(depth ? 5 : 4)) {
       case 0:
         out += number(varint_tag(id), random.one_in(2) ? random.below(300) : random.next());
@@ -63,7 +63,8 @@ std::string any_fields(fuzz::Random& random, int depth) {
 void check_item(std::string_view message) {
   RequestView view;
   if (parse_request(message, &view)) return;
-  for (const std::string_view part : {view.model, view.text, view.pair_first, view.pair_second, view.prompt_name}) {
+  for (const std::string_view part :
+       {view.model, view.text, view.pair_first, view.pair_second, view.prompt_name, view.tenant, view.group}) {
     CHECK(within(part, message));
     CHECK(text::valid_utf8(part));
   }

@@ -82,13 +82,15 @@ TEST(every_form_of_input) {
 TEST(options_of_embeddings) {
   EmbeddingsReader reader(kItemsMax);
   CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":64,"encoding_format":"base64","user":"u","normalize":false,
-                               "truncate":true,"priority":"high","timeout":1.5})"),
+                               "truncate":true,"priority":"high","timeout":1.5,"tenant":"acme","group":"run 7"})"),
            "");
   const RequestView view = item_of(reader);
   CHECK_EQ(view.output.dimensions, 64u);
   CHECK(view.output.has_normalize && !view.output.normalize && view.truncate);
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 1'500'000u);
+  CHECK_EQ(view.tenant, "acme");
+  CHECK_EQ(view.group, "run 7");
   CHECK_EQ(reader.context(), "b");
   CHECK_EQ(error_of(reader, R"({"input":"a","dimensions":null,"encoding_format":null,"user":null})"), "");
   CHECK_EQ(item_of(reader).output.dimensions, 0u);  // nothing is left of the last request
@@ -117,6 +119,7 @@ TEST(wrong_embeddings) {
       {R"({"input":"a","dimensions":"1"})", ": dimensions must be an integer, 0 or more"},
       {R"({"input":"a","model":1})", "model: must be a string"},
       {R"({"input":"a","priority":"urgent"})", "priority: must be low, normal or high"},
+      {R"({"input":"a","tenant":7})", "tenant: must be a string"},
       {R"({"input":"a","timeout":0})", "timeout: must be a number of seconds above 0, at most a year"},
   };
   for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);

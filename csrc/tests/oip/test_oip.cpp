@@ -83,11 +83,14 @@ TEST(parameters_of_each_kind) {
   World w;
   InferReader reader(*w.routes, kItemsMax, false);
   const std::string message = typed_texts() + parameter("priority", number(5, 1)) + parameter("timeout", number(2, 9)) +
+                              parameter("tenant", delimited(3, "acme")) + parameter("group", delimited(3, "run 7")) +
                               parameter("normalize", number(1, 0)) + parameter("dimensions", number(2, 7)) +
                               parameter("datatype", delimited(3, "FP16")) + parameter("sequence_id", number(2, 1));
   const RequestView view = item_of(reader, message, 0);
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 9u);
+  CHECK_EQ(view.tenant, "acme");
+  CHECK_EQ(view.group, "run 7");
   CHECK_EQ(view.output.dimensions, 7u);
   CHECK_EQ(view.output.dtype, 2);
   CHECK(view.output.has_normalize && !view.output.normalize);

@@ -52,7 +52,8 @@ inline FieldError read(RequestReader& reader, const std::string& message, u32& i
     if (reader.item(i, view)) continue;
     CHECK(view.input != Input::kNone);
     if (view.input == Input::kTokenIds) token_ids(view, std::vector<u32>(view.token_count).data());
-    for (const std::string_view text : {view.text, view.pair_first, view.pair_second, view.prompt_name})
+    for (const std::string_view text :
+         {view.text, view.pair_first, view.pair_second, view.prompt_name, view.tenant, view.group})
       CHECK(text::valid_utf8(text));
     items++;
   }
