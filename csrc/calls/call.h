@@ -37,6 +37,8 @@ enum class Fault : u8 {
   kAnswersNotRead,
   kHeaderLength,  // Inference-Header-Content-Length is malformed
   kExpectation,
+  kTenant,  // its header is malformed
+  kGroup,
   kHeaderFaults,  // those above come from the header block and the connection, those below from the body
   kFlag,
   kFlagWithoutEncoding,
@@ -101,8 +103,9 @@ struct alignas(64) Call {
   // request
   bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;
   bool authorization_seen : 1, authorized : 1;
-  bool plain : 1;  // HTTP without gRPC: its one message is the request's body
-  u16 faults;      // bits of Fault, while the header block comes
+  bool identified : 1;  // CallState::callers has a row of it
+  bool plain : 1;       // HTTP without gRPC: its one message is the request's body
+  u16 faults;           // bits of Fault, while the header block comes
   u64 content_length, body_bytes;
   u64 deadline_ns, opened_ns, progress_ns;
   u64 message_ns;  // when the message began that is being received

@@ -3,13 +3,18 @@
 #include <algorithm>
 
 #include "calls/answer.h"
+#include "calls/call_names.h"
 #include "calls/door_state.h"
 #include "calls/request.h"
 
 namespace fastqps::front {
 
 CallSession::CallSession(DoorState& door, Connection& connection)
-    : answered_ns(door.net.turn.ns), door_(door), connection_(connection), idle_since_ns_(door.net.turn.ns) {}
+    : answered_ns(door.net.turn.ns),
+      door_(door),
+      connection_(connection),
+      certificate_(connection.certificate()),
+      idle_since_ns_(door.net.turn.ns) {}
 
 // Every session of a front door carries calls.
 CallSession* CallSession::find(DoorState& door, ConnectionId id) {
@@ -39,6 +44,7 @@ void CallSession::close_call(Call& call) {
   release_request(door_, call);
   release_answer(door_, call);
   door_.calls.allocator.release(call.plain ? static_cast<void*>(call.http) : call.path);
+  forget_caller(door_.calls, call);
   door_.net.wheel.cancel(call.timer);
   (call.previous ? call.previous->next : calls_) = call.next;
   if (call.next) call.next->previous = call.previous;
@@ -102,8 +108,11 @@ void CallSession::deliver_queued() { fastqps::front::deliver_queued(door_, *this
 
 bool CallSession::full() const { return open_calls_ + held_after_end_ > 2 * door_.limits.streams; }
 bool CallSession::answers_stuck() const { return answer_bytes > door_.limits.answer_bytes; }
-bool CallSession::authorize(std::string_view authorization) {
-  return connection_.trusted() || !door_.calls.tokens || door_.calls.tokens->accept(authorization, bearer_);
+bool CallSession::authorize(std::string_view authorization, u32* token) {
+  if (connection_.trusted() || !door_.calls.tokens) return true;
+  if (!door_.calls.tokens->accept(authorization, bearer_)) return false;
+  *token = bearer_.fingerprint;
+  return true;
 }
 
 }  // namespace fastqps::front

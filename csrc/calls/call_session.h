@@ -48,8 +48,10 @@ class CallSession : public Session {
   // Whether there are too many calls, including ended ones that the service still holds.
   bool full() const;
   bool answers_stuck() const;
-  // Whether a call with this authorization header may come in.
-  bool authorize(std::string_view authorization);
+  // Whether a call with this authorization header may come in. token: set if the server asks for one.
+  bool authorize(std::string_view authorization, u32* token);
+  // The subject of the client's certificate; empty: none.
+  std::string_view certificate() const { return certificate_; }
   // Ends a call whose answers are not read.
   void cut(Call& call);
   // Asks at most this many idle streams to end, the oldest first. Streams with unanswered messages stay, and count as
@@ -93,6 +95,7 @@ class CallSession : public Session {
   Connection& connection_;
 
  private:
+  const std::string_view certificate_;
   KnownBearer bearer_;
   Call* calls_ = nullptr;
   std::deque<CallId> queue_;  // ended ones among them

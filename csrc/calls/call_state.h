@@ -8,6 +8,7 @@
 
 #include "calls/call.h"
 #include "calls/request.h"
+#include "grpc/caller.h"
 #include "grpc/inflate.h"
 #include "grpc/tokens.h"
 #include "net/allocator.h"
@@ -17,6 +18,12 @@ namespace fastqps::front {
 
 // Headers that answers carry, by HeaderId.
 using AnswerHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// Of a call whose headers say who calls.
+struct CallerRow {
+  CallNames* names = nullptr;  // nullptr: they name neither tenant nor group
+  u32 token = 0;               // Caller::token
+};
 
 struct CallState {
   CallState(const Limits& limits, int wake_fd)
@@ -33,7 +40,9 @@ struct CallState {
   std::vector<Received> received;  // in the current read
   u64 unread_bytes = 0;            // of all answers that the protocols have not taken
   AnswerHeaders headers{1};
-  std::shared_ptr<const Tokens> tokens;  // nullptr: calls need none
+  std::vector<CallerRow> callers;                // by Call::index, as far as a call has needed one
+  std::string tenant_header = "fastqps-tenant";  // in lower case; empty: calls name no tenants
+  std::shared_ptr<const Tokens> tokens;          // nullptr: calls need none
 };
 
 }  // namespace fastqps::front

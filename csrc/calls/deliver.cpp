@@ -37,8 +37,19 @@ bool keep(DoorState& door, Call& call, const Received& received, Place place) {
 }
 
 CallInfo info_of(const DoorState& door, const Call& call) {
-  return {call.deadline_ns, door.net.turn.ns,      call.session->connection().id(),           call.half_closed,
-          call.user,        call.trace != nullptr, call.plain ? &call.http->request : nullptr};
+  Caller caller{.certificate = call.session->certificate()};
+  if (call.identified) {
+    const CallerRow& row = door.calls.callers[call.index];
+    caller.names = row.names, caller.token = row.token;
+  }
+  return {.deadline_ns = call.deadline_ns,
+          .receive_ns = door.net.turn.ns,
+          .connection = call.session->connection().id(),
+          .half_closed = call.half_closed,
+          .user = call.user,
+          .traced = call.trace != nullptr,
+          .http = call.plain ? &call.http->request : nullptr,
+          .caller = caller};
 }
 
 // Hands a message to its method.

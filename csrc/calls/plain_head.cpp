@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "calls/call_names.h"
 #include "calls/call_session.h"
 #include "calls/door_state.h"
 #include "calls/request.h"
@@ -55,6 +56,8 @@ void PlainHead::clear() {
   encoding_ = Encoding::kIdentity;
   encoding_seen_ = authorization_seen_ = authorized_ = length_seen_ = false;
   header_length_ = kNoHeaderLength;
+  names_.reset();
+  token_ = 0;
   faults_ = 0;
 }
 
@@ -72,7 +75,13 @@ void PlainHead::target(std::string_view text) {
 }
 
 void PlainHead::field(CallSession& session, std::string_view name, std::string_view value) {
-  const Tracer& tracer = session.door().grpc.tracer;
+  DoorState& door = session.door();
+  if (is_name(door.calls, name)) {
+    if (!names_) names_ = std::make_unique<CallNames>();
+    if (const Fault fault = take_name(*names_, name, value); fault != Fault::kNone) note(fault);
+    return;
+  }
+  const Tracer& tracer = door.grpc.tracer;
   switch (name.size()) {
     case 6:
       if (name == "accept" && !accept_.bytes) accept_ = keep(value);
@@ -94,7 +103,7 @@ void PlainHead::field(CallSession& session, std::string_view name, std::string_v
       break;
     case 13:
       if (name != "authorization") break;
-      authorized_ = session.authorize(value) && !authorization_seen_;
+      authorized_ = session.authorize(value, &token_) && !authorization_seen_;
       authorization_seen_ = true;
       break;
     case 16:
@@ -149,6 +158,8 @@ bool PlainHead::open(DoorState& door, Call& call, bool http2) {
   const HttpMatch match = door.grpc.routes.find(verb_, view(path_));
   HttpExchange* exchange = call.http = make(door, match, http2);
   if (!exchange) return false;
+  if (token_) caller_of(door.calls, call).token = token_;
+  if (names_ && !(caller_of(door.calls, call).names = make_names(door.calls, *names_))) return false;
   call.kind = MethodKind::kUnary;
   call.encoding = encoding_;
   call.authorization_seen = authorization_seen_;

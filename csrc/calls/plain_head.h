@@ -1,5 +1,6 @@
 // The head of a plain request while it comes: what HTTP/1.1 and HTTP/2 have in common. Its memory is used again.
 #pragma once
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -33,9 +34,11 @@ class PlainHead {
   std::string text_;
   Part path_, query_, content_type_, accept_;
   std::string traceparent_, tracestate_;
+  std::unique_ptr<CallNames> names_;
   bool traceparent_again_ = false;
   HttpVerb verb_ = HttpVerb::kOther;
   Encoding encoding_ = Encoding::kIdentity;
+  u32 token_ = 0;
   bool encoding_seen_ = false, authorization_seen_ = false, authorized_ = false, length_seen_ = false;
   i64 header_length_ = kNoHeaderLength;
   u16 faults_ = 0;

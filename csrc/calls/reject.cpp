@@ -17,6 +17,17 @@ struct Description {
   RefusalHeaders headers = {};
 };
 
+template <class Header>
+void describe_name(std::string_view name, const Header& header, char* text, size_t room) {
+  const int bytes = int(name.size());
+  if (header.too_long()) {
+    std::snprintf(text, room, "%.*s: %u bytes, must be at most %u", bytes, name.data(), header.given_bytes(),
+                  Header::kBytesMax);
+  } else {
+    std::snprintf(text, room, "%.*s must be given once, in UTF-8", bytes, name.data());
+  }
+}
+
 // Texts may name a limit; `text` has room for them.
 Description describe(const DoorState& door, const Call& call, char* text, size_t room) {
   const Limits& limits = door.limits;
@@ -52,6 +63,12 @@ Description describe(const DoorState& door, const Call& call, char* text, size_t
       return say("Inference-Header-Content-Length must be given once, in digits"), Description{Code::kInvalidArgument};
     case Fault::kExpectation:
       return say("the Expect header may only be 100-continue"), Description{Code::kInvalidArgument};
+    case Fault::kTenant:
+      return describe_name(door.calls.tenant_header, door.calls.callers[call.index].names->tenant, text, room),
+             Description{Code::kInvalidArgument};
+    case Fault::kGroup:
+      return describe_name(kGroupHeader, door.calls.callers[call.index].names->group, text, room),
+             Description{Code::kInvalidArgument};
     case Fault::kFlag:
       return say("the message's compressed flag is neither 0 nor 1"), Description{Code::kInternal};
     case Fault::kFlagWithoutEncoding:

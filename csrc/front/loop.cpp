@@ -26,6 +26,8 @@ HeaderId Loop::add_header(std::string_view name, std::string_view value) {
 
 void Loop::change_header(HeaderId header, std::string_view value) { door_->calls.headers[header].second = value; }
 
+void Loop::set_tenant_header(std::string_view name) { door_->calls.tenant_header = name; }
+
 void Loop::run() { door_->run(); }
 void Loop::stop() { door_->post({.kind = Command::Kind::kStop}); }
 void Loop::drain(u64 grace_ns) { door_->post({.kind = Command::Kind::kDrain, .grace_ns = grace_ns}); }

@@ -39,6 +39,9 @@ class Loop {
   // On the loop's thread: its value in answers from now on.
   void change_header(HeaderId header, std::string_view value);
 
+  // Before run(): the header by which calls name their tenant, in lower case; empty: they name none.
+  void set_tenant_header(std::string_view name);
+
   // Runs until stop(), or until a drain has ended.
   void run();
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/types.h"
+#include "grpc/caller.h"
 #include "net/connection_id.h"
 
 namespace fastqps::front {
@@ -31,6 +32,7 @@ struct CallInfo {
   u64 user;          // the method's own word, Transport::set_user; 0 at first
   bool traced;
   const HttpRequest* http = nullptr;  // of a plain call (http/http_request.h); nullptr: a gRPC call
+  Caller caller = {};
 };
 
 // Whether an ended call still uses resources. A held one counts against its connection until released().

@@ -36,14 +36,16 @@ Tokens::Tokens(std::vector<Digest> digests, u64 id)
 bool Tokens::accept(std::string_view header, KnownBearer& known) const {
   if (known.tokens == id_ && same(header, known.header)) return true;
   const std::string_view token = token_of(header);
-  if (token.empty() || token.size() > kTokenBytes || !holds(token)) return false;
+  u32 fingerprint;
+  if (token.empty() || token.size() > kTokenBytes || !holds(token, &fingerprint)) return false;
   known.header = header;
   known.tokens = id_;
+  known.fingerprint = fingerprint;
   return true;
 }
 
 // Compares all of them, even after a match.
-bool Tokens::holds(std::string_view token) const {
+bool Tokens::holds(std::string_view token, u32* fingerprint) const {
   Digest found{};
   if (EVP_DigestInit_ex2(context_.get(), sha256_.get(), nullptr) != 1 ||
       EVP_DigestUpdate(context_.get(), token.data(), token.size()) != 1 ||
@@ -51,6 +53,7 @@ bool Tokens::holds(std::string_view token) const {
     return false;
   bool any = false;
   for (const Digest& digest : digests_) any |= CRYPTO_memcmp(digest.data(), found.data(), found.size()) == 0;
+  *fingerprint = std::max(1u, u32(found[0]) << 24 | u32(found[1]) << 16 | u32(found[2]) << 8 | found[3]);
   return any;
 }
 

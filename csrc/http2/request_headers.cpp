@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "calls/call_names.h"
 #include "calls/call_session.h"
 #include "calls/door_state.h"
 #include "calls/request.h"
@@ -69,6 +70,21 @@ void set_path(DoorState& door, Call& call, std::string_view value) {
 
 bool upper_case(std::string_view name) {
   return name.empty() || std::any_of(name.begin(), name.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+void set_authorization(DoorState& door, Call& call, std::string_view value) {
+  u32 token = 0;
+  call.authorized = call.session->authorize(value, &token) && !call.authorization_seen;
+  call.authorization_seen = true;
+  if (token) caller_of(door.calls, call).token = token;
+}
+
+// False: no memory.
+bool set_name(DoorState& door, Call& call, std::string_view name, std::string_view value) {
+  CallNames*& names = caller_of(door.calls, call).names;
+  if (!names && !(names = make_names(door.calls))) return false;
+  if (const Fault fault = take_name(*names, name, value); fault != Fault::kNone) note(call, fault);
+  return true;
 }
 
 // Headers of HTTP/1 connections.
@@ -154,8 +170,7 @@ bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string
     case 13:
       if (name == "grpc-encoding") return set_encoding(call, value), true;
       if (name != "authorization") break;
-      call.authorized = call.session->authorize(value) && !call.authorization_seen;
-      call.authorization_seen = true;
+      set_authorization(door, call, value);
       return true;
     case 14:
       if (name != "content-length") break;
@@ -163,6 +178,7 @@ bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string
     default:
       break;
   }
+  if (is_name(door.calls, name)) return set_name(door, call, name, value);
   return allowed_name(name);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 
 #include "core/types.h"
 #include "net/session.h"
@@ -44,6 +45,8 @@ class Channel {
   virtual Handshake advance_handshake() { return Handshake::kDone; }
   // What the handshake has agreed on.
   virtual SessionProtocol protocol() const { return SessionProtocol::kUnknown; }
+  // The subject of the client's certificate; empty: it has shown none.
+  virtual std::string_view certificate() const { return {}; }
   // After kFailed: what the library says.
   virtual const char* failure() const { return ""; }
   // The handshake, or read(), goes on when the socket can be written to, not when bytes come.

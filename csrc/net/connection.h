@@ -2,6 +2,7 @@
 // interprets the bytes.
 #pragma once
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "net/channel.h"
@@ -25,6 +26,8 @@ class Connection {
   Entrance entrance() const { return entrance_; }
   // It comes from this server itself, and its calls need no token.
   bool trusted() const { return entrance_ == Entrance::kInternal; }
+  // The subject of the client's certificate, after the handshake; empty: it has shown none.
+  std::string_view certificate() const { return channel_->certificate(); }
   // nullptr: its handshake is not done.
   Session* session() const { return session_.get(); }
   u64 accepted_ns() const { return accepted_ns_; }

@@ -31,7 +31,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "step": ("core",),
     "wire": ("core", "text"),
     "net": ("core",),
-    "grpc": ("core", "wire", "net"),
+    "grpc": ("core", "text", "wire", "net"),
     "http": ("core", "text", "grpc"),
     "calls": ("core", "net", "grpc", "http"),
     "http1": ("core", "net", "grpc", "http", "calls"),

@@ -1,6 +1,7 @@
 #include "net/tls/tls_channel.h"
 
 #include <openssl/err.h>
+#include <openssl/x509.h>
 
 #include <algorithm>
 #include <cstring>
@@ -27,6 +28,16 @@ constexpr size_t kRandomAt = 6;                               // behind type, le
 // Mostly key updates, once in millions of records. Each costs more than a call, and OpenSSL handles all received ones
 // in one read, so a client that sends nothing else would keep the loop busy.
 constexpr u32 kAsidesMax = 256;
+
+// As RFC 2253 writes it, in ASCII: CN=name,O=organization. Its first 256 bytes.
+std::string subject_of(const X509& certificate) {
+  constexpr long kBytesMax = 256;
+  const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()), BIO_free);
+  if (!bio || X509_NAME_print_ex(bio.get(), X509_get_subject_name(&certificate), 0, XN_FLAG_RFC2253) < 0) return {};
+  char* text = nullptr;
+  const long bytes = BIO_get_mem_data(bio.get(), &text);
+  return {text, size_t(std::clamp(bytes, 0l, kBytesMax))};
+}
 
 }  // namespace
 
@@ -129,6 +140,7 @@ Handshake TlsChannel::advance_handshake() {
     SSL_get0_alpn_selected(ssl_, &protocol, &bytes);
     if (bytes == 0 && entrance_ != Entrance::kHttp) return Handshake::kNoProtocol;
     protocol_ = bytes == kH2.size() ? SessionProtocol::kHttp2 : SessionProtocol::kHttp1;
+    if (const X509* certificate = SSL_get0_peer_certificate(ssl_)) certificate_ = subject_of(*certificate);
     established_ = true;
     return Handshake::kDone;
   }

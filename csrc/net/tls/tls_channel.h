@@ -24,6 +24,7 @@ class TlsChannel final : public Channel {
   i64 write(const u8* data, size_t bytes) override;
   Handshake advance_handshake() override;
   SessionProtocol protocol() const override { return protocol_; }
+  std::string_view certificate() const override { return certificate_; }
   const char* failure() const override { return failure_; }
   bool buffered() const override { return more_; }
   bool established() const override { return established_; }
@@ -57,6 +58,7 @@ class TlsChannel final : public Channel {
   bool closing_ = false;  // nothing is decrypted any more
   const Entrance entrance_;
   SessionProtocol protocol_ = SessionProtocol::kUnknown;  // until the handshake is done
+  std::string certificate_;                               // of the client: its subject
   bool other_protocol_ = false;
   u32 asides_ = 0;  // messages of TLS's own since the handshake
   u64 taken_ = 0;   // bytes from the socket

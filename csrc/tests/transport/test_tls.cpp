@@ -169,6 +169,7 @@ TEST(client_certificates) {
     {
       SecureClient client(fixture.door, {.shown = &known, .version_max = version});
       CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
+      CHECK_EQ(std::string(fixture.service.last_info.caller.certificate), std::string("CN=client"));
     }
     for (const Identity* shown : {static_cast<const Identity*>(nullptr), &unknown, &expired}) {
       SecureClient client(fixture.door, {.shown = shown, .version_max = version});
@@ -418,8 +419,12 @@ TEST(tokens_are_asked_for) {
   fixture.door.calls.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
   {
     Client client(fixture.door);
+    const auto fingerprint = [&] { return fixture.service.last_info.caller.token; };
+    const auto expected = [](std::string_view token) { return read_be32(digest(token).data()); };
     for (int i = 0; i < 2; i++) CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("0"));
+    CHECK_EQ(fingerprint(), expected("the-right-token-of-it"));
     CHECK_EQ(code_of(client, kEcho, {{"authorization", "bEARER   another-token-of-the-file"}}), std::string("0"));
+    CHECK_EQ(fingerprint(), expected("another-token-of-the-file"));
     const Fields wrong[] = {{},
                             {{"authorization", ""}},
                             {{"authorization", "Bearer"}},
@@ -445,7 +450,8 @@ TEST(tokens_are_asked_for) {
     CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("16"));
     CHECK_EQ(code_of(client, kEcho, {{"authorization", "Bearer the-only-token-that-holds"}}), std::string("0"));
     fixture.door.calls.tokens = nullptr;
-    CHECK_EQ(code_of(client, kEcho), std::string("0"));
+    CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("0"));
+    CHECK_EQ(fingerprint(), 0u);  // a token that nobody has checked says nothing
   }
   fixture.check_clean();
 }
