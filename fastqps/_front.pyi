@@ -29,6 +29,8 @@ class Door:
         max_connection_age_ns: int,
         stream_idle_timeout_ns: int,
         canary_interval_ns: int,
+        tenant_header: str,
+        tenant_weights: Sequence[tuple[str, int]],
         rerun: bool,
         load_reports: bool,
         trace_ratio: float | None,

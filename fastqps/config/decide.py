@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from fastqps.config.settings import Config
+from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 
@@ -45,6 +46,7 @@ def decide(config: Config) -> Config:
         raise ConfigError(f"--kernels own: the own kernels are for cuda, and the device is {device}")
     if config.share_weights and not gpu:
         raise ConfigError(f"--share-weights: weights are shared on GPUs, and the device is {device}")
+    tenant_header(config), tenant_weights(config)  # they only check here
     _fetch(config, models)
     small = device == "cpu"
     longest = config.max_input_tokens or max(map(_own_limit, models))

@@ -317,6 +317,22 @@ class Config:
         "port, must then carry one of them (authorization: Bearer TOKEN).",
         metavar="FILE",
     )
+    tenant_metadata: str = _setting(
+        "fastqps-tenant",
+        "text",
+        "Metadata key or HTTP header by which a call names its tenant: whose share of the service it takes. Empty: "
+        "clients name no tenants, neither so nor in their requests; each bearer token, client certificate or else "
+        "connection is a tenant. See docs/security.md.",
+        metavar="NAME",
+    )
+    tenant_weights: str = _setting(
+        "",
+        "text",
+        "Shares of tenants beside others of the same class, 1 to 1000 each, as NAME=WEIGHT,NAME=WEIGHT for at most "
+        "256 tenants. A tenant that is not listed has 1. A token's tenant is token:, and the first 8 hex digits of "
+        "its SHA-256; a certificate's is certificate: and its subject.",
+        metavar="NAME=WEIGHT,...",
+    )
     admin_host: str = _setting(
         "127.0.0.1",
         "text",

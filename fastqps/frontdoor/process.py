@@ -48,6 +48,8 @@ def main(settings: DoorSettings) -> NoReturn:
         max_connection_age_ns=settings.max_connection_age_ns,
         stream_idle_timeout_ns=settings.stream_idle_timeout_ns,
         canary_interval_ns=settings.canary_interval_ns,
+        tenant_header=settings.tenant_header,
+        tenant_weights=settings.tenant_weights,
         rerun=settings.rerun,
         load_reports=settings.load_reports,
         trace_ratio=settings.trace_ratio,

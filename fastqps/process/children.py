@@ -51,6 +51,8 @@ class DoorSettings(Settings):
     max_connection_age_ns: int  # 0: none
     stream_idle_timeout_ns: int  # 0: none
     canary_interval_ns: int  # 0: none
+    tenant_header: str  # by which calls name their tenant; "": none
+    tenant_weights: tuple[tuple[str, int], ...]
     rerun: bool
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
@@ -109,5 +111,8 @@ def read_settings(text: str) -> Settings:
     """Reads the settings that ``write_settings`` wrote."""
     found: dict[str, Any] = json.loads(text)
     role = _ROLES[found.pop("role")]
-    fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
-    return role(**fields)
+    return role(**{key: _tuples(value) for key, value in found.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

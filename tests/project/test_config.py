@@ -13,6 +13,7 @@ from paths import ROOT
 from fastqps.config import SETTINGS, Config, Loaded, decide, load
 from fastqps.config.decide import most_dispatchers, most_items, server_cpus
 from fastqps.config.document import effective_toml, settings_page
+from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.config.units import format_bytes, format_duration, parse_bytes, parse_duration
 from fastqps.devices import DeviceError
 from fastqps.errors import ConfigError
@@ -195,6 +196,20 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
         (Config(pin="5-2"), ConfigError, 2, "not a range"),
         (Config(pin="on"), ConfigError, 2, "neither auto, off nor a list"),
         (Config(pin="4095"), ConfigError, 2, "CPU 4095 is not one of those"),
+        (
+            Config(tenant_metadata="my tenant"),
+            ConfigError,
+            2,
+            "--tenant-metadata 'my tenant': a header's name has 1 to",
+        ),
+        (Config(tenant_metadata="a-bin"), ConfigError, 2, "does not end with -bin"),
+        (Config(tenant_metadata="Authorization"), ConfigError, 2, "authorization: this header has another meaning"),
+        (Config(tenant_weights="acme"), ConfigError, 2, "--tenant-weights: 'acme' is not NAME=WEIGHT"),
+        (Config(tenant_weights="a=2,b=x"), ConfigError, 2, "--tenant-weights: 'b=x' is not NAME=WEIGHT"),
+        (Config(tenant_weights="a=0"), ConfigError, 2, "the weight of 'a' is 0, must be 1 to 1000"),
+        (Config(tenant_weights="a=1001"), ConfigError, 2, "the weight of 'a' is 1001, must be 1 to 1000"),
+        (Config(tenant_weights="a=1,a=2"), ConfigError, 2, "'a' is given twice"),
+        (Config(tenant_weights=",".join(f"t{i}=1" for i in range(257))), ConfigError, 2, "257 tenants, at most 256"),
     ],
 )
 def test_impossible(config: Config, error: type[Exception], code: int, message: str) -> None:
@@ -202,6 +217,13 @@ def test_impossible(config: Config, error: type[Exception], code: int, message: 
         decide(dataclasses.replace(config, model=config.model or ("minilm",)))
     assert message in str(caught.value)
     assert caught.value.exit_code == code  # type: ignore[attr-defined]
+
+
+def test_tenants() -> None:
+    config = Config(tenant_metadata="X-Customer", tenant_weights="acme=4, certificate:CN=a,O=b=1000,token:0123abcd=2")
+    assert tenant_header(config) == "x-customer"
+    assert tenant_weights(config) == (("acme", 4), ("certificate:CN=a,O=b", 1000), ("token:0123abcd", 2))
+    assert (tenant_header(Config(tenant_metadata="")), tenant_weights(Config())) == ("", ())
 
 
 def test_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

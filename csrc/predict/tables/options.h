@@ -1,6 +1,7 @@
 // The options of a front door's service.
 #pragma once
 #include "core/types.h"
+#include "predict/tables/tenants.h"
 
 namespace fastqps::front {
 
@@ -11,6 +12,7 @@ struct PredictOptions {
   u64 default_timeout_ns = 10'000'000'000;  // 0: none
   u64 canary_interval_ns = 0;               // 0: none
   bool rerun = true;
+  TenantOptions tenants;
 };
 
 }  // namespace fastqps::front

@@ -21,6 +21,7 @@ struct ServiceTables {
       : memory(segment, fds, options.door),
         slots(segment, fds, options.door, events, options.rerun),
         routes(memory),
+        tenants(options.tenants),
         items(memory, routes, tenants),
         room(memory, tenants),
         generations(segment.sizes().slots),

@@ -88,8 +88,8 @@ class Tenants {
   void link_last(TenantId tenant);
 
   const bool named_;
-  const u64 seed_;                                    // so that no client knows which names meet in a bucket
-  std::vector<std::pair<std::string, u32>> weights_;  // by name
+  const u64 seed_;  // so that no client knows which names meet in a bucket
+  std::vector<std::pair<std::string, u32>> weights_;
   std::vector<Row> rows_;  // rows_[kOthers] also holds the ends of the list of those without items
   std::vector<TenantId> buckets_;
   std::vector<Known> known_;  // by the connection's index

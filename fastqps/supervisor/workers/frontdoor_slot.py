@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastqps._core import DoorState
+from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.process.children import DoorSettings
 from fastqps.supervisor.workers.slot import WorkerSlot
 
@@ -44,6 +45,8 @@ class FrontDoorSlot(WorkerSlot):
             max_connection_age_ns=config.max_connection_age_ns,
             stream_idle_timeout_ns=config.stream_idle_timeout_ns,
             canary_interval_ns=config.canary_interval_ns,
+            tenant_header=tenant_header(config),
+            tenant_weights=tenant_weights(config),
             rerun=config.rerun,
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,

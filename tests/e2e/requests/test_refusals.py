@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +28,8 @@ Refused = tuple[dict[str, Any], str, str, str]
 OF_ALL: list[Refused] = [
     ({"input": None}, "input", "none of", "text, token_ids and pair"),
     ({"priority": 9}, "priority", "9", "0 to 3"),
+    ({"tenant": "t" * 10_000}, "tenant", "10000 bytes", "at most 256"),
+    ({"group": "g" * (1 << 20)}, "group", f"{1 << 20} bytes", "at most 128"),
     ({"output": {"dtype": 7}}, "output.dtype", "7", "0 to 3"),
     ({"model": "unheard-of"}, "model", "'unheard-of'", "served: 'minilm', 'grammar'"),
     ({"token_ids": {}}, "token_ids", "0 ids", "at least 1"),
@@ -111,6 +116,52 @@ def test_a_refusal_names_field_value_and_limit(
     assert given in message and limit in message, message
     status = stub.PredictBatch(pb.PredictBatchRequest(items=[asked]), timeout=PATIENCE_S).items[0].status
     assert (status.code, status.message) == (code.value[0], message)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("fastqps-tenant", "t" * 10_000, "fastqps-tenant: 10000 bytes, must be at most 256"),
+        ("fastqps-group", "g" * 129, "fastqps-group: 129 bytes, must be at most 128"),
+    ],
+)
+def test_metadata_and_headers_are_limited_as_fields_are(
+    server: Server, stub: Any, name: str, value: str, message: str
+) -> None:
+    asked = request("minilm", {})
+    for call in (
+        lambda data: stub.Predict(asked, metadata=data),
+        lambda data: next(stub.Generate(asked, metadata=data)),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            call([(name, value)])
+        assert (caught.value.code(), caught.value.details()) == (grpc.StatusCode.INVALID_ARGUMENT, message)
+    status, document = post(server, {"input": "a"}, {name: value})
+    assert (status, document["error"]["message"]) == (400, message)
+    stub.Predict(asked, metadata=[(name, value[:100])], timeout=PATIENCE_S)
+    assert post(server, {"input": "a"}, {name: value[:100]})[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "bytes_given", "limit"), [("tenant", 10_000, 256), ("group", 1 << 20, 128)], ids=["tenant", "group"]
+)
+def test_fields_of_json_are_limited_as_those_of_protobuf_are(
+    server: Server, field: str, bytes_given: int, limit: int
+) -> None:
+    status, document = post(server, {"input": "a", field: "x" * bytes_given}, {})
+    assert (status, document["error"]["message"]) == (400, f"{field}: {bytes_given} bytes, must be at most {limit}")
+    assert post(server, {"input": "a", field: "x" * limit}, {})[0] == 200
+
+
+def post(server: Server, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+    """Status and document of a request for an embedding in OpenAI's protocol."""
+    assert server.http
+    asked = urllib.request.Request(f"http://{server.http}/v1/embeddings", json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
 
 
 def test_a_batch_names_the_number_of_its_items_and_the_limit(stub: Any) -> None:
