@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ITEMS_MAX = 64
 INPUTS = ("text", "pair", "token_ids")
 KEYS = (
-    *INPUTS, "model", "priority", "prompt_name", "truncate", "timings",
+    *INPUTS, "model", "priority", "tenant", "group", "prompt_name", "truncate", "timings",
     "dimensions", "normalize", "top_labels", "raw_scores",
     "max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_token_ids", "ignore_eos", "logprobs",
     "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids",

@@ -41,6 +41,11 @@ class Options(TypedDict, total=False):
     """Default: normal."""
     truncate: bool
     """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
+    tenant: str
+    """Whose share of the service the item takes, at most 256 bytes. Default: the client's."""
+    group: str
+    """Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. Default:
+    none."""
     prompt_name: str
     """Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the model's
     default prompt, if it has one."""
@@ -134,6 +139,8 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
     message.truncate = options.get("truncate", False)
     message.prompt_name = options.get("prompt_name", "")
+    message.tenant = options.get("tenant", "")
+    message.group = options.get("group", "")
     if "priority" in options:
         message.priority = _choice("priority", options["priority"], _PRIORITIES)
     output = message.output

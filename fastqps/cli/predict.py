@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompt-name", metavar="NAME", default="", help="the model's prompt in front of each text (default: its own)"
     )
+    parser.add_argument("--tenant", metavar="NAME", default="", help="whose share of a server at --address to take")
+    parser.add_argument("--group", metavar="NAME", default="", help="the server serves the texts of a group together")
     parser.add_argument("--truncate", action="store_true", help="cut a text that is too long instead of refusing it")
     generate_flags.add_arguments(parser)
 
@@ -60,6 +62,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("--quantization says how to run a model here; a server (--address) has chosen its own")
     if options.address and options.adapter:
         raise ConfigError("--adapter is merged into a model here; a server (--address) has merged its own")
+    for name in ("tenant", "group"):
+        if getattr(options, name) and not options.address:
+            raise ConfigError(f"--{name} is for a server: add --address HOST:PORT")
     server_flags.check_flags(options)
     generate_flags.check_flags(options)
     texts = _utf8(_from_arguments(options.text, options.pair) if options.text else _from_lines(sys.stdin, options.pair))
@@ -176,7 +181,8 @@ def _asked(options: argparse.Namespace) -> Any:
     """The options of each request; numbers that no message can hold are refused before a server is asked."""
     from fastqps.api.request import to_message
 
-    asked: Any = {"truncate": options.truncate, "prompt_name": options.prompt_name, **generate_options(options)}
+    names = {name: getattr(options, name) for name in ("prompt_name", "tenant", "group")}
+    asked: Any = {"truncate": options.truncate, **names, **generate_options(options)}
     try:
         to_message("", asked)
     except ValueError as error:

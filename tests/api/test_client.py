@@ -70,11 +70,13 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
         self.batches: list[int] = []
         self.models: list[str] = []
         self.peers: set[str] = set()
+        self.tenants = ("", "", "")  # of the last call: in metadata, in the request, and the request's group
         self.may_answer = threading.Event()  # "wait"
 
     def Predict(self, item: pb.PredictRequest, context: Any) -> pb.PredictResponse:
         self.models.append(item.model)
         self.peers.add(context.peer())
+        self.tenants = dict(context.invocation_metadata()).get("fastqps-tenant", ""), item.tenant, item.group
         if item.text == "wait":
             self.may_answer.wait(PATIENCE_S)
         out = answer(item)
@@ -249,6 +251,20 @@ def test_the_model_is_the_calls_or_the_clients(connect: Callable[..., Any], serv
         client.predict(pb.PredictRequest(text="a", model="third"))
         client.embed(["a"])
     assert server.service.models == ["mine", "other", "third", "mine"]
+
+
+def test_the_tenant_is_the_items_and_the_clients(connect: Callable[..., Any], server: Server) -> None:
+    with connect(server.address, tenant="acme corp", token="a-token") as client:
+        client.predict("a")
+        assert server.service.tenants == ("acme corp", "", "")
+        client.predict("a", tenant="żółć", group="run 7")
+        assert server.service.tenants == ("acme corp", "żółć", "run 7")
+    with connect(server.address) as client:
+        client.predict("a", group="run 7")
+        assert server.service.tenants == ("", "", "run 7")
+    for tenant in ("żółć", "a\nb", "x" * 257):
+        with pytest.raises(ValueError, match="tenant: it must have printable ASCII characters only, at most 256"):
+            connect(server.address, tenant=tenant)
 
 
 def test_classify(client: Any) -> None:

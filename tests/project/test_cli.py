@@ -138,6 +138,7 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         (["--device", "gpu", "a"], 3, "no device 'gpu'"),
         (["--model", "/nowhere", "a"], 4, "no model '/nowhere'"),
         (["--address", "127.0.0.1:1", "a"], 1, "no server can be reached: ipv4:127.0.0.1:1"),
+        (["--device", "null", "--group", "run 7", "a"], 2, "--group is for a server: add --address HOST:PORT"),
         (["--address", "localhost", "a"], 2, "'localhost' has no port"),
         (
             ["--address", "127.0.0.1:1", "--tls-ca", "/nowhere", "a"],

@@ -17,6 +17,8 @@ TOKEN_IDS: Json = {"type": "array", "items": COUNT, "minItems": 1}
 CALL_OPTIONS: Json = {  # of every request for predictions
     "priority": {"enum": ["low", "normal", "high", None]},
     "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "description": "Seconds."},
+    "tenant": {"type": ["string", "null"], "description": "Whose share of the service it takes; 256 bytes at most."},
+    "group": {"type": ["string", "null"], "description": "Requests of a group are served together; 128 bytes at most."},
 }
 REFUSALS = {
     400: "The request is malformed, or a field of it is wrong.",
