@@ -86,6 +86,16 @@ class Sample(TypedDict):
     """The answer's message (server-stream: the messages one behind the other, each with its five bytes of gRPC
     frame)."""
 
+class CallRecords(TypedDict):
+    """Measured calls of an open loop, in the order of their ends; arrays of one length."""
+
+    intended_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    """The end of the answer, or the giving up."""
+    payload: NDArray[np.uint32]
+    outcome: NDArray[np.uint32]
+    """Index in ``OUTCOMES``; from ``len(OUTCOMES)`` on: HTTP_<code>, code - 100 further on."""
+
 class ConnectionResult(TypedDict):
     thread: int
     sent: int
@@ -180,6 +190,8 @@ class Result(TypedDict):
     wrong_samples: list[Sample]
     """At most 16 of them."""
     samples: list[Sample]
+    calls: CallRecords
+    """Empty without ``record_calls``, and in a closed loop."""
     stream_outcomes: dict[str, int]
     """bidi: how the streams ended, those of the regular end (OK) included. Else empty."""
     connections: list[ConnectionResult]
@@ -219,6 +231,7 @@ class Engine:
         check_every: int = 1,
         samples_max: int = 0,
         sample_every: int = 97,
+        record_calls: bool = False,
         answer_bytes_max: int = 16 << 20,
         spin_ns: int = 30_000,
         interval_ns: int = 1_000_000_000,
@@ -251,6 +264,7 @@ class Engine:
         check_every: compare about one in so many OK answers to payloads that have an expected one.
         samples_max, sample_every: keep about one in ``sample_every`` OK answers, at most ``samples_max`` of them, over
             all threads; at most 64 MiB in all.
+        record_calls: keep the times of each measured call of an open loop: 24 bytes a call.
         answer_bytes_max: an answer message longer than this is a BAD_ANSWER.
         spin_ns: a thread sleeps until this long before the next send, then spins; 0: never spin.
 

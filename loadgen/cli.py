@@ -40,7 +40,7 @@ def _run(arguments: list[str]) -> int:
     o = options.parse(arguments)
     if o.json or o.hgrm:
         hgrm.require()
-    for path in filter(None, (o.json if o.json != "-" else None, o.hgrm, o.samples)):
+    for path in filter(None, (o.json if o.json != "-" else None, o.hgrm, o.samples, o.calls)):
         files.require_folder(path)  # before the run, not after it
     made = plan.make(o)
     engine = runs.engine_for(made, o)
@@ -62,6 +62,8 @@ def _run(arguments: list[str]) -> int:
         files.write_histograms(o.hgrm, run)
     if o.samples:
         files.write_samples(o.samples, run)
+    if o.calls:
+        files.write_calls(o.calls, run)
     if set(found["status_with_warmup"]) - results.NEVER_ANSWERED == {"UNIMPLEMENTED"}:
         raise LoadgenError(f"the server has no method {o.method}: all calls were answered UNIMPLEMENTED")
     terminal.show(found, sys.stderr if o.json == "-" or o.progress == "json" else sys.stdout)

@@ -54,6 +54,8 @@ def _check_payloads(o: argparse.Namespace) -> None:
         raise UsageError("--unique makes a text for each call; it needs --text-field")
     if o.unique and o.closed:
         raise UsageError("--unique needs an open loop: nobody knows how many calls a closed one makes; give --texts N")
+    if o.calls and o.closed:
+        raise UsageError("--calls needs an open loop: nobody knows how many calls a closed one makes; give --rate R")
     if o.expect != "same" and not o.verify:
         raise UsageError("--expect says what --verify compares with; give --verify 0.01 too")
 

@@ -160,6 +160,7 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
             check_every=every,
             samples_max=kept,
             sample_every=every if same else 97,
+            record_calls=bool(o.calls),
             interval_ns=step_ns(plan.measure_until_ns - plan.measure_from_ns),
             **tls_options(o),
         )

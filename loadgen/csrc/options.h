@@ -30,6 +30,7 @@ struct Options {
   std::vector<std::string> expected;  // empty, or one per payload …
   std::vector<bool> has_expected;     // … where this says so
   u32 check_every = 1, samples_max = 0, sample_every = 97;
+  bool record_calls = false;  // of an open loop
   u64 answer_bytes_max = 16 << 20;
   i64 spin_ns = 30 * kMicrosecond, interval_ns = kSecond;
   i32 first_stream_id = 1;  // tests start near the end of the stream ids

@@ -75,10 +75,10 @@ void Worker::send() {
     }
     const Arrival arrival = schedule_->front(context_.now);
     if (arrival.deadline_ns && context_.now >= arrival.deadline_ns) {
-      context_.recorder.unsent(arrival, kExpiredUnsent);
+      context_.recorder.unsent(arrival, kExpiredUnsent, context_.now);
     } else if (context_.free.empty()) {
       if (schedule_->closed() || !nobody_answers()) break;
-      context_.recorder.unsent(arrival, context_.down);
+      context_.recorder.unsent(arrival, context_.down, context_.now);
     } else {
       Outlet& outlet = context_.free.front();
       static_cast<Link<Free>&>(outlet).unlink();
@@ -114,7 +114,8 @@ bool Worker::over() {
   const i64 now = context_.now;
   if (!stopped_ && !schedule_->over(now)) return false;
   if (stopped_)
-    for (; schedule_->waiting(kNever - 1); schedule_->pop()) context_.recorder.unsent(schedule_->front(now), kNotSent);
+    for (; schedule_->waiting(kNever - 1); schedule_->pop())
+      context_.recorder.unsent(schedule_->front(now), kNotSent, now);
   if (end_ns_ == kNever) end_ns_ = now + options_.grace_ns;
   if (now >= end_ns_) return true;
   if (schedule_->waiting_count() || context_.open) return false;
@@ -134,7 +135,7 @@ void Worker::settle() {
   if (!schedule_) return;
   schedule_->end_at(context_.now);
   for (; schedule_->waiting_count(); schedule_->pop())
-    context_.recorder.unsent(schedule_->front(context_.now), kNotSent);
+    context_.recorder.unsent(schedule_->front(context_.now), kNotSent, context_.now);
   ended_ns_ = context_.now - start_ns_;
   roll_intervals();
   context_.recorder.close_interval(context_.now, schedule_->due_count(), 0, 0);

@@ -140,6 +140,7 @@ def test_the_interface_is_what_it_is_said_to_be() -> None:
     assert names["Interval"] == set(interval)
     assert names["Histogram"] == set(found["response"])
     assert names["Sample"] == set(found["samples"][0])
+    assert names["CallRecords"] == set(found["calls"])
     assert names["ConnectionResult"] == set(found["connections"][0])
     assert names["ThreadResult"] == set(found["threads"][0])
     assert _native.OUTCOMES[:2] == ("OK", "CANCELLED") and _native.OUTCOMES[16] == "UNAUTHENTICATED"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import re
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,22 @@ def test_a_trace_is_replayed_exactly(tmp_path: Path) -> None:
     assert result["status"] == {"OK": 7} and abs(result["duration_s"] - moments[-1] / 2e6) < 1e-6
     assert result["verified"] == {"checked": 7, "wrong": 0, "against": "echo"}
     assert result["load"]["arrivals"] == "trace" and result["load"]["speedup"] == 2
+
+
+def test_the_calls_of_a_run_are_written(tmp_path: Path) -> None:
+    """Each measured one, whatever its end, in the order in which they were due."""
+    trace, calls = tmp_path / "trace.csv", tmp_path / "calls.csv"
+    trace.write_text("t_us,payload\n" + "".join(f"{1000 * i},{i % 2}\n" for i in range(300)))
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(name.encode())
+    flags = ("--trace", str(trace), "--warmup", "100ms", "--payload", str(tmp_path / "a"), str(tmp_path / "b"))
+    with server(fail_every=3, fail_status=8) as found:
+        result = run(tmp_path, found.port, *flags, "--threads", "2", "--calls", str(calls), code=None)
+    rows = list(csv.DictReader(calls.read_text().splitlines()))
+    assert [(float(row["t_us"]), int(row["payload"])) for row in rows] == [(1000.0 * i, i % 2) for i in range(100, 300)]
+    assert Counter(row["outcome"] for row in rows) == result["status"]
+    slowest_us = max(float(row["response_us"]) for row in rows if row["outcome"] == "OK")
+    assert abs(slowest_us - result["response_time_us"]["max"]) < 0.01
 
 
 def test_wrong_answers_are_found(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ TEXT = ["--text-field", "2"]
         ([*TARGET, *TEXT, "--rate", "5", "--verify", "2"], "the share is 2"),
         ([*TARGET, *TEXT, "--rate", "5", "--expect", "echo"], "give --verify 0.01 too"),
         ([*TARGET, *TEXT, "--closed", "5", "--unique"], "--unique needs an open loop"),
+        ([*TARGET, *TEXT, "--closed", "5", "--calls", "/tmp/x"], "--calls needs an open loop"),
         ([*TARGET, *TEXT, "--rate", "1M", "--duration", "10m"], "601,000,000 calls; a run has at most"),
         ([*TARGET, "--text-field", "0", "--rate", "5"], "--text-field: 0 is not between 1 and"),
         ([*TARGET, *TEXT, "--rte", "5"], "unknown argument --rte; did you mean --rate?"),

@@ -46,7 +46,7 @@ std::unique_ptr<PyEngine> make_engine(
     std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight, u32 request_id_field,
     u32 response_id_field, u32 timeout_field, std::vector<u32> status_field, i64 deadline_grace_ns, i64 grace_ns,
     bool reconnect, const std::optional<std::vector<std::optional<py::bytes>>>& expected, u32 check_every,
-    u32 samples_max, u32 sample_every, u64 answer_bytes_max, i64 spin_ns, i64 interval_ns, bool tls,
+    u32 samples_max, u32 sample_every, bool record_calls, u64 answer_bytes_max, i64 spin_ns, i64 interval_ns, bool tls,
     const std::string& tls_ca, const std::string& tls_cert, const std::string& tls_key) {
   Options o;
   o.host = std::move(host);
@@ -69,6 +69,7 @@ std::unique_ptr<PyEngine> make_engine(
     }
   }
   o.check_every = check_every, o.samples_max = samples_max, o.sample_every = sample_every;
+  o.record_calls = record_calls;
   o.answer_bytes_max = answer_bytes_max;
   o.spin_ns = spin_ns, o.interval_ns = interval_ns;
   o.tls = tls;
@@ -178,9 +179,10 @@ void bind_engine(py::module_& module) {
            py::arg("timeout_field") = 0, py::arg("status_field") = py::tuple(),
            py::arg("deadline_grace_ns") = 100 * kMillisecond, py::arg("grace_ns") = 5 * kSecond,
            py::arg("reconnect") = true, py::arg("expected") = py::none(), py::arg("check_every") = 1,
-           py::arg("samples_max") = 0, py::arg("sample_every") = 97, py::arg("answer_bytes_max") = 16 << 20,
-           py::arg("spin_ns") = 30 * kMicrosecond, py::arg("interval_ns") = kSecond, py::arg("tls") = false,
-           py::arg("tls_ca") = "", py::arg("tls_cert") = "", py::arg("tls_key") = "")
+           py::arg("samples_max") = 0, py::arg("sample_every") = 97, py::arg("record_calls") = false,
+           py::arg("answer_bytes_max") = 16 << 20, py::arg("spin_ns") = 30 * kMicrosecond,
+           py::arg("interval_ns") = kSecond, py::arg("tls") = false, py::arg("tls_ca") = "", py::arg("tls_cert") = "",
+           py::arg("tls_key") = "")
       .def("connect", &connect, py::arg("timeout_s"))
       .def("start", &start, py::arg("times_ns"), py::arg("payload_index"), py::arg("deadline_ns") = 0, py::kw_only(),
            py::arg("measure_from_ns") = 0, py::arg("measure_until_ns") = i64(1) << 62)

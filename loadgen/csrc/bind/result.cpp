@@ -35,6 +35,25 @@ py::list to_list(const std::vector<Sample>& samples) {
   return found;
 }
 
+py::dict to_dict(const std::vector<CallRecord>& calls) {
+  const auto n = py::ssize_t(calls.size());
+  py::array_t<i64> intended(n), end(n);
+  py::array_t<u32> payload(n), outcome(n);
+  for (py::ssize_t i = 0; i < n; i++) {
+    const CallRecord& call = calls[size_t(i)];
+    intended.mutable_data()[i] = call.intended_ns;
+    end.mutable_data()[i] = call.end_ns;
+    payload.mutable_data()[i] = call.payload;
+    outcome.mutable_data()[i] = call.outcome;
+  }
+  py::dict found;
+  found["intended_ns"] = intended;
+  found["end_ns"] = end;
+  found["payload"] = payload;
+  found["outcome"] = outcome;
+  return found;
+}
+
 py::list connections_of(const Engine& engine) {
   const u32 threads = engine.options().threads;
   py::list found;
@@ -131,6 +150,7 @@ py::dict result_of(Engine& engine) {
     found[name] = to_dict(*histogram);
   found["samples"] = to_list(tally.samples);
   found["wrong_samples"] = to_list(tally.wrong_samples);
+  found["calls"] = to_dict(tally.calls);
   found["connections"] = connections_of(engine);
   found["threads"] = threads_of(engine);
   return found;

@@ -39,6 +39,7 @@ void Recorder::begin(const Load& load, i64 start_ns) {
   from_ns_ = start_ns + load.measure_from;
   until_ns_ = start_ns + load.measure_until;
   interval_end_ns_ = start_ns + options_.interval_ns;
+  if (options_.record_calls) tally.calls.reserve(load.times.size() / options_.threads + 1);
 }
 
 void Recorder::started(Call& call, i64 now) {
@@ -82,6 +83,7 @@ bool Recorder::ended(Call& call, Outcome outcome, i64 now) {
 void Recorder::measured(Call& call, Outcome outcome, i64 now) {
   tally.due++;
   tally.outcomes[outcome]++;
+  log(call.intended_ns, call.payload, outcome, now);
   if (call.written_ns) {
     tally.sent++;
     tally.lateness.record(call.written_ns - call.intended_ns);
@@ -114,11 +116,18 @@ void Recorder::keep(Call& call, Outcome outcome) {
   }
 }
 
-void Recorder::unsent(const Arrival& arrival, Outcome outcome) {
+// A closed loop is not recorded: it has no bound on its calls.
+void Recorder::log(i64 intended_ns, u32 payload, Outcome outcome, i64 now) {
+  if (options_.record_calls && !closed_)
+    tally.calls.push_back({intended_ns - start_ns_, now - start_ns_, payload, outcome});
+}
+
+void Recorder::unsent(const Arrival& arrival, Outcome outcome, i64 now) {
   count(outcome);
   if (!in_window(arrival.intended_ns)) return;
   tally.due++;
   tally.outcomes[outcome]++;
+  log(arrival.intended_ns, arrival.payload, outcome, now);
 }
 
 void Recorder::message(const Call& call, i64 now) {

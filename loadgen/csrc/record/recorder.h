@@ -25,7 +25,7 @@ class Recorder {
   void written(Call& call, i64 now, i64 idle_ns);
   // True if the call was measured.
   bool ended(Call& call, Outcome outcome, i64 now);
-  void unsent(const Arrival& arrival, Outcome outcome);
+  void unsent(const Arrival& arrival, Outcome outcome, i64 now);
   void message(const Call& call, i64 now);
 
   i64 interval_end_ns() const { return interval_end_ns_; }
@@ -46,6 +46,7 @@ class Recorder {
   void count(Outcome outcome);
   void measured(Call& call, Outcome outcome, i64 now);
   void keep(Call& call, Outcome outcome);
+  void log(i64 intended_ns, u32 payload, Outcome outcome, i64 now);
 
   const Options& options_;
   bool closed_ = false;

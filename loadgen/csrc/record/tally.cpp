@@ -8,7 +8,8 @@ namespace {
 void add(OutcomeCounts& to, const OutcomeCounts& from) {
   for (size_t i = 0; i < to.size(); i++) to[i] += from[i];
 }
-void append(std::vector<Sample>& to, std::vector<Sample>& from) {
+template <class T>
+void append(std::vector<T>& to, std::vector<T>& from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
   from.clear();
 }
@@ -44,6 +45,7 @@ void Tally::merge(Tally& other) {
     (this->*field).merge(other.*field);
   append(samples, other.samples);
   append(wrong_samples, other.wrong_samples);
+  append(calls, other.calls);
   if (wrong_samples.size() > kWrongSamplesMax) wrong_samples.resize(kWrongSamplesMax);
 }
 

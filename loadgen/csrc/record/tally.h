@@ -14,6 +14,13 @@ struct Sample {
   std::string answer;
 };
 
+// One measured call of an open loop. Instants count from the start of the run.
+struct CallRecord {
+  i64 intended_ns = 0, end_ns = 0;
+  u32 payload = 0;
+  Outcome outcome = kOk;
+};
+
 constexpr size_t kWrongSamplesMax = 16;
 constexpr u64 kSampleBytesMax = 64 << 20;  // over all threads
 
@@ -24,8 +31,9 @@ struct Tally {
   u64 messages = 0, empty_answers = 0, bytes_in = 0, bytes_out = 0, waiting_max = 0, in_flight_max = 0;
   u64 wrong_ids = 0, late_answers = 0, checked = 0, wrong = 0, intervals_dropped = 0;
   std::vector<Sample> samples, wrong_samples;
+  std::vector<CallRecord> calls;  // in the order of their ends
 
-  void merge(Tally& other);  // takes the samples of the other
+  void merge(Tally& other);  // takes the samples and calls of the other
 };
 
 // One interval of the timeline; the response times are those entries of the histogram that are not zero.
