@@ -28,6 +28,7 @@ PARTS = {
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
+    "isolation": "classes, tenants and groups beside the load of others",
     "knee": "steps of the chosen size, against fixed sizes",
     "scrapes": "the CPU cost of scrapes",
 }

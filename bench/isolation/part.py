@@ -1,0 +1,27 @@
+"""Each claim in turn: classes, tenants and siblings on a modelled device, then classes on this CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench.isolation.classes import classes
+from bench.isolation.on_cpu import on_cpu
+from bench.isolation.siblings import siblings
+from bench.isolation.subject import computing, modelled
+from bench.isolation.tenants import tenants
+from bench.row import Row
+
+
+def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+    """One server of each device, on one core; the load on the other."""
+    rows: list[Row] = []
+    points: list[dict[str, Any]] = []
+    with modelled(folder) as server:
+        for claim in (classes, tenants, siblings):
+            found = claim(server, folder, repetitions, seconds)
+            rows += found[0]
+            points += [{"claim": claim.__name__, **point} for point in found[1]]
+    with computing() as server:
+        found = on_cpu(server, folder, repetitions, seconds)
+    return rows + found[0], points + [{"claim": "on_cpu", **point} for point in found[1]]

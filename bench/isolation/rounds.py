@@ -1,0 +1,71 @@
+"""Loads that are measured in turn, and the ends of each over all rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from bench.isolation.figures import Percentile, percentile
+from bench.isolation.mix import Ends, Kind, run
+from bench.isolation.subject import step_us
+from fastqps.process.server_process import ServerProcess
+from fastqps.telemetry.scrape import Difference, scrape
+
+
+@dataclass
+class Rounds:
+    """``ends``: by load and kind, one of each round. ``steps_us``: by load."""
+
+    ends: dict[str, dict[str, list[Ends]]] = field(default_factory=dict)
+    steps_us: dict[str, list[float]] = field(default_factory=dict)
+    points: list[dict[str, Any]] = field(default_factory=list)
+
+    def all(self, load: str, kind: str) -> Ends:
+        """Of all rounds together."""
+        return reduce(add, self.ends[load][kind])
+
+    def percentile(self, load: str, kind: str, share: float, most_us: float) -> Percentile:
+        """Of the waits of all rounds together."""
+        return percentile(self.all(load, kind).wait_us, share, most_us, self.late_us(load, share))
+
+    def of_each(self, load: str, kind: str, share: float, most_us: float) -> list[Percentile]:
+        """The same of each round."""
+        late_us = self.late_us(load, share)
+        return [percentile(ends.wait_us, share, most_us, late_us) for ends in self.ends[load][kind]]
+
+    def late_us(self, load: str, share: float) -> float:
+        """How late the generator was by itself: that percentile of its worst round."""
+        times = [point["own_lateness_us"] for point in self.points if point["case"] == load]
+        return max(float(found[f"p{100 * share:.0f}"]) for found in times)
+
+    def step_us(self, load: str) -> float:
+        """The mean step of a load."""
+        return sum(self.steps_us[load]) / len(self.steps_us[load])
+
+    @property
+    def doubtful(self) -> str:
+        """For a note: how often the generator was the limit; empty if never."""
+        late = sum(point["verdict"] == "INVALID" for point in self.points)
+        return f"; the generator was late in {late} of {len(self.points)} runs" if late else ""
+
+
+Loads = Mapping[str, Callable[[int], Sequence[Kind]]]  # by name: the calls of a round with this seed
+
+
+def measure(server: ServerProcess, loads: Loads, folder: Path, repetitions: int, deadline_s: float) -> Rounds:
+    """Each load in turn, as often as there are repetitions. Every round has its own arrivals, which loads share."""
+    rounds = Rounds()
+    for number in range(repetitions):
+        for name, kinds in loads.items():
+            before = scrape(server.admin)
+            mixed = run(server.address, kinds(number), folder, deadline_s)
+            step = step_us(Difference(before, scrape(server.admin)))
+            rounds.steps_us.setdefault(name, []).append(step)
+            for kind, ends in mixed.ends.items():
+                rounds.ends.setdefault(name, {}).setdefault(kind, []).append(ends)
+            rounds.points.append({"case": name, "round": number, "step_us": step, **mixed.run})
+    return rounds
