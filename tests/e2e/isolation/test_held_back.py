@@ -1,0 +1,205 @@
+"""Thousands of items wait at a front door when something happens to the server: none is lost, answered twice or
+swapped, and all of its slots come back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from gates import Gate
+from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, batch, channel_to, connect_in_turn
+from reloading import Reloaded, version_of
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1 import predict_pb2_grpc
+
+Stub = predict_pb2_grpc.PredictServiceStub
+FLAGS = ("--dispatchers=2", "--max-batch-items=16", "--max-queue-items=8192", "--slots=8192")
+HELD, CALL = 3000, 100  # items, and items of a call
+BUSY = 8  # items that keep both dispatchers
+
+
+async def sees(condition: Callable[[], object], what: str) -> None:
+    await asyncio.to_thread(until, condition, what)
+
+
+async def busy(server: Server, stub: Any, ledger: Ledger, gate: Gate, dispatchers: int = 2) -> list[asyncio.Task[None]]:
+    """Every dispatcher runs a step that the gate holds."""
+    calls = []
+    for running in range(1, dispatchers + 1):
+        calls.append(asyncio.create_task(batch(stub, ledger, BUSY // 2, gate.id)))
+        await sees(lambda running=running: server.claimed(running * BUSY // 2), "it runs")
+    return calls
+
+
+async def one_batch(stub: Any, ledger: Ledger, requests: Sequence[pb.PredictRequest]) -> None:
+    try:
+        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+        for request, item in zip(requests, answer.items, strict=True):
+            ledger.answered(request.request_id, item)
+    except asyncio.CancelledError:
+        for request in requests:
+            ledger.ended(request.request_id, CANCELLED)
+        raise
+    except Exception as error:
+        for request in requests:
+            ledger.ended(request.request_id, error.code().name, error.details() or "")  # type: ignore[attr-defined]
+
+
+def held(stub: Any, ledger: Ledger, items: int = HELD, **fields: Any) -> list[asyncio.Task[None]]:
+    """So many items of all classes, of many tenants, some of them in groups."""
+    chance = random.Random(items)
+
+    def ask() -> pb.PredictRequest:
+        group = f"parent {chance.randrange(20)}" if chance.random() < 0.3 else ""
+        one = {name: value() for name, value in fields.items()}
+        return ledger.ask(priority=chance.randrange(4), tenant=f"tenant {chance.randrange(50)}", group=group, **one)
+
+    requests = [ask() for _ in range(items)]
+    return [asyncio.create_task(one_batch(stub, ledger, requests[at : at + CALL])) for at in range(0, items, CALL)]
+
+
+async def all_wait(server: Server, items: int) -> None:
+    await sees(lambda: server.work()["fastqps_slots_used"] == items, f"{items} are in")
+
+
+def test_a_dispatcher_is_killed(serve: Callable[..., Server]) -> None:
+    """All are answered: what it ran, what was next, and what waits."""
+    server = serve("--frontdoors=1", *FLAGS, echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        async with channel_to(server.address) as channel:
+            with server.gate() as gate:
+                calls = await busy(server, Stub(channel), ledger, gate)
+                calls += held(Stub(channel), ledger)
+                await all_wait(server, BUSY + HELD)
+                old.kill()
+                await sees(lambda: not old.is_running(), "it is dead")
+            await asyncio.gather(*calls)
+
+    asyncio.run(scenario(server.child("dispatcher 0")))
+    ledger.check()
+    server.until_idle()
+
+
+def test_a_front_door_is_killed(serve: Callable[..., Server]) -> None:
+    """Its own calls end UNAVAILABLE at once; those that wait at the other front door are answered."""
+    server = serve("--frontdoors=2", *FLAGS, echo=True)
+    ledger = Ledger()
+
+    async def scenario(old: psutil.Process) -> None:
+        channels = [channel_to(server.address) for _ in range(2)]
+        await connect_in_turn(server, channels)
+        dies, lives = (Stub(channel) for channel in channels)
+        with server.gate() as gate:
+            calls = await busy(server, lives, ledger, gate)
+            lost = held(dies, ledger, HELD // 2)
+            first = ledger.sent
+            calls += held(lives, ledger, HELD // 2)
+            await all_wait(server, BUSY + HELD)
+            old.kill()
+            await asyncio.gather(*lost)
+            await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
+        await asyncio.gather(*calls)
+        assert {ledger.ends[number] for number in range(BUSY, first)} == {"UNAVAILABLE"}
+        assert {ledger.ends[number] for number in range(first, ledger.sent)} == {OK}
+        for channel in channels:
+            await channel.close()
+
+    asyncio.run(scenario(server.child("frontdoor 0")))
+    ledger.check("UNAVAILABLE")
+    server.until_idle()
+
+
+def test_a_drain(serve: Callable[..., Server]) -> None:
+    """What waits when SIGTERM comes is answered before the end."""
+    server = serve("--frontdoors=1", *FLAGS, echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            with server.gate() as gate:
+                calls = await busy(server, Stub(channel), ledger, gate)
+                calls += held(Stub(channel), ledger)
+                await all_wait(server, BUSY + HELD)
+                server.signal(signal.SIGTERM)
+                await sees(lambda: "SIGTERM" in server.log(), "it drains")
+            await asyncio.gather(*calls)
+        assert await asyncio.to_thread(server.wait) == 0, server.log()
+
+    asyncio.run(scenario())
+    ledger.check()
+
+
+def test_a_reload(serve: Callable[..., Any], tmp_path: Path) -> None:
+    """What waits when the model changes is answered, by the old version or the new one."""
+    server = serve(tmp_path, "--frontdoors=1", "--dispatchers=1", *FLAGS[1:], kind=Reloaded)
+    first, ledger = version_of(server), Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            with server.gate() as gate:
+                calls = await busy(server, Stub(channel), ledger, gate, dispatchers=1)
+                calls += held(Stub(channel), ledger)
+                await all_wait(server, BUSY // 2 + HELD)
+                reloading = asyncio.create_task(server.becomes(server.two))
+                await asyncio.to_thread(server.until_log, "finishes what it has")
+                calls += held(Stub(channel), ledger, CALL)
+            await asyncio.gather(reloading, *calls)
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert version_of(server) != first
+    server.until_idle()
+
+
+def test_deadlines_pass(serve: Callable[..., Server]) -> None:
+    """Nobody waits longer than his time while no dispatcher takes anything."""
+    server = serve("--frontdoors=1", *FLAGS, echo=True)
+    ledger, chance = Ledger(), random.Random(5)
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            with server.gate() as gate:
+                calls = await busy(server, Stub(channel), ledger, gate)
+                short = held(Stub(channel), ledger, timeout_us=lambda: chance.randrange(1000, 500_000))
+                await asyncio.gather(*short)
+                late = [ledger.ends[number] for number in range(BUSY, ledger.sent)]
+                assert set(late) <= {EXPIRED, REFUSED} and EXPIRED in late
+                calls += held(Stub(channel), ledger, CALL)  # there is room again
+            await asyncio.gather(*calls)
+
+    asyncio.run(scenario())
+    ledger.check(EXPIRED, REFUSED)
+    assert all(ledger.ends[number] == OK for number in range(ledger.sent - CALL, ledger.sent))
+    server.until_idle()
+
+
+def test_cancels(serve: Callable[..., Server]) -> None:
+    """Two thirds of what waits is cancelled: the rest is answered, and all slots come back."""
+    server = serve("--frontdoors=1", *FLAGS, echo=True)
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(server.address) as channel:
+            with server.gate() as gate:
+                calls = await busy(server, Stub(channel), ledger, gate)
+                waiting = held(Stub(channel), ledger)
+                await all_wait(server, BUSY + HELD)
+                for number, call in enumerate(waiting):
+                    if number % 3:
+                        call.cancel()
+                await asyncio.wait([call for number, call in enumerate(waiting) if number % 3])
+            await asyncio.gather(*calls, *waiting[::3])
+
+    asyncio.run(scenario())
+    ledger.check(CANCELLED)
+    assert ledger.counts == {OK: BUSY + HELD // 3, CANCELLED: HELD - HELD // 3}
+    server.until_idle()
