@@ -34,7 +34,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
     slots_.give_back(slot);
     return refusal;
   }
-  link(slot, view, tenant);
+  link(slot, group_of(view, *from.info), tenant);
   items_.deadlines.set(slot, deadline);
   if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
   return item.tokenizing ? Refusal{} : queue_.put(slot);
@@ -79,12 +79,12 @@ void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 p
   if (timed) memory_.sample(kTokenize, now - parsed_ns);
 }
 
-void Intake::link(u32 slot, const RequestView& view, TenantId tenant) {
+void Intake::link(u32 slot, std::string_view group, TenantId tenant) {
   Item& item = items_[slot];
   items_.hold(slot, tenant);
-  if (!view.group.empty()) {
+  if (!group.empty()) {
     item.grouped = true;
-    room_.join(slot, view.group, tenant, item.route, class_of(item.priority));
+    room_.join(slot, group, tenant, item.route, class_of(item.priority));
   }
   if (item.group == Groups::kNone) return attachment_->set_user(item.call, u64(slot) + 1);
   groups_.link(item.group, slot, item.route);
