@@ -51,6 +51,8 @@ quick() {
   one wake     pass "-DR=2 -DJOIN=1 -DAHEAD=0 -DSTUCK=1"
   one wake     pass "-DR=2 -DBESIDE=1 -DAHEAD=0"
   one wake     pass "-DR=2 -DBESIDE=1 -DAHEAD=0 -DSTUCK=1"
+  one wake     pass "-DR=2 -DHOLD=1 -DAHEAD=0"
+  one wake     pass "-DR=1 -DHOLD=1 -DAHEAD=0 -DKD=1 -DRESPAWN=0"
   one progress pass "-DR=1 -DNC=1"
   one progress pass "-DKD=0 -DS=2 -DNC=1"
   one progress pass "-DKD=0 -DNC=2"
@@ -82,6 +84,8 @@ full() {
   one wake     pass "-DR=1 -DKD=1 -DLINGER=1"
   one wake     pass "-DR=1 -DJOIN=1 -DAHEAD=0 -DKD=1 -DRESPAWN=0"
   one wake     pass "-DR=1 -DBESIDE=1 -DAHEAD=0 -DKD=1 -DRESPAWN=0"
+  one wake     pass "-DR=3 -DHOLD=1 -DAHEAD=0 -DSTUCK=1"
+  one wake     pass "-DR=2 -DHOLD=1 -DAHEAD=0 -DKD=1 -DRESPAWN=0"
   one progress pass "-DKD=1"
   one progress pass "-DKD=2 -DR=1"
   one progress pass "-DKD=0 -DS=2 -DR=3"
@@ -114,6 +118,8 @@ mistakes() {
   one wake     fail "-DMUT=11 -DSTUCK=1"                        # what one dispatcher leaves in the ring is not passed on
   one wake     fail "-DMUT=19 -DR=1 -DLEAVE=1"                  # a dispatcher that leaves keeps its wake-up to itself
   one wake     fail "-DMUT=20 -DJOIN=1 -DAHEAD=0 -DSTUCK=1"     # a dispatcher that does not let a request join wakes nobody for it
+  one wake     fail "-DMUT=26 -DR=3 -DHOLD=1 -DAHEAD=0 -DSTUCK=1" # a dispatcher that makes room wakes no door that holds requests back
+  one wake     fail "-DMUT=27 -DR=3 -DHOLD=1 -DAHEAD=0 -DSTUCK=1" # a door that holds requests back announces its sleep without another look
   one wake     fail "-DMUT=25 -DBESIDE=1 -DAHEAD=0 -DSTUCK=1"   # a dispatcher that rests while a lane runs wakes nobody for what it leaves
   one progress fail "-DMUT=1 -DR=1"                             # n_made is not reset when a request is queued again
   one progress fail "-DMUT=2 -DR=1"                             # a stream that has begun runs again

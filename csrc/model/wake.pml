@@ -1,6 +1,6 @@
 /* fastqps sleep and wake: no wake-up is lost, whoever is killed, at whatever point.
  *
- * core/wake.h, with Claimer::next, await_company, sleep, rest and leave (core/claimer.h), Slab::publish, announce and settle_all
+ * core/wake.h, with Claimer::next, await_company, sleep, rest, leave and wake_holding_doors (core/claimer.h), Slab::publish, announce and settle_all
  * (core/slab.h), publish_death (core/supervise.h). Claiming ahead, joining and the batch delay follow guesses of what is worth
  * while; here every guess may go either way. A lane may ring at any time: who holds a batch may wake without a reason.
  *
@@ -41,6 +41,9 @@
 #ifndef LEAVE
 #define LEAVE 0          /* 1: one dispatcher may leave for good instead of sleeping on (no death is published) */
 #endif
+#ifndef HOLD
+#define HOLD 0           /* above 0: a front door holds back what comes while its ring has so many entries */
+#endif
 #ifndef STUCK
 #define STUCK 0          /* 1: one dispatcher may stop for ever while it runs a batch; all that it does not hold must be answered */
 #endif
@@ -73,6 +76,7 @@ bit  stuck;
 bit  left;
 #endif
 bit  kd[D], kf[F], up[D], upf[F];
+byte back[F];            /* requests that wait for a place in the ring (DoorRoute::held_back) */
 byte sent[F], open[F];   /* requests that arrived; requests accepted and not yet answered (private to the front door) */
 
 #if F > 1
@@ -116,8 +120,29 @@ inline wake_one() {
 #endif
 }
 
+/* Claimer::wake_holding_doors, after a head has moved: a front door that sleeps and holds something back is woken */
+inline wake_holding(q) {
+  b = fsl[q];                                                   /* seq_cst load */
+#if MUT != 26
+  d_step { if :: b == ASLEEP && back[q] > 0 && !fs[self*F+q] -> fs[self*F+q] = 1; evf[q] = 1 :: else fi; b = 0 }   /* write(eventfd) */
+#else
+  b = 0
+#endif
+}
+inline wake_holding_doors() {
+#if HOLD
+  wake_holding(0)
+#if F > 1
+  ; wake_holding(1)
+#endif
+#else
+  skip
+#endif
+}
+
 /* BUSY: "I shall not look for a while". Something left anywhere: wake one more */
 inline busy() {
+  wake_holding_doors();
   sl[self] = BUSY;                                              /* seq_cst store */
 #if MUT != 11
   if
@@ -177,6 +202,7 @@ find:
     goto find;
 got:
 #if LINGER
+    wake_holding_doors();
     if
     :: skip                                                     /* the batch is full, or has waited long enough */
     :: d_step { sl[self] = ASLEEP; NEWSLEEP(self) };            /* await_company(): announce */
@@ -289,22 +315,33 @@ inline recover(q) {
     fi }
 }
 
+/* a new request goes into the ring, or waits for a place there */
+#if HOLD
+#define PUT if :: back[f] > 0 || ring[f] >= HOLD -> back[f]++ :: else -> ring[f]++ fi
+#else
+#define PUT ring[f]++
+#endif
+
 proctype Front(byte f, self)            /* self: D + f, as a waker */
 {
   byte seen, d, b;
 start:
   {
     d_step {                                                    /* empty my rings; whatever is held is nobody's now */
-      seen = deaths; ring[f] = 0; open[f] = 0; d = 0;
+      seen = deaths; ring[f] = 0; back[f] = 0; open[f] = 0; d = 0;
       do
       :: d < D -> stale[d*F+f] = (held[d*F+f] + done[d*F+f] > 0); out[d*F+f] = 0; d++
       :: else -> break
       od; d = 0 };
     do
-    :: d_step { sent[f] < R -> sent[f]++; open[f]++; ring[f]++ };            /* one request arrives: seq_cst store of tail */
+    :: d_step { sent[f] < R -> sent[f]++; open[f]++; PUT };      /* one request arrives: seq_cst store of tail */
        wake_one()
-    :: d_step { R - sent[f] > 1 -> sent[f] = sent[f] + 2; open[f] = open[f] + 2; ring[f] = ring[f] + 2 };   /* or a burst */
+    :: d_step { R - sent[f] > 1 -> sent[f] = sent[f] + 2; open[f] = open[f] + 2; PUT; PUT };   /* or a burst */
        wake_one()
+#if HOLD
+    :: d_step { back[f] > 0 && ring[f] < HOLD -> back[f]--; ring[f]++ };        /* RequestQueue::feed */
+       wake_one()
+#endif
     :: POP(0)
     :: POP(1)
 #if D > 2
@@ -327,6 +364,9 @@ start:
        if :: out[F+f] > 0 -> goto awake :: else fi;
 #if D > 2
        if :: out[2*F+f] > 0 -> goto awake :: else fi;
+#endif
+#if HOLD && MUT != 27
+       if :: back[f] > 0 && ring[f] < HOLD -> goto awake :: else fi;   /* a head may have moved before the announcement */
 #endif
 #if MUT == 9
        d_step { fsl[f] = ASLEEP; fs[f] = 0; fs[F+f] = 0; fs[(D-1)*F+f] = 0 };   /* mistake: look, then announce */
