@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <type_traits>
@@ -102,6 +103,8 @@ Segment::Created Segment::create(const Sizes& sizes) {
   if (sizes.slots < 2 || sizes.slots > 1u << 20 || (sizes.slots & (sizes.slots - 1)))
     return {-1, "slots: a power of two from 2 to 1048576"};
   if (sizes.large_answer_bytes % 64) return {-1, "large answers: a multiple of 64 bytes"};
+  if (std::find(sizes.class_weights, sizes.class_weights + kPriorities, 0u) != sizes.class_weights + kPriorities)
+    return {-1, "class weights: at least 1"};
   Header h = plan(sizes);
   if (getrandom(h.boot_id, sizeof h.boot_id, 0) != sizeof h.boot_id) return {-1, reason("getrandom")};
   int fd = memfd_create("fastqps", MFD_CLOEXEC | MFD_ALLOW_SEALING);

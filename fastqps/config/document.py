@@ -66,8 +66,8 @@ def _toml(setting: Setting, value: object) -> str:
         return "true" if value else "false"
     if setting.meaning.kind in ("count", "ratio") and value is not None:
         return str(value)
-    if isinstance(value, tuple):
-        return json.dumps(list(value), ensure_ascii=False)
+    if setting.meaning.kind == "texts":
+        return json.dumps(value, ensure_ascii=False)
     return json.dumps(setting.format(value), ensure_ascii=False)
 
 
@@ -79,6 +79,8 @@ def _row(setting: Setting) -> str:
     notes = [meaning.help]
     if meaning.kind in ("count", "bytes", "duration"):
         notes.append(f"{setting.format(meaning.least)} to {setting.format(meaning.most)}.")
+    elif meaning.kind == "weights":
+        notes.append(f"`{meaning.metavar}`, each {meaning.least} to {meaning.most}.")
     elif meaning.choices:
         notes.append("One of " + ", ".join(f"`{c}`" for c in meaning.choices) + ".")
     elif meaning.kind == "switch":

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fastqps.config.units import format_bytes, format_duration
 
-Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch"]
+Kind = Literal["text", "texts", "count", "bytes", "duration", "ratio", "switch", "weights"]
 
 
 OFF = -1
@@ -130,6 +130,15 @@ class Config:
     )
     max_queue_items: int = _setting(
         4096, "count", "Most requests of a model that may wait. More are refused.", least=1, most=1 << 22
+    )
+    class_weights: tuple[int, int, int] = _setting(
+        (16, 4, 1),
+        "weights",
+        "Shares of the tokens that a dispatcher serves of high, normal and low priority while all of them wait. A "
+        "class that has nothing waiting leaves its share to the others.",
+        least=1,
+        most=1000,
+        metavar="HIGH:NORMAL:LOW",
     )
     max_input_tokens: int | None = _setting(
         None,
@@ -411,6 +420,8 @@ class Setting:
                 return "on" if value else "off"
             case "texts":
                 return ",".join(value)
+            case "weights":
+                return ":".join(map(str, value))
         return str(value)
 
 

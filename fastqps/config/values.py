@@ -31,6 +31,8 @@ def parse_value(setting: Setting, raw: Any) -> Any:
             value = _within(meaning, _count(raw), setting)
         case "ratio":
             value = _ratio(raw, meaning.floor)
+        case "weights":
+            value = _weights(raw, meaning, setting)
         case "bytes":
             value = _within(meaning, parse_bytes(_quantity(raw)), setting)
         case "duration":
@@ -77,6 +79,18 @@ def _ratio(raw: Any, floor: float) -> float:
     if not floor <= value <= 1:
         raise ValueError(f"{raw} is not within {floor:g} to 1")
     return value
+
+
+def _weights(raw: Any, meaning: Meaning, setting: Setting) -> tuple[int, ...]:
+    parts = str(raw).split(":")
+    if len(parts) != len(setting.default) or not all(part.strip().isdecimal() for part in parts):
+        example = setting.format(setting.default)
+        raise ValueError(f"{raw!r} is not {meaning.metavar}; write for example {example}")
+    weights = tuple(map(int, parts))
+    for weight in weights:
+        if not meaning.least <= weight <= meaning.most:
+            raise ValueError(f"{raw}: the weight {weight} is not within {meaning.least} to {meaning.most}")
+    return weights
 
 
 def _quantity(raw: Any) -> str:

@@ -98,6 +98,7 @@ class Plan:
             answer_bytes=max(min(answer_bytes(card), slot_bytes(card)) for card in self.cards),
             large_answers=min(self.config.slots, _LARGE_BYTES // large) if large else 0,
             large_answer_bytes=large,
+            class_weights=self.config.class_weights,
         )
 
 

@@ -209,8 +209,9 @@ def test_a_prefix_that_nothing_uses_is_refused() -> None:
 
 
 def test_dispatchers_for_each_model_and_device() -> None:
+    devices = "sim:h200-minilm-l6,sim:h200-minilm-l6"
     plan = make_plan(
-        config(model=("minilm", "b=minilm"), device="sim:h200-minilm-l6,sim:h200-minilm-l6", dispatchers=2, pin="off")
+        config(model=("minilm", "b=minilm"), device=devices, dispatchers=2, pin="off", class_weights=(8, 2, 1))
     )
     assert plan.dispatchers == 8
     assert [(plan.model_of(d), plan.device_of(d)) for d in range(8)] == [
@@ -218,8 +219,9 @@ def test_dispatchers_for_each_model_and_device() -> None:
     ]  # fmt: skip
     assert [device.label for device in plan.devices] == ["sim:h200-minilm-l6", "sim:h200-minilm-l6#1"]
     assert plan.sizes().devices == 2
+    assert plan.sizes().class_weights == (8, 2, 1)
     with pytest.raises(ConfigError, match="33 for each of 1 models and 2 devices is more than 64"):
-        config(model=("minilm",), device="sim:h200-minilm-l6,sim:h200-minilm-l6", dispatchers=33)
+        config(model=("minilm",), device=devices, dispatchers=33)
 
 
 def test_a_profile_of_another_task_is_refused_before_anything_starts() -> None:

@@ -128,6 +128,12 @@ def test_bad_file(tmp_path: Path, content: str, message: str) -> None:
         ({"target-saturation": "nan"}, "--target-saturation: nan is not within 0.05 to 1"),
         ({"trace-ratio": "1.5"}, "--trace-ratio: 1.5 is not within 0 to 1"),
         ({"trace-ratio": "nan"}, "--trace-ratio: nan is not within 0 to 1"),
+        *(
+            ({"class-weights": text}, f"--class-weights: '{text}' is not HIGH:NORMAL:LOW; write for example 16:4:1")
+            for text in ("16:4", "1:1:1:1", "16,4,1", "16:4:", "16:4:-1", "8:2:0.5", "")
+        ),
+        ({"class-weights": "16:4:0"}, "--class-weights: 16:4:0: the weight 0 is not within 1 to 1000"),
+        ({"class-weights": "1001:4:1"}, "--class-weights: 1001:4:1: the weight 1001 is not within 1 to 1000"),
         ({"trace-ratio": "few"}, "--trace-ratio: 'few' is not a number"),
     ],
 )
@@ -150,6 +156,7 @@ def test_environment() -> None:
 def test_print_config_gives_the_same_server(tmp_path: Path) -> None:
     flags = {"model": ["minilm", 'we"ird=/tmp/x'], "max-batch-delay": "250us", "rerun": "off", "device": "null"}
     flags |= {"prefix": ["a.txt", "x=b.txt"], "async-steps": "off", "max-running": "7", "trace-ratio": "0"}
+    flags |= {"class-weights": "8:2:1"}
     loaded = load(flags, {})
     config = decide(loaded.config)
     text = effective_toml(Loaded(config, loaded.origin))

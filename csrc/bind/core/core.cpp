@@ -45,7 +45,10 @@ void register_sizes(py::module_& m) {
       .def_readonly("max_tokens", &Sizes::max_tokens)
       .def_readonly("answer_bytes", &Sizes::answer_bytes)
       .def_readonly("large_answers", &Sizes::large_answers)
-      .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes);
+      .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes)
+      .def_property_readonly("class_weights", [](const Sizes& sizes) {
+        return std::tuple(sizes.class_weights[kHigh], sizes.class_weights[kNormal], sizes.class_weights[kLow]);
+      });
   py::class_<SegmentPlan>(m, "SegmentPlan", "What create_segment allocates, in bytes.")
       .def_readonly("total_bytes", &SegmentPlan::total_bytes)
       .def_readonly("slot_stride", &SegmentPlan::slot_stride)

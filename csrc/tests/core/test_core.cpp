@@ -86,6 +86,7 @@ TEST(segment_refuses_bad_sizes) {
       {{.models = 17}, "models: 1 to 16"},
       {{.slots = 1}, "slots: a power of two from 2 to 1048576"},
       {{.slots = 12}, "slots: a power of two from 2 to 1048576"},
+      {{.class_weights = {16, 0, 1}}, "class weights: at least 1"},
   };
   for (auto& r : rows) {
     auto made = Segment::create(r.sizes);
