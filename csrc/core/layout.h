@@ -129,7 +129,7 @@ struct alignas(64) Route {
   u32 max_input_tokens;
   u32 max_queue_items;               // limit of waiting items, over all doors
   std::atomic<u32> max_batch_items;  // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
-  u32 max_batch_tokens;
+  std::atomic<u32> max_batch_tokens;  // [as max_batch_items]
   u64 max_batch_delay_ns;
   u32 position_offset;           // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
   u32 pair_type_id;              // token type of a pair's second text

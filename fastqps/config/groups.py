@@ -8,8 +8,8 @@ _KEYS: dict[str, str] = {
     "Common": "model adapter device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
     "max-output-tokens dtype quantization",
     "Models of the hub": "hub-offline",
-    "Batching and memory": "max-batch-tokens max-batch-delay max-running slots prefix async-steps share-weights "
-    "kernels",
+    "Batching and memory": "max-batch-tokens max-batch-delay max-step-time max-running slots prefix async-steps "
+    "share-weights kernels",
     "Limits of clients": "allow-single-texts max-queue-items class-weights tenant-metadata tenant-weights "
     "max-message-bytes max-stream-inflight default-timeout stream-idle-timeout max-connection-age",
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",

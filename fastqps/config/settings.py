@@ -128,6 +128,13 @@ class Config:
     max_batch_delay_ns: int = _setting(
         0, "duration", "How long an idle dispatcher waits for more requests before it runs a small batch.", most=10**9
     )
+    max_step_time_ns: int = _setting(
+        0,
+        "duration",
+        "Longest time that a step may take. Limits --max-batch-items, --max-batch-tokens and --max-running to what the "
+        "first start of a model measures to fit, at least one request. 0: no bound. See docs/step-size.md.",
+        most=60 * 10**9,
+    )
     max_queue_items: int = _setting(
         4096, "count", "Most requests of a model that may wait. More are refused.", least=1, most=1 << 22
     )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fastqps._core import CudaError, Heartbeat, Segment, Stepper, WakeFds
 from fastqps.devices import DeviceFault, make_runner
-from fastqps.dispatcher.step_size import step_size
+from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import LEAVE, DispatcherSettings
@@ -89,16 +89,16 @@ def _check_ours(ours: bool) -> None:
         os._exit(FENCED)
 
 
-def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings, max_items: int) -> Stepper:
-    """Makes the native half of the loop, for the kind of the model's steps. ``max_items`` is ``step_size``'s result."""
+def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings, limits: StepLimits) -> Stepper:
+    """Makes the native half of the loop, for the kind of the model's steps."""
     return step_kind(card).make_stepper(
         segment,
         WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
         settings.index,
         epoch=settings.epoch,
         route=settings.route,
-        max_items=max_items,
-        max_tokens=settings.max_batch_tokens,
+        max_items=limits.items,
+        max_tokens=limits.tokens,
         delay_ns=segment.route(settings.route).max_batch_delay_ns,
     )
 
@@ -144,7 +144,7 @@ def serve(settings: DispatcherSettings) -> int:
         check_files(card)
     for lane in lanes:
         lane.warm_up()
-    stepper = make_stepper(card, segment, settings, step_size(card, settings, segment, lanes))
+    stepper = make_stepper(card, segment, settings, step_limits(card, settings, segment, lanes))
     dispatcher = Dispatcher(stepper, lanes)
 
     def stop(number: int, frame: object) -> None:

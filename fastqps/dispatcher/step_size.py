@@ -17,12 +17,23 @@ from fastqps._core import Segment
 from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
-from fastqps.runners.knee import Knee, find_knee
+from fastqps.runners.first_steps import usual_tokens
+from fastqps.runners.knee import Knee, find_knee, items_within
 from fastqps.runners.lane import Lane
 from fastqps.runners.timed_steps import TimedSteps
 
 _GENERATES = "max-running auto"
 _ANSWERS = "max-batch-items auto"
+_KNEE = "knee"  # where the size is set, and only bounded
+
+
+@dataclass(frozen=True)
+class StepLimits:
+    """The most items and tokens of a step; of a generator, the most sequences of a lane and the most rows. A longer
+    item has a step of its own."""
+
+    items: int
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -64,35 +75,76 @@ def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
     if not 1 <= items <= where.max_items:
         raise ValueError(f"steps of {items} items, where {where.max_items} is the most")
     rates = tuple((checked(size, int), float(rate)) for size, rate in entry["rates"])
+    if not rates or min(rate for _, rate in rates) <= 0:
+        raise ValueError("not the rates of sizes")
     return where, Choice(checked(entry["measured"], str), items, rates)
 
 
 STEPS = ChoiceFile("step size", "fastqps-steps.json", "steps", 1, _entry, _parsed)
 
 
-def step_size(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> int:
-    """The most items of a step, of a generator the most sequences of a lane. Nothing may run on the lanes yet."""
-    if not settings.choose_items:
-        return settings.max_batch_items
-    if chosen := segment.route(settings.route).max_batch_items:
+def step_limits(
+    card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]
+) -> StepLimits:
+    """The limits of a dispatcher's steps, the same for all of a model. Nothing may run on the lanes yet."""
+    if not settings.choose_items and not settings.max_step_time_ns:
+        return StepLimits(settings.max_batch_items, settings.max_batch_tokens)
+    if chosen := _chosen(segment, settings):
         return chosen
     with STEPS.measuring(_say):
-        chosen = segment.route(settings.route).max_batch_items or _choose(card, settings, segment, lanes)
-        cache_slots = chosen * settings.lanes if card.task == "generate" else 0
-        segment.set_batch_items(settings.route, chosen, cache_slots=cache_slots)
+        chosen = _chosen(segment, settings) or _choose(card, settings, segment, lanes)
+        cache_slots = chosen.items * settings.lanes if card.task == "generate" else 0
+        segment.set_batch_limits(settings.route, items=chosen.items, tokens=chosen.tokens, cache_slots=cache_slots)
     return chosen
 
 
-def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> int:
+def _chosen(segment: Segment, settings: DispatcherSettings) -> StepLimits | None:
+    """What another dispatcher has chosen."""
+    route = segment.route(settings.route)
+    return StepLimits(route.max_batch_items, route.max_batch_tokens) if route.max_batch_items else None
+
+
+def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> StepLimits:
+    most = StepLimits(settings.max_batch_items, settings.max_batch_tokens)
     if lanes[0].runners[0].instant:
-        return settings.max_batch_items  # a step of any size is short, and each costs the host time
+        return most  # a step of any size is short, and each costs the host time
+    choice = _measured(card, settings, segment, lanes)
+    if settings.choose_items:
+        most = dataclasses.replace(most, items=choice.items)
+    return _within_step_time(most, choice.rates, card, settings) if settings.max_step_time_ns else most
+
+
+def _within_step_time(
+    most: StepLimits, rates: Sequence[tuple[int, float]], card: ModelCard, settings: DispatcherSettings
+) -> StepLimits:
+    """The largest limits up to ``most`` that keep steps within ``--max-step-time``. All lanes share the device."""
+    bound = f"max-step-time: {settings.max_step_time_ns / 1e6:g} ms"
+    fit = items_within(settings.max_step_time_ns / 1e9 / settings.lanes, rates)
+    if not fit:
+        size, rate = rates[0]
+        _say(
+            f"{bound}: warning: a step of {size} takes {size / rate * settings.lanes * 1e3:.1f} ms, and none is shorter"
+        )
+        fit = 1
+    items = min(most.items, fit)
+    if card.task == "generate":  # a step must have room for a longest prompt beside the sequences that run
+        _say(f"{bound}: at most {items} sequences of {most.items}")
+        return StepLimits(items, most.tokens)
+    # Longer and shorter items take about the same time for a token.
+    tokens = min(most.tokens, fit * usual_tokens(card))
+    _say(f"{bound}: at most {items} items of {most.items} and {tokens} tokens of {most.tokens}")
+    return StepLimits(items, tokens)
+
+
+def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> Choice:
+    """The stored choice, or one that is measured now."""
     paths = STEPS.places(Path(card.path))
     where = _circumstances(card, settings, segment)
-    name = _GENERATES if card.task == "generate" else _ANSWERS
+    name = _KNEE if not settings.choose_items else _GENERATES if card.task == "generate" else _ANSWERS
     if found := STEPS.find(paths, where, _say):
         path, choice = found
         _say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
-        return choice.items
+        return choice
     # Others may run on the CPUs meanwhile, as the dispatchers that serve during a reload: CPU time is not theirs.
     alone = settings.device == "cpu" and settings.threads == 1
     steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
@@ -100,9 +152,10 @@ def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lan
     # A step that holds as many items of usual length as there is room for may hold more that are shorter.
     items = settings.max_batch_items if knee.items == steps.most else knee.items
     _say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee)}")
+    choice = Choice(now_utc(), items, knee.rates)
     if knee.decided:
-        STEPS.store(paths, where, Choice(now_utc(), items, knee.rates), _say)
-    return items
+        STEPS.store(paths, where, choice, _say)
+    return choice
 
 
 def _circumstances(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> Circumstances:

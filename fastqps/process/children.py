@@ -77,6 +77,7 @@ class DispatcherSettings(Settings):
     max_batch_items: int  # generators: sequences that run at a time
     choose_items: bool  # max_batch_items is the most, of which the first dispatcher chooses
     max_batch_tokens: int
+    max_step_time_ns: int  # 0: any; else items and tokens are the most, of which the first dispatcher chooses
     lanes: int
     async_steps: bool
 

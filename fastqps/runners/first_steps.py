@@ -17,6 +17,11 @@ USUAL_TOKENS = 32  # of an item or prompt of a full step
 _NOT_FINITE = "the model's first answer is not finite: its weights hold NaN or infinity"
 
 
+def usual_tokens(card: ModelCard) -> int:
+    """The tokens of an item in the steps that are measured."""
+    return min(USUAL_TOKENS, card.max_input_tokens)
+
+
 def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
     """``run`` of an encoder's step of one short item, and of a full one.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -57,6 +57,18 @@ class Knee:
 def sizes_up_to(most: int) -> list[int]:
     """1, 2, 4 … and ``most``."""
     return [*(1 << i for i in range((most - 1).bit_length())), most]
+
+
+def items_within(step_s: float, rates: Sequence[tuple[int, float]]) -> int:
+    """The most items whose step takes at most ``step_s``, by the rates of some sizes, the smallest size first. 0: not
+    even one does."""
+    fitting = [(size, rate) for size, rate in rates if size / rate <= step_s]
+    if not fitting:
+        return 0
+    size, rate = fitting[-1]
+    too_large = [other for other, _ in rates if other > size]
+    # A step of twice the size takes at most twice the time.
+    return min(int(step_s * rate), *(other - 1 for other in too_large[:1]), 1 << 30)
 
 
 def find_knee(time_steps: TimeSteps, most: int, clock: Callable[[], float] = time.monotonic) -> Knee:

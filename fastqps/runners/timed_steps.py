@@ -10,7 +10,7 @@ from fastqps.models.card import ModelCard
 from fastqps.runners import AsyncRunner
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
-from fastqps.runners.first_steps import USUAL_TOKENS, Size, fill_items, fill_rows
+from fastqps.runners.first_steps import Size, fill_items, fill_rows, usual_tokens
 from fastqps.runners.lane import Lane
 
 BLOCK_S = 0.01  # of steps of one size behind each other: the noise of a machine is in all sizes alike
@@ -35,7 +35,7 @@ class TimedSteps:
         if isinstance(b, DecodeBuffers):
             self.most = b.max_runs
         else:
-            self._length = min(USUAL_TOKENS, card.max_input_tokens, b.max_tokens)
+            self._length = min(usual_tokens(card), b.max_tokens)
             self.most = min(b.max_items, b.max_tokens // self._length)
 
     def __call__(self, size: int, for_s: float = BLOCK_S) -> tuple[float, int]:

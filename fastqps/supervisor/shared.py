@@ -82,7 +82,7 @@ class Shared:
             max_output_tokens=card.max_output_tokens,
             prefix_tokens=len(card.prefix_ids),
             cache_slots=room.running * config.lanes,
-            max_batch_items=0 if room.choose else room.items,
+            max_batch_items=0 if room.choose or config.max_step_time_ns else room.items,
             max_batch_tokens=room.tokens,
             max_batch_delay_ns=config.max_batch_delay_ns,
             pair_type_id=card.second_segment_type,

@@ -18,11 +18,11 @@ from profiles import write_profile
 from fastqps._core import now_ns
 from fastqps.devices import make_runner
 from fastqps.dispatcher import step_size as module
-from fastqps.dispatcher.step_size import STEPS, step_size
+from fastqps.dispatcher.step_size import STEPS, StepLimits, step_limits
 from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
-from fastqps.runners.knee import Knee, find_knee
+from fastqps.runners.knee import Knee, find_knee, items_within
 from fastqps.runners.lane import Lane, make_lanes
 from fastqps.runners.timed_steps import BLOCK_S, TimedSteps
 
@@ -34,14 +34,15 @@ class Route:
     """A segment of one route, as far as the choice goes."""
 
     max_batch_items: int = 0
+    max_batch_tokens: int = 4096
     dispatchers: int = 0b11
     cache_slots: int = 0
 
     def route(self, i: int) -> Route:
         return self
 
-    def set_batch_items(self, i: int, items: int, *, cache_slots: int) -> None:
-        self.max_batch_items, self.cache_slots = items, cache_slots
+    def set_batch_limits(self, i: int, *, items: int, tokens: int, cache_slots: int) -> None:
+        self.max_batch_items, self.max_batch_tokens, self.cache_slots = items, tokens, cache_slots
 
 
 @dataclass
@@ -80,7 +81,7 @@ def model(tmp_path: Path) -> Path:
 def settings(**changes: Any) -> DispatcherSettings:
     usual = {"route": 0, "device": "cpu", "device_make": "a CPU", "dtype": "auto", "quantization": "none"}
     usual |= {"kernels": "auto", "threads": 1, "lanes": 1, "async_steps": True, "choose_items": True}
-    usual |= {"max_batch_items": 64, "max_batch_tokens": 4096}
+    usual |= {"max_batch_items": 64, "max_batch_tokens": 4096, "max_step_time_ns": 0}
     return SimpleNamespace(**{**usual, **changes})  # type: ignore[return-value]
 
 
@@ -91,8 +92,12 @@ def lanes(instant: bool = False) -> list[Lane[Any]]:
 
 def start(card: ModelCard, route: Route | None = None, **changes: Any) -> int:
     """What a dispatcher chooses, by default as the first one of a server."""
-    found = step_size(card, settings(**changes), route or Route(), lanes())  # type: ignore[arg-type]
-    assert route is None or route.max_batch_items == found
+    return limits(card, route, **changes).items
+
+
+def limits(card: ModelCard, route: Route | None = None, **changes: Any) -> StepLimits:
+    found = step_limits(card, settings(**changes), route or Route(), lanes())  # type: ignore[arg-type]
+    assert route is None or StepLimits(route.max_batch_items, route.max_batch_tokens) == found
     return found
 
 
@@ -169,9 +174,64 @@ def test_what_is_uncertain_is_not_stored(model: Path, measured: Measured, capsys
 
 def test_nothing_is_chosen_where_a_size_is_set_or_steps_are_instant(model: Path, measured: Measured) -> None:
     card = load_card(str(model))
-    assert step_size(card, settings(choose_items=False), Route(), lanes()) == 64  # type: ignore[arg-type]
-    assert step_size(card, settings(), Route(), lanes(instant=True)) == 64  # type: ignore[arg-type]
+    set_by_hand, instant = settings(choose_items=False), settings(max_step_time_ns=1)
+    assert step_limits(card, set_by_hand, Route(), lanes()) == StepLimits(64, 4096)  # type: ignore[arg-type]
+    assert step_limits(card, instant, Route(), lanes(instant=True)) == StepLimits(64, 4096)  # type: ignore[arg-type]
     assert measured.times == 0 and not (model / STEPS.file).exists()
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "chosen", "lines"),
+    [  # by RATES a step of 1 takes 5 ms, of 8 33 ms, of 16 65 ms, and no item more than 1 / 245 s
+        ({"max_step_time_ns": 100 * MS}, (16, 24 * 32), ["100 ms: at most 16 items of 16 and 768 tokens of 4096"]),
+        ({"max_step_time_ns": 70 * MS}, (16, 17 * 32), ["70 ms: at most 16 items of 16 and 544 tokens of 4096"]),
+        ({"max_step_time_ns": 40 * MS}, (9, 9 * 32), ["40 ms: at most 9 items of 16 and 288 tokens of 4096"]),
+        ({"max_step_time_ns": 32 * MS}, (6, 6 * 32), ["32 ms: at most 6 items of 16 and 192 tokens of 4096"]),
+        ({"max_step_time_ns": 40 * MS, "lanes": 2}, (4, 128), ["40 ms: at most 4 items of 16 and 128 tokens of 4096"]),
+        (
+            {"max_step_time_ns": 2 * MS + 500_000},
+            (1, 32),
+            ["2.5 ms: warning: a step of 1 takes 5.0 ms, and none is shorter", "2.5 ms: at most 1 items of 16 and 32 "],
+        ),
+        (  # a limit that is set does not give way to the knee
+            {"max_step_time_ns": 100 * MS, "choose_items": False},
+            (24, 24 * 32),
+            ["100 ms: at most 24 items of 64 and 768 tokens of 4096"],
+        ),
+        ({"max_step_time_ns": 60_000 * MS}, (16, 4096), ["60000 ms: at most 16 items of 16 and 4096 tokens of 4096"]),
+    ],
+)
+def test_steps_stay_within_the_time_that_is_set(
+    changes: dict[str, Any],
+    chosen: tuple[int, int],
+    lines: list[str],
+    model: Path,
+    measured: Measured,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The bound is applied to what was measured, so another one takes no other measurement and reuses no old choice."""
+    card, route = load_card(str(model)), Route()
+    assert limits(card, route, **changes) == limits(card, route, **changes) == StepLimits(*chosen)
+    found = [line for line in capsys.readouterr().err.splitlines() if line.startswith("max-step-time: ")]
+    assert len(found) == len(lines) and all(line[15:].startswith(text) for line, text in zip(found, lines, strict=True))
+    without = {key: value for key, value in changes.items() if key == "lanes"}
+    assert limits(card, **without) == StepLimits(16, 4096) and measured.times == 1
+
+
+def test_sequences_stay_within_the_time_that_is_set(tmp_path: Path, measured: Measured) -> None:
+    """The rows of a step must hold a longest prompt beside them, so only their number is bounded."""
+    card, route = load_card(str(write_generator(tmp_path / "g")), 16, max_output_tokens=16), Route()
+    found = step_limits(card, settings(max_step_time_ns=40 * MS), route, lanes())  # type: ignore[arg-type]
+    assert found == StepLimits(9, 4096) and route.cache_slots == 9
+
+
+def test_the_time_of_a_step_grows_no_faster_than_its_items() -> None:
+    rates = ((1, 100.0), (2, 150.0), (4, 200.0))
+    assert [items_within(ms / 1e3, rates) for ms in (9, 10, 13, 14, 19, 20, 30, 100)] == [0, 1, 1, 2, 2, 4, 6, 20]
+    assert items_within(0.0105, ((1, 100.0), (2, 110.0), (4, 210.0))) == 1
 
 
 def entry(**changes: Any) -> str:
@@ -198,6 +258,8 @@ def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -
         (entry(items="4"), "'4' is not of type int"),
         (entry(items=True), "True is not of type int"),
         (entry(threads=None), "None is not of type int"),
+        (entry(rates=[]), "not the rates of sizes"),
+        (entry(rates=[[1, 0]]), "not the rates of sizes"),
         (entry(rates=[[1]]), "not enough values to unpack"),
         (entry(async_steps=1), "1 is not of type bool"),
     ],

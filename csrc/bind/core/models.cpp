@@ -56,7 +56,7 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.max_input_tokens = max_input_tokens;
   r.max_queue_items = max_queue_items;
   r.max_batch_items.store(max_batch_items, kRelaxed);  // who reads it has seen the route's state
-  r.max_batch_tokens = max_batch_tokens;
+  r.max_batch_tokens.store(max_batch_tokens, kRelaxed);
   r.max_batch_delay_ns = max_batch_delay_ns;
   r.pair_type_id = pair_type_id;
   r.position_offset = position_offset;
@@ -100,7 +100,7 @@ RouteView route(const SegmentHandle& self, u32 i) {
           .max_input_tokens = r.max_input_tokens,
           .max_queue_items = r.max_queue_items,
           .max_batch_items = r.max_batch_items.load(kRelaxed),
-          .max_batch_tokens = r.max_batch_tokens,
+          .max_batch_tokens = r.max_batch_tokens.load(kRelaxed),
           .max_batch_delay_ns = r.max_batch_delay_ns,
           .max_output_tokens = r.max_output_tokens,
           .prefix_tokens = r.prefix_tokens,
@@ -146,13 +146,14 @@ void define_models(SegmentClass& segment) {
            "card_json"_a, "max_output_tokens"_a = 0, "prefix_tokens"_a = 0, "cache_slots"_a = 0)
       .def("route", &route, "i"_a)
       .def(
-          "set_batch_items",
-          [](const SegmentHandle& s, u32 i, u32 items, u32 cache_slots) {
+          "set_batch_limits",
+          [](const SegmentHandle& s, u32 i, u32 items, u32 tokens, u32 cache_slots) {
             Route& r = checked(s.segment, i, s.segment.sizes().routes()).route(i);
-            r.cache_slots.store(cache_slots, kRelaxed);  // statistics; the dispatchers agree on the other by a lock
+            r.cache_slots.store(cache_slots, kRelaxed);  // statistics; the dispatchers agree on the others by a lock
+            r.max_batch_tokens.store(tokens, kRelaxed);
             r.max_batch_items.store(items, kRelaxed);
           },
-          "i"_a, "items"_a, py::kw_only(), "cache_slots"_a, "What the route's dispatchers chose.")
+          "i"_a, py::kw_only(), "items"_a, "tokens"_a, "cache_slots"_a, "What the route's dispatchers chose.")
       .def(
           "card",
           [](const SegmentHandle& s, u32 i) {

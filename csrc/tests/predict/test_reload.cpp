@@ -23,7 +23,7 @@ void announce(Segment segment, u32 route, u32 generation) {
   next.vocab_size = now.vocab_size;
   next.max_input_tokens = now.max_input_tokens, next.max_output_tokens = now.max_output_tokens;
   next.max_queue_items = now.max_queue_items;
-  next.max_batch_items = now.max_batch_items.load(), next.max_batch_tokens = now.max_batch_tokens;
+  next.max_batch_items = now.max_batch_items.load(), next.max_batch_tokens = now.max_batch_tokens.load();
   next.generation = generation;
   next.dispatchers = 1;
   next.state = RouteState::kWarming;

@@ -128,6 +128,7 @@ class DispatcherSlot(WorkerSlot):
             max_batch_items=room.items,
             choose_items=room.choose,
             max_batch_tokens=room.tokens,
+            max_step_time_ns=config.max_step_time_ns,
             lanes=config.lanes,
             async_steps=config.async_steps,
         )

@@ -119,11 +119,16 @@ def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, 
     if device == "sim":
         device += ":" + write_profile(tmp_path / "p.toml", {"fixed_us": 300, "per_token_us": 0, "per_item_us": 100})
     flags = (f"--device={device}", "--max-batch-tokens=256", "--max-input-tokens=64", "--dtype=float32", "--lanes=2")
-    server = serve(f"--model={model}", *flags, AUTO, env=environment())
+    server = serve(f"--model={model}", *flags, "--max-step-time=2ms", AUTO, env=environment())
     [line] = choices(server)
     assert CHOSEN.match(line), line
+    [bound] = [line for line in server.lines if "max-step-time: 2 ms: at most " in line]
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
         assert len(client.predict_batch([[5, 6, 7]] * 50)) == 50
+    if device.startswith("sim"):  # a step of 5 takes 0.8 ms, and the device has two lanes
+        assert "at most 5 items of 1024 and 160 tokens of 256" in bound
+        metrics = server.metrics()
+        assert metrics["fastqps_batch_items_sum"] <= 5 * metrics["fastqps_batch_items_count"]
 
 
 def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
