@@ -29,6 +29,7 @@ PARTS = {
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
     "isolation": "classes, tenants and groups beside the load of others",
+    "neighbours": "what is kept beside noisy neighbours, against mosec and a grpc.aio echo",
     "knee": "steps of the chosen size, against fixed sizes",
     "scrapes": "the CPU cost of scrapes",
 }

@@ -73,7 +73,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     with (
         ServerProcess(*flags, cpus=[SERVER_CPU]) as server,
         ServerProcess(*flags, *_certificate(folder), cpus=[SERVER_CPU]) as secure,
-        _peer() as (peer, pid),
+        grpc_echo() as (peer, pid),
     ):
         points = _points(folder, server, secure, seconds)
         baseline = Point("grpc.aio echo", None, lambda: _h2load(peer, folder / "whole", replace(DEEP, seconds=seconds)))
@@ -167,7 +167,8 @@ def stage_cost_us(seen: Difference) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _peer() -> Iterator[tuple[str, int]]:
+def grpc_echo() -> Iterator[tuple[str, int]]:
+    """The address and the pid of a grpc.aio echo on the server's CPU."""
     command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "bench.grpcio_echo"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

@@ -118,6 +118,7 @@ def _http(address: str, body: HttpRequest, folder: Path) -> Load_:
     script = body.write(folder / f"wrk-{address.rpartition(':')[2]}-{len(list(folder.glob('wrk-*')))}")
 
     def run(seconds: float) -> tuple[float, int, bool]:
-        return *wrk(address, body.path, script, seconds, LOAD_CPU), False
+        found = wrk(address, body.path, script, seconds, LOAD_CPU)
+        return found.rate, found.answers, False
 
     return run

@@ -1,4 +1,4 @@
-"""Triton, mosec and LitServe in a virtual environment of their own, each on the server's core, computing nothing."""
+"""Triton, mosec and LitServe in virtual environments of their own, each on the server's core, computing nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from bench.peers.environment import ROOT, install
 from bench.peers.server import PeerServer, free_ports
 from fastqps.bench.results.result import BenchError
 
-FOLDER = ROOT / "build/protocol_peers"
+FOLDER, MOSEC_FOLDER = ROOT / "build/protocol_peers", ROOT / "build/mosec"
 _PYTHON = str(FOLDER / "bin/python")
-_PACKAGES = ("nvidia-pytriton==0.7.0", "mosec==0.9.8", "litserve==0.2.19")  # the first one for its tritonserver
+_PACKAGES = ("nvidia-pytriton==0.7.0", "litserve==0.2.19")  # the first one for its tritonserver
+_MOSEC_PACKAGES = ("mosec==0.9.8",)
 _BATCH = 64
 _TRITON = f"""backend: "python"
 max_batch_size: {_BATCH}
@@ -25,6 +26,12 @@ dynamic_batching {{ }}
 def install_servers() -> None:
     """Once. ``BenchError`` where they cannot be installed."""
     install(FOLDER, _PACKAGES)
+    install_mosec()
+
+
+def install_mosec() -> None:
+    """Once, and alone: it is small. ``BenchError`` where it cannot be installed."""
+    install(MOSEC_FOLDER, _MOSEC_PACKAGES)
 
 
 def triton(folder: Path, cpu: int) -> tuple[str, PeerServer]:
@@ -55,8 +62,9 @@ def triton(folder: Path, cpu: int) -> tuple[str, PeerServer]:
 def mosec(cpu: int) -> tuple[str, PeerServer]:
     """The HTTP address of a mosec that echoes bodies, and the server."""
     (port,) = free_ports(1)
-    command = [_PYTHON, "-m", "bench.peers.serve_mosec", "--address", "127.0.0.1", "--port", str(port)]
-    return f"127.0.0.1:{port}", PeerServer(command, f"http://127.0.0.1:{port}/", cpu, _path())
+    python = str(MOSEC_FOLDER / "bin/python")
+    command = [python, "-m", "bench.peers.serve_mosec", "--address", "127.0.0.1", "--port", str(port)]
+    return f"127.0.0.1:{port}", PeerServer(command, f"http://127.0.0.1:{port}/", cpu, _path(MOSEC_FOLDER))
 
 
 def litserve(cpu: int) -> tuple[str, PeerServer]:
@@ -66,8 +74,8 @@ def litserve(cpu: int) -> tuple[str, PeerServer]:
     return f"127.0.0.1:{port}", PeerServer(command, f"http://127.0.0.1:{port}/health", cpu, _path())
 
 
-def _path() -> dict[str, str]:
-    return {"PATH": f"{FOLDER / 'bin'}:/usr/local/bin:/usr/bin:/bin"}
+def _path(folder: Path = FOLDER) -> dict[str, str]:
+    return {"PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin"}
 
 
 def _run(*command: str) -> str:

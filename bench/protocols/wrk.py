@@ -6,11 +6,20 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fastqps.bench.results.result import BenchError
 
 CONNECTIONS = 64
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+_UNITS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+class WrkRun(NamedTuple):
+    """``rate``: answers per second; ``p99_us``: of all answers, from the write of the request."""
+
+    rate: float
+    answers: int
+    p99_us: float
 
 
 @dataclass(frozen=True)
@@ -31,18 +40,19 @@ class HttpRequest:
         return folder / "script.lua"
 
 
-def wrk(address: str, path: str, script: Path, seconds: float, cpu: int) -> tuple[float, int]:
-    """Answers per second, and how many. ``BenchError`` unless every one was a success."""
+def wrk(address: str, path: str, script: Path, seconds: float, cpu: int) -> WrkRun:
+    """One run. ``BenchError`` unless every answer was a success."""
     command = ["taskset", "-c", str(cpu), "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s"]
-    command += ["--timeout", "30s", "-s", str(script), f"http://{address}{path}"]
+    command += ["--timeout", "30s", "--latency", "-s", str(script), f"http://{address}{path}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
     return parse(done.stdout + done.stderr)
 
 
-def parse(text: str) -> tuple[float, int]:
+def parse(text: str) -> WrkRun:
     """What wrk printed."""
     found = re.search(r"(\d+) requests in ([\d.]+)(ms|s|m),", text)
-    if not found or not int(found[1]) or "Non-2xx" in text or "Socket errors" in text:
+    p99 = re.search(r"^ *99% +([\d.]+)(us|ms|s|m)$", text, re.MULTILINE)
+    if not found or not p99 or not int(found[1]) or "Non-2xx" in text or "Socket errors" in text:
         raise BenchError(f"wrk: {text.strip()}")
     count = int(found[1])
-    return count / (float(found[2]) * _UNITS[found[3]]), count
+    return WrkRun(count / (float(found[2]) * _UNITS[found[3]]), count, 1e6 * float(p99[1]) * _UNITS[p99[2]])

@@ -23,6 +23,10 @@ WRK = """Running 4s test @ http://127.0.0.1:7201/inference
   Thread Stats   Avg      Stdev     Max   +/- Stdev
     Latency    12.85ms    5.48ms  51.60ms   72.41%
     Req/Sec     4.85k   587.39     6.08k    69.23%
+  Latency Distribution
+     50%   12.10ms
+     90%   19.70ms
+     99%   {p99}
   19712 requests in {time}, 31.34MB read
 {more}Requests/sec:   4828.69
 Transfer/sec:      7.68MB
@@ -31,14 +35,16 @@ Transfer/sec:      7.68MB
 
 @pytest.mark.parametrize(("time", "seconds"), [("4.08s", 4.08), ("900.00ms", 0.9), ("1.50m", 90.0)])
 def test_wrk_is_read(time: str, seconds: float) -> None:
-    assert parse_wrk(WRK.format(time=time, more="")) == (pytest.approx(19712 / seconds), 19712)
+    for p99, p99_us in (("28.40ms", 28_400), ("812.00us", 812), ("1.02s", 1_020_000)):
+        found = parse_wrk(WRK.format(time=time, p99=p99, more=""))
+        assert found == (pytest.approx(19712 / seconds), 19712, pytest.approx(p99_us))
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        WRK.format(time="4.08s", more="  Non-2xx or 3xx responses: 1\n"),
-        WRK.format(time="4.08s", more="  Socket errors: connect 0, read 0, write 0, timeout 3\n"),
+        WRK.format(time="4.08s", p99="1.00ms", more="  Non-2xx or 3xx responses: 1\n"),
+        WRK.format(time="4.08s", p99="1.00ms", more="  Socket errors: connect 0, read 0, write 0, timeout 3\n"),
         "  0 requests in 4.00s, 0.00B read\nRequests/sec: 0.00\n",
         "unable to connect to 127.0.0.1:7201 Connection refused\n",
     ],

@@ -1,0 +1,133 @@
+"""What servers keep beside noisy neighbours: each server on one core with its neighbour, the load on the other core.
+
+The servers compute nothing, so that the host path is what suffers. One more has a modelled device that is its limit:
+the host has to keep that busy with what its neighbour leaves of the core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.load import PREDICT, Load, loadgen
+from bench.protocols.peers import install_mosec, mosec
+from bench.protocols.wrk import CONNECTIONS, HttpRequest, wrk
+from bench.row import Row
+from bench.texts import request, texts
+from bench.transport import LOAD_CPU, SERVER_CPU, grpc_echo
+from fastqps.bench.measure.workload import write_messages
+from fastqps.bench.neighbours.beside import NEIGHBOURS, Beside
+from fastqps.process.server_process import ServerProcess
+
+ALONE = "alone"
+KEPT_MIN = 95  # % of the modelled device's rate
+WARMUP_S = 0.5
+SIM_LOAD = (CONNECTIONS, 8)  # connections, calls in flight on each: the device has full steps
+FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
+# 20,000 items/s in steps of 32, 1.6 ms each: what a card does with a model of some hundred million parameters. The
+# host needs about a tenth of a core for it.
+_PROFILE = """name = "neighbours"
+status = "estimated"
+source = "chosen, so that the device is the limit and not the host"
+task = "embed"
+[step]
+fixed_us = 128
+per_token_us = 0.0
+per_item_us = 46
+[host]
+launch_us = 12.8
+"""
+_ITEMS = 32
+
+
+class Run(NamedTuple):
+    """One run: answers per second, and their p99 from the write of the request in µs."""
+
+    rate: float
+    p99_us: float
+
+
+@dataclass
+class Server:
+    """A server and its runs by neighbour."""
+
+    name: str
+    load: Callable[[float], Run]  # by seconds
+    accept: float | None = None  # % kept
+    runs: dict[str, list[Run]] = field(default_factory=lambda: {name: [] for name in (ALONE, *NEIGHBOURS)})
+
+    def measure(self, seconds: float) -> None:
+        """One round: alone, then beside each neighbour."""
+        for name, runs in self.runs.items():
+            with contextlib.nullcontext() if name == ALONE else Beside(name, [SERVER_CPU]):
+                runs.append(self.load(seconds))
+
+    def rate(self, name: str) -> float:
+        return statistics.median(run.rate for run in self.runs[name])
+
+    def p99_ms(self, name: str) -> float:
+        return statistics.median(run.p99_us for run in self.runs[name]) / 1e3
+
+
+def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+    """All servers in turn, alone and beside each neighbour."""
+    install_mosec()
+    payloads = write_messages(folder / "neighbours", map(request, texts(1000)))
+    (folder / "neighbours.toml").write_text(_PROFILE)
+    sim = ("--device", f"sim:{folder / 'neighbours.toml'}", "--max-batch-items", str(_ITEMS))
+    with contextlib.ExitStack() as stack:
+        null_server = stack.enter_context(ServerProcess(*FLAGS, "--device", "null", cpus=[SERVER_CPU]))
+        sim_server = stack.enter_context(ServerProcess(*FLAGS, *sim, cpus=[SERVER_CPU]))
+        echo, _ = stack.enter_context(grpc_echo())
+        mosec_address, mosec_server = mosec(SERVER_CPU)
+        stack.enter_context(mosec_server)
+        servers = [
+            Server("fastqps", _grpc(null_server.address, payloads, (CONNECTIONS, 1))),
+            Server("grpc.aio echo", _grpc(echo, payloads, (CONNECTIONS, 1))),
+            Server("mosec echo", _http(mosec_address, folder)),
+            Server("fastqps, device of 20,000/s", _grpc(sim_server.address, payloads, SIM_LOAD), KEPT_MIN),
+        ]
+        for _ in range(repetitions):
+            for server in servers:
+                server.measure(seconds)
+    return rows(servers), [
+        {"name": f"{server.name}, {name}", "runs": [run._asdict() for run in runs]}
+        for server in servers
+        for name, runs in server.runs.items()
+    ]
+
+
+def rows(servers: list[Server]) -> list[Row]:
+    """For each neighbour and server the share of the rate that it kept, and p99."""
+    found = []
+    for name in NEIGHBOURS:
+        for server in servers:
+            alone, kept = server.rate(ALONE), server.rate(name) / server.rate(ALONE)
+            note = f"of {alone:,.0f}/s alone"
+            found.append(Row(f"{server.name} beside {name}: kept", 100 * kept, "%", server.accept, note=note))
+            note = f"{server.p99_ms(ALONE):.3g} ms alone"
+            found.append(Row("… p99", server.p99_ms(name), "ms", note=note))
+    return found
+
+
+def _grpc(address: str, payloads: Path, load: tuple[int, int]) -> Callable[[float], Run]:
+    def run(seconds: float) -> Run:
+        found = loadgen(address, PREDICT, payloads, Load(*load, seconds, WARMUP_S), LOAD_CPU)
+        return Run(float(found["rate"]), float(found["service_time_us"]["p99"]))
+
+    return run
+
+
+def _http(address: str, folder: Path) -> Callable[[float], Run]:
+    echo = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})
+    script = echo.write(folder / "wrk")
+
+    def run(seconds: float) -> Run:
+        found = wrk(address, echo.path, script, seconds, LOAD_CPU)
+        return Run(found.rate, found.p99_us)
+
+    return run

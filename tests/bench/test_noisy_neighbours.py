@@ -1,0 +1,65 @@
+"""Noisy neighbours do what they are for, on their CPUs alone, and leave nothing behind; the table beside peers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from serving import PATIENCE_S
+
+from bench.neighbours import ALONE, KEPT_MIN, Run, Server, rows
+from fastqps.bench.neighbours.beside import NEIGHBOURS, Beside
+from fastqps.bench.results.result import BenchError
+
+CPU = min(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_a_neighbour_works_on_its_cpu_and_ends(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Beside(name, [CPU]) as beside:
+        (process,) = beside.processes
+        assert os.sched_getaffinity(process.pid) == {CPU} and process.poll() is None
+        assert not list(tmp_path.iterdir())  # a file has no name, so that nothing has to be removed
+    assert process.returncode == -9
+
+
+def test_a_neighbour_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(BenchError, match="the neighbour spinner ended with exit code 1"), Beside("spinner", [CPU]):
+        pass
+
+
+def test_a_neighbour_ends_with_whoever_started_it() -> None:
+    program = f"""
+import os
+from fastqps.bench.neighbours.beside import Beside
+with Beside("fork-storm", [{CPU}]) as beside:
+    print(beside.processes[0].pid, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    storm = Path(f"/proc/{int(done.stdout)}/cmdline")
+    deadline = time.monotonic() + PATIENCE_S
+    while storm.exists() and b"fork-storm" in storm.read_bytes() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not storm.exists() or b"fork-storm" not in storm.read_bytes()
+
+
+def test_the_table_has_what_each_server_kept() -> None:
+    def server(name: str, kept: float, accept: float | None = None) -> Server:
+        found = Server(name, lambda seconds: Run(0.0, 0.0), accept)
+        for neighbour, runs in found.runs.items():
+            share = 1.0 if neighbour == ALONE else kept
+            runs += [Run(noise * 1000 * share, 4000 / share) for noise in (0.9, 1.0, 1.3)]
+        return found
+
+    found = rows([server("echo", 0.5), server("sim", 0.96, KEPT_MIN)])
+    assert len(found) == 4 * len(NEIGHBOURS)
+    assert found[0].name == f"echo beside {NEIGHBOURS[0]}: kept" and found[0].measured == pytest.approx(50)
+    assert found[1].name == "… p99" and found[1].measured == pytest.approx(8.0)
+    assert [row.accepted for row in found[:4]] == [None, None, True, None]
