@@ -16,6 +16,7 @@ def growth_row(
     ends_us = [after.interval[0] - before.interval[1], after.interval[1] - before.interval[0]]
     each = (rounds.of_each(load, kind, share, most_us) for load in loads)
     ends_us += [late.value - early.value for early, late in zip(*each, strict=True)]
+    ends_us += [-most_us, most_us] if rounds.hindered(*loads) else []
     note = f"{after}, before {before}; a step takes {step_us / 1e3:.2f} ms{rounds.doubtful}"
     return Row(
         name, (after.value - before.value) / step_us, "steps", accept, at_most=True,

@@ -11,9 +11,11 @@ from typing import Any
 
 from bench.isolation.figures import Percentile, percentile
 from bench.isolation.mix import Ends, Kind, run
-from bench.isolation.subject import step_us
+from bench.isolation.subject import host_share, step_us
 from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.scrape import Difference, scrape
+
+BEHIND = 0.05  # share of the time
 
 
 @dataclass
@@ -46,11 +48,19 @@ class Rounds:
         """The mean step of a load."""
         return sum(self.steps_us[load]) / len(self.steps_us[load])
 
+    def hindered(self, *loads: str) -> bool:
+        """Whether the host kept the device waiting in one of these loads, so that its times prove nothing."""
+        return any(point["host_share"] > BEHIND for point in self.points if point["case"] in loads)
+
     @property
     def doubtful(self) -> str:
-        """For a note: how often the generator was the limit; empty if never."""
+        """For a note: how often the generator was the limit, and whether the device waited for the host; empty if
+        neither was so. What is said of shares and steps holds where the device is the limit."""
         late = sum(point["verdict"] == "INVALID" for point in self.points)
-        return f"; the generator was late in {late} of {len(self.points)} runs" if late else ""
+        behind = max(point["host_share"] for point in self.points)
+        return (f"; the generator was late in {late} of {len(self.points)} runs" if late else "") + (
+            f"; the device waited for the host for up to {100 * behind:.0f} % of a run" if behind > BEHIND else ""
+        )
 
 
 Loads = Mapping[str, Callable[[int], Sequence[Kind]]]  # by name: the calls of a round with this seed
@@ -63,9 +73,11 @@ def measure(server: ServerProcess, loads: Loads, folder: Path, repetitions: int,
         for name, kinds in loads.items():
             before = scrape(server.admin)
             mixed = run(server.address, kinds(number), folder, deadline_s)
-            step = step_us(Difference(before, scrape(server.admin)))
+            during = Difference(before, scrape(server.admin))
+            step = step_us(during)
             rounds.steps_us.setdefault(name, []).append(step)
             for kind, ends in mixed.ends.items():
                 rounds.ends.setdefault(name, {}).setdefault(kind, []).append(ends)
-            rounds.points.append({"case": name, "round": number, "step_us": step, **mixed.run})
+            seen = {"step_us": step, "host_share": host_share(during)}
+            rounds.points.append({"case": name, "round": number, **seen, **mixed.run})
     return rounds

@@ -53,7 +53,7 @@ def siblings(
 
 def _last_row(rounds: Rounds, load: str, accept: float | None) -> Row:
     alone, among = (_last(rounds, one) for one in ("alone", load))
-    low, high = ratio_interval(among, alone)
+    low, high = (0.0, 1e6 * DEADLINE_S) if rounds.hindered("alone", load) else ratio_interval(among, alone)
     extra = rounds.step_us("group") / alone[0].value  # what is allowed beside the ratio, in the same unit
     with_group = "" if load == "group" else ", without a group"
     return Row(

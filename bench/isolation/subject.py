@@ -57,3 +57,9 @@ def step_us(during: Difference) -> float:
     """The mean time of the device's steps."""
     steps = during.total("fastqps_steps_total")
     return 1e6 * during.total("fastqps_device_busy_seconds_total") / max(1.0, steps)
+
+
+def host_share(during: Difference) -> float:
+    """The share of the time in which the device waited for the host to prepare a step or to read its answers."""
+    idle_s = during.by("fastqps_device_idle_seconds_total", "reason")
+    return sum(idle_s.get(reason, 0.0) for reason in ("gather", "launch", "scatter")) / during.seconds

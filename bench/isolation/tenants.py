@@ -42,6 +42,6 @@ def tenants(
         Row(
             "the same: answered within 2 × its unloaded p99", kept(before.value), "%", 95,
             note=f"p99 {after}, alone {before}{rounds.doubtful}",
-            interval=(kept(before.interval[0]), kept(before.interval[1])),
+            interval=(0.0, 100.0) if rounds.hindered("alone", "beside") else (kept(before.interval[0]), kept(before.interval[1])),
         ),
     ], rounds.points  # fmt: skip
