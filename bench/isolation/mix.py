@@ -27,7 +27,6 @@ from fastqps.v1 import predict_pb2 as pb
 SERVER_CPU, LOAD_CPU = two_cpus()
 WARMUP_S = 1.0
 STREAMS = 1024  # as many as a front door allows on a connection
-TENANT, GROUP = 11, 12  # fields of PredictRequest
 
 Times = NDArray[np.float64]
 
@@ -89,15 +88,6 @@ def poisson(rate: float, seconds: float, seed: int) -> Times:
     rng = np.random.default_rng(seed)
     until_s = WARMUP_S + seconds
     return np.sort(rng.uniform(0, until_s, rng.poisson(rate * until_s)))
-
-
-def addressed(message: pb.PredictRequest, tenant: str = "", group: str = "") -> pb.PredictRequest:
-    """The message with a tenant and a group. A server that does not know the fields ignores them."""
-    found = pb.PredictRequest.FromString(message.SerializeToString())
-    for number, text in ((TENANT, tenant), (GROUP, group)):
-        if text:
-            found.MergeFromString(bytes([number << 3 | 2, len(text)]) + text.encode())
-    return found
 
 
 def run(address: str, kinds: Sequence[Kind], folder: Path, deadline_s: float) -> Mixed:

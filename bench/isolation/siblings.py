@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.isolation.figures import Percentile, percentile
 from bench.isolation.growth import growth_row, ratio_interval
-from bench.isolation.mix import WARMUP_S, Ends, Kind, Times, addressed, poisson
+from bench.isolation.mix import WARMUP_S, Ends, Kind, Times, poisson
 from bench.isolation.rounds import Rounds, measure
 from bench.isolation.subject import CAPACITY, DEADLINE_S, message
 from bench.row import Row
@@ -25,10 +25,10 @@ def siblings(
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """Bursts alone, strangers alone, and both, the siblings with a group or without."""
     bursts = math.ceil(BURSTS / repetitions)
-    strangers = [addressed(message(), tenant=f"stranger {i}") for i in range(STRANGERS)]
+    strangers = [message(tenant=f"stranger {i}") for i in range(STRANGERS)]
 
     def family(seed: int, grouped: bool) -> Kind:
-        asked = [addressed(message(), "family", f"parent {seed}.{i}" if grouped else "") for i in range(bursts)]
+        asked = [message(tenant="family", group=f"parent {seed}.{i}" if grouped else "") for i in range(bursts)]
         jitter = np.random.default_rng(seed).uniform(0, 0.5, bursts)
         due_s = WARMUP_S + (np.arange(bursts) + jitter) * seconds / bursts
         return Kind("family", asked, np.repeat(due_s, SIBLINGS), np.repeat(np.arange(bursts), SIBLINGS))

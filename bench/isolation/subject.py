@@ -48,9 +48,10 @@ def computing() -> Iterator[ServerProcess]:
         yield server
 
 
-def message(priority: pb.Priority = pb.PRIORITY_UNSPECIFIED) -> pb.PredictRequest:
+def message(priority: pb.Priority = pb.PRIORITY_UNSPECIFIED, tenant: str = "", group: str = "") -> pb.PredictRequest:
     """A request of ``TOKENS`` tokens."""
-    return pb.PredictRequest(token_ids={"ids": [101, *[2000] * (TOKENS - 2), 102]}, priority=priority)
+    ids = [101, *[2000] * (TOKENS - 2), 102]
+    return pb.PredictRequest(token_ids={"ids": ids}, priority=priority, tenant=tenant, group=group)
 
 
 def step_us(during: Difference) -> float:

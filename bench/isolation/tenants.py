@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.isolation.figures import refused_row
-from bench.isolation.mix import Kind, addressed, poisson
+from bench.isolation.mix import Kind, poisson
 from bench.isolation.rounds import measure
 from bench.isolation.subject import CAPACITY, DEADLINE_S, message
 from bench.row import Row
@@ -21,7 +21,7 @@ def tenants(
     server: ServerProcess, folder: Path, repetitions: int, seconds: float
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """The quiet one alone, then beside the other."""
-    quiet, loud = ([addressed(message(), tenant=name)] for name in ("quiet", "loud"))
+    quiet, loud = ([message(tenant=name)] for name in ("quiet", "loud"))
 
     def alone(seed: int) -> list[Kind]:
         return [Kind("quiet", quiet, poisson(QUIET * CAPACITY, seconds, 10 * seed))]
@@ -37,11 +37,12 @@ def tenants(
     def kept(p99_us: float) -> float:
         return 100 * float(np.mean(ends.wait_us <= min(2 * p99_us, most_us - 1)))
 
+    ends_us = (0.0, most_us) if rounds.hindered("alone", "beside") else before.interval
     return [
         refused_row(f"tenant beside one with {TIMES} × its rate", ends),
         Row(
             "the same: answered within 2 × its unloaded p99", kept(before.value), "%", 95,
             note=f"p99 {after}, alone {before}{rounds.doubtful}",
-            interval=(0.0, 100.0) if rounds.hindered("alone", "beside") else (kept(before.interval[0]), kept(before.interval[1])),
+            interval=(kept(ends_us[0]), kept(ends_us[1])),
         ),
     ], rounds.points  # fmt: skip

@@ -17,7 +17,6 @@ from fastqps.v1 import predict_pb2_grpc
 Stub = predict_pb2_grpc.PredictServiceStub
 FLAGS = ("--frontdoors=1", "--dispatchers=1")
 LOW, NORMAL, HIGH = pb.PRIORITY_LOW, pb.PRIORITY_NORMAL, pb.PRIORITY_HIGH
-not_yet = pytest.mark.xfail(strict=False, reason="shares are by connection, and admission knows no class")
 
 
 async def sees(condition: Callable[[], object], what: str) -> None:
@@ -31,7 +30,6 @@ async def insist(stub: Any, ledger: Ledger, over: asyncio.Event, **fields: Any) 
             await asyncio.sleep(0.01)
 
 
-@not_yet
 def test_a_flood_of_low_refuses_no_higher_class(serve: Callable[..., Server]) -> None:
     """LOW has filled the queue over the same connection. What comes above it is let in, and served first."""
     server = serve(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
@@ -64,7 +62,6 @@ def test_a_flood_of_low_refuses_no_higher_class(serve: Callable[..., Server]) ->
     assert max(above.steps.values()) <= behind[len(behind) // 2]
 
 
-@not_yet
 def test_a_saturating_high_starves_nobody(serve: Callable[..., Server]) -> None:
     """There is always more of HIGH than a step holds, and the others get on."""
     server = serve(*FLAGS, "--max-batch-items=4", echo=True)
@@ -90,7 +87,6 @@ def test_a_saturating_high_starves_nobody(serve: Callable[..., Server]) -> None:
     server.until_idle()
 
 
-@not_yet
 @pytest.mark.parametrize("kept_in", ["field", "metadata"])
 def test_a_quiet_tenant_beside_a_flood(serve: Callable[..., Server], kept_in: str) -> None:
     """Both come over one connection. Only the one that asks for more than there is room for is refused."""
@@ -151,7 +147,6 @@ def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:
     return [number - 1 for number in sorted(ledger.steps, key=ledger.steps.__getitem__)]
 
 
-@not_yet
 def test_siblings_stand_together(serve: Callable[..., Server]) -> None:
     """Strangers of other tenants came between the first sibling and the others, and are served behind them all."""
     server = serve(*FLAGS, "--max-batch-items=1", echo=True)

@@ -22,7 +22,6 @@ OK, REFUSED, EXPIRED, CANCELLED = "OK", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED
 FORGOT = "Internal error from Core"  # details of a call whose write met its end: grpc.aio has forgotten the status
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
 TRIES = 20
-TENANT, GROUP = 11, 12  # fields of PredictRequest
 FIRST_MAX = 20_000  # ids above it mean something to the server under test
 # Calls to the same address share a connection otherwise; who lost its door comes back soon. Not the least time from one
 # try to the next: that is how long a connection may take, and a busy machine keeps one waiting.
@@ -44,17 +43,13 @@ class Ledger:
     steps: dict[int, float] = field(default_factory=dict)  # the dispatcher's, of answers with a fifth value
     _requests: dict[int, list[int]] = field(default_factory=dict)
 
-    def ask(self, *middle: int, tenant: str = "", group: str = "", **fields: Any) -> pb.PredictRequest:
+    def ask(self, *middle: int, **fields: Any) -> pb.PredictRequest:
         """A new request; ``middle``: ids with a meaning for the server under test."""
         number = len(self._requests)
         ids = [number % FIRST_MAX, *middle, *[7] * (number % 5), number // FIRST_MAX]
         self._requests[number] = ids
         output = {"dimensions": 4, "normalize": False, **fields.pop("output", {})}
-        request = pb.PredictRequest(request_id=number, token_ids={"ids": ids}, output=output, **fields)
-        for field_number, text in ((TENANT, tenant), (GROUP, group)):
-            if text:
-                request.MergeFromString(bytes([field_number << 3 | 2, len(text)]) + text.encode())
-        return request
+        return pb.PredictRequest(request_id=number, token_ids={"ids": ids}, output=output, **fields)
 
     def answered(self, number: int, response: pb.PredictResponse) -> None:
         """An answer, or an item's status, for that request."""
