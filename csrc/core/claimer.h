@@ -252,15 +252,16 @@ class Claimer {
     return fits;
   }
   double weight(u32 kind) const { return segment_.sizes().class_weights[kind]; }
-  // Tokens of a request at the head of one of a class's rings; 0: they are empty. A guess, as the head may be taken.
+  // Tokens of a request at the head of one of a class's rings; 0: they are empty.
   u32 head_tokens(u32 kind) const {
-    for (u32 f = 0; f < segment_.sizes().doors; f++)
+    for (u32 f = 0; f < segment_.sizes().doors; f++)  // relaxed: a guess, as the head may be taken
       if (ring_waiting(ring(f, kind), segment_.ring_entries()))
         return std::max(1u, head_slot(f, kind).n_tokens.load(kRelaxed));
     return 0;
   }
   Slot& head_slot(u32 door, u32 kind) const {
     RingLine& r = ring(door, kind);
+    // relaxed: a guess, as above.
     const u64 head = r.head.load(kRelaxed);
     const u32 i = entry_slot(r.entry[head & (segment_.ring_entries() - 1)].load(kRelaxed));
     return segment_.slot(door, i < segment_.sizes().slots ? i : 0);  // bytes of another process: checked
