@@ -53,6 +53,7 @@ class StopStrings:
 STAGES: tuple[str, ...]
 METHODS: tuple[str, ...]
 REJECTS: tuple[str, ...]
+CLASSES: tuple[str, ...]
 IDLES: tuple[str, ...]
 TRANSPORT_COUNTERS: tuple[str, ...]
 COUNTERS: tuple[CounterRow, ...]
@@ -226,6 +227,8 @@ class ProcessStats:
     @property
     def stage(self) -> dict[str, Histogram]: ...  # by STAGES; nanoseconds
     @property
+    def class_wait(self) -> dict[str, Histogram]: ...  # by CLASSES; nanoseconds
+    @property
     def request(self) -> list[list[Histogram]]: ...  # by model and METHODS; nanoseconds
     @property
     def batch_items(self) -> Histogram: ...
@@ -373,8 +376,9 @@ class Segment:
     def dispatcher(self, i: int) -> DispatcherState: ...
     def doors(self) -> list[DoorState]: ...
     def dispatchers(self) -> list[DispatcherState]: ...
-    def waiting(self, route: int) -> int: ...
-    def oldest_ns(self, route: int) -> int: ...
+    def waiting(
+        self, route: int
+    ) -> list[tuple[int, int]]: ...  # by CLASSES: items, and since when the oldest waits or 0
     def suspects_waiting(self, route: int) -> int: ...
     def stats(self, i: int) -> ProcessStats: ...
 

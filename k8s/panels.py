@@ -115,6 +115,11 @@ QUEUE = Row(
         Panel("Queue wait, mean", "s", "Exact: time waited over items answered.",
               (("sum(rate(fastqps_queue_wait_seconds_total{$pods}[$window])) "
                 "/ sum(rate(fastqps_items_total{$pods}[$window]))", "mean"),)),
+        Panel("Items that wait, by class", "short", "Of low while others are served: as the weights say.",
+              (('sum by (class) (fastqps_queue_items{$pods, model=~"$model"})', "{{class}}"),), stack=True),
+        Panel("Queue wait by class, p99", "s", "High waits no more than a step or two, or has more than its share.",
+              (("histogram_quantile(0.99, sum by (class, le) "
+                '(rate(fastqps_class_wait_seconds_bucket{$pods, model=~"$model"}[$window])))', "{{class}}"),)),
         Panel("Age of the oldest item", "s", "Grows without falling: a dispatcher hangs.",
               (('max by (pod) (fastqps_queue_oldest_age_seconds{$pods, model=~"$model"})', "{{pod}}"),)),
         Panel("Items in flight, mean", "short", "Exact: the integral's rate. What concurrency targets are about.",

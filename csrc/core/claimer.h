@@ -17,6 +17,7 @@ namespace fastqps {
 struct Claim {
   u32 door, slot, seq;
   u32 n_tokens;
+  u32 kind = kNormal;  // a Class; of a canary none
 };
 
 // The requests of one step. claims: to run; dropped: claimed, but expired or cancelled before launch.
@@ -146,6 +147,13 @@ class Claimer {
   const Segment& segment() const { return segment_; }
   u32 route() const { return route_; }
   Stats& stats() const { return *stats_; }
+  // Records how long a request has waited.
+  void record_wait(const Claim& c, u64 claimed_ns) {
+    const u64 queued = slot(c).queued_ns.load(kRelaxed);  // relaxed: behind the acquire of its claim
+    const u64 waited = claimed_ns - std::min(queued, claimed_ns);
+    stats_->stage[kQueue].record(waited);
+    stats_->class_wait[c.kind].record(waited);
+  }
   DispatcherLine& own() const { return segment_.dispatcher(me_); }
   BusyRing& busy_ring() const { return segment_.busy_ring(me_); }
   u64 slept_ns() const { return slept_ns_; }
@@ -336,18 +344,18 @@ class Claimer {
       if (!r.head.compare_exchange_strong(head, head + fits, kSeqCst, kRelaxed)) continue;
       FASTQPS_POINT(2);
       moved_ = true;
-      for (u64 i = 0; i < fits; i++) claim_slot(batch, door, entry_slot(taken[i]), entry_seq(taken[i]));
+      for (u64 i = 0; i < fits; i++) claim_slot(batch, door, entry_slot(taken[i]), entry_seq(taken[i]), kind);
       return !full;
     }
   }
-  void claim_slot(Batch& batch, u32 door, u32 i, u32 seq) {
+  void claim_slot(Batch& batch, u32 door, u32 i, u32 seq, u32 kind) {
     if (i >= segment_.sizes().all_slots()) return;  // bytes of another process: checked
     Slot& s = segment_.slot(door, i);
     u64 want = Word::make(State::kQueued, seq).bits;
     // acquire pairs with Q (slab.h): the request is readable. Fails for an old entry, which is skipped.
     if (s.state.compare_exchange_strong(want, Word::make(State::kClaimed, seq, me_, epoch_).bits, kAcqRel, kRelaxed)) {
       u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);  // relaxed: behind the acquire
-      batch.claims.push_back({door, i, seq, n});
+      batch.claims.push_back({door, i, seq, n, kind});
       batch.n_tokens += n;
     } else {
       bump(stats_->stale_entries);
@@ -360,7 +368,7 @@ class Claimer {
   void claim_canary(Batch& batch) {
     for (u32 f = 0; f < segment_.sizes().doors && batch.claims.empty(); f++) {
       const Word w{segment_.canary_slot(f, me_).state.load(kAcquire)};
-      if (w.state() == State::kQueued) claim_slot(batch, f, segment_.sizes().slots + me_, w.seq());
+      if (w.state() == State::kQueued) claim_slot(batch, f, segment_.sizes().slots + me_, w.seq(), kNormal);
     }
     batch.canary = !batch.claims.empty();
   }

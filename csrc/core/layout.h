@@ -24,7 +24,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 13;                 // grows with every change of this file
+inline constexpr u32 kFormat = 14;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -41,6 +41,7 @@ inline constexpr u32 kBusyEntries = 4096;  // at 10,000 steps a second, what the
 enum Class : u32 { kHigh = 0, kNormal = 1, kLow = 2, kSuspect = 3, kClasses = 4 };
 inline constexpr u32 kPriorities = kSuspect;
 inline constexpr const char* kPriorityNames[kPriorities] = {"high", "normal", "low"};
+inline constexpr const char* kClassNames[kClasses] = {"high", "normal", "low", "suspect"};
 
 // The stages of a request, the same words everywhere.
 enum Stage : u32 {
@@ -127,8 +128,8 @@ struct alignas(64) Route {
   u32 dimensions;         // floats in a row of the device's output: embedding width, or number of labels
   u32 vocab_size;         // ids at or above it are refused
   u32 max_input_tokens;
-  u32 max_queue_items;               // limit of waiting items, over all doors
-  std::atomic<u32> max_batch_items;  // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
+  u32 max_queue_items;                // limit of waiting items, over all doors
+  std::atomic<u32> max_batch_items;   // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
   std::atomic<u32> max_batch_tokens;  // [as max_batch_items]
   u64 max_batch_delay_ns;
   u32 position_offset;           // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
@@ -451,6 +452,7 @@ inline constexpr const char* kTransportNames[kTransports] = {
 
 struct alignas(64) Stats {
   Histogram stage[kStages];
+  Histogram class_wait[kClasses];       // dispatcher: stage kQueue of the items of each class
   Histogram batch_items, batch_tokens;  // dispatcher
   // door: from reading the headers to submitting the answer, for the methods that a model serves
   Histogram request[kModelsMax][kOther];

@@ -128,8 +128,8 @@ class LoadWindow {
     for (u32 r = 0; r < segment_.sizes().routes(); r++) {
       const Waiting found = waiting_of(segment_, r);
       u64& oldest = oldest_ns_[r / kGenerations];
-      waiting_ += found.items;
-      if (found.oldest_ns && (!oldest || found.oldest_ns < oldest)) oldest = found.oldest_ns;
+      waiting_ += found.items();
+      oldest = Waiting::older(oldest, found.oldest_ns());
     }
     at.held = used;
     const double share = double(used) / double(u64(doors_) * segment_.sizes().slots);

@@ -85,6 +85,7 @@ def test_what_happened_between_two_looks(clock: None) -> None:
     assert found["degraded"] == ["dispatcher 1 (cpu) is not ready"] and found["ready"]
     first, second = found["models"]
     assert first["waiting"] == 10 and first["oldest"] >= 0
+    assert first["waiting_by_class"] == {"high": 3, "normal": 7}
     assert (first["batch_items"], first["fill"], first["tokens_made"]) == (40, 0.75, 350)
     assert (second["batch_items"], second["fill"], second["tokens_made"]) == (None, None, None)
     dispatcher = found["dispatchers"][0]

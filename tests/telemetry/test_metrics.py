@@ -17,6 +17,7 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import (
+    CLASSES,
     IDLES,
     METHODS,
     REJECTS,
@@ -52,6 +53,7 @@ def source() -> FakeSource:
         {"busy_ns": 5 * 10**8, "requeued": 1, "generated_tokens": 50},
         idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64), batch_tokens=histogram(40, 80),
         stage={stage: histogram(2_000) for stage in STAGES},
+        class_wait={**{kind: histogram() for kind in CLASSES}, "low": histogram(1, 2, 3), "suspect": histogram(1)},
     )  # fmt: skip
     return FakeSource(door, door, busy, busy, process())
 
@@ -72,6 +74,15 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_stage_duration_seconds_count{stage=device}": 2,
         "fastqps_requests_waiting{model=a}": 10,
         'fastqps_requests_waiting{model=b"\n}': 12,
+        "fastqps_queue_items{class=high,model=a}": 3,
+        "fastqps_queue_items{class=normal,model=a}": 7,
+        "fastqps_queue_items{class=low,model=a}": 0,
+        "fastqps_queue_items{class=suspect,model=a}": 0,
+        'fastqps_queue_items{class=suspect,model=b"\n}': None,
+        "fastqps_class_oldest_age_seconds{class=normal,model=a}": 0,
+        "fastqps_class_wait_seconds_count{class=low,model=a}": 6,
+        "fastqps_class_wait_seconds_count{class=suspect,model=a}": 2,
+        'fastqps_class_wait_seconds_count{class=low,model=b"\n}': 0,
         "fastqps_requests_running": 8,
         'fastqps_queue_oldest_age_seconds{model=b"\n}': 0,
         "fastqps_queue_wait_seconds_total": 6,
@@ -113,7 +124,11 @@ def test_numbers(source: FakeSource, accept: str) -> None:
     durations = [name for name in found if name.startswith("fastqps_request_duration_seconds_count")]
     assert len(durations) == 2 * 4, "models times methods, and no more"
     assert found['fastqps_request_duration_seconds_sum{method=PredictBatch,model=b"\n}'] == pytest.approx(2 * 3.001001)
-    assert 1.9 < found["fastqps_queue_oldest_age_seconds{model=a}"] < 2 + PATIENCE_S
+    ages = [
+        found[f"fastqps_{name}"]
+        for name in ("queue_oldest_age_seconds{model=a}", "class_oldest_age_seconds{class=high,model=a}")
+    ]
+    assert 1.9 < ages[0] == ages[1] < 2 + PATIENCE_S
     assert any(name.startswith("fastqps_build_info{") for name in found)
 
 

@@ -98,6 +98,7 @@ def test_view() -> None:
     assert second.ready and not third.ready
     model = found.models[0]
     assert (model.name, model.waiting, model.batch_items, model.batch_tokens) == ("a", 10, 8, 240)
+    assert model.waiting_by_class == {"high": 3, "normal": 7}
     assert (model.cache_slots, model.cache_used, model.tokens_per_s) == (200, 12, 50)
     assert found.models[1].cache_slots == 0
     assert found.active == {"cpu": pytest.approx(0.9)}

@@ -149,6 +149,7 @@ void register_segment(py::module_& m) {
   names("STAGES", kStageNames);
   names("METHODS", kMethodNames);
   names("REJECTS", kRejectNames);
+  names("CLASSES", kClassNames);
   names("IDLES", kIdleNames);
   names("TRANSPORT_COUNTERS", kTransportNames);
   py::class_<CounterRow>(m, "CounterRow", "A counter without labels; `metric` is empty where the page has none.")

@@ -37,7 +37,7 @@ ByName by_name(const std::atomic<u64> (&values)[N], const char* const (&names)[N
 }
 
 struct ProcessStats {
-  std::map<std::string, HistogramCounts> stage = {};
+  std::map<std::string, HistogramCounts> stage = {}, class_wait = {};
   std::vector<std::vector<HistogramCounts>> request = {};  // by model and method
   HistogramCounts batch_items, batch_tokens;
   py::array_t<u64> requests;  // [model][method][code]
@@ -60,6 +60,7 @@ ProcessStats stats(const SegmentHandle& self, u32 i) {
                    .idle_ns = by_name(s.idle_ns, kIdleNames),
                    .transport = by_name(s.transport, kTransportNames)};
   for (u32 k = 0; k < kStages; k++) out.stage.emplace(kStageNames[k], read(s.stage[k]));
+  for (u32 c = 0; c < kClasses; c++) out.class_wait.emplace(kClassNames[c], read(s.class_wait[c]));
   for (u32 m = 0; m < g.sizes().models; m++) {
     std::vector<HistogramCounts>& of_model = out.request.emplace_back();
     for (const Histogram& of_method : s.request[m]) of_model.push_back(read(of_method));
@@ -136,6 +137,7 @@ void register_load(py::module_& m) {
       .def_readonly("buckets", &HistogramCounts::buckets);
   py::class_<ProcessStats>(m, "ProcessStats", "Everything that one process counts.")
       .def_readonly("stage", &ProcessStats::stage)
+      .def_readonly("class_wait", &ProcessStats::class_wait)
       .def_readonly("request", &ProcessStats::request)
       .def_readonly("batch_items", &ProcessStats::batch_items)
       .def_readonly("batch_tokens", &ProcessStats::batch_tokens)

@@ -1,4 +1,6 @@
 // Models and their routes, as the supervisor sets them.
+#include <pybind11/stl.h>
+
 #include "bind/segment.h"
 #include "core/ring.h"
 #include "core/waiting.h"
@@ -14,6 +16,15 @@ void copy_name(char* to, size_t room, const std::string& from, const char* what)
     throw py::value_error(std::string(what) + " is longer than " + std::to_string(room - 1) + " bytes");
   std::memset(to, 0, room);
   std::memcpy(to, from.data(), from.size());
+}
+
+// What waits of each class of a route, as (items, since when).
+std::vector<std::pair<u64, u64>> waiting(const SegmentHandle& self, u32 route) {
+  const Segment& g = self.segment;
+  checked(g, route, g.sizes().routes());
+  std::vector<std::pair<u64, u64>> out;
+  for (const Waiting::OfClass& of : waiting_of(g, route).of) out.emplace_back(of.items, of.oldest_ns);
+  return out;
 }
 
 // Requests that wait in the suspects' rings of a route.
@@ -219,11 +230,7 @@ void define_models(SegmentClass& segment) {
             g.door_route(i, route).refused.store(generation + 1, kRelease);
           },
           "door"_a, "route"_a, "generation"_a)
-      .def(
-          "waiting", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).items; }, "route"_a)
-      .def(
-          "oldest_ns", [](const SegmentHandle& s, u32 route) { return waiting_of(s.segment, route).oldest_ns; },
-          "route"_a)
+      .def("waiting", &waiting, "route"_a, "By class: (items that wait, when the oldest of them was queued or 0).")
       .def(
           "suspects_waiting", [](const SegmentHandle& s, u32 route) { return suspects_waiting(s.segment, route); },
           "route"_a);

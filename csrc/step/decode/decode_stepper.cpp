@@ -95,7 +95,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
 u32 DecodeStepper::prompt_rows(u32 lane) const {
   if (claimer_.suspects_wait()) return limits_.tokens;
   const u64 sharers = lanes_.count() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
-  const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items / sharers;
+  const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items() / sharers;
   return prompt_rows_.limit(u32(std::min<u64>(wanted, max_running())));
 }
 
@@ -253,8 +253,7 @@ bool DecodeStepper::scatter(u32 s) {
 // Where the time of a request that has ended went.
 void DecodeStepper::count(const Request& request, u64 finished_ns, u64 now) {
   Stats& stats = claimer_.stats();
-  const u64 queued = claimer_.slot(request.claim).queued_ns.load(kRelaxed);
-  stats.stage[kQueue].record(request.claimed_ns - std::min(queued, request.claimed_ns));
+  claimer_.record_wait(request.claim, request.claimed_ns);
   stats.stage[kGather].record(request.gathered_ns - request.claimed_ns);
   stats.stage[kLaunch].record(request.launched_ns - request.gathered_ns);
   stats.stage[kDevice].record(finished_ns - request.launched_ns);

@@ -116,9 +116,7 @@ bool EncodeStepper::scatter(u32 s) {
     slot.launched_ns = progress.launched_ns;
     slot.finished_ns = finished_ns;
     slot.batch_items = u32(claims.size());
-    if (progress.canary) continue;
-    const u64 queued = std::min(slot.queued_ns.load(kRelaxed), step.batch.claimed_ns);
-    claimer_.stats().stage[kQueue].record(step.batch.claimed_ns - queued);
+    if (!progress.canary) claimer_.record_wait(claims[i], step.batch.claimed_ns);
   }
   const u64 now = now_ns();  // one stamp for the batch, before any of its answers can be read
   for (const Claim& claim : claims) {

@@ -10,6 +10,7 @@
 #include "core/claimer.h"
 #include "core/slab.h"
 #include "core/supervise.h"
+#include "core/waiting.h"
 #include "tests/check.h"
 
 using namespace fastqps;
@@ -395,6 +396,29 @@ TEST(a_batch_takes_of_several_classes) {
   for (u32 slot : slots_of(b)) taken[kinds[slot]]++;
   CHECK_EQ(taken[kHigh], 5u);
   CHECK_EQ(taken[kNormal], 1u);
+}
+
+TEST(what_waits_and_has_waited_is_known_by_class) {
+  World w(true, 2);
+  w.put(1, kLow, 30, 0), w.put(1, kLow, 20, 1), w.put(1, kHigh, 40, 0);
+  w.segment.door_route(1, 0).held_back[kLow] = 5;
+  const Waiting found = waiting_of(w.segment, 0);
+  CHECK_EQ(found.of[kHigh].items, 1u);
+  CHECK_EQ(found.of[kHigh].oldest_ns, 40u);
+  CHECK_EQ(found.of[kNormal].items, 0u);
+  CHECK_EQ(found.of[kNormal].oldest_ns, 0u);
+  CHECK_EQ(found.of[kLow].items, 7u);
+  CHECK_EQ(found.of[kLow].oldest_ns, 20u);
+  CHECK_EQ(found.items(), 8u);
+  CHECK_EQ(found.oldest_ns(), 20u);
+  Encoder c = w.claimer(0);
+  Batch b;
+  CHECK(c.next(b, false, 0));
+  for (const Claim& claim : b.claims) c.record_wait(claim, 50);
+  CHECK_EQ(c.stats().class_wait[kHigh].sum, 10u);
+  CHECK_EQ(c.stats().class_wait[kLow].sum, 50u);
+  CHECK_EQ(c.stats().class_wait[kLow].count, 2u);
+  CHECK_EQ(c.stats().stage[kQueue].sum, 60u);
 }
 
 TEST(oldest_door_first) {

@@ -365,7 +365,7 @@ TEST(a_large_batch_does_not_keep_the_loop) {
   u32 turns = 0, taken = 0;
   for (; taken < kItems && turns < 200; turns++) {
     test.door.turn();
-    taken = u32(waiting_of(test.world.segment, kGeneratorRoute).items);
+    taken = u32(waiting_of(test.world.segment, kGeneratorRoute).items());
   }
   CHECK_EQ(taken, kItems);
   CHECK(turns >= 5);

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastqps import __version__
-from fastqps._core import now_ns
+from fastqps._core import CLASSES, now_ns
 from fastqps.api.codes import CODES
 from fastqps.telemetry.live.counts import Counts, DispatcherCounts
 from fastqps.telemetry.live.seen import Seen
@@ -74,13 +74,15 @@ def look(seen: Seen, before: Counts, after: Counts, load: Mapping[str, Any] | No
 
 def _model(seen: Seen, model: int, before: Counts, after: Counts, seconds: float) -> dict[str, Any]:
     route = seen.route_of(model)
-    since, then, now = seen.segment.oldest_ns(route), before.batches[model], after.batches[model]
+    then, now = before.batches[model], after.batches[model]
+    found, at_ns = seen.segment.waiting(route), now_ns()
     limits, room = seen.segment.route(route), now.step_room - then.step_room
     return {
         "name": seen.models[model],
         "version": limits.version,
-        "waiting": seen.segment.waiting(route),
-        "oldest": max(0.0, (now_ns() - since) * _US) if since else 0.0,
+        "waiting": sum(count for count, _ in found),
+        "waiting_by_class": {kind: count for kind, (count, _) in zip(CLASSES, found, strict=True) if count},
+        "oldest": max(max(0.0, (at_ns - since) * _US) if since else 0.0 for _, since in found),
         "batch_items": _short(Spread(then.items, now.items).mean),
         "fill": _short((now.step_tokens - then.step_tokens) / room) if room > 0 else None,
         "tokens_made": _rate(then.tokens_made, now.tokens_made, seconds) if limits.cache_slots else None,

@@ -152,8 +152,8 @@ function draw(s) {
     ...Object.entries(s.codes).map(([code, rate]) => [code, count(rate)]),
     ...Object.entries(s.refused).map(([reason, rate]) => [`refused: ${reason.replace("_", " ")}`, count(rate)]),
     ...(s.expired ? [["deadline passed", count(s.expired)]] : [])]);
-  table("models", ["model", "version", "waiting", "oldest", "batch", "fill", "tokens made"], s.models.map((m) =>
-    [m.name, m.version, count(m.waiting), m.oldest ? span(m.oldest) : NONE, count(m.batch_items), percent(m.fill), m.tokens_made == null ? NONE : `${count(m.tokens_made)}/s`]));
+  table("models", ["model", "version", "waiting", "by class", "oldest", "batch", "fill", "tokens made"], s.models.map((m) =>
+    [m.name, m.version, count(m.waiting), Object.entries(m.waiting_by_class).map(([kind, n]) => `${kind} ${count(n)}`).join(", ") || NONE, m.oldest ? span(m.oldest) : NONE, count(m.batch_items), percent(m.fill), m.tokens_made == null ? NONE : `${count(m.tokens_made)}/s`]));
   table("doors", ["front door", "connections", "received", "sent"], s.doors.map((d) =>
     [`${d.index}${d.ready ? "" : " (not ready)"}`, count(d.connections), `${bytes(d.received)}/s`, `${bytes(d.sent)}/s`]));
   document.body.classList.remove("stale");

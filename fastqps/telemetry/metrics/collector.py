@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 
 from fastqps import __version__
-from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats, now_ns
+from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats
 from fastqps.api.codes import CODES, FAULTS
 from fastqps.telemetry.metrics.canaries import canary_families
 from fastqps.telemetry.metrics.credentials import credential_families
@@ -24,6 +24,7 @@ from fastqps.telemetry.metrics.fill import WINDOW_S as FILL_S
 from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges, Merged
 from fastqps.telemetry.metrics.meter import WINDOW_S, LoadMeter
+from fastqps.telemetry.metrics.queue import queue_families
 from fastqps.telemetry.metrics.saturation import CAUSES
 from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.versions import version_families
@@ -65,7 +66,8 @@ class Metrics:
         doors, dispatchers = stats[: sizes.doors], stats[sizes.doors :]
         yield from self._requests(doors)
         yield from self._durations(doors, dispatchers)
-        yield from self._queue(doors)
+        yield from queue_families(self._source, dispatchers, self._time_edges)
+        yield from self._held()
         yield from self._batches(dispatchers)
         yield from self._generation(dispatchers)
         yield from self._device(dispatchers)
@@ -114,18 +116,8 @@ class Metrics:
             merged.add_to(stages, [stage], self._time_edges, _NS)
         yield stages
 
-    def _queue(self, doors: list[ProcessStats]) -> Iterator[Any]:
-        segment, now = self._source.segment, now_ns()
-        waiting = GaugeMetricFamily("fastqps_requests_waiting", "Items that wait for a dispatcher.", labels=["model"])
-        oldest = GaugeMetricFamily("fastqps_queue_oldest_age_seconds", "Age of the oldest of them.", labels=["model"])
-        for m, model in enumerate(self._source.models):
-            route = self._source.route_of(m)
-            since = segment.oldest_ns(route)
-            waiting.add_metric([model], segment.waiting(route))
-            oldest.add_metric([model], max(0, now - since) * _NS if since else 0.0)
-        yield waiting
-        yield oldest
-        lines = segment.doors()
+    def _held(self) -> Iterator[Any]:
+        segment, lines = self._source.segment, self._source.segment.doors()
         waits = GaugeMetricFamily(
             "fastqps_queue_wait_p95_seconds", f"Of the items of the last {WINDOW_S} s.", labels=["model"]
         )

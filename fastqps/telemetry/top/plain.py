@@ -57,6 +57,7 @@ def lines(view: View) -> Iterator[str]:
         yield _line(
             f"model {printable(model.name)}",
             waiting=model.waiting,
+            **{f"waiting_{kind}": n for kind, n in model.waiting_by_class.items()},
             oldest_us=_us(model.oldest_s),
             batch_items=model.batch_items,
             batch_tokens=model.batch_tokens,

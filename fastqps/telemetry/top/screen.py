@@ -139,12 +139,20 @@ class _Column(NamedTuple):
 COLUMNS = (  # the last ones give way first
     _Column("waiting", 9, False, lambda m: Text(f"{m.waiting:,}", "yellow" if m.waiting else "")),
     _Column("oldest", 9, False, lambda m: Text(span(m.oldest_s or None), "bold yellow" if m.oldest_s > 1 else "")),
+    _Column("high, normal, low", 19, False, lambda m: Text(_by_class(m))),
     _Column("items/batch", 13, False, lambda m: Text(count(m.batch_items))),
     _Column("tokens/s", 10, True, lambda m: Text(count(m.tokens_per_s) if m.cache_slots else NONE)),
     _Column("cache slots", 16, True, lambda m: Text(_cache(m))),
     _Column("fill (10 s)", 13, False, lambda m: Text(percent(m.fill))),
     _Column("tokens/batch", 14, False, lambda m: Text(count(m.batch_tokens))),
 )
+
+
+def _by_class(model: Model) -> str:
+    """What waits of each class. Suspects count with high: they run first."""
+    by = model.waiting_by_class
+    counts = (by.get("high", 0) + by.get("suspect", 0), by.get("normal", 0), by.get("low", 0))
+    return ", ".join(f"{count:,}" for count in counts) if any(counts) else NONE
 
 
 def _cache(model: Model) -> str:

@@ -15,6 +15,7 @@ class Model:
 
     name: str
     waiting: int
+    waiting_by_class: Mapping[str, int]  # of those classes that have any
     oldest_s: float
     batch_items: float | None
     batch_tokens: float | None
@@ -131,6 +132,9 @@ def _model(name: str, change: Difference, after: Scrape) -> Model:
     return Model(
         name=name,
         waiting=int(after.total("fastqps_requests_waiting", model=name)),
+        waiting_by_class={
+            kind: int(n) for kind, n in after.by("fastqps_queue_items", "class", model=name).items() if n
+        },
         oldest_s=after.total("fastqps_queue_oldest_age_seconds", model=name),
         batch_items=change.histogram("fastqps_batch_items", model=name).mean,
         batch_tokens=change.histogram("fastqps_batch_tokens", model=name).mean,

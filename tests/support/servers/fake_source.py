@@ -11,7 +11,17 @@ import numpy as np
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from fastqps._core import COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, histogram_upper, now_ns
+from fastqps._core import (
+    CLASSES,
+    COUNTERS,
+    IDLES,
+    METHODS,
+    REJECTS,
+    STAGES,
+    TRANSPORT_COUNTERS,
+    histogram_upper,
+    now_ns,
+)
 from fastqps.process.reloaded import ServedVersion
 from fastqps.telemetry.capacity import Capacity
 from fastqps.telemetry.metrics import Metrics
@@ -39,6 +49,7 @@ def process(counters: Mapping[str, int] | None = None, **changes: Any) -> Simple
     """What one process counts."""
     zero = {
         "stage": {stage: histogram() for stage in STAGES},
+        "class_wait": {kind: histogram() for kind in CLASSES},
         "request": [[histogram() for _ in METHODS] for _ in range(2)],
         "batch_items": histogram(),
         "batch_tokens": histogram(),
@@ -97,8 +108,7 @@ class FakeSource:
                 SimpleNamespace(running=9, pid=0, epoch=1),
             ],
             route=lambda route: SimpleNamespace(cache_slots=0 if route else 100, version="0123456789ab"),
-            waiting=lambda route: 10 + route,
-            oldest_ns=lambda route: 0 if route else now_ns() - 2_000_000_000,
+            waiting=lambda route: [(3, 0 if route else now_ns() - 2_000_000_000), (7 + route, 0), (0, 0), (0, 0)],
         )
 
     def route_of(self, model: int) -> int:
