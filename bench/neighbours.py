@@ -1,14 +1,14 @@
 """What servers keep beside noisy neighbours: each server on one core with its neighbour, the load on the other core.
 
-The servers compute nothing, so that the host path is what suffers. One more has a modelled device that is its limit:
-the host has to keep that busy with what its neighbour leaves of the core.
+The servers compute nothing, so that the host path is what suffers. Others have a modelled device that is their limit:
+the host has to keep that busy with what its neighbour leaves of the core, and prepares more or fewer steps ahead.
 """
 
 from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,15 @@ per_item_us = 46
 launch_us = 12.8
 """
 _ITEMS = 32
+DEVICE = "fastqps, device of 20,000/s"
+# Steps of 1.6 ms in flight on the modelled device, the running one included, and the flags that allow so many.
+IN_FLIGHT = {
+    1: ("--async-steps", "off", "--lanes", "1"),
+    2: ("--lanes", "1"),  # the default of a modelled device
+    4: ("--lanes", "2"),  # the default of a GPU
+    8: ("--lanes", "4"),
+}
+_USUAL = 2
 
 
 class Run(NamedTuple):
@@ -53,12 +62,16 @@ class Run(NamedTuple):
 
 @dataclass
 class Server:
-    """A server and its runs by neighbour."""
+    """A server and its runs by neighbour. ``accept``: % that it is to keep."""
 
     name: str
     load: Callable[[float], Run]  # by seconds
-    accept: float | None = None  # % kept
-    runs: dict[str, list[Run]] = field(default_factory=lambda: {name: [] for name in (ALONE, *NEIGHBOURS)})
+    accept: float | None = None
+    neighbours: Sequence[str] = NEIGHBOURS
+    runs: dict[str, list[Run]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.runs = {name: [] for name in (ALONE, *self.neighbours)}
 
     def measure(self, seconds: float) -> None:
         """One round: alone, then beside each neighbour."""
@@ -79,9 +92,13 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     payloads = write_messages(folder / "neighbours", map(request, texts(1000)))
     (folder / "neighbours.toml").write_text(_PROFILE)
     sim = ("--device", f"sim:{folder / 'neighbours.toml'}", "--max-batch-items", str(_ITEMS))
+
+    def modelled(steps: int) -> Callable[[float], Run]:
+        server = stack.enter_context(ServerProcess(*FLAGS, *sim, *IN_FLIGHT[steps], cpus=[SERVER_CPU]))
+        return _grpc(server.address, payloads, SIM_LOAD)
+
     with contextlib.ExitStack() as stack:
         null_server = stack.enter_context(ServerProcess(*FLAGS, "--device", "null", cpus=[SERVER_CPU]))
-        sim_server = stack.enter_context(ServerProcess(*FLAGS, *sim, cpus=[SERVER_CPU]))
         echo, _ = stack.enter_context(grpc_echo())
         mosec_address, mosec_server = mosec(SERVER_CPU)
         stack.enter_context(mosec_server)
@@ -89,7 +106,12 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
             Server("fastqps", _grpc(null_server.address, payloads, (CONNECTIONS, 1))),
             Server("grpc.aio echo", _grpc(echo, payloads, (CONNECTIONS, 1))),
             Server("mosec echo", _http(mosec_address, folder)),
-            Server("fastqps, device of 20,000/s", _grpc(sim_server.address, payloads, SIM_LOAD), KEPT_MIN),
+            Server(DEVICE, modelled(_USUAL), KEPT_MIN),
+            *(
+                Server(f"{DEVICE}, {steps} in flight", modelled(steps), neighbours=["spinner"])
+                for steps in IN_FLIGHT
+                if steps != _USUAL
+            ),
         ]
         for _ in range(repetitions):
             for server in servers:
@@ -105,7 +127,7 @@ def rows(servers: list[Server]) -> list[Row]:
     """For each neighbour and server the share of the rate that it kept, and p99."""
     found = []
     for name in NEIGHBOURS:
-        for server in servers:
+        for server in (server for server in servers if name in server.runs):
             alone, kept = server.rate(ALONE), server.rate(name) / server.rate(ALONE)
             note = f"of {alone:,.0f}/s alone"
             found.append(Row(f"{server.name} beside {name}: kept", 100 * kept, "%", server.accept, note=note))
