@@ -54,6 +54,8 @@ def test_metrics_count_what_a_client_sent() -> None:
         body = json.dumps({"text": "hello"}).encode()
         with urllib.request.urlopen(f"{running.admin}/predict", data=body, timeout=PATIENCE_S) as page:
             assert len(json.load(page)["embedding"]) == 384
+        answering = [p for p in psutil.Process(running.pid).children() if "fastqps: " in p.cmdline()[0]]
+        assert {Path(f"/proc/{p.pid}/timerslack_ns").read_text() for p in answering} == {"1\n"}  # of their loops
         device = 'fastqps_stage_duration_seconds_count{stage="device"}'
         # Its counts a dispatcher makes when it has answered.
         until(lambda: metrics(running)[device] == 23, lambda: f"{metrics(running)[device]} steps' items are counted")
