@@ -5,8 +5,8 @@
 //   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
 //   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]
 //   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
-//   | Stats × (doors + dispatchers) | busy rings [dispatcher] | trace rings [door] | cards [route]
-//   | slots [door][slot, then canary slot of each dispatcher] | large answers [door]
+//   | Stats × (doors + dispatchers) | TenantTable × doors | busy rings [dispatcher] | trace rings [door] | cards
+//   [route] | slots [door][slot, then canary slot of each dispatcher] | large answers [door]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; no process ever waits for another that may be dead.
@@ -18,13 +18,14 @@
 // nothing: every child dies with it.
 #pragma once
 #include "core/histogram.h"
+#include "core/tenant_table.h"
 #include "core/types.h"
 #include "core/word.h"
 
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 14;                 // grows with every change of this file
+inline constexpr u32 kFormat = 15;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -104,7 +105,7 @@ struct Header {
   Sizes sizes;
   u64 models, routes, supervisor, load, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
   u64 door_routes;
-  u64 request_rings, output_rings, control_rings, stats, busy_rings, trace_rings, cards, slots;
+  u64 request_rings, output_rings, control_rings, stats, tenant_tables, busy_rings, trace_rings, cards, slots;
   u64 slot_stride, ids_offset, answer_offset;  // within a slot
   u64 large_answers;                           // offset from the segment's start
 };

@@ -57,6 +57,7 @@ Header Segment::plan(const Sizes& sizes) {
   h.output_rings = place(u64(sizes.dispatchers) * sizes.doors * ring_bytes(entries));
   h.control_rings = place(u64(sizes.doors) * sizes.dispatchers * ring_bytes(kControlEntries));
   h.stats = place((u64(sizes.doors) + sizes.dispatchers) * sizeof(Stats));
+  h.tenant_tables = place(sizes.doors * sizeof(TenantTable));
   h.busy_rings = place(u64(sizes.dispatchers) * sizeof(BusyRing));
   h.trace_rings = place(sizes.doors * sizeof(TraceRing));
   h.cards = place(routes * kCardBytes);
@@ -80,6 +81,7 @@ Header Segment::plan(const Sizes& sizes) {
                     sizeof(DoorRoute),
                     sizeof(BusyRing),
                     sizeof(TraceRing),
+                    sizeof(TenantTable),
                     sizeof(Slot),
                     sizeof(Stats),
                     sizeof(Histogram),

@@ -37,6 +37,7 @@ class Segment {
   }
   BusyRing& busy_ring(u32 dispatcher) const { return at<BusyRing>(header().busy_rings)[dispatcher]; }
   TraceRing& trace_ring(u32 door) const { return at<TraceRing>(header().trace_rings)[door]; }
+  TenantTable& tenant_table(u32 door) const { return at<TenantTable>(header().tenant_tables)[door]; }
   Stats& door_stats(u32 i) const { return at<Stats>(header().stats)[i]; }
   Stats& dispatcher_stats(u32 i) const { return at<Stats>(header().stats)[header().sizes.doors + i]; }
   char* card(u32 route) const { return at<char>(header().cards + u64(route) * kCardBytes); }

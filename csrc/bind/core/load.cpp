@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <tuple>
 
 #include "bind/segment.h"
 #include "core/load_window.h"
@@ -76,6 +77,28 @@ ProcessStats stats(const SegmentHandle& self, u32 i) {
   return out;
 }
 
+using TenantCounts = std::tuple<u64, u64, u64>;  // items, tokens, refused
+// Index, changes, name, and counts.
+using TenantLine = std::tuple<u32, u64, py::str, u64, u64, u64>;
+
+// The named tenants of a front door, and after them all of its tenants together.
+std::pair<std::vector<TenantLine>, TenantCounts> tenants(const SegmentHandle& self, u32 door) {
+  if (door >= self.segment.sizes().doors) throw py::index_error();
+  const TenantTable& table = self.segment.tenant_table(door);
+  // Read before the rows: so no sum of rows lacks anything that the sum of all has.
+  const TenantCounters& all = table.all;
+  const TenantCounts sums{all.items.load(kRelaxed), all.tokens.load(kRelaxed), all.refused.load(kRelaxed)};
+  std::vector<TenantLine> rows;
+  TenantRow::Reading found;
+  for (u32 i = 0; i < kTenantRows; i++)
+    if (table.row[i].read(found)) {
+      PyObject* name = PyUnicode_DecodeUTF8(found.name.data(), py::ssize_t(found.name.size()), "replace");
+      rows.emplace_back(i, found.changes, py::reinterpret_steal<py::str>(name), found.items, found.tokens,
+                        found.refused);
+    }
+  return {rows, sums};
+}
+
 void set_load(LoadLine& l, double utilization, double cpu_utilization, double memory_utilization,
               double requests_per_second, double errors_per_second, double queue_wait_s, double items_waiting,
               double items_running) {
@@ -127,6 +150,10 @@ void define_load(SegmentClass& segment) {
           },
           py::kw_only(), "utilization"_a, "cpu_utilization"_a, "memory_utilization"_a, "requests_per_second"_a,
           "errors_per_second"_a, "queue_wait_s"_a, "items_waiting"_a, "items_running"_a)
+      .def("tenants", &tenants, "door"_a,
+           "The tenants with the most tokens at a front door, as (row, changes of the row, name, items, tokens, "
+           "refused), "
+           "and (items, tokens, refused) of all of its tenants.")
       .def("stats", &stats, "i"_a, "Counters and histograms of process i: front doors first, then dispatchers.");
 }
 

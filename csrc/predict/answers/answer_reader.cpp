@@ -31,6 +31,7 @@ Refusal AnswerReader::read_status(u32 slot) {
   }
   if (code == u16(StatusCode::kResourceExhausted)) {
     bump(memory_.stats.rejected[kRejectPredictedMiss]);
+    items_.shares.refused(items_.tenant(slot));
     Refusal refusal =
         refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
     refusal.retry_after_ns(loads_.predicted_ns(items_[slot].route, class_of(items_[slot].priority)), 2);

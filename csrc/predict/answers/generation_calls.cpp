@@ -122,6 +122,7 @@ void GenerationCalls::send_last(u32 slot, const GenerationView& view, bool done)
   const Item& item = items_[slot];
   const Generation& generation = *generations_.find(slot);
   records_.answered(slot, done ? ItemRecords::Ended::kByDispatcher : ItemRecords::Ended::kByDoor);
+  items_.shares.generated(items_.tenant(slot), generation.taken());
   const Usage usage = reader_.read_usage(slot, generation.taken());
   const Timings timings = reader_.read_timings(slot, done);
   const Timings* asked = slots_.slot(slot).flags & kWantTimings ? &timings : nullptr;

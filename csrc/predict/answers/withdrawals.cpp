@@ -67,6 +67,7 @@ void Withdrawals::expire(u32 slot) {
 
 void Withdrawals::evict(u32 slot, u64 retry_after_ns) {
   const Item kept = items_[slot];
+  items_.shares.refused(items_.tenant(slot));
   items_.answer(slot);
   drop_waiting(slot);
   bump(memory_.stats.rejected[kRejectEvicted]);

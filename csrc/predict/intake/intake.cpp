@@ -18,9 +18,10 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   if (Refusal refusal = checker_.check(view, from, route)) return refusal;
   const u64 deadline = admission_.deadline_of(view, *from.info);
   const TenantId tenant = tenants_.of(view, *from.info);
-  if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), deadline)) return refusal;
+  if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), deadline))
+    return refused(tenant, refusal);
   const i64 taken = slots_.take();
-  if (taken < 0) return admission_.no_slot(route, class_of(u8(view.priority)));
+  if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority))));
 
   const u32 slot = u32(taken);
   Item& item = begin_item(view, from, route, slot, deadline);
@@ -32,12 +33,18 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   if (refusal) {
     input_.drop(slot);
     slots_.give_back(slot);
-    return refusal;
+    return refused(tenant, refusal);
   }
   link(slot, group_of(view, *from.info), tenant);
   items_.deadlines.set(slot, deadline);
   if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
   return item.tokenizing ? Refusal{} : queue_.put(slot);
+}
+
+// Counts what is refused for load. No other tenant has taken the row of this one meanwhile.
+Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
+  if (refusal.code == StatusCode::kResourceExhausted) items_.shares.refused(tenant);
+  return refusal;
 }
 
 Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline) {

@@ -23,15 +23,17 @@ Refusal RequestQueue::put(u32 slot) {
     bump(memory_.stats.rejected[kRejectSlots]);
   }
   if (refusal) {
+    if (refusal.code == StatusCode::kResourceExhausted) items_.shares.refused(items_.tenant(slot));
     slots_.discard(slot);
     return refusal;
   }
+  const u32 n_tokens = slots_.slot(slot).n_tokens.load(kRelaxed);  // relaxed: still ours
+  items_.shares.accepted(items_.tenant(slot), n_tokens, stamp_ns_);
   if (loads_.crowded(r)) make_way(r, kind);
   loads_.added(r, kind);
   if (loads_.room(r, kind) && !room_.size(r, kind)) {
     put_at_once(slot, kind);
   } else {
-    const u32 n_tokens = slots_.slot(slot).n_tokens.load(kRelaxed);  // relaxed: still ours
     room_.add(slot, {r, kind, items_.tenant(slot), n_tokens, stamp_ns_});
   }
   return {};

@@ -10,6 +10,7 @@
 #include "predict/tables/groups.h"
 #include "predict/tables/model_routes.h"
 #include "predict/tables/tenant_counts.h"
+#include "predict/tables/tenant_shares.h"
 #include "wire/response_view.h"
 
 namespace fastqps::front {
@@ -65,6 +66,7 @@ class Items {
   Items(const DoorMemory& memory, ModelRoutes& routes, Tenants& tenants)
       : deadlines(memory.segment.sizes().slots),
         counts(memory.segment.sizes().routes()),
+        shares(memory, tenants),
         routes_(routes),
         tenants_(tenants),
         items_(memory.segment.sizes().slots),
@@ -110,6 +112,7 @@ class Items {
 
   Deadlines deadlines;
   TenantCounts counts;
+  TenantShares shares;
 
  private:
   ModelRoutes& routes_;

@@ -27,6 +27,7 @@ from fastqps.telemetry.metrics.meter import WINDOW_S, LoadMeter
 from fastqps.telemetry.metrics.queue import queue_families
 from fastqps.telemetry.metrics.saturation import CAUSES
 from fastqps.telemetry.metrics.source import Source
+from fastqps.telemetry.metrics.tenants import TenantMeter
 from fastqps.telemetry.metrics.versions import version_families
 
 # These series exist from the start, with the value 0. A counter that appears with its first failure shows no increase,
@@ -43,6 +44,7 @@ class Metrics:
         self._source = source
         self.meter = LoadMeter(source)
         self._fill = FillWindow(source)
+        self._tenants = TenantMeter(source)
         self._started_s = time.time()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, _NS)
         self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
@@ -52,6 +54,7 @@ class Metrics:
     def sample(self) -> None:
         """Samples the values that have a window of some seconds. Call it once a second."""
         self._fill.sample()
+        self._tenants.sample()
 
     def page(self, accept: str) -> tuple[bytes, str]:
         """(body, content type): OpenMetrics where ``accept`` asks for it, else Prometheus' text format."""
@@ -67,6 +70,7 @@ class Metrics:
         yield from self._requests(doors)
         yield from self._durations(doors, dispatchers)
         yield from queue_families(self._source, dispatchers, self._time_edges)
+        yield from self._tenants.families()
         yield from self._held()
         yield from self._batches(dispatchers)
         yield from self._generation(dispatchers)

@@ -27,6 +27,7 @@ from fastqps.telemetry.capacity import Capacity
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.canaries import Canaries
 
+TenantsOfDoor = tuple[list[tuple[int, int, str, int, int, int]], tuple[int, int, int]]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -92,6 +93,7 @@ class FakeSource:
     def __init__(self, *stats: SimpleNamespace) -> None:
         self.all = list(stats)
         self.load = means()
+        self.tenants: list[TenantsOfDoor] = [([], (0, 0, 0)), ([], (0, 0, 0))]
         self.window = SimpleNamespace(
             look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
         )
@@ -108,6 +110,7 @@ class FakeSource:
                 SimpleNamespace(running=9, pid=0, epoch=1),
             ],
             route=lambda route: SimpleNamespace(cache_slots=0 if route else 100, version="0123456789ab"),
+            tenants=lambda door: self.tenants[door],
             waiting=lambda route: [(3, 0 if route else now_ns() - 2_000_000_000), (7 + route, 0), (0, 0), (0, 0)],
         )
 
