@@ -96,6 +96,10 @@ class Slab {
     give_back(i);
   }
 
+  // Whether put() would take one more.
+  bool has_room(u32 route, u32 kind) const {
+    return rings_[route * kClasses + kind].waiting() < segment_.sizes().slots;
+  }
   // Queues a filled slot; dispatchers see it after publish(). Returns false, and does nothing, if the ring is full: at
   // most `slots` new entries wait in one ring, so that requeues always find room in its other half.
   bool put(u32 i, u32 route, u32 kind, u64 user, u64 now) {

@@ -19,7 +19,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       methods_(tables_, requests_, answers_, options),
       canaries_(segment, options.door, options.canary_interval_ns),
       counters_(tables_.memory, tables_.attachment, tables_.slots),
-      gauges_(tables_.memory, tables_.slots),
+      gauges_(tables_.memory, tables_.slots, tables_.room),
       balance_(tables_.memory) {
   for (auto& pid : tables_.memory.line.tokenizers) pid.store(0, kRelaxed);  // those of the previous incarnation
 }
@@ -109,13 +109,15 @@ bool PredictService::about_to_sleep() {
 bool PredictService::dispatchers_want_more() {
   if (!tables_.room.size()) return false;
   tables_.loads.look(now_ns());
-  return requests_.queue.hungry();
+  return requests_.queue.can_feed();
 }
 
 void PredictService::awake() {
   tables_.slots.awake();
   const u64 now = now_ns();
   look_at_queues(now);  // first, because dispatchers took requests while this door slept
+  requests_.queue.feed();
+  tables_.slots.publish();
   gauges_.awake(now);
 }
 

@@ -6,6 +6,12 @@
 #include "predict/answers/slot_events.h"
 
 namespace fastqps::front {
+namespace {
+
+// Of the slots, so much for each class below the highest is kept for those above it.
+constexpr u32 kReservedPart = 16;
+
+}  // namespace
 
 u64 Admission::deadline_of(const RequestView& view, const CallInfo& info) const {
   constexpr u64 kLongestUs = u64(3650) * 86400 * 1'000'000;  // ten years: the sum below cannot overflow
@@ -51,29 +57,36 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
 // Items of its class that are served before a new one of this tenant: those in rings; and while the tenant's own are
 // served, as many of each other tenant's. Doors take turns, too.
 u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
-  const u64 in_rings = loads_.in_rings(r, kind), own = items_.counts.waiting_of(tenant, r, kind);
-  const u64 sharers = std::max(1u, room_.tenants(r, kind)) * std::max<u64>(1, loads_.holding_doors(r, kind));
-  return in_rings + std::min(loads_.held_back(r, kind), own * sharers);
+  const u64 held_back = loads_.held_back(r, kind);
+  if (!held_back) return loads_.in_rings(r, kind);
+  const u64 own = items_.counts.waiting_of(tenant, r, kind), weight = items_.weight(tenant);
+  const u64 sharers = std::max(weight, room_.weights(r, kind)) * std::max<u64>(1, loads_.holding_doors(r, kind));
+  return loads_.in_rings(r, kind) + std::min(held_back, own * sharers / weight);
 }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other
 // items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
 // retry, even by an idle server.
 Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& from, u64 predicted_ns) {
-  const u32 all = memory_.segment.sizes().slots, left = all - slots_.used();
+  const u32 all = memory_.segment.sizes().slots, left = all - slots_.used(), reserved = all * kind / kReservedPart;
   const u32 waiting = items_.counts.waiting(tenant, r, kind), held = items_.counts.slots(tenant, kind);
+  const u64 free = loads_.free(r, kind);
+  const bool whole = from.batch_slots && held <= from.batch_slots;  // all that its tenant has is of this batch
   Refusal refusal;
-  if (waiting > from.batch_slots && Shares::over(waiting, loads_.free(r, kind))) {
-    refusal =
-        refusals_.refuse(StatusCode::kResourceExhausted, "this tenant has its share of the queue: %u items may wait",
-                         memory_.route(r).max_queue_items);
+  if (waiting > from.batch_slots && Shares::over(waiting, free)) {
+    refusal = refusals_.refuse(StatusCode::kResourceExhausted,
+                               "this tenant has its share of the queue: %u of its items wait, and %llu places are free",
+                               waiting, (unsigned long long)free);
   } else if (left && held > from.batch_slots && Shares::over(held, left)) {
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "this tenant has its share of this front door's %u slots", all);
+                               "this tenant has its share of this front door's %u slots: %u", all, held);
+  } else if (left && left <= reserved && !whole) {
+    refusal = refusals_.refuse(StatusCode::kResourceExhausted,
+                               "the last %u of this front door's %u slots are for higher classes", reserved, all);
   } else {
     return {};
   }
-  bump(memory_.stats.rejected[kRejectTenant]);
+  bump(memory_.stats.rejected[left && left <= reserved ? kRejectSlots : kRejectTenant]);
   refusal.retry_after_ns(predicted_ns);
   return refusal;
 }

@@ -25,12 +25,25 @@ class QueueLoads {
       if (now_ns - load.looked_ns >= kWindowNs) measure(r, now_ns);
     }
   }
-  // An item of this door waits, in a ring or held back.
-  void added(u32 route, u32 kind) { routes_[route].of[kind].waiting++; }
-  // An item of this door has gone into a ring.
+  // What this door does with an item since: it waits now; it is held back, and no longer; it is in a ring; it has left.
+  void added(u32 route, u32 kind, u32 n_tokens) {
+    Load& load = routes_[route];
+    load.of[kind].waiting++;
+    load.mean_tokens += (double(n_tokens) - load.mean_tokens) / kMeanOver;
+  }
+  void held(u32 route, u32 kind) { routes_[route].of[kind].held_back++; }
+  void fed(u32 route, u32 kind) {
+    OfClass& of = routes_[route].of[kind];
+    of.held_back -= of.held_back > 0;
+    put(route, kind);
+  }
   void put(u32 route, u32 kind) {
     OfClass& of = routes_[route].of[kind];
     of.room -= of.room > 0;
+  }
+  void evicted(u32 route, u32 kind) {
+    OfClass& of = routes_[route].of[kind];
+    of.held_back -= of.held_back > 0, of.waiting -= of.waiting > 0;
   }
 
   // How many more entries a ring of this door should have: all doors' together have about what the dispatchers take
@@ -40,13 +53,13 @@ class QueueLoads {
   // What is served before a class is no obstacle to it: the waiting items of this class and the higher ones count.
   bool full(u32 route, u32 kind) const { return !free(route, kind); }
   u64 free(u32 route, u32 kind) const {
-    u64 before = 0;
-    for (u32 c = 0; c <= kind; c++) before += routes_[route].of[c].waiting;
     const u64 all = segment_.route(route).max_queue_items;
-    return all - std::min(all, before);
+    return all - std::min(all, before(route, kind));
   }
-  // Whether lower classes have to give way to one that is not full.
+  // Whether lower classes have to give way to one that is not full; whether this class and the higher ones have more
+  // items than there are places.
   bool crowded(u32 route) const { return full(route, kLow); }
+  bool exceeds(u32 route, u32 kind) const { return before(route, kind) > segment_.route(route).max_queue_items; }
 
   // Of a class, those in rings, and those that doors hold back; how many doors do.
   u64 in_rings(u32 route, u32 kind) const {
@@ -75,6 +88,7 @@ class QueueLoads {
 
  private:
   static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 250'000'000;
+  static constexpr double kMeanOver = 64;  // items
 
   struct OfClass {
     u64 waiting = 0, held_back = 0, holding_doors = 0, room = 0;
@@ -83,11 +97,16 @@ class QueueLoads {
     u32 generation = 0;
     OfClass of[kPriorities] = {};
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
-    double items_per_s = 0;
+    double items_per_s = 0, mean_tokens = 0;
     bool saturated = false;  // at the start of the window
     bool fresh = false;      // items were completed lately: a stalled estimate must not reject for ever
   };
 
+  u64 before(u32 route, u32 kind) const {
+    u64 n = 0;
+    for (u32 c = 0; c <= kind; c++) n += routes_[route].of[c].waiting;
+    return n;
+  }
   static u64 all(const Load& load) {
     u64 waiting = 0;
     for (const OfClass& of : load.of) waiting += of.waiting;
@@ -110,32 +129,35 @@ class QueueLoads {
   }
   u64 batch_items(const Route& route) const { return dispatchers(route) * route.max_batch_items.load(kRelaxed); }
 
-  // About what the dispatchers of a route take next: of an encoder a step each, and no less than two items, since a door
-  // is woken when the first has gone. A generator's take as many as end meanwhile.
-  u64 next_items(const Route& route) const {
+  // About what the dispatchers of a route take next: of an encoder a step each, and no less than two items, since a
+  // door is woken when the first has gone. A generator's take as many as end meanwhile.
+  u64 next_items(const Route& route, double mean_tokens) const {
     constexpr u64 kLeastStep = 2, kUnknown = 64, kLeastJoin = 8, kPartOfCache = 8;
     const u64 batch = route.max_batch_items.load(kRelaxed), cache = route.cache_slots.load(kRelaxed);
-    const u64 each = route.task == Task::kGenerate ? std::max(kLeastJoin, cache / kPartOfCache)
-                                                   : std::max(kLeastStep, batch ? batch : kUnknown);
-    return std::min<u64>(dispatchers(route) * each, segment_.sizes().slots / 2);
+    const u64 by_tokens = u64(route.max_batch_tokens / std::max(1.0, mean_tokens));
+    const u64 each = route.task == Task::kGenerate
+                         ? std::max(kLeastJoin, cache / kPartOfCache)
+                         : std::max(kLeastStep, std::min(batch ? batch : kUnknown, by_tokens));
+    return std::min<u64>(dispatchers(route) * each, segment_.sizes().slots);
   }
 
   void count(u32 r, Load& load) {
     const Sizes& sizes = segment_.sizes();
-    const u64 next = next_items(segment_.route(r)), part = std::max<u64>(1, next / sizes.doors);
+    const u64 next = next_items(segment_.route(r), load.mean_tokens), part = std::max<u64>(1, next / sizes.doors);
     for (u32 c = 0; c < kPriorities; c++) {
       OfClass& of = load.of[c];
       u64 own = 0;
       of = {};
       for (u32 f = 0; f < sizes.doors; f++) {
-        const u64 entries = in_ring(f, r, c) + (c == kHigh ? in_ring(f, r, kSuspect) : 0);
+        const u64 ring = in_ring(f, r, c);
         const u64 held_back = segment_.door_route(f, r).held_back[c].load(kRelaxed);  // relaxed: a guess is enough
-        of.waiting += entries + held_back;
+        of.waiting += ring + held_back;
         of.held_back += held_back, of.holding_doors += held_back > 0;
-        if (f == door_) own = entries;
+        if (f == door_) own = ring;
       }
       const u64 entries = of.waiting - of.held_back;
       of.room = std::max(next - std::min(next, entries), part - std::min(part, own));
+      for (u32 f = 0; c == kHigh && f < sizes.doors; f++) of.waiting += in_ring(f, r, kSuspect);  // they come first
     }
   }
   u64 in_ring(u32 door, u32 route, u32 kind) const {

@@ -29,44 +29,53 @@ Refusal RequestQueue::put(u32 slot) {
   }
   const u32 n_tokens = slots_.slot(slot).n_tokens.load(kRelaxed);  // relaxed: still ours
   items_.shares.accepted(items_.tenant(slot), n_tokens, stamp_ns_);
-  if (loads_.crowded(r)) make_way(r, kind);
-  loads_.added(r, kind);
-  if (loads_.room(r, kind) && !room_.size(r, kind)) {
-    put_at_once(slot, kind);
+  owed_[r] += loads_.crowded(r);
+  loads_.added(r, kind, n_tokens);
+  if (!room_.size(r, kind) && has_room(r, kind)) {
+    if (item.grouped) room_.pass(slot);
+    loads_.put(r, kind);
+    slots_.put(slot, r, kind, 0, stamp_ns_);
   } else {
+    loads_.held(r, kind);
+    slots_.slot(slot).queued_ns.store(stamp_ns_, kRelaxed);  // relaxed: still ours
     room_.add(slot, {r, kind, items_.tenant(slot), n_tokens, stamp_ns_});
   }
   return {};
 }
 
-void RequestQueue::put_at_once(u32 slot, u32 kind) {
-  if (items_[slot].grouped) room_.pass(slot);
-  loads_.put(items_[slot].route, kind);
-  (void)slots_.put(slot, items_[slot].route, kind, 0, stamp_ns_);  // rings have room for every slot
-}
-
-// A full queue makes way for a higher class: the item that came last of the lowest class that waits here is answered
-// now.
-void RequestQueue::make_way(u32 route, u32 kind) {
-  for (u32 c = kPriorities; --c > kind;)
-    if (room_.size(route, c)) return withdrawals_.evict(room_.youngest(route, c), loads_.predicted_ns(route, c));
+bool RequestQueue::has_room(u32 route, u32 kind) const {
+  return loads_.room(route, kind) && slots_.has_room(route, kind);
 }
 
 void RequestQueue::feed() {
-  for (u32 r = 0; room_.size() && r < memory_.segment.sizes().routes(); r++)
-    for (u32 kind = 0; kind < kPriorities; kind++)
-      while (room_.size(r, kind) && loads_.room(r, kind)) {
+  for (u32 r = 0; r < memory_.segment.sizes().routes(); r++) {
+    if (owed_[r]) make_way(r);
+    for (u32 kind = 0; room_.size() && kind < kPriorities; kind++)
+      while (room_.size(r, kind) && has_room(r, kind)) {
         const WaitingRoom::Next next = room_.take(r, kind);
-        loads_.put(r, kind);
-        (void)slots_.put(next.slot, r, kind, 0, next.since_ns);  // as above
+        loads_.fed(r, kind);
+        slots_.put(next.slot, r, kind, 0, next.since_ns);
       }
+  }
 }
 
-bool RequestQueue::hungry() const {
+bool RequestQueue::can_feed() const {
   for (u32 r = 0; room_.size() && r < memory_.segment.sizes().routes(); r++)
     for (u32 kind = 0; kind < kPriorities; kind++)
-      if (room_.size(r, kind) && loads_.room(r, kind)) return true;
+      if (room_.size(r, kind) && has_room(r, kind)) return true;
   return false;
+}
+
+// For each item that a full queue has accepted since, because those of lower classes do not count against it, one of
+// the lowest class that waits here is answered: the one that came last. Not at once, in put(): to answer an item may
+// end the call that is being read.
+void RequestQueue::make_way(u32 route) {
+  for (u32 c = kLow; c > kHigh; c--)
+    for (; owed_[route] && room_.size(route, c) && loads_.exceeds(route, c); owed_[route]--) {
+      withdrawals_.evict(room_.youngest(route, c), loads_.predicted_ns(route, c));
+      loads_.evicted(route, c);
+    }
+  owed_[route] = 0;
 }
 
 // Only an answer that grows with the input may need more room than a slot has.

@@ -27,20 +27,21 @@ class RequestQueue {
         large_answers_(large_answers),
         poison_(poison),
         withdrawals_(withdrawals),
-        refusals_(refusals) {}
+        refusals_(refusals),
+        owed_(memory.segment.sizes().routes()) {}
 
   // After a refusal the slot is free again and the item is gone.
   Refusal put(u32 slot);
   // Gives the rings what they have room for, in the order of service. Called once a turn, after QueueLoads::look().
   void feed();
   // Whether there is something that feed() would give.
-  bool hungry() const;
+  bool can_feed() const;
   // Reads the clock for an item's own times. The wait of items that are put later in this turn counts from here.
   u64 stamp();
 
  private:
-  void put_at_once(u32 slot, u32 kind);
-  void make_way(u32 route, u32 kind);
+  bool has_room(u32 route, u32 kind) const;
+  void make_way(u32 route);
   Refusal hold_answer(u32 slot);
 
   const DoorMemory& memory_;
@@ -53,7 +54,8 @@ class RequestQueue {
   PoisonMarks& poison_;
   Withdrawals& withdrawals_;
   RefusalWriter& refusals_;
-  u64 stamp_ns_ = 0;  // the newest reading of the clock
+  std::vector<u32> owed_;  // by route: items that were accepted although the queue was full
+  u64 stamp_ns_ = 0;       // the newest reading of the clock
 };
 
 }  // namespace fastqps::front

@@ -11,7 +11,9 @@ namespace fastqps::front {
 void WaitingRoom::give_turn(Line& line, u32 tenant) {
   Queue& queue = line.queues[tenant];
   queue.has_turn = true;
-  line.turns.push_back({std::max(queue.served, line.service), turns_++, tenant});
+  const u32 weight = tenants_.weight(TenantId(tenant));
+  line.weights += weight;
+  line.turns.push_back({std::max(queue.served, line.service), turns_++, tenant, weight});
   std::push_heap(line.turns.begin(), line.turns.end());
 }
 
@@ -28,7 +30,12 @@ u32 WaitingRoom::next_tenant(Line& line) {
     line.turns.pop_back();
     Queue& queue = line.queues[turn.tenant];
     queue.has_turn = false;
+    line.weights -= turn.weight;
     if (!queue.items) continue;
+    if (turn.start < queue.served) {  // its group has been served as a whole since it got this turn
+      give_turn(line, turn.tenant);
+      continue;
+    }
     line.service = std::max(line.service, turn.start);
     queue.served = std::max(queue.served, line.service);
     return turn.tenant;
@@ -44,22 +51,24 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   place.n_tokens = arrival.n_tokens, place.since_ns = arrival.since_ns;
   place.tenant = arrival.tenant, place.line = u16(&line - lines_.data());
   Queue& queue = line.queues[arrival.tenant];
-  const u32 at = behind(queue, slot);
+  if (const u32 owner = tenants_.owner(arrival.tenant); queue.owner != owner) queue.owner = owner, queue.served = 0;
+  const u32 at = stand(queue, slot);
   place.before = at;
   place.next = at == kNone ? queue.first : places_[at].next;
   (at == kNone ? queue.first : places_[at].next) = slot;
   (place.next == kNone ? queue.last : places_[place.next].before) = slot;
   queue.items++, line.items++, items_++;
-  tell(line);
+  publish(line);
   if (!queue.has_turn) give_turn(line, arrival.tenant);
 }
 
-// The item behind which one will stand; kNone: it comes first. Siblings stand behind the last one that waits. If none
-// waits but some have been served, they would be in front of everybody who has come since.
-u32 WaitingRoom::behind(Queue& queue, u32 slot) {
+// Gives an item its place among its siblings: the item behind which it stands; kNone: it comes first. Siblings stand
+// behind the last one that waits. If none waits but some have been served, they would be in front of everybody who has
+// come since.
+u32 WaitingRoom::stand(Queue& queue, u32 slot) {
   if (places_[slot].group == kNone) return queue.last;
   Group& group = groups_[places_[slot].group];
-  if (group.waiting >= kSiblings) return leave(slot), queue.last;
+  if (group.stood++ >= kSiblings) return leave(slot), queue.last;
   const u32 at = group.waiting ? group.last : group.served ? queue.returned : queue.last;
   if (group.served && at == queue.returned) queue.returned = slot;
   group.waiting++;
@@ -81,11 +90,11 @@ void WaitingRoom::unlink(u32 slot) {
   (place.next == kNone ? queue.last : places_[place.next].before) = place.before;
   place.line = kNoLine;
   queue.items--, line.items--, items_--;
-  tell(line);
+  publish(line);
 }
 
 // relaxed: other doors' estimates; and dispatchers read it behind the announcement of a sleep.
-void WaitingRoom::tell(const Line& line) const {
+void WaitingRoom::publish(const Line& line) const {
   const u64 number = u64(&line - lines_.data());
   DoorRoute& route = memory_.segment.door_route(memory_.door, u32(number / kPriorities));
   route.held_back[number % kPriorities].store(line.items, kRelaxed);
@@ -131,7 +140,8 @@ void WaitingRoom::join(u32 slot, std::string_view name, TenantId tenant, u32 rou
     free_groups_.pop_back();
   }
   Group& group = groups_[found->second];
-  if (is_new) group = {.key = key};
+  if (is_new) group = {.key = key, .where = where};
+  if (group.where != where) return;  // two names with one key: this one has no group
   group.members++;
   places_[slot].group = found->second;
 }
@@ -140,6 +150,8 @@ void WaitingRoom::leave(u32 slot) {
   const u32 number = std::exchange(places_[slot].group, kNone);
   if (number == kNone || --groups_[number].members) return;
   by_key_.erase(groups_[number].key);
+  Line& line = lines_[u32(groups_[number].where)];
+  if (line.group == number) line.group = kNone;
   free_groups_.push_back(number);
 }
 

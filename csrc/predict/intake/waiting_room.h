@@ -19,7 +19,9 @@ namespace fastqps::front {
 class WaitingRoom {
  public:
   static constexpr u32 kNone = ~0u;
-  static constexpr u32 kSiblings = 64;  // of a group that stand together; more of them line up like anybody else
+  // As many of a group stand together, those that have been served included. Others line up like anybody else, so that
+  // no group is served for ever.
+  static constexpr u32 kSiblings = 64;
 
   WaitingRoom(const DoorMemory& memory, const Tenants& tenants)
       : memory_(memory),
@@ -47,13 +49,15 @@ class WaitingRoom {
   bool has(u32 slot) const { return places_[slot].line != kNoLine; }
   u32 size() const { return items_; }
   u32 size(u32 route, u32 kind) const { return lines_[line_of(route, kind)].items; }
-  // Tenants that have items in a line, about.
-  u32 tenants(u32 route, u32 kind) const { return u32(lines_[line_of(route, kind)].turns.size()); }
+  // The weights of the tenants that have items in a line, about.
+  u64 weights(u32 route, u32 kind) const { return lines_[line_of(route, kind)].weights; }
 
   // The item is one of a group's siblings until leave(), whether it waits or not.
   void join(u32 slot, std::string_view group, TenantId tenant, u32 route, u32 kind);
   // It went into a ring at once.
-  void pass(u32 slot) { groups_[places_[slot].group].served = true; }
+  void pass(u32 slot) {
+    if (places_[slot].group != kNone) groups_[places_[slot].group].served = true;
+  }
   void leave(u32 slot);
 
  private:
@@ -71,12 +75,13 @@ class WaitingRoom {
     u32 first = kNone, last = kNone, items = 0;
     u32 returned = kNone;   // the last of those whose siblings have been served, who all stand in front
     bool has_turn = false;  // possibly an old one, since when its items have left
+    u32 owner = 0;          // Tenants::owner, of whom the rest is
     double served = 0;      // tokens that it has had, by its weight
   };
   struct Turn {
     double start;
     u64 number;  // first come, first served among equals
-    u32 tenant;
+    u32 tenant, weight;
     bool operator<(const Turn& other) const {
       return start != other.start ? start > other.start : number > other.number;
     }
@@ -85,22 +90,24 @@ class WaitingRoom {
     std::vector<Turn> turns;    // a heap: one of each tenant that has items
     std::vector<Queue> queues;  // by tenant; made with the first item
     u32 items = 0, tenant = kNone;
+    u64 weights = 0;     // of the tenants that have turns
     u32 group = kNone;   // of which an item of this tenant was taken last
     double service = 0;  // where the last turn began
   };
   struct Group {
     u32 last = kNone;  // the sibling that came last of those that wait
     u32 waiting = 0, members = 0;
+    u32 stood = 0;        // how many have stood together
     bool served = false;  // one of them has been taken
-    u64 key = 0;
+    u64 key = 0, where = 0;
   };
 
   static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
   void give_turn(Line& line, u32 tenant);
   u32 next_tenant(Line& line);
-  u32 behind(Queue& queue, u32 slot);
+  u32 stand(Queue& queue, u32 slot);
   void unlink(u32 slot);
-  void tell(const Line& line) const;
+  void publish(const Line& line) const;
 
   const DoorMemory& memory_;
   const Tenants& tenants_;

@@ -78,6 +78,7 @@ class Items {
   u32 size() const { return u32(items_.size()); }
 
   TenantId tenant(u32 slot) const { return tenant_of_[slot]; }
+  u32 weight(TenantId tenant) const { return tenants_.weight(tenant); }
 
   // The item counts against its tenant and its route, until release(), and waits until end_wait().
   void hold(u32 slot, TenantId tenant) {

@@ -96,7 +96,7 @@ TenantId Tenants::take_row() {
     while (*at != oldest) at = &rows_[*at].same_bucket;
     *at = row.same_bucket;
   }
-  if (oldest != kOthers) row.kind = Kind::kFree;
+  if (oldest != kOthers) row.kind = Kind::kFree, row.owner++;
   return oldest;
 }
 

@@ -48,6 +48,8 @@ class Tenants {
   }
   // Its part of the service beside others of the same class.
   u32 weight(TenantId tenant) const { return rows_[tenant].weight; }
+  // Another number for each tenant that the row has had.
+  u32 owner(TenantId tenant) const { return rows_[tenant].owner; }
   // For messages and metrics: a name, "token:1a2b3c4d", "certificate:CN=client", "connection" or "others".
   std::string_view name(TenantId tenant) const { return rows_[tenant].name; }
 
@@ -60,7 +62,7 @@ class Tenants {
     std::string name;
     u64 hash = 0;
     ConnectionId connection;  // of a kConnection
-    u32 items = 0, weight = 1;
+    u32 items = 0, weight = 1, owner = 0;
     TenantId same_bucket = kOthers;               // the next one; kOthers: none
     TenantId previous = kOthers, next = kOthers;  // among those without items; kOthers: the ends
     Kind kind = Kind::kFree;

@@ -17,7 +17,7 @@ void DoorGauges::begin_turn(u64 now) {
 void DoorGauges::count_load() {
   // relaxed: each number is whole, and readers infer nothing else from it
   memory_.line.slots_used.store(slots_.used(), kRelaxed);
-  u64 waiting = 0;
+  u64 waiting = room_.size();
   for (u32 r = 0; r < memory_.segment.sizes().routes(); r++) waiting += slots_.waiting(r);
   memory_.line.running.store(u32(slots_.used() - std::min<u64>(slots_.used(), waiting)), kRelaxed);
 }

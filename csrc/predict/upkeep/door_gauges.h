@@ -1,5 +1,6 @@
 // A front door's gauges of its own loop: whether it is awake, since when, and how many items it holds.
 #pragma once
+#include "predict/intake/waiting_room.h"
 #include "predict/tables/door_memory.h"
 #include "predict/tables/slots.h"
 
@@ -7,7 +8,8 @@ namespace fastqps::front {
 
 class DoorGauges {
  public:
-  DoorGauges(const DoorMemory& memory, Slots& slots) : memory_(memory), slots_(slots) {}
+  DoorGauges(const DoorMemory& memory, Slots& slots, const WaitingRoom& room)
+      : memory_(memory), slots_(slots), room_(room) {}
 
   void begin_turn(u64 now);
   void end_turn();
@@ -20,6 +22,7 @@ class DoorGauges {
 
   const DoorMemory& memory_;
   Slots& slots_;
+  const WaitingRoom& room_;
   u64 last_turn_ns_ = 0;
   u32 open_then_ = 0;  // at the end of that turn
   u64 woke_ns_ = 0;    // awake time is counted up to here; 0: before the first turn

@@ -30,7 +30,7 @@ struct World {
     Route& route = segment.route(0);
     route.state = RouteState::kServing;
     route.dispatchers = 1;
-    route.max_batch_items = 4;
+    route.max_batch_items = 4, route.max_batch_tokens = 4096;
     route.max_queue_items = 20;
   }
   void waiting(u64 n) { segment.request_ring(0, 0, kNormal).tail = n; }
@@ -48,9 +48,9 @@ TEST(the_queue_is_full_at_its_limit) {
   w.waiting(18);
   loads.look(kMs);
   CHECK(!loads.full(0, kNormal));
-  loads.added(0, kNormal);
+  loads.added(0, kNormal, 8);
   CHECK(!loads.full(0, kNormal));
-  loads.added(0, kNormal);
+  loads.added(0, kNormal, 8);
   CHECK(loads.full(0, kNormal));
   w.waiting(3);
   loads.look(2 * kMs);
@@ -121,7 +121,7 @@ TEST(all_doors_share_the_places_of_a_queue) {
   QueueLoads loads(segment, 0);
   loads.look(kMs);
   CHECK_EQ(loads.free(0, kNormal), 8u);
-  loads.added(0, kNormal);
+  loads.added(0, kNormal, 8);
   CHECK_EQ(loads.free(0, kNormal), 7u);
 }
 

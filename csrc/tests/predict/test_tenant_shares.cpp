@@ -29,7 +29,9 @@ struct Door {
   TenantId of(const std::string& name) {
     RequestView view;
     view.tenant = name;
-    const TenantId tenant = tenants->of(view, CallInfo{});
+    CallInfo info{};
+    info.connection = {0, 1};
+    const TenantId tenant = tenants->of(view, info);
     tenants->hold(tenant);
     return tenant;
   }

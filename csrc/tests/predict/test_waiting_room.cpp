@@ -1,4 +1,5 @@
 // The order in which a front door's held-back items are served: tenants by weight, siblings together.
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <string>
@@ -119,6 +120,41 @@ TEST(a_group_passes_nobody_with_more_than_its_bound) {
   List found = r.all();
   CHECK_EQ(found[WaitingRoom::kSiblings + 1], 2u);
   CHECK_EQ(found.size(), size_t(WaitingRoom::kSiblings + 13));
+}
+
+// One name on every call is no way past others: as many as stand together are served, and the rest line up.
+TEST(a_group_that_is_refilled_is_not_served_for_ever) {
+  Room r(1024);
+  u32 next = 0;
+  for (; next < 8; next++) r.add(next, 1, "a");
+  r.take();
+  r.add(1000, 2);
+  u32 taken = 1;
+  for (; taken < 500; taken++) {
+    if (r.take() == 1000) break;
+    r.add(next++, 1, "a");
+  }
+  CHECK(taken <= WaitingRoom::kSiblings);
+}
+
+TEST(a_group_is_paid_for_before_the_next_one) {
+  Room r;
+  for (u32 i = 0; i < 20; i++) r.add(i, 1, i < 10 ? "a" : "b");
+  for (u32 i = 100; i < 120; i++) r.add(i, 2);
+  List found = r.all();
+  CHECK(List(found.begin(), found.begin() + 10) == (List{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  CHECK(std::find(found.begin(), found.end(), 10u) - found.begin() >= 19);
+}
+
+// Two names that the hash takes for one, in two classes: each stands where it belongs.
+TEST(names_with_one_hash_are_not_one_group) {
+  Room r;
+  r.add(0, 1, "000012c2", 1, kNormal);
+  r.add(1, 1, "h$HPsm_6", 1, kLow);
+  r.add(2, 1, "h$HPsm_6", 1, kLow);
+  CHECK_EQ(r.take(kLow), 1u);
+  CHECK_EQ(r.take(kLow), 2u);
+  CHECK_EQ(r.take(kNormal), 0u);
 }
 
 TEST(the_same_name_is_another_group_beside_another_tenant) {
