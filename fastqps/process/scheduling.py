@@ -19,8 +19,8 @@ _ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority,
 def answer_promptly() -> None:
     """Gives the calling thread short slices and exact timers; threads that it starts later inherit them.
 
-    On a busy CPU a thread with a short slice runs sooner after it wakes, and is interrupted sooner. Its share of the CPU
-    stays the same. Linux ignores the slice before 6.12. A policy that the user has chosen stays as it is.
+    On a busy CPU a thread with a short slice runs sooner after it wakes, and is interrupted sooner. Its share of the
+    CPU stays the same. Linux ignores the slice before 6.12. A policy that the user has chosen stays as it is.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; otherwise a wait ends up to 50 µs late
