@@ -30,7 +30,7 @@ struct Door {
     RequestView view;
     view.tenant = name;
     CallInfo info{};
-    info.connection = {0, 1};
+    info.connection = {1, 1};
     const TenantId tenant = tenants->of(view, info);
     tenants->hold(tenant);
     return tenant;
