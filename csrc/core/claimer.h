@@ -63,6 +63,7 @@ class Claimer {
         me_(me),
         epoch_(epoch),
         route_(route),
+        generates_(segment.route(route).task == Task::kGenerate),
         waker_(segment, fds),
         stats_(&segment.dispatcher_stats(me)) {
     u64 entries = segment.ring_entries();
@@ -241,30 +242,33 @@ class Claimer {
     u32 next = kPriorities;
     double over = kNobody, others = kNobody;  // when the next one would be over, and the next one of another class
     for (u32 c = 0; c < kPriorities; c++) {
-      const u32 tokens = head_tokens(c);
-      if (tokens > 0 && !asks_[c]) served_[c] = std::max(served_[c], service_);
-      asks_[c] = tokens > 0;
+      const u64 cost = head_cost(c);
+      if (cost > 0 && !asks_[c]) served_[c] = std::max(served_[c], service_);
+      asks_[c] = cost > 0;
       if (!asks_[c]) continue;
-      const double end = served_[c] + double(tokens) / weight(c);
+      const double end = served_[c] + double(cost) / weight(c);
       if (end < over)
         others = over, over = end, next = c;
       else
         others = std::min(others, end);
     }
     if (next == kPriorities) return false;
-    const double part = others == kNobody ? limits_.tokens : (others - over) * weight(next);
-    const u32 before = batch.n_tokens;
-    const bool fits = claim_class(batch, next, limits_.items - u32(batch.claims.size()),
-                                  u32(std::clamp(part, 1.0, double(std::max(1u, limits_.tokens)))));
-    service_ = served_[next] += double(std::max(1u, batch.n_tokens - before)) / weight(next);
+    const double part = others == kNobody ? kCostMax : (others - over) * weight(next);
+    const u64 before = cost_;
+    const bool fits =
+        claim_class(batch, next, limits_.items - u32(batch.claims.size()), u64(std::clamp(part, 1.0, kCostMax)));
+    service_ = served_[next] += double(std::max<u64>(1, cost_ - before)) / weight(next);
     return fits;
   }
   double weight(u32 kind) const { return segment_.sizes().class_weights[kind]; }
-  // Tokens of a request at the head of one of a class's rings; 0: they are empty.
-  u32 head_tokens(u32 kind) const {
+  // What a request counts: its tokens, and those that it may generate. relaxed: a guess until it is claimed.
+  u64 cost_of(const Slot& s) const {
+    return std::max<u64>(1, s.n_tokens.load(kRelaxed) + u64(generates_ ? s.sampling.max_tokens : 0));
+  }
+  // The cost of a request at the head of one of a class's rings; 0: they are empty.
+  u64 head_cost(u32 kind) const {
     for (u32 f = 0; f < segment_.sizes().doors; f++)  // relaxed: a guess, as the head may be taken
-      if (ring_waiting(ring(f, kind), segment_.ring_entries()))
-        return std::max(1u, head_slot(f, kind).n_tokens.load(kRelaxed));
+      if (ring_waiting(ring(f, kind), segment_.ring_entries())) return cost_of(head_slot(f, kind));
     return 0;
   }
   Slot& head_slot(u32 door, u32 kind) const {
@@ -288,12 +292,13 @@ class Claimer {
     }
   }
 
-  // Takes up to `want` requests of a class, no further once they have `part` tokens: a few at a time, from the front
+  // Takes up to `want` requests of a class, no further once they cost `part`: a few at a time, from the front
   // door whose head has waited longest, so that none falls behind. Returns false if the next one would not fit into the
   // batch.
-  bool claim_class(Batch& batch, u32 kind, u32 want, u32 part = ~0u) {
-    const u32 doors = segment_.sizes().doors, piece = std::max(8u, want / (2 * doors)), first = batch.n_tokens;
-    while (want && batch.n_tokens - first < part) {
+  bool claim_class(Batch& batch, u32 kind, u32 want, u64 part = ~u64(0)) {
+    const u32 doors = segment_.sizes().doors, piece = std::max(8u, want / (2 * doors));
+    const u64 first = cost_;
+    while (want && cost_ - first < part) {
       i64 best = -1;
       u64 oldest = ~u64(0);
       for (u32 f = 0; f < doors; f++) {
@@ -305,16 +310,16 @@ class Claimer {
       }
       if (best < 0) return true;
       u32 before = u32(batch.claims.size());
-      if (!claim(batch, u32(best), kind, doors == 1 ? want : std::min(piece, want), part - (batch.n_tokens - first)))
+      if (!claim(batch, u32(best), kind, doors == 1 ? want : std::min(piece, want), part - (cost_ - first)))
         return false;
       want -= std::min(want, u32(batch.claims.size()) - before);
     }
     return true;
   }
 
-  // Takes up to `want` entries of one ring, no further once they have `part` tokens. False if the next request would
+  // Takes up to `want` entries of one ring, no further once they cost `part`. False if the next request would
   // not fit into the batch's tokens.
-  bool claim(Batch& batch, u32 door, u32 kind, u32 want, u32 part) {
+  bool claim(Batch& batch, u32 door, u32 kind, u32 want, u64 part) {
     RingLine& r = ring(door, kind);
     const u64 entries = segment_.ring_entries(), mask = entries - 1;
     u64 taken[kPiece];
@@ -328,15 +333,16 @@ class Claimer {
       // hint here. If the claim below succeeds it is exact, because it was written before this seq was queued.
       // relaxed: the load of the tail orders these reads, and the swap validates them.
       u32 tokens = batch.n_tokens;
-      u64 fits = 0;
+      u64 fits = 0, cost = 0;
       bool full = false;
-      for (; fits < n && tokens - batch.n_tokens < part; fits++) {
+      for (; fits < n && cost < part; fits++) {
         taken[fits] = r.entry[(head + fits) & mask].load(kRelaxed);
         u32 i = entry_slot(taken[fits]);
         u32 more = i < segment_.sizes().slots ? segment_.slot(door, i).n_tokens.load(kRelaxed) : 0;
         full = tokens + more > limits_.tokens && tokens;
         if (full) break;
         tokens += more;
+        cost += i < segment_.sizes().slots ? cost_of(segment_.slot(door, i)) : 1;
       }
       if (!fits) return false;
       FASTQPS_POINT(1);
@@ -357,6 +363,7 @@ class Claimer {
       u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);  // relaxed: behind the acquire
       batch.claims.push_back({door, i, seq, n, kind});
       batch.n_tokens += n;
+      cost_ += cost_of(s);
     } else {
       bump(stats_->stale_entries);
     }
@@ -423,17 +430,19 @@ class Claimer {
   }
 
   static constexpr u32 kPiece = 256;
-  static constexpr double kNobody = std::numeric_limits<double>::infinity();
+  static constexpr double kNobody = std::numeric_limits<double>::infinity(), kCostMax = 1e15;
   static constexpr u16 kCancelled = 1, kDeadlineExceeded = 4;  // gRPC codes
 
   Segment segment_;
   const WakeFds* fds_;
   u32 me_, epoch_, route_;
+  bool generates_;
   BatchLimits limits_;  // of the batch that is being claimed
   Waker waker_;
   Stats* stats_;
   std::vector<RingProducer> outputs_;
-  std::array<double, kPriorities> served_{};  // tokens that each class has had, by its weight
+  std::array<double, kPriorities> served_{};  // what each class has had, by its weight
+  u64 cost_ = 0;                              // of all that was claimed
   bool asks_[kPriorities] = {};               // something waited when it was last looked at
   double service_ = 0;                        // of the class that was served last
   bool moved_ = false;                        // entries have been taken, stale ones too

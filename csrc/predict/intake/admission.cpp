@@ -60,8 +60,10 @@ u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
   const u64 held_back = loads_.held_back(r, kind);
   if (!held_back) return loads_.in_rings(r, kind);
   const u64 own = items_.counts.waiting_of(tenant, r, kind), weight = items_.weight(tenant);
-  const u64 sharers = std::max(weight, room_.weights(r, kind)) * std::max<u64>(1, loads_.holding_doors(r, kind));
-  return loads_.in_rings(r, kind) + std::min(held_back, own * sharers / weight);
+  const u64 doors = std::max<u64>(1, loads_.holding_doors(r, kind));
+  // A tenant that has nothing in line is served behind others that have just come.
+  const u64 sharers = own ? own * std::max(weight, room_.weights(r, kind)) / weight : room_.tenants(r, kind);
+  return loads_.in_rings(r, kind) + std::min(held_back, sharers * doors);
 }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other

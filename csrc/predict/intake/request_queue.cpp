@@ -38,7 +38,9 @@ Refusal RequestQueue::put(u32 slot) {
   } else {
     loads_.held(r, kind);
     slots_.slot(slot).queued_ns.store(stamp_ns_, kRelaxed);  // relaxed: still ours
-    room_.add(slot, {r, kind, items_.tenant(slot), n_tokens, stamp_ns_});
+    const Slot& s = slots_.slot(slot);
+    const u32 made = memory_.route(r).task == Task::kGenerate ? s.sampling.max_tokens : 0;
+    room_.add(slot, {r, kind, items_.tenant(slot), n_tokens + made, stamp_ns_});
   }
   return {};
 }

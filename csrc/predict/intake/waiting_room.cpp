@@ -48,7 +48,7 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   Line& line = lines_[line_of(arrival.route, arrival.kind)];
   if (line.queues.empty()) line.queues.resize(Tenants::kAll);
   Place& place = places_[slot];
-  place.n_tokens = arrival.n_tokens, place.since_ns = arrival.since_ns;
+  place.cost = arrival.cost, place.since_ns = arrival.since_ns;
   place.tenant = arrival.tenant, place.line = u16(&line - lines_.data());
   Queue& queue = line.queues[arrival.tenant];
   if (const u32 owner = tenants_.owner(arrival.tenant); queue.owner != owner) queue.owner = owner, queue.served = 0;
@@ -58,6 +58,7 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   (at == kNone ? queue.first : places_[at].next) = slot;
   (place.next == kNone ? queue.last : places_[place.next].before) = slot;
   queue.items++, line.items++, items_++;
+  if (queue.items > line.queues[line.largest].items) line.largest = arrival.tenant;
   publish(line);
   if (!queue.has_turn) give_turn(line, arrival.tenant);
 }
@@ -106,7 +107,7 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   Queue& queue = line.queues[tenant];
   const u32 slot = queue.first;
   const Place& place = places_[slot];
-  queue.served += double(std::max(1u, place.n_tokens)) / tenants_.weight(TenantId(tenant));
+  queue.served += double(std::max(1u, place.cost)) / tenants_.weight(TenantId(tenant));
   line.tenant = tenant, line.group = place.group;
   if (place.group != kNone) groups_[place.group].served = true;
   unlink(slot);
@@ -119,10 +120,10 @@ void WaitingRoom::remove(u32 slot) { unlink(slot); }
 u32 WaitingRoom::youngest(u32 route, u32 kind) const {
   constexpr size_t kLooks = 16;
   const Line& line = lines_[line_of(route, kind)];
-  const Queue* most = nullptr;
+  const Queue* most = &line.queues[line.largest];
   for (size_t i = 0; i < line.turns.size() && (i < kLooks || !most->items); i++) {
     const Queue& queue = line.queues[line.turns[i].tenant];
-    if (!most || queue.items > most->items) most = &queue;
+    if (queue.items > most->items) most = &queue;
   }
   return most->last;
 }

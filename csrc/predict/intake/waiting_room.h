@@ -32,7 +32,7 @@ class WaitingRoom {
   struct Arrival {
     u32 route, kind;  // kind: a Class, one of the priorities
     TenantId tenant;
-    u32 n_tokens;
+    u32 cost;  // tokens, and those that it may generate
     u64 since_ns;
   };
   void add(u32 slot, const Arrival& arrival);
@@ -43,13 +43,14 @@ class WaitingRoom {
   };
   Next take(u32 route, u32 kind);
   void remove(u32 slot);
-  // The last item of the tenant with the most of them, among the first tenants of a line that has any.
+  // The last item of the tenant with the most of them, about, of a line that has any.
   u32 youngest(u32 route, u32 kind) const;
 
   bool has(u32 slot) const { return places_[slot].line != kNoLine; }
   u32 size() const { return items_; }
   u32 size(u32 route, u32 kind) const { return lines_[line_of(route, kind)].items; }
-  // The weights of the tenants that have items in a line, about.
+  // Tenants that have items in a line, and their weights, about.
+  u64 tenants(u32 route, u32 kind) const { return lines_[line_of(route, kind)].turns.size(); }
   u64 weights(u32 route, u32 kind) const { return lines_[line_of(route, kind)].weights; }
 
   // The item is one of a group's siblings until leave(), whether it waits or not.
@@ -65,7 +66,7 @@ class WaitingRoom {
 
   struct Place {
     u32 next = kNone, before = kNone;  // of the same tenant
-    u32 group = kNone, n_tokens = 0;
+    u32 group = kNone, cost = 0;
     u64 since_ns = 0;
     TenantId tenant = 0;
     u16 line = kNoLine;
@@ -76,7 +77,7 @@ class WaitingRoom {
     u32 returned = kNone;   // the last of those whose siblings have been served, who all stand in front
     bool has_turn = false;  // possibly an old one, since when its items have left
     u32 owner = 0;          // Tenants::owner, of whom the rest is
-    double served = 0;      // tokens that it has had, by its weight
+    double served = 0;      // what it has had, by its weight
   };
   struct Turn {
     double start;
@@ -90,6 +91,7 @@ class WaitingRoom {
     std::vector<Turn> turns;    // a heap: one of each tenant that has items
     std::vector<Queue> queues;  // by tenant; made with the first item
     u32 items = 0, tenant = kNone;
+    u32 largest = 0;     // a tenant with many items
     u64 weights = 0;     // of the tenants that have turns
     u32 group = kNone;   // of which an item of this tenant was taken last
     double service = 0;  // where the last turn began

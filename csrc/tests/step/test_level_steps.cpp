@@ -221,14 +221,16 @@ TEST(a_prompt_beyond_the_bound_is_admitted_alone) {
   CHECK_EQ(t.launch(), size_t(3));
 }
 
-TEST(higher_classes_are_admitted_first) {
+TEST(higher_classes_have_the_larger_part_of_what_is_admitted) {
   Taught t;
   for (u32 i = 0; i < 20; i++) t.put(50, kNormal);
   std::vector<u32> high;
   for (u32 i = 0; i < 12; i++) high.push_back(t.put(50, kHigh));
   const size_t admitted = t.launch();
-  for (size_t i = 0; i < high.size(); i++)
-    CHECK(t.world.state(high[i]) == (i < admitted ? State::kLaunched : State::kQueued));
+  size_t of_high = 0;
+  for (const u32 slot : high) of_high += t.world.state(slot) == State::kLaunched;
+  CHECK(t.world.state(high[0]) == State::kLaunched);
+  CHECK(of_high == high.size() || 4 * of_high >= 3 * admitted);  // 16 of 20 tokens
 }
 
 // Stop strings, cancels and deadlines end sequences whose answers would be longer.
