@@ -75,9 +75,12 @@ TenantRow* TenantShares::count_tokens(TenantId tenant, u64 n_tokens) {
 // same would take it from each other all the time.
 bool TenantShares::take_row(TenantId tenant) {
   if (tenant == Tenants::kOthers) return false;
+  const auto exceeds = [&](u64 tokens) { return recent_[tenant] > 2 * std::max(tokens, kTokensMin); };
+  if (least_ && !exceeds(least_)) return false;  // the usual case of a tenant without a row
   if (const u8 free = find(""); free != kNoRow) return hand_over(free, tenant), true;
   const auto least = std::min_element(recent_of_row_.begin(), recent_of_row_.end());
-  if (recent_[tenant] <= 2 * std::max(*least, kTokensMin)) return false;
+  least_ = *least;
+  if (!exceeds(least_)) return false;
   return hand_over(u8(least - recent_of_row_.begin()), tenant), true;
 }
 
@@ -91,6 +94,7 @@ void TenantShares::hand_over(u8 row, TenantId tenant) {
 
 void TenantShares::age(u64 now) {
   aged_ns_ = now;
+  least_ = 0;
   for (u64& tokens : recent_of_row_) tokens /= 2;
   for (u64& tokens : recent_) tokens /= 2;
 }

@@ -40,6 +40,7 @@ class TenantShares {
   std::vector<u64> recent_of_row_;  // tokens, of which older ones count less
   std::vector<u64> recent_;         // the same by tenant, of those without a row
   std::vector<u8> row_;             // by tenant: where it was found last
+  u64 least_ = 0;                   // no row has had fewer tokens of late; 0: not known
   u64 aged_ns_ = 0;
 };
 
