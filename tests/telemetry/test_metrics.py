@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -191,14 +192,13 @@ def test_documented_names_are_those_that_exist(source: FakeSource) -> None:
     assert documented() == {family.name.removeprefix("fastqps_") for family in Metrics(source).collect()}
 
 
-def test_durations_are_told_apart_by_model_and_method(serve: Callable[..., Server]) -> None:
+def test_durations_classes_and_tenants_are_told_apart(serve: Callable[..., Server]) -> None:
     server = serve("--model=minilm", "--model=grammar")
     with fastqps.Client(server.address) as client:
-        for _ in range(3):
-            client.predict("a")
-        client.predict_batch(["a", "b"])
-        client.generate("a", model="grammar", max_tokens=2)
-        list(client.generate_stream("a", model="grammar", max_tokens=2))
+        answers: list[Any] = [client.predict("a") for _ in range(3)]
+        answers += client.predict_batch(["a", "b"], priority="low")
+        answers.append(client.generate("a", model="grammar", max_tokens=2))
+        answers.append(list(client.generate_stream("a", model="grammar", max_tokens=2))[-1])
     counts = {
         ("Predict", "minilm"): 3, ("PredictBatch", "minilm"): 1, ("PredictStream", "minilm"): 0,
         ("Generate", "minilm"): 0, ("Predict", "grammar"): 1, ("Generate", "grammar"): 1,
@@ -207,6 +207,11 @@ def test_durations_are_told_apart_by_model_and_method(serve: Callable[..., Serve
     name = "fastqps_request_duration_seconds_count"
     assert {(k, m): found[f"{name}{{{k},{m}}}"] for k, m in counts} == counts
     assert found[name] == 6
+    waits = "fastqps_class_wait_seconds_count"
+    assert [found[f"{waits}{{{key}}}"] for key in ("low,minilm", "normal,minilm", "normal,grammar")] == [2, 3, 2]
+    assert found["fastqps_tenant_items_total{connection}"] == 7
+    tokens = sum(answer.usage.input_tokens + answer.usage.output_tokens for answer in answers)
+    assert found["fastqps_tenant_tokens_total{connection}"] == found["fastqps_tenant_tokens_total"] == tokens
 
 
 def test_a_live_page_has_what_is_documented(serve: Callable[..., Server], tmp_path: Path) -> None:
