@@ -295,8 +295,9 @@ static bool slot_program(const std::vector<Knob>& k, size_t& states, std::string
   return ok;
 }
 
-// ---- 2. sleep and wake: the producer publishes twice, signalling each sleep at most once. A dispatcher that moves heads,
-// and a front door that waits for room, are the same program with a head in the place of the tail (claimer.h, R).
+// ---- 2. sleep and wake: the producer publishes twice, signalling each sleep at most once. A dispatcher that moves
+// heads, and a front door that waits for room, are the same program with a head in the place of the tail (claimer.h,
+// R).
 enum { PTAIL, SLEEP, EVENT };
 static std::vector<Knob> wake_knobs = {{"tail store", SC, REL, {kYes}},     {"sleep word load", SC, ACQ, {kYes}},
                                        {"announce store", SC, REL, {kYes}}, {"recheck load", SC, ACQ, {kYes}},
