@@ -279,17 +279,25 @@ class Claimer {
     return segment_.slot(door, i < segment_.sizes().slots ? i : 0);  // bytes of another process: checked
   }
 
-  // Front doors hold requests back while the rings have enough of them. Sync point R: this process has moved a head and
-  // then loads the sleep words; a door that holds something back announces its sleep and then loads the heads. With
-  // anything weaker than seq_cst both may pass each other, and the ring runs dry.
+  // Front doors hold requests back while the rings have enough of them, and are woken when a ring has less than a
+  // batch. Sync point R: this process has moved a head and then loads the sleep words; a door that holds something back
+  // announces its sleep and then loads the heads. With anything weaker than seq_cst both may pass each other, and the
+  // ring runs dry.
   void wake_holding_doors() {
     for (u32 f = 0; f < segment_.sizes().doors; f++) {
       if (mode_of(segment_.door(f).sleep.load(kSeqCst)) != kAsleep) continue;  // R
-      u32 held_back = 0;
-      // relaxed: stored before the announcement.
-      for (const auto& of_class : segment_.door_route(f, route_).held_back) held_back |= of_class.load(kRelaxed);
-      if (held_back) waker_.wake_door(f);
+      for (u32 c = 0; c < kPriorities; c++)
+        // relaxed: stored before the announcement.
+        if (segment_.door_route(f, route_).held_back[c].load(kRelaxed) && waiting(c) < limits_.items) {
+          waker_.wake_door(f);
+          break;
+        }
     }
+  }
+  u64 waiting(u32 kind) const {
+    u64 n = 0;
+    for (u32 f = 0; f < segment_.sizes().doors; f++) n += ring_waiting(ring(f, kind), segment_.ring_entries());
+    return n;
   }
 
   // Takes up to `want` requests of a class, no further once they cost `part`: a few at a time, from the front

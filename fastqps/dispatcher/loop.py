@@ -18,7 +18,7 @@ from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import LEAVE, DispatcherSettings
-from fastqps.process.scheduling import answer_promptly
+from fastqps.process.scheduling import wait_exactly
 from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
 
@@ -160,7 +160,7 @@ def serve(settings: DispatcherSettings) -> int:
     gc.collect()
     gc.freeze()
     gc.disable()  # a collection would stall the device, and the loop makes no cycles
-    answer_promptly()
+    wait_exactly()
     stepper.set_ready()
     dispatcher.serve()
     stepper.leave()

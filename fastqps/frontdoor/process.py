@@ -21,7 +21,7 @@ from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.process.children import LOAD_ROUTES, DoorSettings
 from fastqps.process.credentials import Vault
-from fastqps.process.scheduling import answer_promptly
+from fastqps.process.scheduling import wait_exactly
 
 SIGNALS = {signal.SIGTERM, LOAD_ROUTES}
 
@@ -73,7 +73,7 @@ def main(settings: DoorSettings) -> NoReturn:
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
-    answer_promptly()
+    wait_exactly()
     cut_off = door.run()
     # A thread may still be in native code, for example loading a tokenizer. If the interpreter shut down first, that
     # thread would crash on its return to Python.

@@ -98,6 +98,7 @@ class QueueLoads {
     OfClass of[kPriorities] = {};
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0, mean_tokens = 0;
+    double done_per_s = 0;   // whether saturated or not
     bool saturated = false;  // at the start of the window
     bool fresh = false;      // items were completed lately: a stalled estimate must not reject for ever
   };
@@ -130,20 +131,23 @@ class QueueLoads {
   u64 batch_items(const Route& route) const { return dispatchers(route) * route.max_batch_items.load(kRelaxed); }
 
   // About what the dispatchers of a route take next: of an encoder a step each, and no less than two items, since a
-  // door is woken when the first has gone. A generator's take as many as end meanwhile.
-  u64 next_items(const Route& route, double mean_tokens) const {
+  // door is woken when the first has gone. A generator's take as many as end meanwhile. Where steps are so short that
+  // many of them end before a door is awake, what they take in kAheadS.
+  u64 next_items(const Route& route, const Load& load) const {
     constexpr u64 kLeastStep = 2, kUnknown = 64, kLeastJoin = 8, kPartOfCache = 8;
+    constexpr double kAheadS = 0.004;
     const u64 batch = route.max_batch_items.load(kRelaxed), cache = route.cache_slots.load(kRelaxed);
-    const u64 by_tokens = u64(route.max_batch_tokens / std::max(1.0, mean_tokens));
+    const u64 by_tokens = u64(route.max_batch_tokens / std::max(1.0, load.mean_tokens));
     const u64 each = route.task == Task::kGenerate
                          ? std::max(kLeastJoin, cache / kPartOfCache)
                          : std::max(kLeastStep, std::min(batch ? batch : kUnknown, by_tokens));
-    return std::min<u64>(dispatchers(route) * each, segment_.sizes().slots);
+    const u64 soon = u64(load.done_per_s * kAheadS);
+    return std::min<u64>(std::max(dispatchers(route) * each, soon), segment_.sizes().slots);
   }
 
   void count(u32 r, Load& load) {
     const Sizes& sizes = segment_.sizes();
-    const u64 next = next_items(segment_.route(r), load.mean_tokens), part = std::max<u64>(1, next / sizes.doors);
+    const u64 next = next_items(segment_.route(r), load), part = std::max<u64>(1, next / sizes.doors);
     for (u32 c = 0; c < kPriorities; c++) {
       OfClass& of = load.of[c];
       u64 own = 0;
@@ -186,6 +190,7 @@ class QueueLoads {
     } else if (!saturated) {
       load.items_per_s = 0;  // the rate of a past overload says nothing about the next burst
     }
+    if (load.looked_ns) load.done_per_s = double(completed) / double(now_ns - load.looked_ns) * 1e9;
     load.fresh = completed > 0;
     load.step_ns = step_ns;
     load.saturated = saturated;

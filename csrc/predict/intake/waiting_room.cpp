@@ -17,28 +17,36 @@ void WaitingRoom::give_turn(Line& line, u32 tenant) {
   std::push_heap(line.turns.begin(), line.turns.end());
 }
 
-// The tenant that is served next, whose turn is over with that: the one whose group is being served, or the one that
-// has had the least of its part.
+void WaitingRoom::end_turn(Line& line) {
+  if (!line.turn.weight) return;
+  Queue& queue = line.queues[line.turn.tenant];
+  line.weights -= std::exchange(line.turn.weight, 0);
+  queue.has_turn = false;
+  if (queue.items) give_turn(line, line.turn.tenant);
+}
+
+// The tenant that is served next: the one whose group is being served; the one whose turn it is, while it has had
+// little more than the next one; or the one that has had the least of its part.
 u32 WaitingRoom::next_tenant(Line& line) {
-  if (line.group != kNone) {
-    const u32 first = line.queues[line.tenant].first;
-    if (first != kNone && places_[first].group == line.group) return line.tenant;
+  if (line.turn.weight) {
+    const Queue& queue = line.queues[line.turn.tenant];
+    const bool siblings = queue.items && line.group != kNone && places_[queue.first].group == line.group;
+    const bool little = line.turns.empty() || queue.served <= line.turns.front().start + kGrain;
+    if (siblings || (queue.items && little)) return line.turn.tenant;
+    end_turn(line);
   }
   for (;;) {
     std::pop_heap(line.turns.begin(), line.turns.end());
-    const Turn turn = line.turns.back();
+    line.turn = line.turns.back();
     line.turns.pop_back();
-    Queue& queue = line.queues[turn.tenant];
-    queue.has_turn = false;
-    line.weights -= turn.weight;
-    if (!queue.items) continue;
-    if (turn.start < queue.served) {  // its group has been served as a whole since it got this turn
-      give_turn(line, turn.tenant);
+    Queue& queue = line.queues[line.turn.tenant];
+    if (!queue.items ||
+        line.turn.start < queue.served) {  // it is an old turn: from before its items have left, or a group
+      end_turn(line);
       continue;
     }
-    line.service = std::max(line.service, turn.start);
-    queue.served = std::max(queue.served, line.service);
-    return turn.tenant;
+    queue.served = std::max(queue.served, line.turn.start);
+    return line.turn.tenant;
   }
 }
 
@@ -60,7 +68,9 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   queue.items++, line.items++, items_++;
   if (queue.items > line.queues[line.largest].items) line.largest = arrival.tenant;
   publish(line);
-  if (!queue.has_turn) give_turn(line, arrival.tenant);
+  if (queue.has_turn) return;
+  give_turn(line, arrival.tenant);
+  end_turn(line);  // a tenant that had nothing in line comes first
 }
 
 // Gives an item its place among its siblings: the item behind which it stands; kNone: it comes first. Siblings stand
@@ -107,11 +117,11 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   Queue& queue = line.queues[tenant];
   const u32 slot = queue.first;
   const Place& place = places_[slot];
+  line.service = std::max(line.service, queue.served);
   queue.served += double(std::max(1u, place.cost)) / tenants_.weight(TenantId(tenant));
-  line.tenant = tenant, line.group = place.group;
+  line.group = place.group;
   if (place.group != kNone) groups_[place.group].served = true;
   unlink(slot);
-  if (queue.items && !queue.has_turn) give_turn(line, tenant);
   return {slot, place.since_ns};
 }
 

@@ -22,6 +22,8 @@ class WaitingRoom {
   // As many of a group stand together, those that have been served included. Others line up like anybody else, so that
   // no group is served for ever.
   static constexpr u32 kSiblings = 64;
+  // How much more than another one a tenant of weight 1 may have had: taking turns at every item would cost too much.
+  static constexpr double kGrain = 16;
 
   WaitingRoom(const DoorMemory& memory, const Tenants& tenants)
       : memory_(memory),
@@ -50,7 +52,7 @@ class WaitingRoom {
   u32 size() const { return items_; }
   u32 size(u32 route, u32 kind) const { return lines_[line_of(route, kind)].items; }
   // Tenants that have items in a line, and their weights, about.
-  u64 tenants(u32 route, u32 kind) const { return lines_[line_of(route, kind)].turns.size(); }
+  u64 tenants(u32 route, u32 kind) const { return lines_[line_of(route, kind)].turns.size() + 1; }
   u64 weights(u32 route, u32 kind) const { return lines_[line_of(route, kind)].weights; }
 
   // The item is one of a group's siblings until leave(), whether it waits or not.
@@ -88,13 +90,14 @@ class WaitingRoom {
     }
   };
   struct Line {
-    std::vector<Turn> turns;    // a heap: one of each tenant that has items
+    std::vector<Turn> turns;    // a heap: one of each tenant that has items, but for this one:
+    Turn turn{};                // the tenant that is being served; weight 0: none
     std::vector<Queue> queues;  // by tenant; made with the first item
-    u32 items = 0, tenant = kNone;
+    u32 items = 0;
     u32 largest = 0;     // a tenant with many items
     u64 weights = 0;     // of the tenants that have turns
-    u32 group = kNone;   // of which an item of this tenant was taken last
-    double service = 0;  // where the last turn began
+    u32 group = kNone;   // of the item that was taken last
+    double service = 0;  // what the tenant of the last item had had before it
   };
   struct Group {
     u32 last = kNone;  // the sibling that came last of those that wait
@@ -106,6 +109,7 @@ class WaitingRoom {
 
   static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
   void give_turn(Line& line, u32 tenant);
+  void end_turn(Line& line);
   u32 next_tenant(Line& line);
   u32 stand(Queue& queue, u32 slot);
   void unlink(u32 slot);
