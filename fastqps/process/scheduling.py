@@ -8,5 +8,5 @@ _PR_SET_TIMERSLACK = 29
 
 
 def wait_exactly() -> None:
-    """Takes the slack, up to 50 µs of each wait, from the calling thread's timers and those of threads it starts later."""
+    """Takes the slack, up to 50 µs of each wait, from the calling thread's timers and those of its children."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns
