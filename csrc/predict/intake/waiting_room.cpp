@@ -25,14 +25,20 @@ void WaitingRoom::end_turn(Line& line) {
   if (queue.items) give_turn(line, line.turn.tenant);
 }
 
+// Whether the next item of the tenant whose turn it is is a sibling of the one that was taken last.
+bool WaitingRoom::serves_group(const Line& line) const {
+  if (!line.turn.weight || line.group == kNone) return false;
+  const u32 first = line.queues[line.turn.tenant].first;
+  return first != kNone && places_[first].group == line.group;
+}
+
 // The tenant that is served next: the one whose group is being served; the one whose turn it is, while it has had
 // little more than the next one; or the one that has had the least of its part.
 u32 WaitingRoom::next_tenant(Line& line) {
   if (line.turn.weight) {
     const Queue& queue = line.queues[line.turn.tenant];
-    const bool siblings = queue.items && line.group != kNone && places_[queue.first].group == line.group;
     const bool little = line.turns.empty() || queue.served <= line.turns.front().start + kGrain;
-    if (siblings || (queue.items && little)) return line.turn.tenant;
+    if (serves_group(line) || (queue.items && little)) return line.turn.tenant;
     end_turn(line);
   }
   for (;;) {
@@ -70,7 +76,7 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   publish(line);
   if (queue.has_turn) return;
   give_turn(line, arrival.tenant);
-  end_turn(line);  // a tenant that had nothing in line comes first
+  if (!serves_group(line)) end_turn(line);  // a tenant that had nothing in line comes first
 }
 
 // Gives an item its place among its siblings: the item behind which it stands; kNone: it comes first. Siblings stand

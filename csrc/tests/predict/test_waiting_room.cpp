@@ -98,6 +98,15 @@ TEST(siblings_are_served_as_a_whole_between_other_tenants) {
   CHECK_EQ(r.take(), 20u);
 }
 
+TEST(nobody_who_comes_meanwhile_parts_siblings) {
+  Room r;
+  for (u32 i = 0; i < 4; i++) r.add(i, 1, "a", 40);
+  r.add(10, 1);
+  CHECK_EQ(r.take(), 0u);
+  r.add(20, 2);
+  CHECK(r.all() == (List{1, 2, 3, 20, 10}));
+}
+
 TEST(a_sibling_that_comes_late_stands_where_the_first_stood) {
   Room r;
   r.add(0, 1, "a");
