@@ -75,6 +75,7 @@ Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& f
   const u64 free = loads_.free(r, kind);
   const bool whole = from.batch_slots && held <= from.batch_slots;  // all that its tenant has is of this batch
   Refusal refusal;
+  Reject why = kRejectTenant;
   if (waiting > from.batch_slots && Shares::over(waiting, free)) {
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
                                "this tenant has its share of the queue: %u of its items wait, and %llu places are free",
@@ -83,12 +84,13 @@ Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& f
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
                                "this tenant has its share of this front door's %u slots: %u", all, held);
   } else if (left && left <= reserved && !whole) {
+    why = kRejectSlots;
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
                                "the last %u of this front door's %u slots are for higher classes", reserved, all);
   } else {
     return {};
   }
-  bump(memory_.stats.rejected[left && left <= reserved ? kRejectSlots : kRejectTenant]);
+  bump(memory_.stats.rejected[why]);
   refusal.retry_after_ns(predicted_ns);
   return refusal;
 }

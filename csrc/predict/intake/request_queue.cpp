@@ -27,7 +27,8 @@ Refusal RequestQueue::put(u32 slot) {
     slots_.discard(slot);
     return refusal;
   }
-  const u32 n_tokens = slots_.slot(slot).n_tokens.load(kRelaxed);  // relaxed: still ours
+  Slot& s = slots_.slot(slot);
+  const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
   items_.shares.accepted(items_.tenant(slot), n_tokens, stamp_ns_);
   owed_[r] += loads_.crowded(r);
   loads_.added(r, kind, n_tokens);
@@ -37,8 +38,7 @@ Refusal RequestQueue::put(u32 slot) {
     slots_.put(slot, r, kind, 0, stamp_ns_);
   } else {
     loads_.held(r, kind);
-    slots_.slot(slot).queued_ns.store(stamp_ns_, kRelaxed);  // relaxed: still ours
-    const Slot& s = slots_.slot(slot);
+    s.queued_ns.store(stamp_ns_, kRelaxed);  // relaxed: still ours
     const u32 made = memory_.route(r).task == Task::kGenerate ? s.sampling.max_tokens : 0;
     room_.add(slot, {r, kind, items_.tenant(slot), n_tokens + made, stamp_ns_});
   }
@@ -69,8 +69,8 @@ bool RequestQueue::can_feed() const {
 }
 
 // For each item that a full queue has accepted since, because those of lower classes do not count against it, one of
-// the lowest class that waits here is answered: the one that came last. Not at once, in put(): to answer an item may
-// end the call that is being read.
+// the lowest class that waits here is answered: the last one of the tenant that has most. Not at once, in put(): to
+// answer an item may end the call that is being read.
 void RequestQueue::make_way(u32 route) {
   for (u32 c = kLow; c > kHigh; c--)
     for (; owed_[route] && room_.size(route, c) && loads_.exceeds(route, c); owed_[route]--) {
