@@ -60,10 +60,11 @@ def loadgen(
     *,
     rate: float | None = None,
     samples: Path | None = None,
+    may_fail: bool = False,
 ) -> dict[str, Any]:
     """One run of loadgen; its results. Open loop with ``rate``, else closed. ``samples`` takes some answers.
 
-    Raises ``BenchError`` if an answer is not OK. Whether the generator was the limit is the result's ``verdict``.
+    Raises ``BenchError`` if an answer is not OK, unless calls may fail: of an overloaded peer. Whether the generator was the limit is the result's ``verdict``.
     """
     flags = ["--target", address, "--method", method, "--payload", str(payloads), "--delimited"]
     # The last calls may use their time up, too: a slow model needs seconds for those in flight.
@@ -77,7 +78,7 @@ def loadgen(
     if run.interrupted:
         raise KeyboardInterrupt
     result = {key: value for key, value in run.found.items() if key not in LONG}
-    if set(result["status_with_warmup"]) != {"OK"} or result["empty_answers"]:
+    if result["empty_answers"] or not (may_fail or set(result["status_with_warmup"]) == {"OK"}):
         seen = {key: result[key] for key in ("status_with_warmup", "empty_answers")}
         raise BenchError(f"not every answer was OK: {seen}")
     return result

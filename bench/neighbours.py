@@ -46,16 +46,18 @@ _ITEMS, _FEW_ITEMS = 32, 6
 IN_FLIGHT = {
     1: ("--async-steps", "off", "--lanes", "1"),
     2: ("--lanes", "1"),  # the default of a modelled device
-    4: ("--lanes", "2"),  # the default of a GPU
+    4: ("--lanes", "2"),
     8: ("--lanes", "4"),
 }
+_GPU_STEPS = 4  # the default of a GPU
 
 
 class Run(NamedTuple):
-    """One run: answers per second, and their p99 from the write of the request in µs."""
+    """One run: answers per second, and their p99 from the write of the request in µs. ``failed``: calls of a peer."""
 
     rate: float
     p99_us: float
+    failed: int = 0
 
 
 @dataclass
@@ -83,6 +85,9 @@ class Server:
     def p99_ms(self, name: str) -> float:
         return statistics.median(run.p99_us for run in self.runs[name]) / 1e3
 
+    def failed(self, name: str) -> int:
+        return sum(run.failed for run in self.runs[name])
+
 
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """All servers in turn, alone and beside each neighbour."""
@@ -103,9 +108,9 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         stack.enter_context(mosec_server)
         servers = [
             Server("fastqps", _grpc(null_server.address, payloads, DEEP)),
-            Server("grpc.aio echo", _grpc(echo, payloads, DEEP)),
+            Server("grpc.aio echo", _grpc(echo, payloads, DEEP, may_fail=True)),
             Server("mosec echo", _http(mosec_address, folder)),
-            Server("fastqps, modelled device", modelled(_ITEMS, 2), KEPT_MIN),
+            Server("fastqps, modelled device", modelled(_ITEMS, _GPU_STEPS), KEPT_MIN),
             *(
                 Server(f"… steps of 0.4 ms, {steps} in flight", modelled(_FEW_ITEMS, steps), neighbours=["spinner"])
                 for steps in IN_FLIGHT
@@ -130,14 +135,16 @@ def rows(servers: list[Server]) -> list[Row]:
             note = f"of {alone:,.0f}/s alone"
             found.append(Row(f"{server.name} beside {name}: kept", 100 * kept, "%", server.accept, note=note))
             note = f"{server.p99_ms(ALONE):.3g} ms alone"
+            note += f"; {server.failed(name)} calls failed" if server.failed(name) else ""
             found.append(Row("… p99", server.p99_ms(name), "ms", note=note))
     return found
 
 
-def _grpc(address: str, payloads: Path, load: tuple[int, int]) -> Callable[[float], Run]:
+def _grpc(address: str, payloads: Path, load: tuple[int, int], *, may_fail: bool = False) -> Callable[[float], Run]:
     def run(seconds: float) -> Run:
-        found = loadgen(address, PREDICT, payloads, Load(*load, seconds, WARMUP_S), LOAD_CPU)
-        return Run(float(found["rate"]), float(found["service_time_us"]["p99"]))
+        found = loadgen(address, PREDICT, payloads, Load(*load, seconds, WARMUP_S), LOAD_CPU, may_fail=may_fail)
+        failed = sum(n for status, n in found["status_with_warmup"].items() if status != "OK")
+        return Run(float(found["rate"]), float(found["service_time_us"]["p99"]), failed)
 
     return run
 

@@ -5,8 +5,9 @@
 //   Header | Model × models | Route × routes | SupervisorLine | LoadLine | DoorLine × doors
 //   | DispatcherLine × dispatchers | DeviceLine × devices | DoorRoute [door][route]
 //   | request rings [door][route][class] | output rings [dispatcher][door] | control rings [door][dispatcher]
-//   | Stats × (doors + dispatchers) | TenantTable × doors | busy rings [dispatcher] | trace rings [door] | cards
-//   [route] | slots [door][slot, then canary slot of each dispatcher] | large answers [door]
+//   | Stats × (doors + dispatchers) | TenantTable × doors | UpstreamTable × dispatchers of an edge
+//   | busy rings [dispatcher] | trace rings [door] | cards [route] | slots [door][slot, then canary slot of each
+//   dispatcher] | large answers [door]
 //
 // Rules: offsets, never pointers; trivially copyable data only; every word has one writer, or is changed by
 // compare-and-swap as a whole; no process ever waits for another that may be dead.
@@ -20,12 +21,13 @@
 #include "core/histogram.h"
 #include "core/tenant_table.h"
 #include "core/types.h"
+#include "core/upstream_table.h"
 #include "core/word.h"
 
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 15;                 // grows with every change of this file
+inline constexpr u32 kFormat = 16;                 // grows with every change of this file
 
 inline constexpr u32 kDoorsMax = 32;
 inline constexpr u32 kDispatchersMax = 64;  // one bit each in Route::dispatchers
@@ -89,6 +91,9 @@ struct Sizes {
   u64 large_answer_bytes = 0;
   // Parts of the tokens that go to the classes in which requests wait. Suspects have none: they run alone.
   u32 class_weights[kClasses] = {16, 4, 1, 0};
+  // Of an edge, whose dispatchers send their steps to other servers; else 0.
+  u32 caller_bytes = 0;  // room in every slot for the names of its tenant and group: sizeof(CallerNames)
+  u32 upstreams = 0;     // 1: each dispatcher has an UpstreamTable
   u32 routes() const { return models * kGenerations; }
   // Of a front door: those of requests, and behind them one for a canary of each dispatcher.
   u32 all_slots() const { return slots + dispatchers; }
@@ -105,9 +110,10 @@ struct Header {
   Sizes sizes;
   u64 models, routes, supervisor, load, door_lines, dispatcher_lines, device_lines;  // offsets from the segment's start
   u64 door_routes;
-  u64 request_rings, output_rings, control_rings, stats, tenant_tables, busy_rings, trace_rings, cards, slots;
-  u64 slot_stride, ids_offset, answer_offset;  // within a slot
-  u64 large_answers;                           // offset from the segment's start
+  u64 request_rings, output_rings, control_rings, stats, tenant_tables, upstream_tables, busy_rings, trace_rings;
+  u64 cards, slots;
+  u64 slot_stride, ids_offset, answer_offset, caller_offset;  // within a slot
+  u64 large_answers;                                          // offset from the segment's start
 };
 
 struct alignas(64) Model {
@@ -277,7 +283,17 @@ enum SlotFlag : u8 {
   kLogprobs = 32,
   kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
 };
-enum class Answer : u8 { kNone = 0, kFloats = 1, kRaw = 2, kLabels = 3, kTokens = 4, kTokenLabels = 5, kSparse = 6 };
+// kRefusal: the answer's bytes are why there is none: u32 retry_after_ms, and n_values bytes of UTF-8.
+enum class Answer : u8 {
+  kNone = 0,
+  kFloats = 1,
+  kRaw = 2,
+  kLabels = 3,
+  kTokens = 4,
+  kTokenLabels = 5,
+  kSparse = 6,
+  kRefusal = 7
+};
 enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
 struct LabelScore {
   u32 index;
@@ -356,10 +372,17 @@ struct alignas(64) Slot {
   std::atomic<u32> n_made;  // tokens so far, possibly fewer; D sets it to 0 when it queues the slot
   Finish finish;
   u32 batch_items;  // items in its batch; for a generation, when it joined
+  u32 upstream_us;  // of an edge: time that it was neither here nor in the server that answered it
 
   Sampling sampling;  // D: generators only
 };
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
+
+// Of an edge: whom a slot's request belongs to, behind its answer.
+struct CallerNames {
+  u16 tenant_bytes, group_bytes;  // D; 0: none
+  char tenant[256], group[128];   // D
+};
 
 // The same of an answer by token, in the form that the slot's request asks for.
 inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
@@ -382,13 +405,14 @@ enum Rpc : u8 {
   kEmbeddings,
   kCompletions,
   kRerank,
+  kSteps,
   kOther,
   kMethods
 };
-inline constexpr const char* kMethodNames[kMethods] = {"Predict",    "PredictBatch",     "PredictStream", "Generate",
-                                                       "ModelInfer", "ModelStreamInfer", "tei.Embed",     "tei.Predict",
-                                                       "tei.Rerank", "embeddings",       "completions",   "rerank",
-                                                       "other"};
+inline constexpr const char* kMethodNames[kMethods] = {
+    "Predict",          "PredictBatch", "PredictStream", "Generate",   "ModelInfer",
+    "ModelStreamInfer", "tei.Embed",    "tei.Predict",   "tei.Rerank", "embeddings",
+    "completions",      "rerank",       "Steps",         "other"};
 inline constexpr u32 kCodes = 17;
 enum Reject : u32 {
   kRejectQueueFull = 0,

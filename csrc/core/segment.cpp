@@ -58,12 +58,14 @@ Header Segment::plan(const Sizes& sizes) {
   h.control_rings = place(u64(sizes.doors) * sizes.dispatchers * ring_bytes(kControlEntries));
   h.stats = place((u64(sizes.doors) + sizes.dispatchers) * sizeof(Stats));
   h.tenant_tables = place(sizes.doors * sizeof(TenantTable));
+  h.upstream_tables = place(sizes.upstreams ? sizes.dispatchers * sizeof(UpstreamTable) : 0);
   h.busy_rings = place(u64(sizes.dispatchers) * sizeof(BusyRing));
   h.trace_rings = place(sizes.doors * sizeof(TraceRing));
   h.cards = place(routes * kCardBytes);
   h.ids_offset = sizeof(Slot);
   h.answer_offset = round_up(h.ids_offset + u64(sizes.max_tokens) * sizeof(u32), 64);
-  u64 lines = (h.answer_offset + round_up(sizes.answer_bytes, 64)) / 64;
+  h.caller_offset = h.answer_offset + round_up(sizes.answer_bytes, 64);
+  u64 lines = (h.caller_offset + round_up(sizes.caller_bytes, 64)) / 64;
   h.slot_stride = (lines | 1) * 64;  // an odd number of lines: neighbouring slots never share all their cache sets
   h.slots = place(u64(sizes.doors) * sizes.all_slots() * h.slot_stride);
   h.large_answers = place(u64(sizes.doors) * sizes.large_answers * sizes.large_answer_bytes);
@@ -82,6 +84,7 @@ Header Segment::plan(const Sizes& sizes) {
                     sizeof(BusyRing),
                     sizeof(TraceRing),
                     sizeof(TenantTable),
+                    sizeof(UpstreamTable),
                     sizeof(Slot),
                     sizeof(Stats),
                     sizeof(Histogram),
@@ -90,6 +93,7 @@ Header Segment::plan(const Sizes& sizes) {
                     h.slot_stride,
                     h.ids_offset,
                     h.answer_offset,
+                    h.caller_offset,
                     h.large_answers,
                     h.total_bytes})
     sum = hash(sum, value);
@@ -104,6 +108,8 @@ Segment::Created Segment::create(const Sizes& sizes) {
   if (!sizes.devices || sizes.devices > kDevicesMax) return {-1, "devices: 1 to 64"};
   if (sizes.slots < 2 || sizes.slots > 1u << 20 || (sizes.slots & (sizes.slots - 1)))
     return {-1, "slots: a power of two from 2 to 1048576"};
+  if (sizes.caller_bytes && sizes.caller_bytes != sizeof(CallerNames)) return {-1, "callers: the size of CallerNames"};
+  if (sizes.upstreams > 1) return {-1, "upstreams: 0 or 1"};
   if (sizes.large_answer_bytes % 64) return {-1, "large answers: a multiple of 64 bytes"};
   if (std::find(sizes.class_weights, sizes.class_weights + kPriorities, 0u) != sizes.class_weights + kPriorities)
     return {-1, "class weights: at least 1"};

@@ -38,6 +38,10 @@ class Segment {
   BusyRing& busy_ring(u32 dispatcher) const { return at<BusyRing>(header().busy_rings)[dispatcher]; }
   TraceRing& trace_ring(u32 door) const { return at<TraceRing>(header().trace_rings)[door]; }
   TenantTable& tenant_table(u32 door) const { return at<TenantTable>(header().tenant_tables)[door]; }
+  // Of an edge's dispatcher.
+  UpstreamTable& upstream_table(u32 dispatcher) const {
+    return at<UpstreamTable>(header().upstream_tables)[dispatcher];
+  }
   Stats& door_stats(u32 i) const { return at<Stats>(header().stats)[i]; }
   Stats& dispatcher_stats(u32 i) const { return at<Stats>(header().stats)[header().sizes.doors + i]; }
   char* card(u32 route) const { return at<char>(header().cards + u64(route) * kCardBytes); }
@@ -71,6 +75,11 @@ class Segment {
     return {at<u8>(header().large_answers + u64(large - 1) * sizes().large_answer_bytes), sizes().large_answer_bytes};
   }
   u8* answer(Slot& slot) const { return answer_room(slot).data(); }
+
+  // Of an edge's slot.
+  CallerNames& caller(Slot& slot) const {
+    return *reinterpret_cast<CallerNames*>(reinterpret_cast<char*>(&slot) + header().caller_offset);
+  }
 
   static u64 ring_bytes(u64 entries) { return (offsetof(RingLine, entry) + entries * sizeof(u64) + 63) / 64 * 64; }
   // The bytes that create() would allocate.

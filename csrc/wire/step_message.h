@@ -1,0 +1,168 @@
+// The messages between an edge and the server that runs its steps (proto/fastqps/v1/step.proto), written and read in
+// place. Little-endian: columns of fixed numbers are copied as they are.
+//
+// Every message ends with a checksum, because TCP's is too weak: a flipped bit in a vector would otherwise be an
+// answer.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "wire/wire.h"
+
+namespace fastqps::front {
+
+inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
+inline constexpr u32 kStepProtocol = 1;      // grows with every change of the messages
+inline constexpr u32 kStepItemsMax = 1024;   // items of one message
+inline constexpr u32 kStepNamesMax = 2048;   // names of one message
+inline constexpr size_t kChecksumBytes = 9;  // of the last field: its tag and the sum
+
+// A sum of 64 bits. A change of one aligned word of 8 bytes always changes it, others in all but one of 2^64 cases.
+u64 step_checksum(const u8* data, size_t bytes);
+
+struct StepHello {
+  u32 protocol = kStepProtocol;
+  std::string_view model, version;
+};
+
+// How a generator chooses an item's tokens: every value is decided.
+struct StepGenerate {
+  static constexpr u32 kIdsMax = 8;
+
+  u64 seed = 0;
+  float temperature = 0, top_p = 1, repetition_penalty = 1;
+  u32 max_tokens = 0, top_k = 0, no_repeat_ngram_size = 0, min_tokens = 0, min_length = 0;
+  u32 n_stop_ids = 0, n_suppress_ids = 0;
+  u32 stop_ids[kIdsMax] = {}, suppress_ids[kIdsMax] = {};
+};
+
+// What an item's answer looks like, and its priority.
+struct StepOptions {
+  u8 dtype = 0, flags = 0, aggregation = 0, priority = 0;  // flags: SlotFlag
+  u16 top_labels = 0, dimensions = 0;
+
+  u64 pack() const {
+    return u64(dtype) | u64(flags) << 8 | u64(aggregation) << 16 | u64(priority) << 24 | u64(top_labels) << 32 |
+           u64(dimensions) << 48;
+  }
+  static StepOptions unpack(u64 bits) {
+    return {u8(bits), u8(bits >> 8), u8(bits >> 16), u8(bits >> 24), u16(bits >> 32), u16(bits >> 48)};
+  }
+};
+
+// ---- StepRequest
+
+struct StepItem {
+  u32 number = 0;
+  std::span<const u32> ids;
+  u32 first_len = 0;
+  u32 timeout_us = 0;  // 0: none
+  StepOptions options;
+  std::string_view tenant = {}, group = {};  // empty: none
+  const StepGenerate* generate = nullptr;    // of a generator; else nullptr
+};
+
+// Collects items and writes them as one message.
+class StepRequestWriter {
+ public:
+  void clear();
+  void hello(const StepHello& hello);
+  void add(const StepItem& item);
+  void cancel(u32 number) { cancels_.push_back(number); }
+  void echo(u64 number) { echo_ = number; }
+
+  u32 items() const { return u32(items_.size()); }
+  u32 tokens() const { return u32(ids_.size()); }
+  bool empty() const { return items_.empty() && cancels_.empty() && !echo_ && hello_.empty(); }
+  // The exact number of bytes that write() writes.
+  size_t size() const;
+  // Returns the end of what was written.
+  u8* write(u8* out) const;
+
+ private:
+  u32 name(std::string_view text);
+
+  std::vector<u8> hello_;
+  std::vector<u32> items_, lengths_, ids_, first_lengths_, timeouts_, callers_, cancels_;
+  std::vector<u64> options_;
+  std::vector<std::string> names_;
+  std::vector<StepGenerate> generates_;
+  size_t names_bytes_ = 0, generates_bytes_ = 0;
+  u64 echo_ = 0;
+  bool pairs_ = false, limited_ = false, optioned_ = false, called_ = false;
+};
+
+// Reads one message. What it returns is valid until the next read(), as long as the message's bytes are.
+class StepRequestReader {
+ public:
+  // Returns why the bytes cannot be a message; nullptr: they are one.
+  const char* read(std::span<const u8> message);
+
+  bool has_hello() const { return has_hello_; }
+  const StepHello& hello() const { return hello_; }
+  u32 items() const { return u32(items_.size()); }
+  // i < items().
+  StepItem item(u32 i) const;
+  std::span<const u32> cancels() const { return cancels_; }
+  u64 echo() const { return echo_; }
+
+ private:
+  const char* read_fields(std::string_view message);
+  const char* check_columns();
+
+  StepHello hello_;
+  bool has_hello_ = false;
+  std::vector<u32> items_, lengths_, ids_, first_lengths_, timeouts_, callers_, cancels_, begins_;
+  std::vector<u64> options_;
+  std::vector<std::string_view> names_;
+  std::vector<StepGenerate> generates_;
+  u64 echo_ = 0;
+};
+
+// ---- StepResponse
+
+struct StepReady {
+  u32 protocol = kStepProtocol;
+  u32 max_input_tokens = 0, max_output_tokens = 0, max_inflight = 0;
+  std::string_view server = {};
+};
+
+struct StepLoad {
+  u64 echo = 0;
+  u32 utilization_thousandth = 0, waiting = 0, running = 0;
+  bool draining = false;
+};
+
+// Parts that are null, and fields that are zero, are left out.
+struct StepResponse {
+  const StepReady* ready = nullptr;
+  u32 item = 0;
+  u32 status = 0;
+  std::string_view message = {};
+  u32 retry_after_ms = 0;
+  u32 kind = 0, dtype = 0, n_values = 0;
+  // Of a generation the second part is its logprobs. Read, it is all in the first.
+  std::span<const u8> values = {}, more_values = {};
+  u32 finish = 0, batch_items = 0, queue_us = 0, device_us = 0;
+  const StepLoad* load = nullptr;
+};
+
+size_t step_response_size(const StepResponse& response);
+u8* write_step_response(const StepResponse& response, u8* out);
+
+class StepResponseReader {
+ public:
+  // As StepRequestReader::read().
+  const char* read(std::span<const u8> message);
+  const StepResponse& response() const { return response_; }
+
+ private:
+  StepResponse response_;
+  StepReady ready_;
+  StepLoad load_;
+};
+
+}  // namespace fastqps::front
