@@ -138,6 +138,14 @@ class Claimer {
     return doze(timeout_ns);
   }
 
+  // The same by the caller's own means, after next() or rest(): sleep() returns when it is over.
+  template <class Sleep>
+  void sleep_by(Sleep sleep) {
+    count_awake(now_ns());
+    sleep();
+    woke_ns_ = now_ns();
+  }
+
   // Called before this process exits: no other process may rely on it, and a wake-up that it received is passed on.
   void leave() { say_busy(); }
 

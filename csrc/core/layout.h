@@ -315,6 +315,26 @@ inline constexpr u32 kNoOwnAnswer = u32(1) << 31;
 // The bytes of a number of a vector, by its fastqps.v1.DType.
 constexpr u64 value_bytes(u8 dtype) { return dtype == 2 ? 2 : dtype == 3 ? 1 : 4; }
 
+// The bytes of an encoder's answer in a slot; 0: there is no such answer.
+constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
+  switch (kind) {
+    case Answer::kFloats:
+      return n_values * sizeof(float);
+    case Answer::kRaw:
+      return n_values * value_bytes(dtype);
+    case Answer::kLabels:
+    case Answer::kTokenLabels:
+      return n_values * sizeof(LabelScore);
+    case Answer::kSparse:
+      return (1 + 2 * n_values) * sizeof(u32);
+    case Answer::kNone:
+    case Answer::kTokens:
+    case Answer::kRefusal:
+      break;
+  }
+  return 0;
+}
+
 // The bytes of the answer to an input of this many tokens, of any model but a generator; `width` of an output row.
 constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens) {
   if (task == Task::kClassifyTokens) return u64(n_tokens) * sizeof(LabelScore);

@@ -64,6 +64,7 @@ OutputTensors::OutputTensors(u8 asked, std::span<const ResponseView> items) {
     case Output::kNone:
     case Output::kEntities:
     case Output::kMulti:
+    case Output::kSlot:
     case Output::kSparse:  // InferRequest::check_model() refuses such models
       break;
   }

@@ -34,6 +34,7 @@ class PredictService final : public Service {
   // What the methods of other protocols need.
   const ItemsPath& items_path() const { return methods_.items_path; }
   ModelRoutes& routes() { return tables_.routes; }
+  const DoorMemory& memory() const { return tables_.memory; }
   // Before the loop is made. The protocol outlives it.
   void add_protocol(Protocol& protocol) { protocols_.push_back(&protocol); }
 

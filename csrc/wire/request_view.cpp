@@ -138,6 +138,7 @@ void stop_strings(const RequestView& request, std::string_view* out) {
 }
 
 void stop_tokens(const RequestView& request, u32* out) {
+  out = std::copy(request.stop_tokens.begin(), request.stop_tokens.end(), out);
   GenerateOptions ignored;
   each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
     read_generate(
@@ -146,6 +147,7 @@ void stop_tokens(const RequestView& request, u32* out) {
 }
 
 void suppress_tokens(const RequestView& request, u32* out) {
+  out = std::copy(request.suppressed.begin(), request.suppressed.end(), out);
   GenerateOptions ignored;
   each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
     read_generate(

@@ -35,7 +35,8 @@ struct ReasonText {
 // For `%.*s`: how much of a client's name a message shows.
 inline int shown(std::string_view name) { return int(std::min<size_t>(name.size(), 60)); }
 
-enum class Input : u8 { kNone, kText, kTokenIds, kPair };
+// kStep: the ids of an edge's item, which were taken from a text there.
+enum class Input : u8 { kNone, kText, kTokenIds, kPair, kStep };
 
 inline constexpr u32 kTenantBytesMax = 256;
 inline constexpr u32 kGroupBytesMax = 128;
@@ -69,6 +70,7 @@ struct GenerateOptions {
   float repetition_penalty = 0;
   u32 no_repeat_ngram_size = 0;
   u32 min_tokens = 0;
+  u32 min_length = 0;            // as Sampling::min_length; only where min_tokens is given
   u32 suppress_token_count = 0;  // read them with suppress_tokens()
   bool has_repetition_penalty = false;
   bool has_no_repeat_ngram_size = false;
@@ -88,9 +90,10 @@ struct RequestView {
   std::string_view tenant;       // empty: the call's
   std::string_view group;        // empty: the call's
   u64 request_id = 0;
-  u64 timeout_us = 0;   // 0: none
-  i32 priority = 0;     // as sent; check_request() refuses what is not a Priority
-  u32 token_count = 0;  // input == kTokenIds; read them with token_ids()
+  u64 timeout_us = 0;    // 0: none
+  i32 priority = 0;      // as sent; check_request() refuses what is not a Priority
+  u32 token_count = 0;   // input == kTokenIds or kStep; read them with token_ids()
+  u32 first_tokens = 0;  // input == kStep: those of a pair's first text, or all
   Input input = Input::kNone;
   bool truncate = false;
   bool has_output = false;
@@ -104,6 +107,7 @@ struct RequestView {
   std::string_view generate_pieces;
   std::span<const u32> tokens;
   std::span<const std::string_view> stops;
+  std::span<const u32> stop_tokens, suppressed;
 };
 
 // Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.

@@ -135,6 +135,7 @@ void write_usage(WireWriter& out, u32 field, const Usage* u) {
 std::size_t output_size(const ResponseView& r) {
   switch (r.output) {
     case Output::kNone:
+    case Output::kSlot:
       return 0;
     case Output::kEmbedding:
     case Output::kMulti:
@@ -158,6 +159,7 @@ void write_output(WireWriter& out, const ResponseView& r) {
     case Output::kEntities:
     case Output::kSparse:
     case Output::kMulti:
+    case Output::kSlot:
       return;
     case Output::kEmbedding:
       out.head(2, embedding_size(r.embedding));

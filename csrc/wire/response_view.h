@@ -13,7 +13,7 @@ namespace fastqps::front {
 
 enum class DType : i32 { kUnspecified = 0, kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };
 enum class FinishReason : i32 { kUnspecified = 0, kStop = 1, kLength = 2 };
-enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities, kSparse, kMulti };
+enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities, kSparse, kMulti, kSlot };
 
 // Either `values` (float32) or `raw` (any other dtype, little-endian). Of Output::kMulti, one vector after the other.
 struct EmbeddingView {
@@ -49,6 +49,14 @@ struct GenerationView {
   FinishReason finish_reason = FinishReason::kUnspecified;
 };
 
+// An answer as it lies in its slot, for an edge.
+struct SlotView {
+  u8 kind = 0, dtype = 0;  // Answer, DType
+  u32 n_values = 0;
+  std::span<const u8> bytes = {};
+  u32 batch_items = 0, queue_us = 0, device_us = 0;
+};
+
 struct StatusView {
   i32 code = 0;
   u32 retry_after_ms = 0;
@@ -62,9 +70,9 @@ struct Usage {
   u32 truncated_at = 0;
 };
 
-// Microseconds: parse, tokenize, queue, gather, launch, device, scatter, drain.
+// Microseconds: parse, tokenize, queue, gather, launch, device, scatter, drain, upstream.
 struct Timings {
-  u32 us[8] = {};
+  u32 us[9] = {};
 };
 
 // Only the view that `output` names is read. The pointers may be null: the field is then absent.
@@ -76,6 +84,7 @@ struct ResponseView {
   GenerationView generation = {};
   std::span<const EntityView> entities = {};
   SparseView sparse = {};
+  SlotView slot = {};
   const Timings* timings = nullptr;
   const StatusView* status = nullptr;
   const Usage* usage = nullptr;

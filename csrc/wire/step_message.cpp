@@ -10,7 +10,7 @@ namespace fastqps::front {
 namespace {
 
 constexpr u32 kChecksumTag = fixed64_tag(15);
-constexpr const char* kDamaged = "not a message of this protocol";
+constexpr const char* kNoMessage = "not a message of this protocol";
 
 u64 load64(const u8* at) {
   u64 word;
@@ -35,7 +35,7 @@ bool read_column(WireReader& in, std::vector<T>& column) {
   return true;
 }
 
-bool read_u32(WireReader& in, u32* out) {
+bool take_u32(WireReader& in, u32* out) {
   u64 value;
   if (!in.varint(&value) || value > ~u32(0)) return false;
   *out = u32(value);
@@ -125,21 +125,21 @@ bool read_generate(WireReader& in, StepGenerate& g) {
       case fixed64_tag(1):
         return read_fixed64(of, &g.seed);
       case varint_tag(2):
-        return read_u32(of, &g.max_tokens);
+        return take_u32(of, &g.max_tokens);
       case fixed32_tag(3):
         return of.fixed32(&g.temperature);
       case fixed32_tag(4):
         return of.fixed32(&g.top_p);
       case varint_tag(5):
-        return read_u32(of, &g.top_k);
+        return take_u32(of, &g.top_k);
       case fixed32_tag(6):
         return of.fixed32(&g.repetition_penalty);
       case varint_tag(7):
-        return read_u32(of, &g.no_repeat_ngram_size);
+        return take_u32(of, &g.no_repeat_ngram_size);
       case varint_tag(8):
-        return read_u32(of, &g.min_tokens);
+        return take_u32(of, &g.min_tokens);
       case varint_tag(9):
-        return read_u32(of, &g.min_length);
+        return take_u32(of, &g.min_length);
       case length_tag(10):
         return read_ids(of, g.stop_ids, &g.n_stop_ids);
       case length_tag(11):
@@ -154,7 +154,7 @@ bool read_generate(WireReader& in, StepGenerate& g) {
 bool read_hello(WireReader& in, StepHello& hello) {
   hello = {.protocol = 0, .model = {}, .version = {}};
   return read_part(in, [&hello](WireReader& of, u32 tag) {
-    if (tag == varint_tag(1)) return read_u32(of, &hello.protocol);
+    if (tag == varint_tag(1)) return take_u32(of, &hello.protocol);
     if (tag == length_tag(2)) return read_text(of, &hello.model);
     if (tag == length_tag(3)) return read_text(of, &hello.version);
     return of.skip(tag, kWireDepthMax);
@@ -267,7 +267,7 @@ const char* StepRequestReader::read(std::span<const u8> message) {
 const char* StepRequestReader::read_fields(std::string_view message) {
   for (WireReader in(message); !in.done();) {
     u32 tag;
-    if (!in.tag(&tag)) return kDamaged;
+    if (!in.tag(&tag)) return kNoMessage;
     bool sound = false;
     switch (tag) {
       case length_tag(1):
@@ -310,7 +310,7 @@ const char* StepRequestReader::read_fields(std::string_view message) {
       default:  // of a later protocol: hello says which
         sound = in.skip(tag, kWireDepthMax);
     }
-    if (!sound) return kDamaged;
+    if (!sound) return kNoMessage;
   }
   return nullptr;
 }
@@ -373,10 +373,10 @@ void write_ready(WireWriter& out, const StepReady& r) {
 bool read_ready(WireReader& in, StepReady& r) {
   r = {.protocol = 0};
   return read_part(in, [&r](WireReader& of, u32 tag) {
-    if (tag == varint_tag(1)) return read_u32(of, &r.protocol);
-    if (tag == varint_tag(2)) return read_u32(of, &r.max_input_tokens);
-    if (tag == varint_tag(3)) return read_u32(of, &r.max_output_tokens);
-    if (tag == varint_tag(4)) return read_u32(of, &r.max_inflight);
+    if (tag == varint_tag(1)) return take_u32(of, &r.protocol);
+    if (tag == varint_tag(2)) return take_u32(of, &r.max_input_tokens);
+    if (tag == varint_tag(3)) return take_u32(of, &r.max_output_tokens);
+    if (tag == varint_tag(4)) return take_u32(of, &r.max_inflight);
     if (tag == length_tag(5)) return read_text(of, &r.server);
     return of.skip(tag, kWireDepthMax);
   });
@@ -404,13 +404,13 @@ bool read_load(WireReader& in, StepLoad& l) {
       case fixed64_tag(1):
         return read_fixed64(of, &l.echo);
       case varint_tag(2):
-        return read_u32(of, &l.utilization_thousandth);
+        return take_u32(of, &l.utilization_thousandth);
       case varint_tag(3):
-        return read_u32(of, &l.waiting);
+        return take_u32(of, &l.waiting);
       case varint_tag(4):
-        return read_u32(of, &l.running);
+        return take_u32(of, &l.running);
       case varint_tag(5):
-        if (!read_u32(of, &draining)) return false;
+        if (!take_u32(of, &draining)) return false;
         l.draining = draining != 0;
         return true;
       default:
@@ -458,7 +458,7 @@ const char* StepResponseReader::read(std::span<const u8> message) {
   if (!body.data()) return "its checksum is wrong: its bytes were changed on the way";
   for (WireReader in(body); !in.done();) {
     u32 tag;
-    if (!in.tag(&tag)) return kDamaged;
+    if (!in.tag(&tag)) return kNoMessage;
     bool sound = false;
     std::string_view bytes;
     switch (tag) {
@@ -470,38 +470,38 @@ const char* StepResponseReader::read(std::span<const u8> message) {
         sound = read_fixed32(in, &r.item);
         break;
       case varint_tag(3):
-        sound = read_u32(in, &r.status);
+        sound = take_u32(in, &r.status);
         break;
       case length_tag(4):
         sound = read_text(in, &r.message);
         break;
       case varint_tag(5):
-        sound = read_u32(in, &r.retry_after_ms);
+        sound = take_u32(in, &r.retry_after_ms);
         break;
       case varint_tag(6):
-        sound = read_u32(in, &r.kind);
+        sound = take_u32(in, &r.kind);
         break;
       case varint_tag(7):
-        sound = read_u32(in, &r.dtype);
+        sound = take_u32(in, &r.dtype);
         break;
       case varint_tag(8):
-        sound = read_u32(in, &r.n_values);
+        sound = take_u32(in, &r.n_values);
         break;
       case length_tag(9):
         sound = in.bytes(&bytes);
         r.values = {reinterpret_cast<const u8*>(bytes.data()), bytes.size()};
         break;
       case varint_tag(10):
-        sound = read_u32(in, &r.finish);
+        sound = take_u32(in, &r.finish);
         break;
       case varint_tag(11):
-        sound = read_u32(in, &r.batch_items);
+        sound = take_u32(in, &r.batch_items);
         break;
       case varint_tag(12):
-        sound = read_u32(in, &r.queue_us);
+        sound = take_u32(in, &r.queue_us);
         break;
       case varint_tag(13):
-        sound = read_u32(in, &r.device_us);
+        sound = take_u32(in, &r.device_us);
         break;
       case length_tag(14):
         sound = read_load(in, load_);
@@ -510,7 +510,7 @@ const char* StepResponseReader::read(std::span<const u8> message) {
       default:
         sound = in.skip(tag, kWireDepthMax);
     }
-    if (!sound) return kDamaged;
+    if (!sound) return kNoMessage;
   }
   return nullptr;
 }

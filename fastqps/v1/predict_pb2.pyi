@@ -306,7 +306,7 @@ class Status(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Timings(_message.Message):
-    __slots__ = ("parse_us", "tokenize_us", "queue_us", "gather_us", "launch_us", "device_us", "scatter_us", "drain_us")
+    __slots__ = ("parse_us", "tokenize_us", "queue_us", "gather_us", "launch_us", "device_us", "scatter_us", "drain_us", "upstream_us")
     PARSE_US_FIELD_NUMBER: _ClassVar[int]
     TOKENIZE_US_FIELD_NUMBER: _ClassVar[int]
     QUEUE_US_FIELD_NUMBER: _ClassVar[int]
@@ -315,6 +315,7 @@ class Timings(_message.Message):
     DEVICE_US_FIELD_NUMBER: _ClassVar[int]
     SCATTER_US_FIELD_NUMBER: _ClassVar[int]
     DRAIN_US_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_US_FIELD_NUMBER: _ClassVar[int]
     parse_us: int
     tokenize_us: int
     queue_us: int
@@ -323,7 +324,8 @@ class Timings(_message.Message):
     device_us: int
     scatter_us: int
     drain_us: int
-    def __init__(self, parse_us: _Optional[int] = ..., tokenize_us: _Optional[int] = ..., queue_us: _Optional[int] = ..., gather_us: _Optional[int] = ..., launch_us: _Optional[int] = ..., device_us: _Optional[int] = ..., scatter_us: _Optional[int] = ..., drain_us: _Optional[int] = ...) -> None: ...
+    upstream_us: int
+    def __init__(self, parse_us: _Optional[int] = ..., tokenize_us: _Optional[int] = ..., queue_us: _Optional[int] = ..., gather_us: _Optional[int] = ..., launch_us: _Optional[int] = ..., device_us: _Optional[int] = ..., scatter_us: _Optional[int] = ..., drain_us: _Optional[int] = ..., upstream_us: _Optional[int] = ...) -> None: ...
 
 class PredictBatchRequest(_message.Message):
     __slots__ = ("items",)

@@ -32,6 +32,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "wire": ("core", "text"),
     "net": ("core",),
     "grpc": ("core", "text", "wire", "net"),
+    "edge": ("core", "wire", "net", "upstream"),
     "http": ("core", "text", "grpc"),
     "calls": ("core", "net", "grpc", "http"),
     "http1": ("core", "net", "grpc", "http", "calls"),
@@ -43,9 +44,10 @@ CXX: dict[str, tuple[str, ...]] = {
     "openai": ("core", "wire", "grpc", "http", "predict", "json"),
     "tei": ("core", "text", "wire", "grpc", "http", "predict", "json"),
     "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
+    "step_service": ("core", "wire", "grpc", "predict"),
     "bind": (
         *("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front"),
-        *("predict", "json", "oip", "openai", "tei", "rerank"),
+        *("predict", "json", "oip", "openai", "tei", "rerank", "step_service", "edge"),
     ),
 }
 CXX_CONTENTS = {
@@ -55,6 +57,7 @@ CXX_CONTENTS = {
     "wire": "protobuf messages, read and written in place",
     "net": "sockets, TLS, timers, and the interface of a session; knows no HTTP",
     "grpc": "messages, status codes, compression, methods, and the standard services; knows no call",
+    "edge": "the dispatcher of an edge: it sends claimed requests to other servers",
     "http": "plain HTTP requests, routes, errors and the writer of JSON, whatever version carries them",
     "calls": "one call from its first header to its status, whatever protocol carries it",
     "http1": "the session that speaks HTTP/1.1",
@@ -66,6 +69,7 @@ CXX_CONTENTS = {
     "openai": "OpenAI's API: embeddings, completions",
     "tei": "the APIs of text-embeddings-inference, over gRPC and (`http`) HTTP",
     "rerank": "the rerank API of Cohere and Jina",
+    "step_service": "the items of edges: the internal service by which they send their steps",
     "bind": "the only folder that sees Python",
 }
 

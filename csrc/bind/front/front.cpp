@@ -15,6 +15,7 @@
 #include "openai/openai.h"
 #include "predict/predict_service.h"
 #include "rerank/rerank.h"
+#include "step_service/step_service.h"
 #include "tei/http/tei_http.h"
 #include "tei/tei.h"
 
@@ -54,12 +55,14 @@ class Door {
         openai_(service_.items_path()),
         tei_(service_.items_path(), service_.routes()),
         tei_http_(service_.items_path(), service_.routes()),
-        rerank_(service_.items_path(), service_.routes()) {
+        rerank_(service_.items_path(), service_.routes()),
+        steps_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
     service_.add_protocol(open_inference_);
     service_.add_protocol(rerank_);
     service_.add_protocol(openai_);
     service_.add_protocol(tei_);
     service_.add_protocol(tei_http_);
+    service_.add_protocol(steps_);
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.age_max = max_connection_age_ns;
@@ -285,6 +288,7 @@ class Door {
   Tei tei_;
   TeiHttp tei_http_;
   Rerank rerank_;
+  StepService steps_;
   std::unique_ptr<Loop> loop_;
   u64 token_sets_ = 0;
 };

@@ -87,7 +87,8 @@ py::object input_value(const RequestView& view) {
       return text(view.text);
     case Input::kPair:
       return py::make_tuple(text(view.pair_first), text(view.pair_second));
-    case Input::kTokenIds: {
+    case Input::kTokenIds:
+    case Input::kStep: {
       std::vector<u32> ids(view.token_count);
       token_ids(view, ids.data());
       return py::cast(ids);
@@ -153,7 +154,7 @@ struct Response {
     if (in.contains("sparse")) read_sparse(in["sparse"]);
     if (in.contains("entities")) read_entities(in["entities"]);
     if (in.contains("timings")) {
-      const auto us = in["timings"].cast<std::array<u32, 8>>();
+      const auto us = in["timings"].cast<std::array<u32, 9>>();
       std::copy(us.begin(), us.end(), timings.us);
       view.timings = &timings;
     }

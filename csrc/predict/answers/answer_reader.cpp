@@ -1,8 +1,10 @@
 #include "predict/answers/answer_reader.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "predict/answers/slot_events.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::front {
 
@@ -25,6 +27,7 @@ Refusal AnswerReader::read_refusal(u32 slot, Verdict verdict) {
 
 Refusal AnswerReader::read_status(u32 slot) {
   const u16 code = slots_.slot(slot).status;
+  if (slots_.slot(slot).kind == Answer::kRefusal && slots_.slot(slot).n_values) return read_reason(slot);
   if (code == u16(StatusCode::kDeadlineExceeded)) {
     bump(memory_.stats.expired[kQueue]);
     return refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage queue");
@@ -41,12 +44,37 @@ Refusal AnswerReader::read_status(u32 slot) {
                           "the dispatcher gave the request up");
 }
 
+// A reason in the words of a dispatcher, or of a server behind it.
+Refusal AnswerReader::read_reason(u32 slot) {
+  Slot& s = slots_.slot(slot);
+  const std::span<const u8> room = memory_.segment.answer_room(s);
+  u32 retry_after_ms = 0;
+  const size_t bytes = std::min<size_t>(s.n_values, room.size() - sizeof retry_after_ms);
+  std::memcpy(&retry_after_ms, room.data(), sizeof retry_after_ms);
+  const std::string_view text(reinterpret_cast<const char*>(room.data()) + sizeof retry_after_ms, bytes);
+  const u16 code = s.status;
+  if (code == u16(StatusCode::kDeadlineExceeded)) bump(memory_.stats.expired[kQueue]);
+  if (code == u16(StatusCode::kResourceExhausted)) items_.shares.refused(items_.tenant(slot));
+  Refusal refusal = refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal, "%s",
+                                     text::repaired_utf8(text).c_str());
+  if (retry_after_ms) refusal.retry_after_ns(u64(retry_after_ms) * 1'000'000);
+  return refusal;
+}
+
 bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usage& usage) {
   const Item& item = items_[slot];
   Slot& s = slots_.slot(slot);
   const std::span<const u8> found = memory_.segment.answer_room(s);
   const u8* bytes = found.data();
   const u64 room = found.size(), n = s.n_values;
+  if (item.method == kSteps) {
+    const u64 size = answer_bytes(s.kind, s.answer_dtype, n);
+    if (!size || size > room) return false;
+    response.request_id = item.request_id;
+    response.output = Output::kSlot;
+    response.slot = read_slot(s, {bytes, size_t(size)});
+    return true;
+  }
   switch (s.kind) {
     case Answer::kFloats:
       if (u64(n) * sizeof(float) > room) return false;
@@ -93,6 +121,17 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   return true;
 }
 
+SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const {
+  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
+  return {u8(s.kind),
+          s.answer_dtype,
+          s.n_values,
+          bytes,
+          s.batch_items,
+          us(s.queued_ns.load(kRelaxed), s.claimed_ns),
+          us(s.launched_ns, s.finished_ns)};
+}
+
 // The values are one vector, or one after the other.
 bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
   const Slot& s = slots_.slot(slot);
@@ -127,10 +166,12 @@ Timings AnswerReader::read_timings(u32 slot, bool done) {
   const Item& item = items_[slot];
   const Slot& s = slots_.slot(slot);
   const u64 finished = done ? s.finished_ns : clock_.drain_ns, scattered = done ? s.scattered_ns : clock_.drain_ns;
+  const u32 upstream_us = done && memory_.segment.sizes().upstreams ? s.upstream_us : 0;
   auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
+  const u32 launch_us = us(s.gathered_ns, s.launched_ns);
   return {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
-           us(s.claimed_ns, s.gathered_ns), us(s.gathered_ns, s.launched_ns), us(s.launched_ns, finished),
-           us(finished, scattered), us(scattered, clock_.drain_ns)}};
+           us(s.claimed_ns, s.gathered_ns), launch_us - std::min(launch_us, upstream_us), us(s.launched_ns, finished),
+           us(finished, scattered), us(scattered, clock_.drain_ns), upstream_us}};
 }
 
 }  // namespace fastqps::front

@@ -42,6 +42,8 @@ class AnswerReader {
 
  private:
   Refusal read_status(u32 slot);
+  Refusal read_reason(u32 slot);
+  SlotView read_slot(const Slot& slot, std::span<const u8> bytes) const;
   bool read_vectors(u32 slot, ResponseView& response);
   void read_labels(u32 route, const LabelScore* scores, u32 n);
   bool read_entities(u32 slot, std::span<const LabelScore> labels);

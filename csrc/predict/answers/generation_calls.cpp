@@ -19,7 +19,8 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
                 (stream || options.stop_count ? kProgress : 0));
   std::string_view stops[kStopStringsMax];
   stop_strings(view, stops);
-  generations_.open(slot).begin(routes_.setup(r).detokenizer.get(), {stops, options.stop_count}, stream);
+  const text::Detokenizer* detokenizer = view.input == Input::kStep ? nullptr : routes_.setup(r).detokenizer.get();
+  generations_.open(slot).begin(detokenizer, {stops, options.stop_count}, stream);
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
@@ -37,7 +38,7 @@ void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& s
   sampling.no_repeat_ngram_size =
       options.has_no_repeat_ngram_size ? options.no_repeat_ngram_size : checkpoint.no_repeat_ngram_size;
   sampling.min_tokens = options.has_min_tokens ? options.min_tokens : checkpoint.min_tokens;
-  sampling.min_length = options.has_min_tokens ? 0 : checkpoint.min_length;
+  sampling.min_length = options.has_min_tokens ? options.min_length : checkpoint.min_length;
   sampling.n_suppress_ids = options.suppress_token_count;
   suppress_tokens(view, sampling.suppress_ids);
 }

@@ -1,5 +1,8 @@
 #include "predict/answers/withdrawals.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "predict/answers/slot_events.h"
 
 namespace fastqps::front {
@@ -63,6 +66,21 @@ void Withdrawals::expire(u32 slot) {
   bump(memory_.stats.expired[stage]);
   answers_.answer(
       kept, refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s", kStageNames[stage]));
+}
+
+// The answers may end the call, and with it the group: its slots are listed first.
+void Withdrawals::cancel(u32 group, std::span<const u32> request_ids) {
+  std::vector<u32> found;
+  for (u32 slot = groups_[group].first; slot != Groups::kNone; slot = groups_.next(slot))
+    if (!items_[slot].answered &&
+        std::find(request_ids.begin(), request_ids.end(), items_[slot].request_id) != request_ids.end())
+      found.push_back(slot);
+  for (const u32 slot : found) {
+    const Item kept = items_[slot];
+    if (kept.answered || kept.group != group || !take_back(slot)) continue;
+    if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, StatusCode::kCancelled);
+    answers_.answer(kept, refusals_.refuse(StatusCode::kCancelled, "the edge has withdrawn it"));
+  }
 }
 
 void Withdrawals::evict(u32 slot, u64 retry_after_ns) {

@@ -1,6 +1,8 @@
 #include "predict/intake/intake.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "core/clock.h"
@@ -89,12 +91,32 @@ void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 p
 void Intake::link(u32 slot, std::string_view group, TenantId tenant) {
   Item& item = items_[slot];
   items_.hold(slot, tenant);
+  if (memory_.segment.sizes().caller_bytes) name_caller(slot, group, tenant);
   if (!group.empty()) {
     item.grouped = true;
     room_.join(slot, group, tenant, item.route, class_of(item.priority));
   }
   if (item.group == Groups::kNone) return attachment_->set_user(item.call, u64(slot) + 1);
   groups_.link(item.group, slot, item.route);
+}
+
+// Of an edge: the server that answers is fair between its callers, too. Connections are told apart by their numbers,
+// which are those of one server only.
+void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
+  CallerNames& names = memory_.segment.caller(slots_.slot(slot));
+  std::string_view name = tenants_.name(tenant);
+  char text[48];
+  if (name == Tenants::kConnectionName) {
+    const ConnectionId connection = items_[slot].connection;
+    const int bytes =
+        std::snprintf(text, sizeof text, "connection:%08x.%x.%x.%x", u32(memory_.segment.header().boot_id[0]),
+                      memory_.door, connection.index, connection.generation);
+    name = {text, size_t(bytes)};
+  }
+  names.tenant_bytes = u16(std::min(name.size(), sizeof names.tenant));
+  names.group_bytes = u16(std::min(group.size(), sizeof names.group));
+  std::memcpy(names.tenant, name.data(), names.tenant_bytes);
+  std::memcpy(names.group, group.data(), names.group_bytes);
 }
 
 Refusal Intake::finish_text(TokenizeResult& result) {

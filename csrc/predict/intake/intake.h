@@ -60,6 +60,7 @@ class Intake {
   void stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed);
   Refusal refused(TenantId tenant, const Refusal& refusal);
   void link(u32 slot, std::string_view group, TenantId tenant);
+  void name_caller(u32 slot, std::string_view group, TenantId tenant);
 
   const DoorMemory& memory_;
   const Attachment& attachment_;

@@ -39,6 +39,7 @@ const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
 
 Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const Route& route = routes_[r];
+  if (view.input == Input::kStep) return fill_step(view, route, slot);
   if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
   if (Refusal refusal = check_tokenizer(view, r)) return refusal;
@@ -216,6 +217,25 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   }
   if (Refusal refusal = check_ids("token_ids", ids, n, route)) return refusal;
   finish(slot, item, n, n);
+  return {};
+}
+
+// What an edge has made of a text is used as it is: prompt, role and marks are in it.
+Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 slot) {
+  const u32 n = view.token_count;
+  if (!n) return refusals_.refuse_field("ids", "0 ids, at least 1");
+  if (n > route.max_input_tokens)
+    return refusals_.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
+  Slot& s = slots_.slot(slot);
+  u32* ids = memory_.segment.ids(s);
+  token_ids(view, ids);
+  const u32 mark = rows_by_token(route.task) ? kNoOwnAnswer : 0;
+  u32 largest = 0;
+  for (u32 i = 0; i < n; i++) largest = std::max(largest, ids[i] & ~mark);
+  if (largest >= route.vocab_size)
+    return refusals_.refuse_field("ids", "id %u, the vocabulary has %u", largest, route.vocab_size);
+  s.first_len = view.first_tokens;
+  s.n_tokens.store(n, kRelaxed);
   return {};
 }
 

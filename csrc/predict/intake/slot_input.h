@@ -27,6 +27,7 @@ class SlotInput {
   void write(TokenizeResult& result, Item& item);
 
  private:
+  Refusal fill_step(const RequestView& view, const Route& route, u32 slot);
   Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
   void write_empty(u32 slot, u32 id);
   void mark_words(u32 slot);

@@ -63,7 +63,7 @@ TenantId Tenants::of_connection(ConnectionId connection) {
   Row& row = rows_[own];
   row.kind = Kind::kConnection;
   row.connection = connection;
-  row.name = "connection";
+  row.name = kConnectionName;
   row.weight = 1;
   return own;
 }

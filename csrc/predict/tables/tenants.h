@@ -26,9 +26,10 @@ inline std::string_view group_of(const RequestView& view, const CallInfo& info) 
 
 class Tenants {
  public:
-  static constexpr u32 kTracked = 4096;      // tenants with items at one time
-  static constexpr TenantId kOthers = 0;     // all further ones together
-  static constexpr u32 kAll = kTracked + 1;  // rows
+  static constexpr u32 kTracked = 4096;                         // tenants with items at one time
+  static constexpr TenantId kOthers = 0;                        // all further ones together
+  static constexpr const char* kConnectionName = "connection";  // of those that are a connection
+  static constexpr u32 kAll = kTracked + 1;                     // rows
 
   explicit Tenants(const TenantOptions& options = {});
 

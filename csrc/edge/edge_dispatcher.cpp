@@ -1,0 +1,410 @@
+#include "edge/edge_dispatcher.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/clock.h"
+#include "edge/slot_item.h"
+
+namespace fastqps::edge {
+
+namespace {
+
+constexpr u64 kMs = 1'000'000;
+constexpr u32 kTokensMax = 256 << 10;  // of a message: a quarter of what a server takes
+constexpr u32 kBatchesMax = 16;        // claimed in a turn, before answers are read
+constexpr u64 kReportNs = 100 * kMs;
+constexpr u64 kPausedNs = 300 * kMs;  // this process did not run for so long: others are not to blame for silence
+constexpr u32 kStrikesAlone = 2, kStrikesMost = 4;
+constexpr double kBudgetMost = 128, kBudgetFirst = 32, kBudgetPart = 0.1;  // of items that are answered
+constexpr u32 kSampleEvery = 16;
+constexpr u32 kEventKey = ~u32(0);
+enum Code : u32 { kCancelled = 1, kInternal = 13, kUnavailable = 14, kResourceExhausted = 8 };
+
+}  // namespace
+
+EdgeDispatcher::EdgeDispatcher(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, EdgeOptions options)
+    : segment_(segment),
+      fds_(fds),
+      me_(me),
+      claimer_(segment, fds, me, epoch, route),
+      route_(segment.route(route)),
+      options_(std::move(options)),
+      limits_{options_.max_items, kTokensMax, 0},
+      table_(segment.upstream_table(me)),
+      flights_(segment.sizes().doors, segment.sizes().all_slots()),
+      upstreams_(*this, options_.terms, options_.call, options_.connections, table_),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      budget_(kBudgetFirst),
+      awake_ns_(now_ns()) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kEventKey}};
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, fds_->dispatcher[me_], &event);
+}
+
+EdgeDispatcher::~EdgeDispatcher() { ::close(epoll_); }
+
+void EdgeDispatcher::set_upstreams(std::vector<Target> targets) {
+  {
+    std::lock_guard lock(targets_mutex_);
+    targets_ = std::move(targets);
+    new_targets_ = true;
+  }
+  signal_fd(fds_->dispatcher[me_]);
+}
+
+void EdgeDispatcher::take_targets() {
+  std::lock_guard lock(targets_mutex_);
+  if (std::exchange(new_targets_, false)) upstreams_.set(targets_);
+}
+
+// Front doors keep as much in the rings as a message takes, and know of sequences that can run.
+void EdgeDispatcher::set_ready() { claimer_.own().ready.store(1, kRelease); }
+
+bool EdgeDispatcher::turn(u64 timeout_ns) {
+  now_ns_ = now_ns();
+  take_targets();
+  upstreams_.connect(now_ns_);
+  const bool more = claim_and_send();
+  upstreams_.for_each_link([this](Link& link) {
+    link.flush(now_ns_);
+    watch(link);
+  });
+  collect_ended();
+  claimer_.publish();
+  wait(more ? 0 : timeout_ns);
+  run_timers();
+  collect_ended();
+  claimer_.publish();
+  return !fenced_;
+}
+
+// ---- out
+
+// Returns whether more may wait: then nobody has been told that this process sleeps.
+bool EdgeDispatcher::claim_and_send() {
+  read_controls();
+  if (!upstreams_.hope(now_ns_)) return reject_waiting(), false;
+  if (!send_waiting()) return claimer_.rest(0), false;
+  if (draining_) return claimer_.rest(0), false;
+  for (u32 i = 0; i < kBatchesMax && !fenced_; i++) {
+    Link* link = upstreams_.choose(kNoLink, now_ns_);
+    if (!link) return upstreams_.note_limit(), claimer_.rest(0), false;
+    BatchLimits limits = limits_;
+    limits.items = std::min(limits.items, link->room());
+    const ClaimMode mode = flights_.open_items() ? ClaimMode::kLaneFree : ClaimMode::kFree;
+    if (!claimer_.next(batch_, mode, limits, 0)) return false;
+    claimer_.read_controls(batch_, [](u32, u32, u32) {});  // those of other items come with the next turn's look
+    answer_dropped();
+    if (batch_.canary) {
+      answer_canary();
+    } else if (!batch_.claims.empty()) {
+      send_batch(*link);
+    }
+  }
+  return true;
+}
+
+// Items that a server did not answer go first. Returns false if none may be claimed now: a suspect flies alone.
+bool EdgeDispatcher::send_waiting() {
+  while (!waiting_.empty()) {
+    const u32 number = waiting_.front();
+    Link* link = upstreams_.choose(flights_[number].avoid, now_ns_);
+    if (!link) return false;
+    waiting_.pop_front();
+    add(number, *link);
+    link->send(message_);
+  }
+  if (suspects_.empty()) return true;
+  if (upstreams_.in_flight()) return false;
+  Link* link = upstreams_.choose(flights_[suspects_.front()].avoid, now_ns_);
+  if (!link) return false;
+  add(suspects_.front(), *link);
+  suspects_.pop_front();
+  link->send(message_);
+  return false;
+}
+
+void EdgeDispatcher::send_batch(Link& link) {
+  const u64 n = batch_.claims.size();
+  for (const Claim& claim : batch_.claims) {
+    claimer_.record_wait(claim, batch_.claimed_ns);
+    add(flights_.open(claim, batch_.claimed_ns), link);
+  }
+  Stats& stats = claimer_.stats();
+  stats.batch_items.record(n);
+  stats.batch_tokens.record(batch_.n_tokens);
+  bump(stats.steps);
+  bump(stats.step_items, n);
+  bump(stats.step_tokens, batch_.n_tokens);
+  stats.stage[kGather].record(now_ns() - batch_.claimed_ns, n);
+  link.send(message_);
+}
+
+// Adds an item to the message to a link.
+void EdgeDispatcher::add(u32 number, Link& link) {
+  Flight& flight = flights_[number];
+  flight.link = link.index();
+  flight.sent_ns = now_ns_;
+  flight.sends++;
+  flight.tokens = 0;
+  link.in_flight++;
+  if (UpstreamRow* row = upstreams_.row(link)) bump(row->sent);
+  front::StepGenerate generate;
+  message_.add(read_item(segment_, route_, number, flight.claim, now_ns_, generate));
+}
+
+// No server is left: all that waits is answered at once.
+void EdgeDispatcher::reject_waiting() {
+  constexpr std::string_view kWhy = "no upstream server can be reached";
+  constexpr u32 kRetryMs = 500;
+  auto reject = [&](u32 number) {
+    bump(table_.unroutable);
+    refuse(number, kUnavailable, kWhy, kRetryMs);
+  };
+  for (std::deque<u32>* queue : {&waiting_, &suspects_})
+    while (!queue->empty()) {
+      const u32 number = queue->front();
+      queue->pop_front();
+      reject(number);
+    }
+  while (!draining_ && !fenced_ && claimer_.next(batch_, ClaimMode::kFree, limits_, 0)) {
+    answer_dropped();
+    if (batch_.canary)
+      answer_canary();
+    else
+      for (const Claim& claim : batch_.claims) reject(flights_.open(claim, batch_.claimed_ns));
+  }
+}
+
+void EdgeDispatcher::answer_dropped() {
+  for (const auto& [claim, code] : batch_.dropped) {
+    const u32 number = flights_.open(claim, batch_.claimed_ns);
+    refuse(number, code, {});
+  }
+}
+
+// That this process gets on is all that a canary asks.
+void EdgeDispatcher::answer_canary() {
+  for (const Claim& claim : batch_.claims) refuse(flights_.open(claim, batch_.claimed_ns), kCancelled, {});
+}
+
+// ---- back
+
+void EdgeDispatcher::answered(Link& link, const front::StepResponse& answer) {
+  Flight* flight = flights_.find(answer.item);
+  if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
+  link.window.answered(answer.queue_us, answer.device_us);
+  const bool last = answer.status || answer.finish || route_.task != Task::kGenerate;
+  if (flight->orphan) {
+    if (last) leave_link(*flight), close(answer.item);
+    return;
+  }
+  if (answer.status) return take_refusal(answer.item, link, answer);
+  route_.task == Task::kGenerate ? take_tokens(answer.item, link, answer) : take_row(answer.item, link, answer);
+}
+
+// What another server may take is sent there, as far as the budget goes.
+void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepResponse& answer) {
+  Flight& flight = flights_[number];
+  const bool elsewhere =
+      answer.status == kUnavailable || answer.status == kResourceExhausted || answer.status == kCancelled;
+  leave_link(flight);
+  if (elsewhere) {
+    if (UpstreamRow* row = upstreams_.row(link)) bump(row->refused);
+    upstreams_.refused(link, answer.retry_after_ms ? now_ns_ + std::min(answer.retry_after_ms, 100u) * kMs : 0);
+    // One that is going away has refused for ever, and that costs nothing.
+    const bool free = answer.status != kResourceExhausted && flight.sends < 8;
+    if (free || (budget_ >= 1 && flight.sends < 3)) {
+      if (!free) budget_ -= 1;
+      flight.avoid = link.upstream();
+      return send_again(number);
+    }
+  }
+  refuse(number, answer.status, answer.message, answer.retry_after_ms);
+}
+
+void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepResponse& answer) {
+  Slot& slot = claimer_.slot(flights_[number].claim);
+  if (write_row(segment_, answer, slot) != Written::kDone) {
+    leave_link(flights_[number]);
+    return refuse(number, kInternal, "the upstream server's answer is not one of this model");
+  }
+  landed(number, link, answer);
+}
+
+void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepResponse& answer) {
+  Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  if (!launch(flight)) return;
+  const Written written = write_tokens(segment_, route_, answer, flight.tokens, slot);
+  flight.tokens += answer.n_values;
+  if (written == Written::kDone) {
+    bump(claimer_.stats().generated_tokens, slot.n_values);
+    return landed(number, link, answer);
+  }
+  if (written == Written::kPart) return claimer_.progress(flight.claim);
+  link.cancel(number);
+  flight.orphan = true;
+  refuse(number, kInternal,
+         written == Written::kOther
+             ? "the upstream server was lost, and another one made other tokens: the stream had begun"
+             : "the upstream server's answer is not one of this model");
+}
+
+// The answer is in the slot.
+void EdgeDispatcher::landed(u32 number, Link& link, const front::StepResponse& answer) {
+  Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  write_times(answer, flight.claimed_ns, flight.sent_ns, now_ns_, slot);
+  if (++sampled_ % kSampleEvery == 0) {
+    table_.queue.record(u64(answer.queue_us) * 1000, kSampleEvery);
+    table_.device.record(u64(answer.device_us) * 1000, kSampleEvery);
+    table_.wire.record(u64(slot.upstream_us) * 1000, kSampleEvery);
+    claimer_.stats().stage[kDevice].record(now_ns_ - std::min(now_ns_, flight.sent_ns), kSampleEvery);
+  }
+  if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
+  budget_ = std::min(kBudgetMost, budget_ + kBudgetPart);
+  count(flight.claimed_ns, now_ns_);
+  leave_link(flight);
+  if (!launch(flight) || !claimer_.finish(flight.claim)) fenced_ = true;
+  close(number);
+}
+
+// Answers an item that no link has, or whose link will still name it (an orphan).
+void EdgeDispatcher::refuse(u32 number, u32 code, std::string_view message, u32 retry_after_ms) {
+  Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  if (!launch(flight)) return;
+  write_refusal(segment_, code, message, retry_after_ms, slot);
+  slot.claimed_ns = slot.gathered_ns = slot.launched_ns = flight.claimed_ns;
+  slot.finished_ns = slot.scattered_ns = now_ns_;
+  if (!claimer_.finish(flight.claim)) fenced_ = true;
+  bump(claimer_.own().steps_done);
+  if (!flight.orphan) close(number);
+}
+
+void EdgeDispatcher::close(u32 number) { flights_.close(number); }
+
+bool EdgeDispatcher::launch(Flight& flight) {
+  if (!std::exchange(flight.launched, true) && !claimer_.launch(flight.claim)) fenced_ = true;
+  return !fenced_;
+}
+
+void EdgeDispatcher::leave_link(Flight& flight) {
+  if (Link* link = upstreams_.link(std::exchange(flight.link, kNoLink)); link && link->in_flight) link->in_flight--;
+}
+
+void EdgeDispatcher::send_again(u32 number) {
+  Flight& flight = flights_[number];
+  bump(table_.resent);
+  (flight.strikes >= kStrikesAlone ? suspects_ : waiting_).push_back(number);
+}
+
+// ---- the rest
+
+// A client has gone, or its deadline has passed, or its text is complete: the slot goes back at once, and the server
+// hears of it.
+void EdgeDispatcher::read_controls() {
+  batch_.clear();
+  claimer_.read_controls(batch_, [this](u32 door, u32 slot, u32 seq) {
+    const u32 number = flights_.of_slot(door, slot);
+    Flight* flight = flights_.find(number);
+    if (!flight || flight->orphan || flight->claim.seq != seq) return;
+    Link* link = upstreams_.link(flight->link);
+    if (link) {
+      link->cancel(number);
+      flight->orphan = true;
+    } else {
+      std::erase(waiting_, number);
+      std::erase(suspects_, number);
+    }
+    refuse(number, kCancelled, {});
+  });
+}
+
+// What a link had when it ended is sent to others.
+void EdgeDispatcher::collect_ended() {
+  upstreams_.for_each_link([this](Link& link) {
+    if (link.state() == Link::State::kRetiring && !link.in_flight) link.flush(now_ns_);
+    if (link.state() != Link::State::kEnded) return;
+    const u32 index = link.index();
+    lost_.clear();
+    if (link.in_flight)
+      flights_.for_each([&](u32 number) {
+        if (flights_[number].link == index) lost_.push_back(number);
+      });
+    if (UpstreamRow* row = upstreams_.row(link)) bump(row->lost, lost_.size());
+    for (const u32 number : lost_) {
+      flights_[number].avoid = link.upstream();
+      lose(number, link.broke());
+    }
+    upstreams_.drop(index, now_ns_);
+  });
+}
+
+void EdgeDispatcher::lose(u32 number, bool broke) {
+  Flight& flight = flights_[number];
+  flight.link = kNoLink;
+  if (flight.orphan) return close(number);
+  flight.strikes = u8(flight.strikes + broke);
+  if (flight.strikes >= kStrikesMost) {
+    bump(claimer_.stats().poisoned);
+    return refuse(number, kInternal, "the request broke the upstream servers that had it");
+  }
+  send_again(number);
+}
+
+void EdgeDispatcher::watch(Link& link) {
+  if (link.state() == Link::State::kEnded) return;
+  const u32 wanted = link.interest();
+  if (wanted == link.interest_set) return;
+  epoll_event event{.events = wanted, .data = {.u64 = link.index()}};
+  epoll_ctl(epoll_, link.interest_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, link.fd(), &event);
+  link.interest_set = wanted;
+}
+
+void EdgeDispatcher::wait(u64 timeout_ns) {
+  const u64 before = now_ns();
+  u64 due = std::min(upstreams_.due_ns(), before + timeout_ns);
+  upstreams_.for_each_link([&](Link& link) { due = std::min(due, link.due_ns()); });
+  const u64 left = due > before ? due - before : 0;
+  constexpr int kEvents = 64;
+  epoll_event events[kEvents];
+  int n = 0;
+  claimer_.sleep_by([&] { n = epoll_wait(epoll_, events, kEvents, int((left + kMs - 1) / kMs)); });
+  now_ns_ = now_ns();
+  for (int i = 0; i < n; i++) {
+    if (events[i].data.u64 == kEventKey) {
+      u64 signals;
+      (void)!read(fds_->dispatcher[me_], &signals, sizeof signals);
+    } else if (Link* link = upstreams_.link(u32(events[i].data.u64))) {
+      link->on_events(events[i].events, now_ns_);
+    }
+  }
+}
+
+void EdgeDispatcher::run_timers() {
+  const u64 since = now_ns_ - std::exchange(awake_ns_, now_ns_);
+  const u64 paused = since > kPausedNs ? since : 0;
+  upstreams_.for_each_link([&](Link& link) {
+    if (paused || now_ns_ >= link.due_ns()) link.on_timer(now_ns_, paused);
+  });
+  if (now_ns_ - reported_ns_ < kReportNs) return;
+  reported_ns_ = now_ns_;
+  upstreams_.report();
+  claimer_.own().running.store(route_.task == Task::kGenerate ? upstreams_.in_flight() : 0, kRelaxed);
+}
+
+// What front doors learn from: how many items come back, and how long that takes.
+void EdgeDispatcher::count(u64 claimed_ns, u64 now_ns) {
+  DispatcherLine& own = claimer_.own();
+  bump(own.items_done);
+  bump(own.steps_done);
+  const u64 usual = own.step_usual_ns.load(kRelaxed), took = now_ns - std::min(now_ns, claimed_ns);
+  own.step_usual_ns.store(usual ? usual - usual / 64 + took / 64 : took, kRelaxed);
+}
+
+}  // namespace fastqps::edge

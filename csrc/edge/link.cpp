@@ -1,0 +1,183 @@
+#include "edge/link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/clock.h"
+
+namespace fastqps::edge {
+
+namespace {
+
+using front::StepHello;
+using front::StepLoad;
+using front::StepReady;
+using front::StepRequestWriter;
+using upstream::CallEnd;
+using upstream::End;
+
+constexpr u64 kMs = 1'000'000;
+constexpr u64 kEchoNs = 250 * kMs;
+constexpr u64 kSilenceNs = 1500 * kMs;  // without an answer to an echo
+enum Code : u32 {
+  kNotFound = 5,
+  kPermissionDenied = 7,
+  kFailedPrecondition = 9,
+  kUnimplemented = 12,
+  kUnauthenticated = 16
+};
+
+UpstreamState verdict_of(const CallEnd& end) {
+  if (end.how == End::kTls) return UpstreamState::kRefused;
+  if (end.how != End::kStatus) return UpstreamState::kConnecting;
+  switch (end.status) {
+    case kNotFound:
+    case kFailedPrecondition:
+    case kUnimplemented:
+      return UpstreamState::kMismatch;
+    case kPermissionDenied:
+    case kUnauthenticated:
+      return UpstreamState::kRefused;
+    default:
+      return UpstreamState::kConnecting;
+  }
+}
+
+std::string text_of(const CallEnd& end) {
+  if (end.how != End::kStatus) return end.text;
+  if (end.status == kUnimplemented) return "it does not know StepService: its fastqps is too old, or it is no fastqps";
+  if (end.status == kUnauthenticated) return "it does not accept the token; see --upstream-token-file: " + end.text;
+  return end.text.empty() ? "it ended the call with status " + std::to_string(end.status) : end.text;
+}
+
+}  // namespace
+
+Link::Link(Host& host, u32 index, u32 upstream, const Terms& terms, const upstream::Address& address,
+           const upstream::CallSettings& settings)
+    : host_(host), index_(index), upstream_(upstream), terms_(terms), now_ns_(now_ns()) {
+  upstream::CallListener& listener = *this;
+  call_ = std::make_unique<upstream::UpstreamCall>(listener, address, settings);
+}
+
+bool Link::send(StepRequestWriter& message) {
+  const size_t size = message.size();
+  u8* out = state_ == State::kEnded ? nullptr : call_->begin_message(size);
+  if (out) {
+    message.write(out);
+    call_->commit_message(size);
+  } else {
+    end(UpstreamState::kSuspended, "too many bytes wait to be sent to it");
+  }
+  message.clear();
+  return out;
+}
+
+void Link::flush(u64 now_ns) {
+  if (state_ == State::kEnded) return;
+  now_ns_ = now_ns;
+  if (!cancels_.empty() && !send(cancels_)) return;
+  if (state_ == State::kRetiring && !in_flight) call_->half_close();
+  call_->flush(now_ns);
+}
+
+void Link::retire() {
+  if (state_ == State::kServing) state_ = State::kRetiring;
+}
+
+void Link::end(UpstreamState verdict, std::string why) {
+  if (state_ == State::kEnded) return;
+  state_ = State::kEnded;
+  verdict_ = verdict;
+  broke_ = true;
+  why_ = std::move(why);
+  if (call_) call_->close();
+}
+
+void Link::on_events(u32 events, u64 now_ns) {
+  if (state_ == State::kEnded) return;
+  now_ns_ = now_ns;
+  call_->on_events(events, now_ns);
+}
+
+u64 Link::due_ns() const {
+  if (state_ == State::kEnded) return 0;
+  u64 due = call_->due_ns();
+  if (echo_due_ns_) due = std::min(due, echo_due_ns_);
+  if (silent_from_ns_) due = std::min(due, silent_from_ns_ + kSilenceNs);
+  return due;
+}
+
+void Link::on_timer(u64 now_ns, u64 paused_ns) {
+  if (state_ == State::kEnded) return;
+  now_ns_ = now_ns;
+  if (silent_from_ns_) silent_from_ns_ = std::min(silent_from_ns_ + paused_ns, now_ns);
+  if (now_ns >= call_->due_ns()) call_->on_timer(now_ns);
+  if (state_ == State::kEnded || !echo_due_ns_) return;
+  if (silent_from_ns_ && now_ns - silent_from_ns_ >= kSilenceNs)
+    return end(UpstreamState::kSuspended, "it has not answered for 1.5 s");
+  if (now_ns < echo_due_ns_) return;
+  echo_due_ns_ = now_ns + kEchoNs;
+  if (silent_from_ns_) return;  // one at a time
+  silent_from_ns_ = now_ns;
+  echo_.echo(now_ns);
+  send(echo_);
+}
+
+void Link::opened() {
+  StepRequestWriter hello;
+  hello.hello({.model = terms_.model, .version = terms_.version});
+  echo_due_ns_ = now_ns_ + kEchoNs;
+  silent_from_ns_ = now_ns_;
+  send(hello);
+}
+
+void Link::message(std::span<const u8> bytes) {
+  if (state_ == State::kEnded) return;
+  if (const char* why = reader_.read(bytes))
+    return end(UpstreamState::kSuspended, std::string("a message of it cannot be read: ") + why);
+  heard_ns_ = now_ns_;
+  const front::StepResponse& answer = reader_.response();
+  if (answer.ready) accept(*answer.ready);
+  if (answer.load) hear(*answer.load);
+  if (answer.item && state_ != State::kEnded) host_.answered(*this, answer);
+}
+
+void Link::accept(const StepReady& ready) {
+  silent_from_ns_ = 0;
+  if (state_ != State::kOpening) return end(UpstreamState::kMismatch, "it answered the hello twice");
+  if (ready.protocol != front::kStepProtocol)
+    return end(UpstreamState::kMismatch, "it speaks protocol " + std::to_string(ready.protocol) +
+                                             " of StepService, this edge " + std::to_string(front::kStepProtocol) +
+                                             ": update the older one");
+  auto short_of = [&](u32 its, u32 ours, const char* flag) {
+    if (its >= ours) return false;
+    end(UpstreamState::kMismatch, std::string("its ") + flag + " is " + std::to_string(its) + ", this edge's " +
+                                      std::to_string(ours) + ": set " + flag + " " + std::to_string(its) + " here");
+    return true;
+  };
+  if (short_of(ready.max_input_tokens, terms_.max_input_tokens, "--max-input-tokens")) return;
+  if (short_of(ready.max_output_tokens, terms_.max_output_tokens, "--max-output-tokens")) return;
+  window = Window(ready.max_inflight);
+  state_ = State::kServing;
+  host_.serving(*this, ready);
+}
+
+void Link::hear(const StepLoad& load) {
+  if (load.echo && load.echo <= now_ns_) rtt_ns_ = now_ns_ - load.echo;
+  silent_from_ns_ = 0;
+  if (load.draining) retire();
+  host_.reported(*this, load);
+}
+
+void Link::ended(const CallEnd& end) {
+  if (state_ == State::kEnded) return;
+  // A server that drains, or serves another version now, has said no to what it has not answered.
+  broke_ = end.how != End::kStatus || verdict_of(end) == UpstreamState::kConnecting;
+  if (end.how == End::kStatus && end.status == 14) broke_ = false;
+  if (state_ == State::kRetiring && !in_flight) broke_ = false;
+  state_ = State::kEnded;
+  verdict_ = verdict_of(end);
+  why_ = text_of(end);
+}
+
+}  // namespace fastqps::edge

@@ -1,0 +1,104 @@
+// One connection to an upstream: a call of StepService/Run, from the hello to its end.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/upstream_table.h"
+#include "edge/window.h"
+#include "upstream/upstream_call.h"
+#include "wire/step_message.h"
+
+namespace fastqps::edge {
+
+// What the edge asks of a server, and what both must have in common.
+struct Terms {
+  std::string model, version;
+  u32 max_input_tokens = 0, max_output_tokens = 0;
+};
+
+class Link final : private upstream::CallListener {
+ public:
+  enum class State : u8 {
+    kOpening,   // connecting, or waiting for the answer to the hello
+    kServing,   // items can be sent
+    kRetiring,  // no more items; those that it has are still answered
+    kEnded,     // its call is over: why() says how
+  };
+  // Hears of answers, while the link reads.
+  class Host {
+   public:
+    virtual void answered(Link& link, const front::StepResponse& answer) = 0;
+    // The server can be sent items from now on.
+    virtual void serving(Link& link, const front::StepReady& ready) = 0;
+    virtual void reported(Link& link, const front::StepLoad& load) = 0;
+
+   protected:
+    ~Host() = default;
+  };
+
+  // Begins to connect. upstream: the place of its server.
+  Link(Host& host, u32 index, u32 upstream, const Terms& terms, const upstream::Address& address,
+       const upstream::CallSettings& settings);
+
+  u32 index() const { return index_; }
+  u32 upstream() const { return upstream_; }
+  State state() const { return state_; }
+  // Why it has ended, and the state of a server that ends calls so.
+  const std::string& why() const { return why_; }
+  UpstreamState verdict() const { return verdict_; }
+  // Whether the server went down, or lost its connection, with what it had. Else it has said that it does not take it.
+  bool broke() const { return broke_; }
+
+  // ---- sending
+  // Items that may be sent now.
+  u32 room() const { return state_ == State::kServing && window.size() > in_flight ? window.size() - in_flight : 0; }
+  // Sends what is in the writer, and empties it. Returns false if there is no memory: the link has ended.
+  bool send(front::StepRequestWriter& message);
+  void cancel(u32 number) { cancels_.cancel(number); }
+  void flush(u64 now_ns);
+  // Takes no more items, and ends when it has none.
+  void retire();
+  // Ends it: the server has not kept to the protocol, or not answered in time.
+  void end(UpstreamState verdict, std::string why);
+
+  // ---- events
+  int fd() const { return call_->fd(); }
+  u32 interest() const { return call_->interest(); }
+  void on_events(u32 events, u64 now_ns);
+  u64 due_ns() const;
+  // paused_ns: time in which this process did not run, and so could not hear the server.
+  void on_timer(u64 now_ns, u64 paused_ns);
+
+  u64 bytes_in() const { return call_->bytes_in(); }
+  u64 bytes_out() const { return call_->bytes_out(); }
+  u64 rtt_ns() const { return rtt_ns_; }
+  u64 heard_ns() const { return heard_ns_; }
+
+  Window window{};
+  u32 in_flight = 0;     // items that it has, those included that nobody waits for any more
+  u32 interest_set = 0;  // what epoll knows
+
+ private:
+  void opened() override;
+  void message(std::span<const u8> bytes) override;
+  void retiring() override { retire(); }
+  void ended(const upstream::CallEnd& end) override;
+  void accept(const front::StepReady& ready);
+  void hear(const front::StepLoad& load);
+
+  Host& host_;
+  const u32 index_, upstream_;
+  const Terms& terms_;
+  State state_ = State::kOpening;
+  UpstreamState verdict_ = UpstreamState::kConnecting;
+  bool broke_ = false;
+  std::string why_;
+  front::StepRequestWriter cancels_, echo_;
+  front::StepResponseReader reader_;
+  u64 now_ns_ = 0;                            // of the events that are being handled
+  u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the oldest echo without an answer; 0: none
+  u64 rtt_ns_ = 0, heard_ns_ = 0;
+  std::unique_ptr<upstream::UpstreamCall> call_;  // last: it may call back while it is made
+};
+
+}  // namespace fastqps::edge

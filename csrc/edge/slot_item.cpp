@@ -1,0 +1,140 @@
+#include "edge/slot_item.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fastqps::edge {
+namespace {
+
+using front::StepOptions;
+
+constexpr u8 kPriorityOf[] = {3, 2, 1};  // fastqps.v1.Priority, by Class
+
+StepOptions options_of(const Route& route, const Slot& slot, u32 kind) {
+  StepOptions options;
+  options.dtype = slot.dtype;
+  options.flags = slot.flags;
+  if (route.task == Task::kClassifyTokens) options.aggregation = u8(slot.aggregation);
+  if (kind < kPriorities) options.priority = kPriorityOf[kind];
+  options.top_labels = slot.top_labels;
+  options.dimensions = u16(slot.dimensions);
+  return options;
+}
+
+void read_sampling(const Sampling& from, StepGenerate& to) {
+  to.seed = from.seed;
+  to.max_tokens = from.max_tokens;
+  to.temperature = from.temperature;
+  to.top_p = from.top_p;
+  to.top_k = from.top_k;
+  to.repetition_penalty = from.repetition_penalty;
+  to.no_repeat_ngram_size = from.no_repeat_ngram_size;
+  to.min_tokens = from.min_tokens;
+  to.min_length = from.min_length;
+  to.n_stop_ids = std::min(from.n_stop_ids, kStopIdsMax);
+  to.n_suppress_ids = std::min(from.n_suppress_ids, kSuppressIdsMax);
+  std::copy_n(from.stop_ids, kStopIdsMax, to.stop_ids);
+  std::copy_n(from.suppress_ids, kSuppressIdsMax, to.suppress_ids);
+}
+
+// Microseconds that are left, rounded up; 0: none are set.
+u32 timeout_of(u64 deadline_ns, u64 now_ns) {
+  if (!deadline_ns) return 0;
+  const u64 left = deadline_ns > now_ns ? (deadline_ns - now_ns + 999) / 1000 : 1;
+  return u32(std::min<u64>(left, ~u32(0)));
+}
+
+}  // namespace
+
+StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
+                   StepGenerate& generate) {
+  Slot& slot = segment.slot(claim.door, claim.slot);
+  StepItem item{.number = number,
+                .ids = {segment.ids(slot), claim.n_tokens},
+                .first_len = std::min(slot.first_len, claim.n_tokens),
+                .timeout_us = timeout_of(slot.deadline_ns, now_ns),
+                .options = options_of(route, slot, claim.kind)};
+  if (segment.sizes().caller_bytes) {
+    const CallerNames& names = segment.caller(slot);
+    item.tenant = {names.tenant, std::min<size_t>(names.tenant_bytes, sizeof names.tenant)};
+    item.group = {names.group, std::min<size_t>(names.group_bytes, sizeof names.group)};
+  }
+  if (route.task == Task::kGenerate) {
+    read_sampling(slot.sampling, generate);
+    item.generate = &generate;
+  }
+  return item;
+}
+
+Written write_row(const Segment& segment, const StepResponse& answer, Slot& slot) {
+  const std::span<u8> room = segment.answer_room(slot);
+  if (answer.kind > u32(Answer::kSparse) || answer.dtype > 3) return Written::kBroken;
+  const u64 bytes = answer_bytes(Answer(answer.kind), u8(answer.dtype), answer.n_values);
+  if (!bytes || bytes != answer.values.size() || bytes > room.size()) return Written::kBroken;
+  std::memcpy(room.data(), answer.values.data(), bytes);
+  slot.status = 0;
+  slot.kind = Answer(answer.kind);
+  slot.answer_dtype = u8(answer.dtype);
+  slot.n_values = answer.n_values;
+  slot.batch_items = answer.batch_items;
+  return Written::kDone;
+}
+
+// Tokens that the client may have already are compared with what is in the slot.
+Written write_tokens(const Segment& segment, const Route& route, const StepResponse& answer, u32 before, Slot& slot) {
+  const bool logprobs = slot.flags & kLogprobs;
+  const u64 n = answer.n_values, end = before + n;
+  const std::span<u8> room = segment.answer_room(slot);
+  if (Answer(answer.kind) != Answer::kTokens || answer.values.size() != n * (logprobs ? kTokenBytes : sizeof(u32)) ||
+      end > route.max_output_tokens || u64(route.max_output_tokens) * kTokenBytes > room.size() ||
+      answer.finish > u32(Finish::kLength) || (!n && !answer.finish))
+    return Written::kBroken;
+  u32* ids = reinterpret_cast<u32*>(room.data());
+  float* probabilities = reinterpret_cast<float*>(ids + route.max_output_tokens);
+  const u32 made = slot.n_made.load(kRelaxed);  // relaxed: our own word
+  const u64 known = made > before ? std::min<u64>(made - before, n) : 0;
+  if (std::memcmp(ids + before, answer.values.data(), known * sizeof(u32))) return Written::kOther;
+  const u8* from = answer.values.data();
+  std::memcpy(ids + before + known, from + known * sizeof(u32), (n - known) * sizeof(u32));
+  if (logprobs)
+    std::memcpy(probabilities + before + known, from + (n + known) * sizeof(u32), (n - known) * sizeof(float));
+  if (!answer.finish) {
+    if (end > made) slot.n_made.store(u32(end), kRelease);  // pairs with the front door's load: they are readable
+    return Written::kPart;
+  }
+  if (end <= made) return Written::kOther;  // the last token comes with DONE
+  slot.status = 0;
+  slot.kind = Answer::kTokens;
+  slot.n_values = u32(end);
+  slot.finish = Finish(answer.finish);
+  slot.batch_items = answer.batch_items;
+  return Written::kDone;
+}
+
+void write_refusal(const Segment& segment, u32 code, std::string_view message, u32 retry_after_ms, Slot& slot) {
+  constexpr size_t kMessageMax = 400;
+  const std::span<u8> room = segment.answer_room(slot);
+  slot.status = u16(code);
+  slot.batch_items = 0;
+  slot.kind = Answer::kNone;
+  if (room.size() < sizeof retry_after_ms) return;
+  slot.kind = Answer::kRefusal;
+  slot.n_values = u32(std::min({message.size(), kMessageMax, room.size() - sizeof retry_after_ms}));
+  std::memcpy(room.data(), &retry_after_ms, sizeof retry_after_ms);
+  std::memcpy(room.data() + sizeof retry_after_ms, message.data(), slot.n_values);
+}
+
+void write_times(const StepResponse& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot) {
+  const u64 away = now_ns - std::min(now_ns, sent_ns);
+  const u64 queue = std::min(away, u64(answer.queue_us) * 1000);
+  const u64 device = std::min(away - queue, u64(answer.device_us) * 1000);
+  const u64 wire = away - queue - device;
+  slot.claimed_ns = claimed_ns + queue;
+  slot.gathered_ns = sent_ns + queue;
+  slot.launched_ns = slot.gathered_ns + wire;
+  slot.finished_ns = slot.launched_ns + device;
+  slot.scattered_ns = now_ns;
+  slot.upstream_us = u32(wire / 1000);
+}
+
+}  // namespace fastqps::edge

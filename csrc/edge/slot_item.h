@@ -1,0 +1,37 @@
+// A claimed slot as an item of a StepRequest, and answers as a dispatcher leaves them in a slot.
+#pragma once
+#include <string_view>
+
+#include "core/claimer.h"
+#include "wire/step_message.h"
+
+namespace fastqps::edge {
+
+using front::StepGenerate;
+using front::StepItem;
+using front::StepResponse;
+
+// Reads the slot's request. Its views lie in the slot and in `generate`.
+StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
+                   StepGenerate& generate);
+
+// What came of an answer that was written, or could not be.
+enum class Written : u8 {
+  kDone,    // the answer is complete
+  kPart,    // more tokens follow
+  kBroken,  // it is no answer of this model, or does not fit
+  kOther,   // a generation that began again has made other tokens than the client has
+};
+
+// Writes the answer to an encoder's item.
+Written write_row(const Segment& segment, const StepResponse& answer, Slot& slot);
+// Writes tokens behind the first `before` ones, which the same server has sent.
+Written write_tokens(const Segment& segment, const Route& route, const StepResponse& answer, u32 before, Slot& slot);
+// Writes why there is no answer.
+void write_refusal(const Segment& segment, u32 code, std::string_view message, u32 retry_after_ms, Slot& slot);
+
+// The times of an answered item, for its client: those that the server says, and what is left of the time since the
+// item was sent.
+void write_times(const StepResponse& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot);
+
+}  // namespace fastqps::edge

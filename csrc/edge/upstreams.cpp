@@ -1,0 +1,215 @@
+#include "edge/upstreams.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fastqps::edge {
+
+namespace {
+
+constexpr u64 kMs = 1'000'000;
+constexpr u64 kRetryNs = 250 * kMs, kRetryWrongNs = 1000 * kMs;
+constexpr size_t kNewsMax = 64;
+
+}  // namespace
+
+Upstreams::Upstreams(Link::Host& host, const Terms& terms, const upstream::CallSettings& settings, u32 connections,
+                     UpstreamTable& table)
+    : host_(host), terms_(terms), settings_(settings), connections_(connections), table_(table) {
+  for (UpstreamRow& row : table_.row) row.state.store(UpstreamState::kNone, kRelaxed);  // those of the predecessor
+}
+
+void Upstreams::set(const std::vector<Target>& targets) {
+  for (Upstream& upstream : upstreams_) {
+    const bool listed = std::find(targets.begin(), targets.end(), upstream.target) != targets.end();
+    if (upstream.listed && !listed) {
+      upstream.listed = false;
+      change(upstream, UpstreamState::kDraining, "its name does not lead to it any more");
+      for (const u32 link : upstream.links) links_[link]->retire();
+    } else if (!upstream.listed && listed) {
+      upstream = {.target = upstream.target, .row = upstream.row, .links = std::move(upstream.links)};
+    }
+  }
+  for (const Target& target : targets) {
+    const auto has = [&](const Upstream& each) { return each.target == target; };
+    if (std::none_of(upstreams_.begin(), upstreams_.end(), has)) open(target);
+  }
+}
+
+// Takes the place of one that is gone, if there is one.
+Upstream& Upstreams::open(const Target& target) {
+  const auto gone = [](const Upstream& each) { return !each.listed && each.links.empty(); };
+  auto place = std::find_if(upstreams_.begin(), upstreams_.end(), gone);
+  if (place == upstreams_.end()) place = upstreams_.insert(upstreams_.end(), Upstream{});
+  const u32 row = u32(place - upstreams_.begin());
+  *place = {.target = target, .row = std::min(row, kUpstreamRows)};
+  if (row < kUpstreamRows) {
+    UpstreamRow& shown = table_.row[row];
+    for (auto* count : {&shown.sent, &shown.answered, &shown.refused, &shown.lost, &shown.connects, &shown.bytes_out,
+                        &shown.bytes_in, &shown.rtt_ns, &shown.heard_ns})
+      count->store(0, kRelaxed);
+    shown.name.write(target.address.name);
+  }
+  change(*place, UpstreamState::kConnecting, "");
+  return *place;
+}
+
+void Upstreams::connect(u64 now_ns) {
+  for (u32 u = 0; u < upstreams_.size(); u++) {
+    Upstream& upstream = upstreams_[u];
+    if (!upstream.listed || now_ns < upstream.retry_ns) continue;
+    u32 open = 0;  // retiring ones are replaced
+    for (const u32 link : upstream.links) open += links_[link]->state() != Link::State::kRetiring;
+    // One connection shows whether the server is there; the others follow.
+    const u32 wanted = upstream.state == UpstreamState::kServing ? connections_ : 1;
+    if (upstream.state == UpstreamState::kDraining && !upstream.links.empty()) continue;
+    for (; open < wanted; open++) {
+      auto place = std::find(links_.begin(), links_.end(), nullptr);
+      if (place == links_.end()) place = links_.insert(links_.end(), nullptr);
+      const u32 index = u32(place - links_.begin());
+      upstream::CallSettings settings = settings_;
+      settings.authority = upstream.target.address.name;
+      settings.tls_name = upstream.target.tls_name;
+      *place = std::make_unique<Link>(host_, index, u, terms_, upstream.target.address, settings);
+      upstream.links.push_back(index);
+    }
+  }
+}
+
+void Upstreams::serving(Link& link, const front::StepReady&) {
+  Upstream& upstream = of(link);
+  upstream.failures = 0;
+  if (UpstreamRow* shown = row(link)) bump(shown->connects);
+  if (upstream.listed) change(upstream, UpstreamState::kServing, "");
+}
+
+void Upstreams::reported(Link& link, const front::StepLoad& load) {
+  Upstream& upstream = of(link);
+  upstream.load = load;
+  if (load.draining) change(upstream, UpstreamState::kDraining, "it takes no more requests");
+}
+
+void Upstreams::refused(Link& link, u64 until_ns) {
+  link.window.refused();
+  of(link).resume_ns = std::max(of(link).resume_ns, until_ns);
+}
+
+void Upstreams::drop(u32 index, u64 now_ns) {
+  const std::unique_ptr<Link> link = std::move(links_[index]);
+  Upstream& upstream = of(*link);
+  std::erase(upstream.links, index);
+  upstream.bytes_in += link->bytes_in(), upstream.bytes_out += link->bytes_out();
+  if (!upstream.listed) {
+    if (upstream.links.empty() && upstream.row < kUpstreamRows)
+      table_.row[upstream.row].state.store(UpstreamState::kNone, kRelaxed);
+    return;
+  }
+  const auto serves = [this](u32 each) { return links_[each]->state() == Link::State::kServing; };
+  if (std::any_of(upstream.links.begin(), upstream.links.end(), serves)) {  // the others go on
+    upstream.retry_ns = now_ns + kRetryNs;
+    return;
+  }
+  const bool wrong = link->verdict() == UpstreamState::kMismatch || link->verdict() == UpstreamState::kRefused;
+  // The first attempt after a connection that worked is made at once: perhaps only that connection was cut.
+  const bool again =
+      upstream.state == UpstreamState::kServing && link->broke() && link->verdict() == UpstreamState::kConnecting;
+  upstream.failures += !again;
+  upstream.retry_ns = again ? now_ns : now_ns + (wrong ? kRetryWrongNs : kRetryNs) + random(u32(kRetryNs));
+  change(upstream, link->verdict(), link->why());
+}
+
+Link* Upstreams::choose(u32 avoid, u64 now_ns) {
+  able_.clear();
+  bool others = false;
+  for (const auto& each : links_)
+    if (each && each->room() && of(*each).resume_ns <= now_ns) {
+      able_.push_back(each.get());
+      others |= each->upstream() != avoid;
+    }
+  if (others) std::erase_if(able_, [avoid](const Link* each) { return each->upstream() == avoid; });
+  if (able_.empty()) return nullptr;
+  Link* one = able_[random(u32(able_.size()))];
+  Link* other = able_[random(u32(able_.size()))];
+  return load(*other) < load(*one) ? other : one;
+}
+
+// A server's own load counts as much as the part of the window that is in use.
+double Upstreams::load(const Link& link) const {
+  return double(link.in_flight + 1) / link.window.size() +
+         upstreams_[link.upstream()].load.utilization_thousandth / 1000.0;
+}
+
+void Upstreams::note_limit() {
+  for (const auto& each : links_)
+    if (each && each->state() == Link::State::kServing && !each->room()) each->window.limit();
+}
+
+bool Upstreams::hope(u64) const {
+  for (const auto& each : links_)
+    if (each && each->state() == Link::State::kServing) return true;
+  const auto young = [](const Upstream& each) { return each.listed && !each.failures; };
+  return std::any_of(upstreams_.begin(), upstreams_.end(), young);
+}
+
+UpstreamRow* Upstreams::row(const Link& link) {
+  const u32 row = of(link).row;
+  return row < kUpstreamRows ? &table_.row[row] : nullptr;
+}
+
+u64 Upstreams::due_ns() const {
+  u64 due = front::kNever;
+  for (const Upstream& upstream : upstreams_) {
+    if (!upstream.listed) continue;
+    const bool wants = upstream.links.size() < (upstream.state == UpstreamState::kServing ? connections_ : 1);
+    if (wants) due = std::min(due, upstream.retry_ns);
+  }
+  return due;
+}
+
+u32 Upstreams::in_flight() const {
+  u32 n = 0;
+  for (const auto& each : links_) n += each ? each->in_flight : 0;
+  return n;
+}
+
+void Upstreams::change(Upstream& upstream, UpstreamState state, std::string reason) {
+  if (upstream.state == state && upstream.reason == reason) return;
+  upstream.state = state;
+  upstream.reason = std::move(reason);
+  if (news_.size() < kNewsMax) {
+    std::string line = "upstream " + upstream.target.address.name + ": " + kUpstreamStateNames[u32(state)];
+    if (!upstream.reason.empty()) line += ": " + upstream.reason;
+    news_.push_back(std::move(line));
+  }
+  if (upstream.row < kUpstreamRows) {
+    table_.row[upstream.row].reason.write(upstream.reason);
+    table_.row[upstream.row].state.store(state, kRelaxed);  // relaxed: a report
+  }
+}
+
+// relaxed: reports, each word by itself.
+void Upstreams::report() {
+  for (Upstream& upstream : upstreams_) {
+    if (upstream.row == kUpstreamRows) continue;
+    UpstreamRow& shown = table_.row[upstream.row];
+    u32 in_flight = 0, window = 0;
+    u64 bytes_in = upstream.bytes_in, bytes_out = upstream.bytes_out;
+    for (const u32 index : upstream.links) {
+      const Link& link = *links_[index];
+      in_flight += link.in_flight;
+      bytes_in += link.bytes_in(), bytes_out += link.bytes_out();
+      if (link.state() == Link::State::kServing) window += link.window.size();
+      if (link.rtt_ns()) shown.rtt_ns.store(link.rtt_ns(), kRelaxed);
+      shown.heard_ns.store(std::max(shown.heard_ns.load(kRelaxed), link.heard_ns()), kRelaxed);
+    }
+    shown.bytes_in.store(bytes_in, kRelaxed);
+    shown.bytes_out.store(bytes_out, kRelaxed);
+    shown.in_flight.store(in_flight, kRelaxed);
+    shown.window.store(window, kRelaxed);
+    shown.utilization_thousandth.store(upstream.load.utilization_thousandth, kRelaxed);
+    shown.waiting.store(upstream.load.waiting, kRelaxed);
+    shown.running.store(upstream.load.running, kRelaxed);
+  }
+}
+
+}  // namespace fastqps::edge

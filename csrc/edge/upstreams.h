@@ -1,0 +1,97 @@
+// The servers that an edge's dispatcher sends steps to, and its connections to them.
+#pragma once
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/segment.h"
+#include "edge/link.h"
+
+namespace fastqps::edge {
+
+// A server as it was resolved.
+struct Target {
+  upstream::Address address;
+  std::string tls_name;  // that its certificate must be for
+  bool operator==(const Target& other) const {
+    return address.name == other.address.name && tls_name == other.tls_name;
+  }
+};
+
+struct Upstream {
+  Target target;
+  u32 row = kUpstreamRows;  // in the table; kUpstreamRows: none
+  bool listed = true;       // among the addresses that were resolved last
+  UpstreamState state = UpstreamState::kConnecting;
+  std::string reason = {};
+  u32 failures = 0;   // attempts to connect since the last one that succeeded
+  u64 retry_ns = 0;   // no attempt before
+  u64 resume_ns = 0;  // it refuses: nothing is sent before
+  front::StepLoad load = {};
+  u64 bytes_in = 0, bytes_out = 0;  // of links that have ended
+  std::vector<u32> links = {};      // those that have not
+};
+
+class Upstreams {
+ public:
+  // connections: to each server.
+  Upstreams(Link::Host& host, const Terms& terms, const upstream::CallSettings& settings, u32 connections,
+            UpstreamTable& table);
+
+  // The servers are these from now on. Others get no more items.
+  void set(const std::vector<Target>& targets);
+  // Opens connections that are due.
+  void connect(u64 now_ns);
+  // The server's state changed, or a connection of it.
+  void serving(Link& link, const front::StepReady& ready);
+  void reported(Link& link, const front::StepLoad& load);
+  void refused(Link& link, u64 until_ns);
+  // Forgets a link that has ended. No item names it any more.
+  void drop(u32 link, u64 now_ns);
+
+  // Of two links with room that are taken at random, the one with less to do; nullptr: there is none. avoid: an
+  // upstream that is only taken if no other one has room.
+  Link* choose(u32 avoid, u64 now_ns);
+  // Tells the links that could take items, but have no room, that there are some.
+  void note_limit();
+  // Whether items have to wait for room, or for a connection that is likely to come back at once. Otherwise no server
+  // is left.
+  bool hope(u64 now_ns) const;
+
+  Link* link(u32 index) { return index < links_.size() ? links_[index].get() : nullptr; }
+  Upstream& of(const Link& link) { return upstreams_[link.upstream()]; }
+  UpstreamRow* row(const Link& link);
+  template <class Each>
+  void for_each_link(Each each) {
+    for (size_t i = 0; i < links_.size(); i++)
+      if (links_[i]) each(*links_[i]);
+  }
+  // When connect() has something to do.
+  u64 due_ns() const;
+  u32 in_flight() const;
+  // Writes the table's rows.
+  void report();
+  // Lines for the log since the last call.
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+
+ private:
+  Upstream& open(const Target& target);
+  void change(Upstream& upstream, UpstreamState state, std::string reason);
+  double load(const Link& link) const;
+  u32 random(u32 below) { return u32(u64(random_()) * below >> 32); }
+
+  Link::Host& host_;
+  const Terms& terms_;
+  const upstream::CallSettings settings_;
+  const u32 connections_;
+  UpstreamTable& table_;
+  std::vector<Upstream> upstreams_;  // places stay: links name them
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Link*> able_;  // of choose()
+  std::vector<std::string> news_;
+  std::mt19937 random_{std::random_device{}()};
+};
+
+}  // namespace fastqps::edge

@@ -1,0 +1,55 @@
+// How many items a connection may have unanswered. The server says how long each has waited in its queue: with too few
+// items its devices idle between steps, with too many they wait there instead of here, where they can still be ordered
+// and sent elsewhere. So the window grows while items hardly wait, and shrinks when they wait longer than about two
+// steps.
+#pragma once
+#include <algorithm>
+
+#include "core/types.h"
+
+namespace fastqps::edge {
+
+class Window {
+ public:
+  static constexpr u32 kFirst = 64, kLeast = 8;
+
+  explicit Window(u32 most = kFirst) : most_(std::max(most, kLeast)), size_(std::min(kFirst, most_)) {}
+
+  u32 size() const { return size_; }
+  // Items could not be sent because the window was full.
+  void limit() { limited_ = true; }
+  // An item has come back. queue_us, device_us: as the server says.
+  void answered(u32 queue_us, u32 device_us) {
+    waited_us_ += (double(queue_us) - waited_us_) / kMeanOver;
+    step_us_ += (double(device_us) - step_us_) / kMeanOver;
+    if (starting_ && limited_ && !waits_long()) {
+      size_ = std::min(size_ + 1, most_);  // it doubles with each round trip
+    }
+    if (++answers_ < size_) return;
+    answers_ = 0;
+    if (waits_long()) {
+      starting_ = false;
+      size_ = std::max(kLeast, size_ - std::max(1u, size_ / 8));
+    } else if (limited_ && !starting_) {
+      size_ = std::min(most_, size_ + std::max(1u, size_ / 16));
+    }
+    limited_ = false;
+  }
+  // The server has refused an item.
+  void refused() {
+    starting_ = false;
+    size_ = std::max(kLeast, size_ - std::max(1u, size_ / 4));
+  }
+
+ private:
+  static constexpr double kMeanOver = 32;  // items
+  static constexpr double kLongUs = 1000, kLongSteps = 2;
+
+  bool waits_long() const { return waited_us_ > std::max(kLongUs, kLongSteps * step_us_); }
+
+  u32 most_, size_, answers_ = 0;
+  bool starting_ = true, limited_ = false;
+  double waited_us_ = 0, step_us_ = 0;
+};
+
+}  // namespace fastqps::edge

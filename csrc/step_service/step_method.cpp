@@ -1,0 +1,194 @@
+#include "step_service/step_method.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "predict/answers/slot_events.h"
+
+namespace fastqps::front {
+
+static_assert(StepGenerate::kIdsMax == kStopIdsMax && StepGenerate::kIdsMax == kSuppressIdsMax);
+
+// A message of which only a part was taken comes again. What comes before its items is done the first time.
+Took StepMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
+  if (const char* why = reader_.read(message))
+    return end_call(call, info, StatusCode::kDataLoss, "a message cannot be read: %s", why), Took::kAll;
+  if (reader_.has_hello()) begin(call, info);
+  if (!path_.attachment->alive(call)) return Took::kAll;
+  if (!info.user && !reader_.has_hello())
+    return end_call(call, info, StatusCode::kFailedPrecondition, "the first message has no hello"), Took::kAll;
+  if (reader_.has_hello()) return Took::kAll;
+  const u32 g = u32(info.user - 1);
+  Group& group = path_.groups[g];
+  group.active_ns = info.receive_ns;
+  if (!group.taken) {
+    if (reader_.echo()) send_load(call, reader_.echo());
+    if (!reader_.cancels().empty()) path_.withdrawals.cancel(g, reader_.cancels());
+    if (!path_.attachment->alive(call)) return Took::kAll;
+  }
+  return take_items(g, call, info, message.size());
+}
+
+// Answers the hello: the call is for one model in one version.
+void StepMethod::begin(CallId call, const CallInfo& info) {
+  const StepHello& hello = reader_.hello();
+  if (info.user) return end_call(call, info, StatusCode::kFailedPrecondition, "a second hello");
+  if (hello.protocol != kStepProtocol)
+    return end_call(call, info, StatusCode::kFailedPrecondition,
+                    "the edge speaks protocol %u of StepService, this server (fastqps %s) %u: update the older one",
+                    hello.protocol, server_.c_str(), kStepProtocol);
+  const i32 found = routes_.find(hello.model);
+  const int shown_bytes = shown(hello.model);
+  if (found == ModelRoutes::kUnknown)
+    return end_call(call, info, StatusCode::kNotFound, "'%.*s' is not served here; served: %s", shown_bytes,
+                    hello.model.data(), routes_.names().c_str());
+  if (found == ModelRoutes::kStarting) return end_call(call, info, StatusCode::kUnavailable, "the model is starting");
+  const Route& route = routes_[u32(found)];
+  if (!serves(hello.version, u32(found)))
+    return end_call(call, info, StatusCode::kFailedPrecondition, "it serves %s@%s, the edge asks for %.*s@%.*s",
+                    routes_.name(u32(found)), route.version, shown_bytes, hello.model.data(), shown(hello.version),
+                    hello.version.data());
+  std::string context = std::string(hello.model) + '\0' + std::string(hello.version);
+  path_.groups.open(call, {GroupKind::kEach, kSteps, &writer_, 0, context}, info);
+  const StepReady ready{.max_input_tokens = route.max_input_tokens,
+                        .max_output_tokens = route.max_output_tokens,
+                        .max_inflight = path_.inflight_max,
+                        .server = server_};
+  send(call, {.ready = &ready});
+}
+
+bool StepMethod::serves(std::string_view version, u32 route) const {
+  const char* own = routes_[route].version;
+  return version == std::string_view(own, strnlen(own, sizeof(Route::version)));
+}
+
+Took StepMethod::take_items(u32 g, CallId call, const CallInfo& info, size_t message_bytes) {
+  const u32 n = reader_.items();
+  for (u32 i = path_.groups[g].taken; i < n; i++) {
+    take_item(reader_.item(i), g, call, info);
+    if (!path_.attachment->alive(call)) return Took::kAll;
+    path_.groups[g].taken = i + 1;
+    if (i + 1 < n && path_.attachment->slice_over(message_bytes / n)) return Took::kPart;
+  }
+  Group& group = path_.groups[g];
+  group.taken = 0;
+  if (group.open && (group.in_flight() >= path_.inflight_max || !path_.attachment->writable(call)))
+    path_.groups.hold(g);
+  return Took::kAll;
+}
+
+void StepMethod::take_item(const StepItem& item, u32 g, CallId call, const CallInfo& info) {
+  Group& group = path_.groups[g];
+  const std::string_view context = group.context;
+  const std::string_view model = context.substr(0, context.find('\0'));
+  const Origin from{call, &info, kSteps, g, group.items++, 0, (item.options.flags & kProgress) != 0};
+  group.unanswered++;
+  const i32 route = routes_.find(model);
+  RequestView view;
+  view.model = model;
+  view.request_id = item.number;
+  Refusal refusal;
+  if (route < 0 || !serves(context.substr(model.size() + 1), u32(route))) {
+    // Other servers have the edge's version still, and this one ends the call with its last answer.
+    path_.groups[g].closing = true;
+    refusal.code = StatusCode::kUnavailable;
+    refusal.message = "the model was reloaded";
+  } else {
+    const auto read = [&](RequestView& read_view) {
+      read_view = view;
+      return fill(item, routes_[u32(route)], read_view), FieldError{};
+    };
+    RequestView taken;
+    refusal = path_.intake.accept(read, from, taken);
+  }
+  if (refusal) path_.answers.refuse(from, view, refusal);
+}
+
+void StepMethod::fill(const StepItem& item, const Route& route, RequestView& view) const {
+  const StepOptions& options = item.options;
+  view.input = Input::kStep;
+  view.tokens = item.ids;
+  view.token_count = u32(item.ids.size());
+  view.first_tokens = item.first_len;
+  view.timeout_us = item.timeout_us;
+  view.priority = options.priority;
+  view.tenant = item.tenant;
+  view.group = item.group;
+  view.has_output = true;
+  OutputOptions& output = view.output;
+  output.dtype = options.dtype;
+  (route.task == Task::kEmbedSparse ? output.max_active_dims : output.dimensions) = options.dimensions;
+  output.top_labels = options.top_labels;
+  output.has_normalize = options.flags & kNormalizeSet;
+  output.normalize = options.flags & kNormalize;
+  output.raw_scores = options.flags & kRawScores;
+  output.aggregation = options.aggregation;
+  output.timings = item.generate != nullptr;  // the edge learns from them how long it waited
+  if (!item.generate) return;
+  const StepGenerate& from = *item.generate;
+  view.has_generate = true;
+  GenerateOptions& generate = view.generate;
+  generate.seed = from.seed;
+  generate.max_tokens = from.max_tokens;
+  generate.temperature = from.temperature;
+  generate.top_k = from.top_k;
+  generate.top_p = from.top_p;
+  generate.repetition_penalty = from.repetition_penalty;
+  generate.no_repeat_ngram_size = from.no_repeat_ngram_size;
+  generate.min_tokens = from.min_tokens;
+  generate.min_length = from.min_length;
+  generate.stop_token_count = from.n_stop_ids;
+  generate.suppress_token_count = from.n_suppress_ids;
+  generate.has_seed = generate.has_top_p = generate.has_min_tokens = true;
+  generate.has_repetition_penalty = generate.has_no_repeat_ngram_size = true;
+  generate.ignore_eos = options.flags & kIgnoreEos;
+  generate.logprobs = options.flags & kLogprobs;
+  view.stop_tokens = {from.stop_ids, from.n_stop_ids};
+  view.suppressed = {from.suppress_ids, from.n_suppress_ids};
+}
+
+void StepMethod::on_half_close(CallId call, const CallInfo& info) {
+  if (info.user) return path_.groups.half_close(u32(info.user - 1));
+  end_call(call, info, StatusCode::kFailedPrecondition, "the call has no hello");
+}
+
+bool StepMethod::on_idle(CallId, u64 user) {
+  const u32 g = u32(user - 1);
+  if (user && !path_.groups[g].all_sent()) return false;
+  if (user) path_.groups.end(g, {.code = StatusCode::kUnavailable, .message = "the edge was silent: open it again"});
+  return true;
+}
+
+void StepMethod::end_call(CallId call, const CallInfo& info, StatusCode code, const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  // The answers to what it has sent are dropped.
+  if (info.user) return path_.groups.end(u32(info.user - 1), {.code = code, .message = text});
+  path_.attachment->finish(call, {.code = code, .message = text});
+  path_.counts.call(routes_.first(), kSteps, code, info.receive_ns);
+}
+
+bool StepMethod::send(CallId call, const StepResponse& response) {
+  const size_t size = step_response_size(response);
+  u8* out = path_.attachment->begin_message(call, size);
+  if (!out) return false;
+  write_step_response(response, out);
+  path_.attachment->commit_message(call, size);
+  return true;
+}
+
+void StepMethod::send_load(CallId call, u64 echo) {
+  const LoadLine& line = memory_.segment.load();
+  const fastqps::Phase phase = memory_.segment.supervisor().phase.load(kRelaxed);  // relaxed: a report
+  const StepLoad load{.echo = echo,
+                      .utilization_thousandth = u32(1000 * std::max(0.0, line.utilization.load(kRelaxed))),
+                      .waiting = u32(line.items_waiting.load(kRelaxed)),
+                      .running = u32(line.items_running.load(kRelaxed)),
+                      .draining = phase != fastqps::Phase::kServing && phase != fastqps::Phase::kStarting};
+  send(call, {.load = &load});
+}
+
+}  // namespace fastqps::front

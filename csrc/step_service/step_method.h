@@ -1,0 +1,41 @@
+// StepService/Run: the items of edges, many to a message. Each is taken like an item of any other call, and answered by
+// a message of its own.
+#pragma once
+#include "predict/items_method.h"
+#include "step_service/step_writer.h"
+#include "wire/step_message.h"
+
+namespace fastqps::front {
+
+class StepMethod final : public Method {
+ public:
+  // server: this server's version of fastqps.
+  StepMethod(const ItemsPath& path, ModelRoutes& routes, const DoorMemory& memory, std::string server)
+      : path_(path), routes_(routes), memory_(memory), server_(std::move(server)) {}
+
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+  void on_half_close(CallId call, const CallInfo& info) override;
+  Gone on_gone(CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  // An edge sends echoes, so it has gone without a word.
+  bool on_idle(CallId call, u64 user) override;
+
+ private:
+  void begin(CallId call, const CallInfo& info);
+  Took take_items(u32 group, CallId call, const CallInfo& info, size_t message_bytes);
+  void take_item(const StepItem& item, u32 group, CallId call, const CallInfo& info);
+  void fill(const StepItem& item, const Route& route, RequestView& view) const;
+  void end_call(CallId call, const CallInfo& info, StatusCode code, const char* format, ...)
+      __attribute__((format(printf, 5, 6)));
+  bool serves(std::string_view version, u32 route) const;
+  bool send(CallId call, const StepResponse& response);
+  void send_load(CallId call, u64 echo);
+
+  const ItemsPath path_;
+  ModelRoutes& routes_;
+  const DoorMemory& memory_;
+  const std::string server_;
+  const StepWriter writer_;
+  StepRequestReader reader_;
+};
+
+}  // namespace fastqps::front

@@ -1,0 +1,29 @@
+// Writes the answer to an edge's item as it lies in its slot.
+#pragma once
+#include "predict/formats/answer_writer.h"
+#include "wire/step_message.h"
+
+namespace fastqps::front {
+
+class StepWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {
+    return step_response_size(of(items[0]));
+  }
+  u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override {
+    return write_step_response(of(items[0]), out);
+  }
+  size_t chunk_room(const AnsweredCall&, const ChunkView& chunk) const override {
+    return step_response_size(of(chunk));
+  }
+  u8* write_chunk(const AnsweredCall&, const ChunkView& chunk, u8* out) const override {
+    return write_step_response(of(chunk), out);
+  }
+  bool has_item_statuses() const override { return true; }
+
+ private:
+  static StepResponse of(const ResponseView& item);
+  static StepResponse of(const ChunkView& chunk);
+};
+
+}  // namespace fastqps::front
