@@ -14,7 +14,7 @@ from pathlib import Path
 # into it. Beside them csrc/build.mk itself and the headers in csrc/bind.
 PARTS = {
     "_core": "core text step bind/core",
-    "_front": "core text wire net grpc http calls http1 http2 front predict json oip openai tei rerank bind/front",
+    "_front": "core text wire net grpc upstream http calls http1 http2 front predict json oip openai tei rerank bind/front",
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]
