@@ -8,21 +8,23 @@
 
 #include "core/clock.h"
 #include "edge/slot_item.h"
+#include "grpc/grpc_status.h"
 
 namespace fastqps::edge {
 
 namespace {
 
-constexpr u64 kMs = 1'000'000;
+using front::StatusCode;
+
 constexpr u32 kTokensMax = 256 << 10;  // of a message: a quarter of what a server takes
 constexpr u32 kBatchesMax = 16;        // claimed in a turn, before answers are read
-constexpr u64 kReportNs = 100 * kMs;
-constexpr u64 kPausedNs = 300 * kMs;  // this process did not run for so long: others are not to blame for silence
+constexpr u64 kReportNs = 100 * front::kMillisecond;
+constexpr u64 kPausedNs =
+    300 * front::kMillisecond;  // this process did not run for so long: others are not to blame for silence
 constexpr u32 kStrikesAlone = 2, kStrikesMost = 4;
 constexpr double kBudgetMost = 128, kBudgetFirst = 32, kBudgetPart = 0.1;  // of items that are answered
 constexpr u32 kSampleEvery = 16;
 constexpr u32 kEventKey = ~u32(0);
-enum Code : u32 { kCancelled = 1, kInternal = 13, kUnavailable = 14, kResourceExhausted = 8 };
 
 }  // namespace
 
@@ -162,7 +164,7 @@ void EdgeDispatcher::reject_waiting() {
   constexpr u32 kRetryMs = 500;
   auto reject = [&](u32 number) {
     bump(table_.unroutable);
-    refuse(number, kUnavailable, kWhy, kRetryMs);
+    refuse(number, StatusCode::kUnavailable, kWhy, kRetryMs);
   };
   for (std::deque<u32>* queue : {&waiting_, &suspects_})
     while (!queue->empty()) {
@@ -182,13 +184,13 @@ void EdgeDispatcher::reject_waiting() {
 void EdgeDispatcher::answer_dropped() {
   for (const auto& [claim, code] : batch_.dropped) {
     const u32 number = flights_.open(claim, batch_.claimed_ns);
-    refuse(number, code, {});
+    refuse(number, StatusCode(code), {});
   }
 }
 
 // That this process gets on is all that a canary asks.
 void EdgeDispatcher::answer_canary() {
-  for (const Claim& claim : batch_.claims) refuse(flights_.open(claim, batch_.claimed_ns), kCancelled, {});
+  for (const Claim& claim : batch_.claims) refuse(flights_.open(claim, batch_.claimed_ns), StatusCode::kCancelled, {});
 }
 
 // ---- back
@@ -209,28 +211,30 @@ void EdgeDispatcher::answered(Link& link, const front::StepResponse& answer) {
 // What another server may take is sent there, as far as the budget goes.
 void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepResponse& answer) {
   Flight& flight = flights_[number];
-  const bool elsewhere =
-      answer.status == kUnavailable || answer.status == kResourceExhausted || answer.status == kCancelled;
+  const bool elsewhere = StatusCode(answer.status) == StatusCode::kUnavailable ||
+                         StatusCode(answer.status) == StatusCode::kResourceExhausted ||
+                         StatusCode(answer.status) == StatusCode::kCancelled;
   leave_link(flight);
   if (elsewhere) {
     if (UpstreamRow* row = upstreams_.row(link)) bump(row->refused);
-    upstreams_.refused(link, answer.retry_after_ms ? now_ns_ + std::min(answer.retry_after_ms, 100u) * kMs : 0);
+    upstreams_.refused(
+        link, answer.retry_after_ms ? now_ns_ + std::min(answer.retry_after_ms, 100u) * front::kMillisecond : 0);
     // One that is going away has refused for ever, and that costs nothing.
-    const bool free = answer.status != kResourceExhausted && flight.sends < 8;
+    const bool free = StatusCode(answer.status) != StatusCode::kResourceExhausted && flight.sends < 8;
     if (free || (budget_ >= 1 && flight.sends < 3)) {
       if (!free) budget_ -= 1;
       flight.avoid = link.upstream();
       return send_again(number);
     }
   }
-  refuse(number, answer.status, answer.message, answer.retry_after_ms);
+  refuse(number, StatusCode(answer.status), answer.message, answer.retry_after_ms);
 }
 
 void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepResponse& answer) {
   Slot& slot = claimer_.slot(flights_[number].claim);
   if (write_row(segment_, answer, slot) != Written::kDone) {
     leave_link(flights_[number]);
-    return refuse(number, kInternal, "the upstream server's answer is not one of this model");
+    return refuse(number, StatusCode::kInternal, "the upstream server's answer is not one of this model");
   }
   landed(number, link, answer);
 }
@@ -248,7 +252,7 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRespon
   if (written == Written::kPart) return claimer_.progress(flight.claim);
   link.cancel(number);
   flight.orphan = true;
-  refuse(number, kInternal,
+  refuse(number, StatusCode::kInternal,
          written == Written::kOther
              ? "the upstream server was lost, and another one made other tokens: the stream had begun"
              : "the upstream server's answer is not one of this model");
@@ -274,11 +278,11 @@ void EdgeDispatcher::landed(u32 number, Link& link, const front::StepResponse& a
 }
 
 // Answers an item that no link has, or whose link will still name it (an orphan).
-void EdgeDispatcher::refuse(u32 number, u32 code, std::string_view message, u32 retry_after_ms) {
+void EdgeDispatcher::refuse(u32 number, StatusCode code, std::string_view message, u32 retry_after_ms) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   if (!launch(flight)) return;
-  write_refusal(segment_, code, message, retry_after_ms, slot);
+  write_refusal(segment_, u32(code), message, retry_after_ms, slot);
   slot.claimed_ns = slot.gathered_ns = slot.launched_ns = flight.claimed_ns;
   slot.finished_ns = slot.scattered_ns = now_ns_;
   if (!claimer_.finish(flight.claim)) fenced_ = true;
@@ -321,7 +325,7 @@ void EdgeDispatcher::read_controls() {
       std::erase(waiting_, number);
       std::erase(suspects_, number);
     }
-    refuse(number, kCancelled, {});
+    refuse(number, StatusCode::kCancelled, {});
   });
 }
 
@@ -352,7 +356,7 @@ void EdgeDispatcher::lose(u32 number, bool broke) {
   flight.strikes = u8(flight.strikes + broke);
   if (flight.strikes >= kStrikesMost) {
     bump(claimer_.stats().poisoned);
-    return refuse(number, kInternal, "the request broke the upstream servers that had it");
+    return refuse(number, StatusCode::kInternal, "the request broke the upstream servers that had it");
   }
   send_again(number);
 }
@@ -374,7 +378,7 @@ void EdgeDispatcher::wait(u64 timeout_ns) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   int n = 0;
-  claimer_.sleep_by([&] { n = epoll_wait(epoll_, events, kEvents, int((left + kMs - 1) / kMs)); });
+  claimer_.sleep_by([&] { n = epoll_wait(epoll_, events, kEvents, int((left + front::kMillisecond - 1) / front::kMillisecond)); });
   now_ns_ = now_ns();
   for (int i = 0; i < n; i++) {
     if (events[i].data.u64 == kEventKey) {

@@ -10,6 +10,7 @@
 
 #include "edge/flights.h"
 #include "edge/upstreams.h"
+#include "grpc/grpc_status.h"
 
 namespace fastqps::edge {
 
@@ -55,7 +56,7 @@ class EdgeDispatcher final : private Link::Host {
   void take_tokens(u32 number, Link& link, const front::StepResponse& answer);
   void take_row(u32 number, Link& link, const front::StepResponse& answer);
   void landed(u32 number, Link& link, const front::StepResponse& answer);
-  void refuse(u32 number, u32 code, std::string_view message, u32 retry_after_ms = 0);
+  void refuse(u32 number, front::StatusCode code, std::string_view message, u32 retry_after_ms = 0);
   void close(u32 number);
   void send_again(u32 number);
   void leave_link(Flight& flight);

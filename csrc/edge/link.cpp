@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "grpc/grpc_status.h"
 
 namespace fastqps::edge {
 
 namespace {
 
+using front::StatusCode;
 using front::StepHello;
 using front::StepLoad;
 using front::StepReady;
@@ -16,27 +18,19 @@ using front::StepRequestWriter;
 using upstream::CallEnd;
 using upstream::End;
 
-constexpr u64 kMs = 1'000'000;
-constexpr u64 kEchoNs = 250 * kMs;
-constexpr u64 kSilenceNs = 1500 * kMs;  // without an answer to an echo
-enum Code : u32 {
-  kNotFound = 5,
-  kPermissionDenied = 7,
-  kFailedPrecondition = 9,
-  kUnimplemented = 12,
-  kUnauthenticated = 16
-};
+constexpr u64 kEchoNs = 250 * front::kMillisecond;
+constexpr u64 kSilenceNs = 1500 * front::kMillisecond;  // without an answer to an echo
 
 UpstreamState verdict_of(const CallEnd& end) {
   if (end.how == End::kTls) return UpstreamState::kRefused;
   if (end.how != End::kStatus) return UpstreamState::kConnecting;
-  switch (end.status) {
-    case kNotFound:
-    case kFailedPrecondition:
-    case kUnimplemented:
+  switch (StatusCode(end.status)) {
+    case StatusCode::kNotFound:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kUnimplemented:
       return UpstreamState::kMismatch;
-    case kPermissionDenied:
-    case kUnauthenticated:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated:
       return UpstreamState::kRefused;
     default:
       return UpstreamState::kConnecting;
@@ -45,8 +39,10 @@ UpstreamState verdict_of(const CallEnd& end) {
 
 std::string text_of(const CallEnd& end) {
   if (end.how != End::kStatus) return end.text;
-  if (end.status == kUnimplemented) return "it does not know StepService: its fastqps is too old, or it is no fastqps";
-  if (end.status == kUnauthenticated) return "it does not accept the token; see --upstream-token-file: " + end.text;
+  if (StatusCode(end.status) == StatusCode::kUnimplemented)
+    return "it does not know StepService: its fastqps is too old, or it is no fastqps";
+  if (StatusCode(end.status) == StatusCode::kUnauthenticated)
+    return "it does not accept the token; see --upstream-token-file: " + end.text;
   return end.text.empty() ? "it ended the call with status " + std::to_string(end.status) : end.text;
 }
 
@@ -173,7 +169,7 @@ void Link::ended(const CallEnd& end) {
   if (state_ == State::kEnded) return;
   // A server that drains, or serves another version now, has said no to what it has not answered.
   broke_ = end.how != End::kStatus || verdict_of(end) == UpstreamState::kConnecting;
-  if (end.how == End::kStatus && end.status == 14) broke_ = false;
+  if (end.how == End::kStatus && StatusCode(end.status) == StatusCode::kUnavailable) broke_ = false;
   if (state_ == State::kRetiring && !in_flight) broke_ = false;
   state_ = State::kEnded;
   verdict_ = verdict_of(end);

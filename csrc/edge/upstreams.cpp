@@ -7,8 +7,7 @@ namespace fastqps::edge {
 
 namespace {
 
-constexpr u64 kMs = 1'000'000;
-constexpr u64 kRetryNs = 250 * kMs, kRetryWrongNs = 1000 * kMs;
+constexpr u64 kRetryNs = 250 * front::kMillisecond, kRetryWrongNs = 1000 * front::kMillisecond;
 constexpr size_t kNewsMax = 64;
 
 }  // namespace

@@ -103,6 +103,19 @@ u32 percent_encode(std::string_view text, char* out) {
   return u32(out - begin);
 }
 
+u32 percent_decode(std::string_view text, char* out) {
+  char* const begin = out;
+  while (!text.empty()) {
+    u8 byte = 0;
+    const auto [end, error] =
+        std::from_chars(text.data() + 1, text.data() + std::min<size_t>(3, text.size()), byte, 16);
+    const bool encoded = text[0] == '%' && error == std::errc{} && end == text.data() + 3;
+    *out++ = encoded ? char(byte) : text[0];
+    text.remove_prefix(encoded ? 3 : 1);
+  }
+  return u32(out - begin);
+}
+
 u32 base64_encode(std::string_view bytes, char* out) {
   static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   char* const begin = out;

@@ -63,6 +63,8 @@ u32 clean_utf8(std::string_view text, char* out, u32 room, u32 encoded_room);
 // As gRPC wants grpc-message: every byte outside 0x20 to 0x7e and '%' becomes %XX. Room: 3 bytes a byte. Returns the
 // bytes written.
 u32 percent_encode(std::string_view text, char* out);
+// The reverse. A '%' without two hex digits stays. Room: as many bytes as the text has. Returns the bytes written.
+u32 percent_decode(std::string_view text, char* out);
 
 // Standard alphabet, no padding. Room: 4 bytes for each 3 and up to 3 more. Returns the bytes written.
 u32 base64_encode(std::string_view bytes, char* out);

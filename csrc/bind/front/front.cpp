@@ -7,6 +7,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "bind/front/edge.h"
 #include "bind/front/wire.h"
 #include "bind/identity.h"
 #include "bind/special_tokens.h"
@@ -356,4 +357,5 @@ PYBIND11_MODULE(_front, m) {
       "check_tls", &fastqps::bind::check_tls, "certificate"_a, "key"_a, "client_ca"_a,
       "When the certificate expires, in seconds since 1970. TlsError where no door could serve with these PEM texts.");
   fastqps::bind::register_wire(m);
+  fastqps::bind::register_edge(m);
 }

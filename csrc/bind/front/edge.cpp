@@ -1,0 +1,82 @@
+// The dispatcher of an edge. It is in this extension, not beside the steppers, because it needs the transport.
+#include "bind/front/edge.h"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bind/bind.h"
+#include "edge/edge_dispatcher.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace fastqps::bind {
+namespace {
+
+using edge::EdgeDispatcher;
+using edge::EdgeOptions;
+using edge::Target;
+using Pem = std::tuple<std::string, std::string, std::string>;
+
+// Keeps alive what the dispatcher refers to.
+struct EdgeHandle {
+  WakeFds fds;
+  EdgeDispatcher own;
+  EdgeHandle(const SegmentHandle& s, const WakeFds& wake, u32 me, u32 epoch, u32 route, EdgeOptions options)
+      : fds(wake), own(s.segment, &fds, me, epoch, route, std::move(options)) {}
+};
+
+std::unique_ptr<EdgeHandle> open(const SegmentHandle& s, const WakeFds& fds, u32 index, u32 epoch, u32 route,
+                                 u32 max_items, u32 connections, std::string model, std::string version,
+                                 u32 max_input_tokens, u32 max_output_tokens, std::string token,
+                                 const std::optional<Pem>& tls) {
+  if (index >= s.segment.sizes().dispatchers || route >= s.segment.sizes().routes()) throw py::index_error();
+  if (!s.segment.sizes().upstreams) throw py::value_error("the segment is not an edge's");
+  if (!max_items || max_items > front::kStepItemsMax || !connections) throw py::value_error("items and connections");
+  EdgeOptions options{.terms = {std::move(model), std::move(version), max_input_tokens, max_output_tokens},
+                      .call = {.path = front::kStepRunPath, .authority = {}, .token = std::move(token)},
+                      .max_items = max_items,
+                      .connections = connections};
+  if (tls) throw py::value_error("TLS");
+  return std::make_unique<EdgeHandle>(s, fds, index, epoch, route, std::move(options));
+}
+
+void set_upstreams(EdgeHandle& self, const std::vector<std::tuple<std::string, std::string, u16, std::string>>& from) {
+  std::vector<Target> targets;
+  for (const auto& [name, ip, port, tls_name] : from) {
+    auto address = upstream::Address::of(ip, port);
+    if (!address) throw py::value_error(ip + " is no IP address");
+    address->name = name;
+    targets.push_back({std::move(*address), tls_name});
+  }
+  self.own.set_upstreams(std::move(targets));
+}
+
+bool turn(EdgeHandle& self, double timeout_s) {
+  const py::gil_scoped_release nogil;
+  return self.own.turn(u64(std::clamp(timeout_s, 0.0, 60.0) * 1e9));
+}
+
+}  // namespace
+
+void register_edge(py::module_& m) {
+  py::class_<EdgeHandle>(m, "EdgeDispatcher", "The native loop of an edge's dispatcher.")
+      .def(py::init(&open), "segment"_a, "wake_fds"_a, "index"_a, py::kw_only(), "epoch"_a, "route"_a, "max_items"_a,
+           "connections"_a, "model"_a, "version"_a, "max_input_tokens"_a, "max_output_tokens"_a, "token"_a, "tls"_a,
+           "tls: authorities (empty: the system's), certificate and key (empty: none) as PEM; None: no TLS.")
+      .def("set_upstreams", &set_upstreams, "addresses"_a,
+           "Any thread: the servers, each as its name, IP address, port, and the name in its certificate.")
+      .def("turn", &turn, "timeout_s"_a,
+           "Sends and receives what there is, or waits. False: this process has been declared dead.")
+      .def(
+          "drain", [](EdgeHandle& self) { return self.own.drain(); },
+          "From now on it claims nothing. Whether all that it has claimed is answered.")
+      .def("set_ready", [](EdgeHandle& self) { self.own.set_ready(); })
+      .def("leave", [](EdgeHandle& self) { self.own.leave(); })
+      .def(
+          "news", [](EdgeHandle& self) { return self.own.take_news(); }, "Lines for the log since the last call.");
+}
+
+}  // namespace fastqps::bind

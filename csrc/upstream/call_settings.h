@@ -1,0 +1,26 @@
+// What a call to a server needs to know, and its limits.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/types.h"
+#include "net/limits.h"
+
+namespace fastqps::upstream {
+
+class ClientTls;
+
+struct CallSettings {
+  std::string path;                           // /package.Service/Method
+  std::string authority;                      // HOST:PORT, as the server is called
+  std::string token = {};                     // sent as a bearer token; empty: none
+  std::shared_ptr<const ClientTls> tls = {};  // nullptr: no encryption
+  std::string tls_name = {};  // the name, or address in numbers, that the server's certificate must be for
+  // bounds
+  u32 message_bytes_max = 4 << 20;    // of a message of the server's
+  u32 unsent_bytes_max = 16 << 20;    // waiting to be sent; then begin_message() has no room
+  u64 connect_ns = front::kSecond;    // from the first packet until the call is open, TLS included
+  u64 write_ns = 2 * front::kSecond;  // without a byte taken, while bytes wait
+};
+
+}  // namespace fastqps::upstream

@@ -1,0 +1,168 @@
+#include "upstream/http2_call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "upstream/http2_events.h"
+
+namespace fastqps::upstream {
+
+namespace {
+
+constexpr size_t kFrameHeadBytes = 9, kWordsBytes = 200;
+
+nghttp2_nv pair(std::string_view name, std::string_view value, u8 flags = NGHTTP2_NV_FLAG_NONE) {
+  return {reinterpret_cast<u8*>(const_cast<char*>(name.data())), reinterpret_cast<u8*>(const_cast<char*>(value.data())),
+          name.size(), value.size(), flags};
+}
+
+std::string code(u32 error) { return nghttp2_http2_strerror(error); }
+
+}  // namespace
+
+Http2Call::Http2Call(CallListener& listener, const CallSettings& settings)
+    : listener_(listener), settings_(settings), sink_(listener, settings.message_bytes_max, end_) {}
+
+void Http2Call::start() {
+  session_ = Http2Events::make_session(*this);
+  if (!session_) end({End::kLocal, 0, "no memory is left for a connection; use fewer lanes or upstreams"});
+}
+
+void Http2Call::end(CallEnd end) {
+  if (!end_) end_ = std::move(end);
+}
+
+// ---- input
+
+void Http2Call::receive(std::span<const u8> bytes) {
+  if (end_) return;
+  if (!opened_) greeting_.take(bytes);
+  const ssize_t taken = nghttp2_session_mem_recv(session_, bytes.data(), bytes.size());
+  if (end_) return;
+  if (taken < 0) invalid_ = nghttp2_strerror(int(taken));
+  if (taken >= 0 && nghttp2_session_want_read(session_)) return;
+  const std::string fault = invalid_ ? invalid_ : "protocol error";
+  end({End::kProtocol, 0,
+       opened_ ? "the server's bytes are no valid HTTP/2 (" + fault + "); look for a proxy in between"
+               : greeting_.explain(fault)});
+}
+
+void Http2Call::cut() {
+  if (end_) return;
+  if (opened_) return end({End::kClosed, 0, "the server closed the connection" + goaway_words()});
+  if (!greeting_.empty()) return end({End::kProtocol, 0, greeting_.explain("they end")});
+  end({End::kClosed, 0,
+       settings_.tls
+           ? "the server closed the connection before it said anything"
+           : "the server closed the connection before it said anything; if it speaks TLS, set --upstream-tls-ca"});
+}
+
+bool Http2Call::on_data(std::span<const u8> bytes) {
+  if (!end_ && !replied_)
+    end({End::kProtocol, 0, "the server sent messages before headers; look for a proxy in between"});
+  return !end_ && reader_.feed(bytes.data(), bytes.size(), sink_) && !end_;
+}
+
+void Http2Call::on_settings() {
+  if (opened_) return;
+  opened_ = true;
+  submit();
+  if (!end_) listener_.opened();
+}
+
+void Http2Call::on_headers(const nghttp2_frame& frame) {
+  if (end_) return;
+  const bool last = frame.hd.flags & NGHTTP2_FLAG_END_STREAM;
+  if (last) return end(reply_.end());
+  if (replied_ || !reply_.final_headers()) return;
+  replied_ = true;
+  if (auto refused = reply_.refuse()) end(std::move(*refused));
+}
+
+void Http2Call::on_last_data() { end(reply_.end()); }
+
+void Http2Call::on_goaway(const nghttp2_goaway& frame) {
+  if (frame.error_code != NGHTTP2_NO_ERROR) goaway_ = code(frame.error_code);
+  if (frame.opaque_data_len) {
+    const std::string_view words(reinterpret_cast<const char*>(frame.opaque_data), frame.opaque_data_len);
+    goaway_ += (goaway_.empty() ? "" : ", ") + printable(words.substr(0, kWordsBytes));
+  }
+  if (!opened_) return end({End::kClosed, 0, "the server takes no calls now" + goaway_words()});
+  if (!std::exchange(retiring_, true) && !end_) listener_.retiring();
+}
+
+void Http2Call::on_stream_close(u32 error) {
+  if (end_) return;
+  if (reset_) return end({End::kClosed, 0, "the server reset the call: " + code(*reset_) + goaway_words()});
+  if (retiring_) return end({End::kClosed, 0, "the server refused the call, since it takes no more" + goaway_words()});
+  end({End::kProtocol, 0,
+       "the server's answer is no valid HTTP/2: " + (invalid_ ? invalid_ : code(error)) +
+           "; look for a proxy in between"});
+}
+
+// The server's reason, if it gave one.
+std::string Http2Call::goaway_words() const { return goaway_.empty() ? "" : " (" + goaway_ + ")"; }
+
+// ---- output
+
+u8* Http2Call::begin_message(size_t bytes) {
+  if (end_ || half_closed_ || queue_.bytes() + bytes > settings_.unsent_bytes_max) return nullptr;
+  return queue_.begin(bytes);
+}
+
+void Http2Call::submit() {
+  const std::string bearer = "Bearer " + settings_.token;
+  nghttp2_nv headers[8];
+  size_t count = 0;
+  headers[count++] = pair(":method", "POST");
+  headers[count++] = pair(":scheme", settings_.tls ? "https" : "http");
+  headers[count++] = pair(":path", settings_.path);
+  headers[count++] = pair(":authority", settings_.authority);
+  headers[count++] = pair("te", "trailers");
+  headers[count++] = pair("content-type", "application/grpc");
+  if (!settings_.token.empty()) headers[count++] = pair("authorization", bearer, NGHTTP2_NV_FLAG_NO_INDEX);
+  nghttp2_data_provider provider;
+  provider.source.ptr = this;
+  provider.read_callback = Http2Events::read_data;
+  stream_ = nghttp2_submit_request(session_, nullptr, headers, count, &provider, nullptr);
+  if (stream_ < 0) end({End::kLocal, 0, "no memory is left for a call; use fewer lanes or upstreams"});
+}
+
+void Http2Call::fill(FrameBuffer& output) {
+  if (!session_ || end_) return;
+  if (deferred_ && (queue_.bytes() || half_closed_)) {
+    deferred_ = false;
+    nghttp2_session_resume_data(session_, stream_);
+  }
+  output_ = &output;
+  while (output.bytes < FrameBuffer::kFull) {
+    const u8* data = nullptr;
+    const ssize_t n = nghttp2_session_mem_send(session_, &data);
+    if (n < 0) end({End::kLocal, 0, std::string("HTTP/2 cannot go on: ") + nghttp2_strerror(int(n))});
+    if (n <= 0) break;
+    std::memcpy(output.data.get() + output.bytes, data, size_t(n));
+    output.bytes += size_t(n);
+  }
+  output_ = nullptr;
+}
+
+ssize_t Http2Call::read_queue(size_t room, u32* flags) {
+  const size_t bytes = std::min(room, queue_.bytes());
+  if (!bytes && !half_closed_) return deferred_ = true, NGHTTP2_ERR_DEFERRED;
+  if (bytes) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (half_closed_ && bytes == queue_.bytes()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+  return ssize_t(bytes);
+}
+
+// Straight from the queue into the output.
+int Http2Call::send_queue(const u8* frame_header, size_t bytes) {
+  if (output_->bytes >= FrameBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
+  u8* out = output_->data.get() + output_->bytes;
+  std::memcpy(out, frame_header, kFrameHeadBytes);
+  queue_.take(out + kFrameHeadBytes, bytes);
+  output_->bytes += kFrameHeadBytes + bytes;
+  return 0;
+}
+
+}  // namespace fastqps::upstream

@@ -1,0 +1,89 @@
+// One bidirectional gRPC call on an HTTP/2 connection of its own: turns bytes into messages, and messages into bytes.
+// Knows no socket.
+#pragma once
+#include <nghttp2/nghttp2.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "grpc/grpc_message.h"
+#include "upstream/call_listener.h"
+#include "upstream/call_settings.h"
+#include "upstream/greeting.h"
+#include "upstream/message_queue.h"
+#include "upstream/message_sink.h"
+#include "upstream/reply.h"
+
+namespace fastqps::upstream {
+
+// Frames on their way to the socket.
+struct FrameBuffer {
+  static constexpr size_t kFull = 256 << 10;  // from here on it is written
+  std::unique_ptr<u8[]> data = std::make_unique_for_overwrite<u8[]>(kFull + (32 << 10));
+  size_t bytes = 0;
+};
+
+class Http2Call {
+ public:
+  Http2Call(CallListener& listener, const CallSettings& settings);
+  ~Http2Call() { nghttp2_session_del(session_); }
+  Http2Call(const Http2Call&) = delete;
+
+  // ---- the connection
+  // The connection is made: the preface is due.
+  void start();
+  bool started() const { return session_ != nullptr; }
+  // The server's SETTINGS have come.
+  bool opened() const { return opened_; }
+  void receive(std::span<const u8> bytes);
+  // Whether fill() has something to say of HTTP/2's own.
+  bool has_frames() const { return session_ && !end_ && nghttp2_session_want_write(session_); }
+  // Appends frames, until there are no more or the buffer is full.
+  void fill(FrameBuffer& output);
+  // The server sends no more.
+  void cut();
+  // Ends the call, unless it has ended.
+  void end(CallEnd end);
+  const std::optional<CallEnd>& ended() const { return end_; }
+
+  // ---- the call
+  u8* begin_message(size_t bytes);
+  void commit_message(size_t bytes) { queue_.commit(bytes); }
+  void half_close() { half_closed_ = true; }
+  size_t queued() const { return queue_.bytes(); }
+
+ private:
+  friend struct Http2Events;
+
+  void submit();
+  void on_settings();
+  void on_headers(const nghttp2_frame& frame);
+  void on_last_data();
+  void on_goaway(const nghttp2_goaway& frame);
+  bool on_data(std::span<const u8> bytes);
+  void on_stream_close(u32 error);
+  ssize_t read_queue(size_t room, u32* flags);
+  int send_queue(const u8* frame_header, size_t bytes);
+  std::string goaway_words() const;
+
+  CallListener& listener_;
+  const CallSettings& settings_;
+  nghttp2_session* session_ = nullptr;
+  i32 stream_ = 0;
+  bool opened_ = false, deferred_ = false, half_closed_ = false, retiring_ = false;
+  Greeting greeting_;              // until it has opened
+  std::string goaway_;             // the server's reason for its GOAWAY
+  const char* invalid_ = nullptr;  // what was wrong with the last bad frame
+  std::optional<u32> reset_;       // the server's code in RST_STREAM
+  Reply reply_;
+  bool replied_ = false;  // the final headers have come
+  front::MessageReader reader_;
+  MessageSink sink_;
+  MessageQueue queue_;
+  FrameBuffer* output_ = nullptr;  // during fill()
+  std::optional<CallEnd> end_;
+};
+
+}  // namespace fastqps::upstream

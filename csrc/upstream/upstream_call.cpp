@@ -1,0 +1,131 @@
+#include "upstream/upstream_call.h"
+
+#include <sys/epoll.h>
+
+#include <utility>
+
+#include "core/clock.h"
+
+namespace fastqps::upstream {
+
+namespace {
+
+constexpr int kReadsPerTurn = 4, kWritesPerTurn = 16;
+
+// Frames on their way, for all connections of a thread: so they stay in the cache.
+FrameBuffer& frame_buffer() {
+  static thread_local FrameBuffer buffer;
+  return buffer;
+}
+
+std::string ms(u64 ns) { return std::to_string(ns / front::kMillisecond) + " ms"; }
+
+}  // namespace
+
+UpstreamCall::UpstreamCall(Listener& listener, const Address& address, const CallSettings& settings)
+    : listener_(listener),
+      settings_(settings),
+      http2_(listener, settings_),
+      open_by_ns_(now_ns() + settings.connect_ns) {
+  if (!wire_.connect(address, settings_)) http2_.end(wire_.fault());
+}
+
+u32 UpstreamCall::interest() const {
+  if (over_ || wire_.state() == Wire::State::kConnecting) return over_ ? 0 : u32(EPOLLOUT);
+  return u32(EPOLLIN) | (wire_.unsent() ? u32(EPOLLOUT) : 0);
+}
+
+void UpstreamCall::on_events(u32 events, u64 now_ns) {
+  if (over_) return;
+  busy_ = true;
+  if (wire_.state() == Wire::State::kConnecting && !wire_.connected()) http2_.end(wire_.fault());
+  if (events & ~u32(EPOLLOUT)) receive(now_ns);
+  if (wire_.state() == Wire::State::kOpen && !http2_.started() && !http2_.ended()) http2_.start();
+  busy_ = false;
+  if (wire_.unsent() || http2_.has_frames()) write(now_ns);
+  settle();
+}
+
+void UpstreamCall::receive(u64 now_ns) {
+  for (int i = 0; i < kReadsPerTurn && !http2_.ended(); i++) {
+    std::span<const u8> bytes;
+    const Wire::Got got = wire_.read(&bytes);
+    if (wire_.state() == Wire::State::kOpen && !http2_.started()) http2_.start();
+    if (!bytes.empty()) http2_.receive(bytes);
+    if (got == Wire::Got::kEnd) http2_.cut();
+    if (got == Wire::Got::kFault) http2_.end(wire_.fault());
+    if (got != Wire::Got::kSome) return;
+  }
+  (void)now_ns;
+}
+
+bool UpstreamCall::flush(u64 now_ns) {
+  if (over_ || busy_) return false;
+  busy_ = true;
+  write(now_ns);
+  busy_ = false;
+  settle();
+  return !unsent();
+}
+
+void UpstreamCall::write(u64 now_ns) {
+  bool progress = wire_.flush();
+  FrameBuffer& frames = frame_buffer();
+  for (int i = 0; i < kWritesPerTurn && !wire_.unsent() && http2_.started(); i++) {
+    frames.bytes = 0;
+    http2_.fill(frames);
+    if (!frames.bytes) break;
+    const u64 before = wire_.bytes_out();
+    if (!wire_.write({frames.data.get(), frames.bytes})) return http2_.end(wire_.fault());
+    progress |= wire_.bytes_out() != before;
+  }
+  const bool waits = unsent() != 0;
+  if (progress || !waiting_) progress_ns_ = now_ns;
+  waiting_ = waits;
+}
+
+u64 UpstreamCall::due_ns() const {
+  if (over_) return front::kNever;
+  if (http2_.ended()) return 0;
+  if (!http2_.opened()) return open_by_ns_;
+  return waiting_ ? progress_ns_ + settings_.write_ns : front::kNever;
+}
+
+void UpstreamCall::on_timer(u64 now_ns) {
+  if (over_ || now_ns < due_ns()) return;
+  if (!http2_.ended()) expire();
+  settle();
+}
+
+void UpstreamCall::expire() {
+  if (http2_.opened())
+    return http2_.end({End::kTimeout, 0,
+                       "the server took no bytes for " + ms(settings_.write_ns) + " while " + std::to_string(unsent()) +
+                           " waited; look whether it hangs"});
+  const std::string in_time = " within " + ms(settings_.connect_ns);
+  switch (wire_.state()) {
+    case Wire::State::kSecuring:
+      return http2_.end(
+          {End::kConnect, 0, "the TLS handshake was not done" + in_time + "; look whether the server hangs"});
+    case Wire::State::kOpen:
+      return http2_.end(
+          {End::kConnect, 0, "connected, but the server said nothing" + in_time + "; look whether it hangs"});
+    default:
+      return http2_.end({End::kConnect, 0, "no connection" + in_time + "; check the address and the firewalls"});
+  }
+}
+
+void UpstreamCall::close() {
+  over_ = true;
+  http2_.end({});
+  wire_.close();
+}
+
+// Always the last step: the listener may destroy the call.
+void UpstreamCall::settle() {
+  if (over_ || !http2_.ended()) return;
+  over_ = true;
+  listener_.ended(*http2_.ended());
+}
+
+}  // namespace fastqps::upstream

@@ -1,0 +1,115 @@
+#include "upstream/wire.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "net/channel.h"
+
+namespace fastqps::upstream {
+
+namespace {
+
+constexpr size_t kReadBytes = 256 << 10;
+constexpr size_t kKeptBytes = 1 << 20;  // of memory for what the socket did not take
+
+// What is read, for all connections of a thread: so it stays in the cache.
+struct ReadBuffers {
+  std::unique_ptr<u8[]> socket = std::make_unique_for_overwrite<u8[]>(kReadBytes);
+  std::unique_ptr<u8[]> plain;  // of TLS
+};
+ReadBuffers& read_buffers() {
+  static thread_local ReadBuffers buffers;
+  return buffers;
+}
+
+std::string connect_words(int error) {
+  if (error == ECONNREFUSED) return "the connection is refused; check that a server listens there";
+  return std::string("no connection: ") + std::strerror(error) + "; check the address and the network";
+}
+
+}  // namespace
+
+bool Wire::fail(End how, std::string text) {
+  fault_ = {how, 0, std::move(text)};
+  return false;
+}
+
+bool Wire::connect(const Address& address, const CallSettings& settings) {
+  if (settings.tls) {
+    tls_ = TlsFilter::make(*settings.tls, settings.tls_name);
+    if (!tls_) return fail(End::kLocal, "no memory is left for TLS; use fewer lanes or upstreams");
+  }
+  fd_ = socket(address.where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd_ < 0)
+    return fail(End::kLocal, std::string("no socket: ") + std::strerror(errno) + "; raise the limit of open files");
+  const int one = 1;
+  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  state_ = State::kConnecting;
+  if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.where), address.bytes) == 0 || errno == EINPROGRESS ||
+      errno == EINTR)
+    return true;
+  return fail(End::kConnect, connect_words(errno));
+}
+
+bool Wire::connected() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error) return fail(End::kConnect, connect_words(error));
+  state_ = tls_ ? State::kSecuring : State::kOpen;
+  if (!tls_) return true;
+  if (!tls_->advance(unsent_)) return fail(End::kTls, tls_->fault());
+  flush();
+  return true;
+}
+
+void Wire::close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  state_ = State::kClosed;
+}
+
+Wire::Got Wire::read(std::span<const u8>* bytes) {
+  ReadBuffers& buffers = read_buffers();
+  const ssize_t n = recv(fd_, buffers.socket.get(), kReadBytes, 0);
+  *bytes = {};
+  if (front::Channel::again(n)) return Got::kAll;
+  if (n == 0) return Got::kEnd;
+  if (n < 0) return fail(End::kClosed, std::string("the connection broke: ") + std::strerror(errno)), Got::kFault;
+  bytes_in_ += u64(n);
+  *bytes = {buffers.socket.get(), size_t(n)};
+  return size_t(n) < kReadBytes ? Got::kAll : Got::kSome;
+}
+
+bool Wire::write(std::span<const u8> bytes) {
+  const size_t taken = unsent() ? 0 : send_some(bytes);
+  unsent_.insert(unsent_.end(), bytes.begin() + i64(taken), bytes.end());
+  return true;
+}
+
+bool Wire::flush() {
+  if (!unsent()) return false;
+  const size_t taken = send_some({unsent_.data() + unsent_at_, unsent()});
+  unsent_at_ += taken;
+  if (!unsent()) {
+    unsent_.clear(), unsent_at_ = 0;
+    if (unsent_.capacity() > kKeptBytes) unsent_.shrink_to_fit();
+  }
+  return taken;
+}
+
+size_t Wire::send_some(std::span<const u8> bytes) {
+  if (broken_) return 0;
+  const ssize_t n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (n < 0) broken_ = !front::Channel::again(n);
+  if (n <= 0) return 0;
+  bytes_out_ += u64(n);
+  return size_t(n);
+}
+
+}  // namespace fastqps::upstream
