@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from types import ModuleType
 
+from fastqps._core import Segment, WakeFds
+
 wire: ModuleType  # the wire format's functions, for tests
 
 ITEMS_MAX: int  # items of one message
@@ -11,6 +13,36 @@ class TlsError(ValueError): ...
 
 def trim_memory() -> None: ...
 def check_tls(certificate: bytes, key: bytes, client_ca: bytes) -> int: ...
+
+# ---- csrc/bind/front/edge.cpp
+
+class EdgeDispatcher:
+    def __init__(
+        self,
+        segment: Segment,
+        wake_fds: WakeFds,
+        index: int,
+        *,
+        epoch: int,
+        route: int,
+        max_items: int,
+        connections: int,
+        model: str,
+        version: str,
+        max_input_tokens: int,
+        max_output_tokens: int,
+        token: str,
+        tls: tuple[bytes, bytes, bytes] | None,  # authorities, certificate, key
+    ) -> None: ...
+    def set_upstreams(
+        self,
+        addresses: Sequence[tuple[str, str, int, str]],  # name, IP address, port, name in the certificate
+    ) -> None: ...
+    def turn(self, timeout_s: float) -> bool: ...
+    def drain(self) -> bool: ...
+    def set_ready(self) -> None: ...
+    def leave(self) -> None: ...
+    def news(self) -> list[str]: ...
 
 class Door:
     def __init__(

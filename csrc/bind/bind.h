@@ -11,6 +11,7 @@ namespace fastqps::bind {
 void register_segment(pybind11::module_& m);
 void register_processes(pybind11::module_& m);
 void register_load(pybind11::module_& m);
+void register_upstreams(pybind11::module_& m);
 void register_models(pybind11::module_& m);
 void register_load_window(pybind11::module_& m);
 void register_step(pybind11::module_& m);

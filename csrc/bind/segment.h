@@ -12,6 +12,7 @@ using SegmentClass = pybind11::class_<SegmentHandle>;
 void define_processes(SegmentClass& segment);
 void define_models(SegmentClass& segment);
 void define_load(SegmentClass& segment);
+void define_upstreams(SegmentClass& segment);
 
 template <class Enum>
 Enum choice(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> all, const char* what) {

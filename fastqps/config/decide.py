@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from fastqps.config.edge import DISPATCHERS_CORES, MESSAGE_ITEMS, REMOTE, check_edge
 from fastqps.config.settings import Config
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.errors import ConfigError
@@ -27,6 +28,8 @@ def decide(config: Config) -> Config:
     this version does not have.
     """
     device, devices = _device(config)
+    check_edge(config, device)
+    remote = device == REMOTE
     models = config.model or _default_model()
     if len(models) > MODELS_MAX:
         raise ConfigError(f"--model: {len(models)} models; at most {MODELS_MAX} can be served")
@@ -34,7 +37,9 @@ def decide(config: Config) -> Config:
     modelled = device.startswith("sim:")
     gpu = device.startswith("cuda")
     dispatchers = config.dispatchers
-    if not dispatchers and device != "cpu":
+    if not dispatchers and remote:
+        dispatchers = 2 if cores >= DISPATCHERS_CORES else 1
+    elif not dispatchers and device != "cpu":
         dispatchers = 1 if modelled or gpu else max(1, cores // 2 // len(models))
     if dispatchers and dispatchers * len(models) * devices > DISPATCHERS_MAX:
         total = f"{dispatchers} for each of {len(models)} models"
@@ -46,6 +51,7 @@ def decide(config: Config) -> Config:
         raise ConfigError(f"--kernels own: the own kernels are for cuda, and the device is {device}")
     if config.share_weights and not gpu:
         raise ConfigError(f"--share-weights: weights are shared on GPUs, and the device is {device}")
+    doors = cores - dispatchers * len(models) if remote and dispatchers else cores // 4
     tenant_header(config), tenant_weights(config)  # they only check here
     _fetch(config, models)
     small = device == "cpu"
@@ -64,10 +70,10 @@ def decide(config: Config) -> Config:
         config,
         model=models,
         device=device,
-        frontdoors=config.frontdoors or min(32, max(1, cores // 4)),
+        frontdoors=config.frontdoors or min(32, max(1, doors)),
         dispatchers=dispatchers,
-        lanes=config.lanes or (2 if gpu else 1),
-        max_batch_items=config.max_batch_items or (_ITEMS_NULL if device == "null" else None),
+        lanes=config.lanes or (2 if gpu or remote else 1),
+        max_batch_items=config.max_batch_items or {"null": _ITEMS_NULL, REMOTE: MESSAGE_ITEMS}.get(device),
         max_batch_tokens=tokens,
         slots=slots,
     )

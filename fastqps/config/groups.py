@@ -8,6 +8,7 @@ _KEYS: dict[str, str] = {
     "Common": "model adapter device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
     "max-output-tokens dtype quantization",
     "Models of the hub": "hub-offline",
+    "Edge": "upstream upstream-tls-ca upstream-tls-cert upstream-tls-key upstream-token-file",
     "Batching and memory": "max-batch-tokens max-batch-delay max-step-time max-running slots prefix async-steps "
     "share-weights kernels",
     "Limits of clients": "allow-single-texts max-queue-items class-weights tenant-metadata tenant-weights "

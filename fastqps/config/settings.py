@@ -66,9 +66,36 @@ class Config:
         "auto",
         "text",
         "Where models run: auto (cuda where there is a GPU that torch can use, else cpu), cuda (every GPU that "
-        "CUDA_VISIBLE_DEVICES leaves) or cuda:0,1 (these), cpu, null (computes nothing), or sim:PROFILE (a modelled "
-        "device; several, separated by commas, are served side by side). See docs/devices.md and docs/gpu.md.",
+        "CUDA_VISIBLE_DEVICES leaves) or cuda:0,1 (these), cpu, null (computes nothing), sim:PROFILE (a modelled "
+        "device; several, separated by commas, are served side by side), or remote (the servers that --upstream "
+        "names). See docs/devices.md, docs/gpu.md and docs/edge.md.",
         metavar="DEVICE",
+    )
+    upstream: tuple[str, ...] = _setting(
+        (),
+        "texts",
+        "With --device remote: a server that computes the steps. A name is looked up every 5 s, and each of its "
+        "addresses is a server; dns:/// in front of it changes nothing. Repeat the flag for more. See docs/edge.md.",
+        metavar="HOST:PORT",
+    )
+    upstream_tls_ca: str = _setting(
+        "",
+        "text",
+        "Speak TLS with upstreams. PEM file with certificate authorities: one of them must have signed their "
+        "certificate, which must name the HOST of --upstream. This file and the next three are read at the start.",
+        metavar="FILE",
+    )
+    upstream_tls_cert: str = _setting(
+        "", "text", "PEM file with the certificate to show to upstreams, followed by its chain.", metavar="FILE"
+    )
+    upstream_tls_key: str = _setting(
+        "", "text", "PEM file with the key of --upstream-tls-cert, without a password.", metavar="FILE"
+    )
+    upstream_token_file: str = _setting(
+        "",
+        "text",
+        "File in the form of --auth-token-file. Its first token is sent to upstreams.",
+        metavar="FILE",
     )
     host: str = _setting(
         "127.0.0.1", "text", "Address to listen on. 0.0.0.0 or :: for all interfaces.", metavar="ADDRESS"
@@ -86,7 +113,12 @@ class Config:
         9464, "count", "Port of metrics and health. 0: any free one.", most=65535, metavar="PORT"
     )
     frontdoors: int | None = _setting(
-        None, "count", "Front door processes.", least=1, most=32, auto="one for each 4 cores, at least 1"
+        None,
+        "count",
+        "Front door processes.",
+        least=1,
+        most=32,
+        auto="one for each 4 cores, on remote one for each that dispatchers leave; at least 1",
     )
     dispatchers: int | None = _setting(
         None,
@@ -94,26 +126,28 @@ class Config:
         "Dispatcher processes of each model and device.",
         least=1,
         most=64,
-        auto="on cuda and sim 1; else half of the cores, divided among the models, at least 1. On cpu the first start "
-        "of a model also measures one for each core, takes that if it is 5 % faster, and stores the choice beside it",
+        auto="on cuda and sim 1; on remote 1, from 4 cores on 2; else half of the cores, divided among the models, at "
+        "least 1. On cpu the first start of a model also measures one for each core, takes that if it is 5 % faster, "
+        "and stores the choice beside it",
     )
     lanes: int | None = _setting(
         None,
         "count",
         "Steps that a dispatcher runs at the same time, each with another one prepared behind it. On cpu they share "
-        "its threads. In a generator each lane runs --max-running sequences.",
+        "its threads. In a generator each lane runs --max-running sequences. On remote: connections to each upstream.",
         least=1,
         most=8,
-        auto="2 on cuda, else 1",
+        auto="2 on cuda and remote, else 1",
     )
     max_batch_items: int | None = _setting(
         None,
         "count",
-        "Most requests in a batch. A generator's steps hold --max-running sequences instead.",
+        "Most requests in a batch, on remote in a message. A generator's steps hold --max-running sequences instead.",
         least=1,
         most=4096,
         auto="the smallest batch with 95 % of the best rate, of at most 64 on cpu, 1024 on cuda and sim; the first "
-        "start of a model measures it and stores the choice beside the model. 256 on null. See docs/step-size.md",
+        "start of a model measures it and stores the choice beside the model. 256 on null and remote. See "
+        "docs/step-size.md",
     )
     max_batch_tokens: int | None = _setting(
         None,

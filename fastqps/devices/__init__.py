@@ -55,6 +55,8 @@ def hold_weights(device: str, card: ModelCard, slots: int, max_tokens: int, **op
 
 
 def _module(device: str) -> ModuleType:
+    if device == "remote":
+        raise DeviceError("device remote: only a server sends to others; take fastqps serve, or --address of a server")
     if kind_of(device) not in DEVICES:
         raise DeviceError(f"no device {device!r}; this build has: {', '.join(DEVICES)}")
     return importlib.import_module(f"fastqps.devices.{kind_of(device)}")

@@ -15,7 +15,7 @@ from fastqps.host.gpus import Gpu
 from fastqps.models.card import ModelCard
 
 DEVICES = ("cpu", "cuda", "null", "sim")
-DEVICES_TEXT = "cpu, cuda, cuda:0,1, null, sim:PROFILE"
+DEVICES_TEXT = "cpu, cuda, cuda:0,1, null, sim:PROFILE, remote"
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,6 @@ def _device(spec: str) -> Device:
             raise ConfigError(f"--device {spec}: write sim:PROFILE, the name of a shipped profile or a file")
         profile = load_profile(rest)
         return Device(spec, f"sim:{profile.name}", profile)
-    if colon or kind not in DEVICES:
+    if colon or kind not in (*DEVICES, "remote"):  # which has no runner: an edge's dispatchers send their steps away
         raise ConfigError(f"--device {spec!r} is unknown; this version has: auto, {DEVICES_TEXT}")
     return Device(spec, spec)

@@ -17,7 +17,7 @@ from fastqps.devices import DeviceFault, make_runner
 from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
-from fastqps.process.children import LEAVE, DispatcherSettings
+from fastqps.process.children import FENCED, LEAVE, DispatcherSettings
 from fastqps.process.scheduling import wait_exactly
 from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
@@ -26,7 +26,6 @@ IN_FLIGHT_MAX = 2  # steps on a lane: one runs and the next one waits. With --as
 # The longest sleep. It bounds how late idle time is counted, and how late a signal is seen that arrives after the check
 # of `stopping`.
 IDLE_S = (0.1,)
-FENCED = 70  # exit code of a process that has been declared dead
 
 
 class Dispatcher:

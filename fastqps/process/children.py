@@ -14,10 +14,12 @@ from typing import Any
 CHILD_MODULES = {
     "frontdoor": "fastqps.frontdoor.process",
     "dispatcher": "fastqps.dispatcher.loop",
+    "edge": "fastqps.dispatcher.edge",
     "holder": "fastqps.dispatcher.weight_holder",
 }
 # Asks a dispatcher to finish its steps and exit. One that is not ready yet has no steps and dies at once.
 LEAVE = signal.SIGUSR1
+FENCED = 70  # exit code of a dispatcher that has been declared dead
 # Asks a front door to load a generation that warms up, or to drop one that is gone. A process that does not handle it
 # yet ignores it.
 LOAD_ROUTES = signal.SIGURG
@@ -83,6 +85,21 @@ class DispatcherSettings(Settings):
 
 
 @dataclass(frozen=True)
+class EdgeSettings(Settings):
+    """The settings of a dispatcher that sends its steps to other servers. Its model's card is ``Segment.card(route)``.
+
+    The files of ``credentials`` are read by the child itself: what they hold does not belong on a command line.
+    """
+
+    epoch: int
+    route: int
+    upstreams: tuple[tuple[str, int], ...]  # host and port, as the user named them
+    credentials: tuple[str, str, str, str]  # the fields of credential_files.UpstreamFiles
+    max_batch_items: int  # of one message
+    lanes: int  # connections to each address
+
+
+@dataclass(frozen=True)
 class HolderSettings(Settings):
     """The settings of a process that holds a model's weights on a GPU for its dispatchers."""
 
@@ -98,6 +115,7 @@ class HolderSettings(Settings):
 _ROLES: dict[str, type[Settings]] = {
     "frontdoor": DoorSettings,
     "dispatcher": DispatcherSettings,
+    "edge": EdgeSettings,
     "holder": HolderSettings,
 }
 

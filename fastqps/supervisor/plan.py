@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fastqps._core import DISPATCHERS_MAX, Sizes
+from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
 from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import server_cpus
+from fastqps.config.edge import REMOTE
 from fastqps.config.values import parse_value
 from fastqps.devices import Device, list_devices
 from fastqps.errors import ConfigError
@@ -88,6 +89,7 @@ class Plan:
         """The sizes of the shared segment."""
         assert self.config.slots  # decided
         large = max(large_answer_bytes(card) for card in self.cards)
+        remote = self.config.device == REMOTE
         return Sizes(
             doors=self.doors,
             dispatchers=self.workers,
@@ -99,6 +101,8 @@ class Plan:
             large_answers=min(self.config.slots, _LARGE_BYTES // large) if large else 0,
             large_answer_bytes=large,
             class_weights=self.config.class_weights,
+            caller_bytes=CALLER_BYTES if remote else 0,
+            upstreams=int(remote),
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fastqps.config import Config
 from fastqps.config.decide import RUNNING_DEFAULT, most_items
+from fastqps.config.edge import REMOTE
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
 from fastqps.host import machine
@@ -52,6 +53,8 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
     Raises ``ConfigError`` if a step cannot hold the sequences, or the memory cannot hold their KV cache.
     """
     assert config.max_batch_tokens and config.frontdoors  # decided
+    if config.device == REMOTE:  # of a message; what a server holds at a time, the server decides
+        return Room(most_items(config), config.max_batch_tokens, most_items(config) if card.task == "generate" else 0)
     if card.task != "generate":
         return Room(most_items(config), config.max_batch_tokens, choose=config.max_batch_items is None)
     rows = config.max_batch_tokens - card.max_input_tokens

@@ -15,9 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from fastqps.admin import Admin
 from fastqps.config import Config
 from fastqps.config.decide import server_cpus
+from fastqps.config.edge import REMOTE, upstream_files
 from fastqps.config.settings import OFF
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
+from fastqps.process.credential_files import UpstreamFiles
 from fastqps.supervisor.credentials.files import CredentialFiles
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import exposures
@@ -58,6 +60,8 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         )
         admin = stack.enter_context(bind(config.admin_host, config.admin_port, "--admin-port", "--admin-host"))
         credentials = CredentialWatch(CredentialFiles.of(config))
+        of_upstreams = UpstreamFiles(*upstream_files(config))
+        of_upstreams.token(), of_upstreams.pem()  # dispatchers read them; here a fault ends the start
         choices: list[str] = []
         server = make_plan(config, lambda config, cards: choose_dispatchers(config, cards, choices.append))
         shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
@@ -165,8 +169,13 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _describe(server: Plan, shared: Shared) -> str:
     models = ", ".join(map(_describe_model, server.cards, server.rooms))
-    lanes = f", lanes of each {server.config.lanes}" if server.config.lanes != 1 else ""
-    processes = f"front doors {server.doors}, dispatchers {server.dispatchers}{lanes}, threads of each {server.threads}"
+    config = server.config
+    if config.device == REMOTE:
+        each = f", connections of each to an upstream {config.lanes}, upstreams {', '.join(config.upstream)}"
+    else:
+        lanes = f", lanes of each {config.lanes}" if config.lanes != 1 else ""
+        each = f"{lanes}, threads of each {server.threads}"
+    processes = f"front doors {server.doors}, dispatchers {server.dispatchers}{each}"
     devices = ", ".join(device.description for device in server.devices)
     return f"starting {models} on {devices}: {processes}; shared memory {shared.sizes_text}"
 

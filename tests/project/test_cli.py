@@ -33,7 +33,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["serve", "--port"], "expected one argument"),
         (["serve", "--port", "x"], "--port: 'x' is not a whole number"),
         (["serve", "--address", "::"], "unknown argument --address (see: fastqps serve --help)"),
-        (["serve", "minilm", "--port", "0", "stray"], "unknown argument stray (see: fastqps serve --help)"),
+        (["serve", "minilm", "--port", "0", "qualm"], "unknown argument qualm (see: fastqps serve --help)"),
         (["version", "--json"], "unknown argument --json"),
         (["serve", "--config", "missing.toml"], "cannot read the configuration file missing.toml"),
     ],

@@ -121,6 +121,10 @@ def test_python_imports_go_down() -> None:
             ("grpc", "fastqps.frontdoor.process", "fastqps._front", "fastqps.frontdoor.rare_calls"),
         ),
         (
+            "fastqps.dispatcher.edge",
+            ("torch", "grpc", "fastqps.frontdoor.process", "fastqps.runners.lane", "fastqps._front"),
+        ),
+        (
             "fastqps.supervisor.serve",
             ("torch", "fastqps.frontdoor.process", "fastqps.dispatcher.loop", "fastqps._front"),
         ),

@@ -28,15 +28,17 @@ struct SegmentPlan {
 void register_sizes(py::module_& m) {
   py::class_<Sizes>(m, "Sizes")
       .def(py::init([](u32 doors, u32 dispatchers, u32 models, u32 slots, u32 max_tokens, u64 answer_bytes, u32 devices,
-                       u64 large_answers, u64 large_answer_bytes, std::array<u32, kPriorities> class_weights) {
+                       u64 large_answers, u64 large_answer_bytes, std::array<u32, kPriorities> class_weights,
+                       u32 caller_bytes, u32 upstreams) {
              Sizes sizes{doors,      dispatchers,  models,        devices,           slots,
                          max_tokens, answer_bytes, large_answers, large_answer_bytes};
              std::copy(class_weights.begin(), class_weights.end(), sizes.class_weights);
+             sizes.caller_bytes = caller_bytes, sizes.upstreams = upstreams;
              return sizes;
            }),
            py::kw_only(), "doors"_a, "dispatchers"_a, "models"_a, "slots"_a, "max_tokens"_a, "answer_bytes"_a,
            "devices"_a = 1, "large_answers"_a = 0, "large_answer_bytes"_a = 0,
-           "class_weights"_a = std::array<u32, kPriorities>{16, 4, 1})
+           "class_weights"_a = std::array<u32, kPriorities>{16, 4, 1}, "caller_bytes"_a = 0, "upstreams"_a = 0)
       .def_readonly("doors", &Sizes::doors)
       .def_readonly("dispatchers", &Sizes::dispatchers)
       .def_readonly("models", &Sizes::models)
@@ -46,6 +48,8 @@ void register_sizes(py::module_& m) {
       .def_readonly("answer_bytes", &Sizes::answer_bytes)
       .def_readonly("large_answers", &Sizes::large_answers)
       .def_readonly("large_answer_bytes", &Sizes::large_answer_bytes)
+      .def_readonly("caller_bytes", &Sizes::caller_bytes)
+      .def_readonly("upstreams", &Sizes::upstreams)
       .def_property_readonly("class_weights", [](const Sizes& sizes) {
         return std::tuple(sizes.class_weights[kHigh], sizes.class_weights[kNormal], sizes.class_weights[kLow]);
       });
@@ -81,6 +85,7 @@ void register_segment(py::module_& m) {
   register_processes(m);
   register_models(m);
   register_load(m);
+  register_upstreams(m);
   m.def(
       "create_segment",
       [](const Sizes& sizes) {
@@ -128,6 +133,7 @@ void register_segment(py::module_& m) {
   define_processes(segment);
   define_models(segment);
   define_load(segment);
+  define_upstreams(segment);
 
   py::class_<BusyUnion>(m, "BusyUnion", "How long each device was busy, whichever of its dispatchers had it run.")
       .def(py::init([](const SegmentHandle& s) { return new BusyUnion(s.segment); }), "segment"_a)
@@ -164,6 +170,7 @@ void register_segment(py::module_& m) {
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;
   m.attr("GENERATIONS") = kGenerations;
+  m.attr("CALLER_BYTES") = sizeof(CallerNames);
 }
 
 }  // namespace bind

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "bind/histogram_counts.h"
 #include "bind/segment.h"
 #include "core/load_window.h"
 
@@ -13,20 +14,6 @@ using namespace py::literals;
 
 namespace fastqps::bind {
 namespace {
-
-using Buckets = py::array_t<u64>;
-
-struct HistogramCounts {
-  u64 count, sum;
-  Buckets buckets;
-};
-
-HistogramCounts read(const Histogram& h) {
-  Buckets buckets(Histogram::kBuckets);
-  u64* out = buckets.mutable_data();
-  for (u32 i = 0; i < Histogram::kBuckets; i++) out[i] = h.bucket[i].load(kRelaxed);
-  return {h.count.load(kRelaxed), h.sum.load(kRelaxed), buckets};
-}
 
 using ByName = std::map<std::string, u64>;
 

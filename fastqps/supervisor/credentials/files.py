@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 
 from fastqps.config import Config
 from fastqps.errors import ConfigError
+from fastqps.process.credential_files import read_credential, read_tokens
 from fastqps.process.credentials import Credentials, digest
 
-FILE_BYTES_MAX = 256 << 10
-TOKENS_MAX = 1024
-TOKEN_LENGTHS = range(16, 4097)
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")  # the characters of a token in RFC 6750
 _PARTS = {"certificate": "tls_cert", "key": "tls_key", "client_ca": "tls_client_ca"}
 
 
@@ -48,7 +44,8 @@ class CredentialFiles:
 
         Raises ``ConfigError`` for what cannot be served with.
         """
-        tokens = _tokens(self.auth_token_file) if self.auth_token_file else ()
+        found = read_tokens("--auth-token-file", self.auth_token_file) if self.auth_token_file else ()
+        tokens = tuple(map(digest, found))
         if not self.tls_cert:
             return Credentials(tokens=tokens), 0.0
         pem = {part: self._text(flag) for part, flag in _PARTS.items()}
@@ -56,7 +53,7 @@ class CredentialFiles:
 
     def _text(self, flag: str) -> str:
         path = getattr(self, flag)
-        return _read(flag, path).decode("latin-1") if path else ""
+        return read_credential(f"--{flag.replace('_', '-')}", path).decode("latin-1") if path else ""
 
     def _expires_s(self, pem: dict[str, str]) -> float:
         from fastqps._front import TlsError, check_tls  # only here: without TLS this process never needs it
@@ -77,41 +74,3 @@ def _state(path: str) -> object:
     except OSError as error:
         return error.errno
     return os.path.realpath(path), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _read(setting: str, path: str) -> bytes:
-    flag = f"--{setting.replace('_', '-')}"
-    try:
-        with open(path, "rb", opener=_open_at_once) as stream:
-            data = stream.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise ConfigError(f"{flag} {path}: cannot be read: {error.strerror}") from None
-    if data is None or len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{flag} {path}: it is no file of at most {FILE_BYTES_MAX >> 10} KiB")
-    return data
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # opening a named pipe would wait for its writer
-
-
-def _tokens(path: str) -> tuple[str, ...]:
-    """Reads one token a line, except empty lines and lines that begin with #. No message quotes the file."""
-    found = []
-    for number, line in enumerate(_read("auth_token_file", path).splitlines(), 1):
-        token = line.strip()
-        if not token or token.startswith(b"#"):
-            continue
-        where = f"--auth-token-file {path}: line {number}"
-        if not _TOKEN.fullmatch(token):
-            raise ConfigError(f"{where}: a token consists of letters, digits and ._~+/=-")
-        if len(token) not in TOKEN_LENGTHS:
-            raise ConfigError(
-                f"{where}: a token of {len(token)} characters; {TOKEN_LENGTHS[0]} to {TOKEN_LENGTHS[-1]} are allowed"
-            )
-        found.append(digest(token))
-    if not found:
-        raise ConfigError(f"--auth-token-file {path}: it holds no token")
-    if len(found) > TOKENS_MAX:
-        raise ConfigError(f"--auth-token-file {path}: {len(found)} tokens; at most {TOKENS_MAX} are allowed")
-    return tuple(found)

@@ -8,8 +8,9 @@ import signal
 from pathlib import Path
 
 from fastqps._core import DispatcherState
+from fastqps.config.edge import REMOTE, upstream_files, upstreams
 from fastqps.devices import Device
-from fastqps.process.children import DispatcherSettings
+from fastqps.process.children import CHILD_MODULES, DispatcherSettings, EdgeSettings
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -33,7 +34,8 @@ class DispatcherSlot(WorkerSlot):
     generation: Generation | None = None  # what its process serves
 
     def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
-        super().__init__(index, server, shared, log, module)
+        remote = server.config.device == REMOTE
+        super().__init__(index, server, shared, log, module or CHILD_MODULES["edge" if remote else self.role])
         self.canary = Canary(server.config.canary_interval_ns)
 
     @property
@@ -108,14 +110,22 @@ class DispatcherSlot(WorkerSlot):
     def settle(self) -> None:
         self.shared.segment.publish_death(self.shared.wake_fds, self.index, self.epoch)
 
-    def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings:
+    def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings | EdgeSettings:
         config, holder = self.server.config, self._holder()
         assert config.lanes and self.generation  # decided; not empty
         room = self.generation.room
+        common = self._common(parent_pid, () if self.on_trial else self._cpus())
+        common |= {"epoch": self.epoch, "route": self.route}
+        if config.device == REMOTE:
+            return EdgeSettings(
+                **common,
+                upstreams=upstreams(config),
+                credentials=upstream_files(config),
+                max_batch_items=room.items,
+                lanes=config.lanes,
+            )
         return DispatcherSettings(
-            **self._common(parent_pid, () if self.on_trial else self._cpus()),
-            epoch=self.epoch,
-            route=self.route,
+            **common,
             device=self.device.spec_alone,
             device_index=self.server.device_of(self.index),
             device_make=self.device.make,

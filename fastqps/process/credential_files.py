@@ -1,0 +1,85 @@
+"""Reads PEM files and files of tokens, which anything may have been mounted as."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from fastqps.errors import ConfigError
+
+FILE_BYTES_MAX = 256 << 10
+TOKENS_MAX = 1024
+TOKEN_LENGTHS = range(16, 4097)
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")  # the characters of a token in RFC 6750
+
+
+def read_credential(flag: str, path: str) -> bytes:
+    """The content of the file of a flag. ``ConfigError`` names both if it cannot be read or is too long."""
+    try:
+        with open(path, "rb", opener=_open_at_once) as stream:
+            data = stream.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(f"{flag} {path}: cannot be read: {error.strerror}") from None
+    if data is None or len(data) > FILE_BYTES_MAX:
+        raise ConfigError(f"{flag} {path}: it is no file of at most {FILE_BYTES_MAX >> 10} KiB")
+    return data
+
+
+def read_tokens(flag: str, path: str) -> list[bytes]:
+    """One token a line, except empty lines and lines that begin with #; at least one. No message quotes the file."""
+    found = []
+    for number, line in enumerate(read_credential(flag, path).splitlines(), 1):
+        token = line.strip()
+        if not token or token.startswith(b"#"):
+            continue
+        where = f"{flag} {path}: line {number}"
+        if not _TOKEN.fullmatch(token):
+            raise ConfigError(f"{where}: a token consists of letters, digits and ._~+/=-")
+        if len(token) not in TOKEN_LENGTHS:
+            raise ConfigError(
+                f"{where}: a token of {len(token)} characters; {TOKEN_LENGTHS[0]} to {TOKEN_LENGTHS[-1]} are allowed"
+            )
+        found.append(token)
+    if not found:
+        raise ConfigError(f"{flag} {path}: it holds no token")
+    if len(found) > TOKENS_MAX:
+        raise ConfigError(f"{flag} {path}: {len(found)} tokens; at most {TOKENS_MAX} are allowed")
+    return found
+
+
+@dataclass(frozen=True)
+class UpstreamFiles:
+    """The paths of the files by which an edge and its upstreams know each other; empty for a flag that is not set."""
+
+    tls_ca: str  # empty: connections are not encrypted
+    tls_cert: str
+    tls_key: str
+    token_file: str
+
+    def token(self) -> str:
+        """The token to send, the first of the file; "": none. Raises ``ConfigError``."""
+        return read_tokens("--upstream-token-file", self.token_file)[0].decode() if self.token_file else ""
+
+    def pem(self) -> tuple[bytes, bytes, bytes] | None:
+        """(authorities, certificate, key), the last two possibly empty; None: no TLS. Raises ``ConfigError``."""
+        if not self.tls_ca:
+            return None
+        ca = read_credential("--upstream-tls-ca", self.tls_ca)
+        if not self.tls_cert:
+            return ca, b"", b""
+        cert = read_credential("--upstream-tls-cert", self.tls_cert)
+        return ca, cert, read_credential("--upstream-tls-key", self.tls_key)
+
+    def of_part(self, part: str) -> str:
+        """The flag and the file that ``part`` of ``pem`` comes from: "ca", "certificate" or "key"."""
+        flag, path = {
+            "ca": ("--upstream-tls-ca", self.tls_ca),
+            "certificate": ("--upstream-tls-cert", self.tls_cert),
+            "key": ("--upstream-tls-key", self.tls_key),
+        }[part]
+        return f"{flag} {path}"
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a named pipe would wait for its writer
