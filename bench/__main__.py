@@ -26,6 +26,7 @@ PARTS = {
     "generate": "a small Llama, against transformers",
     "prepare": "preparing a step of generation, against torch",
     "protocols": "ModelInfer and HTTP, against Predict, Triton, mosec and LitServe",
+    "edge": "an edge in front of a server, next to the server alone",
     "light": "memory, idle CPU, start",
     "starvation": "all processes on one core",
     "isolation": "classes, tenants and groups beside the load of others",
