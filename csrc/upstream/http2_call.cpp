@@ -41,7 +41,11 @@ void Http2Call::receive(std::span<const u8> bytes) {
   const ssize_t taken = nghttp2_session_mem_recv(session_, bytes.data(), bytes.size());
   if (end_) return;
   if (taken < 0) invalid_ = nghttp2_strerror(int(taken));
-  if (taken >= 0 && nghttp2_session_want_read(session_)) return;
+  if (taken < 0) invalid_ = nghttp2_strerror(int(taken)), break_off();
+}
+
+// The server's bytes cannot be read on.
+void Http2Call::break_off() {
   const std::string fault = invalid_ ? invalid_ : "protocol error";
   end({End::kProtocol, 0,
        opened_ ? "the server's bytes are no valid HTTP/2 (" + fault + "); look for a proxy in between"
@@ -145,6 +149,8 @@ void Http2Call::fill(FrameBuffer& output) {
     output.bytes += size_t(n);
   }
   output_ = nullptr;
+  // After what was wrong with the connection nghttp2 has told the server so, and is done.
+  if (!end_ && !nghttp2_session_want_read(session_)) break_off();
 }
 
 ssize_t Http2Call::read_queue(size_t room, u32* flags) {

@@ -42,7 +42,8 @@ bool Wire::fail(End how, std::string text) {
 bool Wire::connect(const Address& address, const CallSettings& settings) {
   if (settings.tls) {
     tls_ = TlsFilter::make(*settings.tls, settings.tls_name);
-    if (!tls_) return fail(End::kLocal, "no memory is left for TLS; use fewer lanes or upstreams");
+    if (!tls_)
+      return fail(End::kTls, "a certificate cannot be for the name '" + settings.tls_name + "'; check --upstream");
   }
   fd_ = socket(address.where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd_ < 0)
@@ -62,10 +63,8 @@ bool Wire::connected() {
   getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
   if (error) return fail(End::kConnect, connect_words(error));
   state_ = tls_ ? State::kSecuring : State::kOpen;
-  if (!tls_) return true;
-  if (!tls_->advance(unsent_)) return fail(End::kTls, tls_->fault());
-  flush();
-  return true;
+  std::span<const u8> none;
+  return !tls_ || decrypt(none, &none) != Got::kFault;
 }
 
 void Wire::close() {
@@ -76,17 +75,55 @@ void Wire::close() {
 
 Wire::Got Wire::read(std::span<const u8>* bytes) {
   ReadBuffers& buffers = read_buffers();
-  const ssize_t n = recv(fd_, buffers.socket.get(), kReadBytes, 0);
   *bytes = {};
+  const ssize_t n = recv(fd_, buffers.socket.get(), kReadBytes, 0);
   if (front::Channel::again(n)) return Got::kAll;
-  if (n == 0) return Got::kEnd;
-  if (n < 0) return fail(End::kClosed, std::string("the connection broke: ") + std::strerror(errno)), Got::kFault;
+  if (n <= 0) return end(n);
   bytes_in_ += u64(n);
-  *bytes = {buffers.socket.get(), size_t(n)};
-  return size_t(n) < kReadBytes ? Got::kAll : Got::kSome;
+  const std::span<const u8> said{buffers.socket.get(), size_t(n)};
+  const Got more = said.size() < kReadBytes ? Got::kAll : Got::kSome;
+  if (!tls_) return *bytes = said, more;
+  const Got how = decrypt(said, bytes);
+  return how == Got::kAll ? more : how;
+}
+
+Wire::Got Wire::end(ssize_t n) {
+  if (state_ == State::kSecuring) {
+    fail(End::kTls, "the server closed the connection in the TLS handshake; check that its port speaks TLS");
+    return Got::kFault;
+  }
+  if (n == 0) return Got::kEnd;
+  fail(End::kClosed,
+       std::string("the connection broke: ") + std::strerror(errno) + "; look at the server and the network");
+  return Got::kFault;
+}
+
+Wire::Got Wire::decrypt(std::span<const u8> said, std::span<const u8>* bytes) {
+  std::unique_ptr<u8[]>& plain = read_buffers().plain;
+  if (!plain) plain = std::make_unique_for_overwrite<u8[]>(kReadBytes + TlsFilter::kHeldBytes);
+  *bytes = {plain.get(), tls_->receive(said, plain.get(), kReadBytes + TlsFilter::kHeldBytes, unsent_)};
+  flush();  // of the handshake, or an alert that says why it ends
+  switch (tls_->state()) {
+    case TlsFilter::State::kHandshake:
+      return Got::kAll;
+    case TlsFilter::State::kOpen:
+      state_ = State::kOpen;
+      return Got::kAll;
+    case TlsFilter::State::kEnd:
+      return Got::kEnd;
+    case TlsFilter::State::kFault:
+      break;
+  }
+  fail(End::kTls, tls_->fault());
+  return Got::kFault;
 }
 
 bool Wire::write(std::span<const u8> bytes) {
+  if (tls_) {
+    if (!tls_->send(bytes, unsent_)) return fail(End::kTls, tls_->fault());
+    flush();
+    return true;
+  }
   const size_t taken = unsent() ? 0 : send_some(bytes);
   unsent_.insert(unsent_.end(), bytes.begin() + i64(taken), bytes.end());
   return true;

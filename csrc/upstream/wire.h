@@ -52,6 +52,8 @@ class Wire {
 
  private:
   bool fail(End how, std::string text);
+  Got end(ssize_t n);
+  Got decrypt(std::span<const u8> said, std::span<const u8>* bytes);
   size_t send_some(std::span<const u8> bytes);
 
   State state_ = State::kClosed;

@@ -7,6 +7,8 @@
 #include <sys/epoll.h>
 
 #include <functional>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 

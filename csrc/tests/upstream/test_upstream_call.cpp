@@ -1,5 +1,7 @@
-// A call to a front door: messages both ways, how it ends, and what it does while nobody listens.
-#include "tests/upstream/call_fixture.h"
+// A call to a front door: messages both ways in any pieces, how it ends, and what the listener may do meanwhile.
+#include <openssl/sha.h>
+
+#include "tests/upstream/relay.h"
 
 using namespace fastqps;
 using namespace fastqps::upstream;
@@ -7,6 +9,25 @@ using namespace fastqps::upstream;
 namespace {
 
 constexpr const char* kStream = "/test.Service/Stream";
+
+// Says some messages, hears them again, and ends.
+void converse(
+    Door& door, Caller& caller, const std::function<void()>& between = [] {}) {
+  const std::string texts[] = {"first", "", std::string(3000, 'x'), std::string(40'000, 'y'), "last"};
+  for (const std::string& text : texts) CHECK(caller.say(text));
+  caller.call->half_close();
+  until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(), between(), door.turn(), between(); });
+  CHECK_EQ(caller.heard.opens, 1);
+  CHECK(caller.heard.end->how == End::kStatus && caller.heard.end->status == 0);
+  CHECK_EQ(caller.heard.messages, std::size(texts));
+  for (size_t i = 0; i < std::size(texts); i++) CHECK(caller.heard.texts[i] == texts[i]);
+}
+
+std::shared_ptr<front::Tokens> only(std::string_view token) {
+  front::Tokens::Digest digest;
+  SHA256(reinterpret_cast<const u8*>(token.data()), token.size(), digest.data());
+  return std::make_shared<front::Tokens>(std::vector{digest}, 1);
+}
 
 }  // namespace
 
@@ -33,8 +54,145 @@ TEST(messages_both_ways_and_the_end) {
     CHECK_EQ(end.status, 0u);
     CHECK_EQ(door.service.half_closes, 1);
     CHECK(!caller.say("too late") && !caller.call->open());
+    CHECK_EQ(caller.call->interest(), 0u);
   }
   door.check_clean();
+}
+
+TEST(byte_by_byte) {
+  Door door;
+  for (const size_t step : {size_t(1), size_t(7), size_t(4096)}) {
+    Relay relay(door.listening.address);
+    relay.step = step;
+    Caller caller(relay.listening.address, settings_for(kStream));
+    converse(door, caller, [&] {
+      for (int i = 0; i < 64; i++) relay.turn();
+    });
+    relay.cut();
+    door.check_clean();
+  }
+}
+
+// Wherever the connection breaks, the call ends once and says that it broke.
+TEST(cut_at_every_byte) {
+  Door door;
+  size_t whole = 0;
+  {
+    Relay relay(door.listening.address);
+    Caller caller(relay.listening.address, settings_for(kStream));
+    converse(door, caller, [&] { relay.turn(); });
+    whole = caller.call->bytes_in();
+  }
+  int finished = 0;
+  for (size_t left = 1; left < whole; left += left < 200 ? 1 : 613) {
+    Relay relay(door.listening.address);
+    relay.left = left;
+    Caller caller(relay.listening.address, settings_for(kStream));
+    for (const size_t bytes : {5, 0, 3000, 40'000, 4}) CHECK(caller.say(std::string(bytes, 'z')));
+    caller.call->half_close();
+    until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(), relay.turn(), door.turn(); });
+    const CallEnd& end = *caller.heard.end;
+    finished += end.how == End::kStatus;  // only what follows the trailers was cut off
+    if (end.how == End::kStatus) continue;
+    CHECK(end.how == End::kClosed || (end.how == End::kProtocol && !caller.heard.opens));
+    CHECK(end.text.starts_with("the server") || end.text.starts_with("the connection broke"));
+  }
+  CHECK(finished < 4);
+  door.check_clean();
+}
+
+TEST(a_refused_call_has_the_servers_words) {
+  Door door;
+  door.door.calls.tokens = only("the-right-token-of-it");
+  for (const char* token : {"", "a-wrong-token", "the-right-token-of-it"}) {
+    CallSettings settings = settings_for(kStream);
+    settings.token = token;
+    Caller caller(door.listening.address, settings);
+    CHECK(caller.say("x"));
+    if (std::string(token).starts_with("the-right")) {
+      door.run(caller, [&] { return caller.heard.messages == 1; });
+      door.service.finish({.index = door.service.open.begin()->first, .generation = door.service.open.begin()->second},
+                          {.code = front::StatusCode::kFailedPrecondition, .message = "100 %: größer\n"});
+      const CallEnd end = door.end_of(caller);
+      CHECK(end.how == End::kStatus);
+      CHECK_EQ(end.status, u32(front::StatusCode::kFailedPrecondition));
+      CHECK_EQ(end.text, std::string("100 %: größer\n"));
+    } else {
+      const CallEnd end = door.end_of(caller);
+      CHECK(end.how == End::kStatus);
+      CHECK_EQ(end.status, u32(front::StatusCode::kUnauthenticated));
+      CHECK(end.text.find("authorization") != end.text.npos);
+    }
+  }
+  {
+    Caller caller(door.listening.address,
+                  {.path = "/test.Service/Nothing", .authority = "x", .token = "the-right-token-of-it"});
+    CHECK_EQ(door.end_of(caller).status, u32(front::StatusCode::kUnimplemented));
+  }
+  door.check_clean();
+}
+
+// Windows of the server's, a socket that takes little, and more messages than fit: all arrive, in order.
+TEST(many_messages_through_narrow_windows) {
+  front::Limits limits = front::quick_limits();
+  limits.stream_window = 65'535;
+  limits.connection_window = 65'535;
+  Door door(limits);
+  {
+    Caller caller(door.listening.address, settings_for(kStream));
+    size_t said = 0, bytes = 0;
+    std::mt19937 random(7);
+    until([&] { return caller.heard.messages == 3000; },
+          [&] {
+            for (int i = 0; i < 40 && said < 3000; i++) {
+              const std::string text(random() % (said % 100 ? 2000 : 60'000), char('a' + said % 26));
+              if (!caller.say(text)) break;
+              said++, bytes += text.size();
+            }
+            caller.turn(), door.turn();
+          });
+    CHECK_EQ(caller.heard.message_bytes, bytes);
+    for (size_t i = 0; i < 3000; i++)
+      CHECK_EQ(caller.heard.texts[i].find_first_not_of(char('a' + i % 26)), std::string::npos);
+    CHECK_EQ(caller.call->unsent(), size_t(0));
+  }
+  door.check_clean();
+}
+
+TEST(the_listener_may_use_the_call) {
+  Door door;
+  {
+    Caller caller(door.listening.address, settings_for(kStream));
+    caller.heard.on_opened = [&] {
+      CHECK(caller.say("0"));
+      CHECK(!caller.call->flush(now_ns()));  // on_events() does
+    };
+    caller.heard.on_message = [&] {
+      if (caller.heard.messages < 50) CHECK(caller.say("again"));
+      if (caller.heard.messages == 50) caller.call->half_close();
+    };
+    caller.heard.on_ended = [&] { caller.call.reset(); };
+    door.run(caller, [&] { return !caller.call; });
+    CHECK_EQ(caller.heard.messages, size_t(50));
+    CHECK(caller.heard.end->how == End::kStatus);
+  }
+  {  // it closes in the middle of several messages
+    Caller caller(door.listening.address, settings_for(kStream));
+    for (int i = 0; i < 10; i++) CHECK(caller.say("x"));
+    caller.heard.on_message = [&] { caller.call->close(); };
+    door.run(caller, [&] { return caller.heard.messages == 1; });
+    for (int i = 0; i < 10; i++) caller.turn(), door.turn();
+    CHECK_EQ(caller.heard.messages, size_t(1));
+    CHECK(!caller.heard.end && caller.call->fd() < 0 && caller.call->due_ns() == kNever);
+  }
+  door.check_clean();
+}
+
+TEST(addresses) {
+  CHECK_EQ(Address::of("10.0.0.1", 50051)->name, std::string("10.0.0.1:50051"));
+  CHECK_EQ(Address::of("fe80::1", 443)->name, std::string("[fe80::1]:443"));
+  CHECK_EQ(Address::of("::1", 1)->where.ss_family, sa_family_t(AF_INET6));
+  for (const char* text : {"", "localhost", "10.0.0", "10.0.0.1:1", "[::1]"}) CHECK(!Address::of(text, 1));
 }
 
 TEST_MAIN

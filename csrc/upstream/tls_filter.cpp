@@ -1,0 +1,109 @@
+#include "upstream/tls_filter.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "upstream/client_tls.h"
+#include "upstream/tls_words.h"
+
+namespace fastqps::upstream {
+
+// The filter as OpenSSL's source and sink.
+struct FilterBio {
+  static BIO* make(TlsFilter* filter) {
+    static BIO_METHOD* const method = [] {
+      BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "upstream");
+      BIO_meth_set_read(made, read);
+      BIO_meth_set_write(made, write);
+      BIO_meth_set_ctrl(made, control);
+      return made;
+    }();
+    BIO* bio = BIO_new(method);
+    if (!bio) return nullptr;
+    BIO_set_data(bio, filter);
+    BIO_set_init(bio, 1);
+    return bio;
+  }
+
+ private:
+  static TlsFilter& of(BIO* bio) { return *static_cast<TlsFilter*>(BIO_get_data(bio)); }
+  static int read(BIO* bio, char* data, int bytes) {
+    BIO_clear_retry_flags(bio);
+    std::span<const u8>& in = of(bio).in_;
+    const size_t n = std::min(in.size(), size_t(bytes));
+    if (!n) return BIO_set_retry_read(bio), -1;
+    std::memcpy(data, in.data(), n);
+    in = in.subspan(n);
+    return int(n);
+  }
+  static int write(BIO* bio, const char* data, int bytes) {
+    BIO_clear_retry_flags(bio);
+    of(bio).out_->insert(of(bio).out_->end(), data, data + bytes);
+    return bytes;
+  }
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH; }
+};
+
+std::unique_ptr<TlsFilter> TlsFilter::make(const ClientTls& tls, const std::string& name) {
+  SSL* ssl = tls.open(name);
+  if (!ssl) return nullptr;
+  std::unique_ptr<TlsFilter> made(new TlsFilter(ssl));
+  BIO* bio = FilterBio::make(made.get());
+  if (!bio) return nullptr;
+  SSL_set_bio(ssl, bio, bio);
+  return made;
+}
+
+size_t TlsFilter::receive(std::span<const u8> bytes, u8* plain, size_t room, std::vector<u8>& out) {
+  if (!bytes.empty() && !std::exchange(heard_, true) && !is_tls(bytes[0])) {
+    state_ = State::kFault;
+    fault_ = "the server speaks no TLS; unset --upstream-tls-ca, or set the port of its TLS";
+  }
+  in_ = bytes, out_ = &out;
+  ERR_clear_error();
+  if (state_ == State::kHandshake) shake_hands();
+  size_t got = 0;
+  while (state_ == State::kOpen && got < room) {
+    size_t n = 0;
+    const int result = SSL_read_ex(ssl_, plain + got, room - got, &n);
+    if (result == 1)
+      got += n;
+    else if (SSL_get_error(ssl_, result) == SSL_ERROR_WANT_READ)
+      break;
+    else
+      fail(result);
+  }
+  return got;
+}
+
+void TlsFilter::shake_hands() {
+  const int result = SSL_do_handshake(ssl_);
+  if (result != 1) return SSL_get_error(ssl_, result) == SSL_ERROR_WANT_READ ? void() : fail(result);
+  const u8* protocol;
+  unsigned protocol_bytes;
+  SSL_get0_alpn_selected(ssl_, &protocol, &protocol_bytes);
+  state_ = protocol_bytes ? State::kOpen : State::kFault;  // only one was offered
+  if (!protocol_bytes) fault_ = no_http2_words();
+}
+
+bool TlsFilter::send(std::span<const u8> bytes, std::vector<u8>& out) {
+  out_ = &out;
+  ERR_clear_error();
+  size_t n = 0;
+  const int result = SSL_write_ex(ssl_, bytes.data(), bytes.size(), &n);
+  if (result != 1) fail(result);
+  return result == 1;
+}
+
+void TlsFilter::fail(int result) {
+  state_ = SSL_get_error(ssl_, result) == SSL_ERROR_ZERO_RETURN ? State::kEnd : State::kFault;
+  if (state_ == State::kFault) fault_ = tls_words(SSL_get_verify_result(ssl_), ERR_peek_last_error());
+  ERR_clear_error();
+}
+
+}  // namespace fastqps::upstream
