@@ -16,6 +16,7 @@ COMMANDS = {
     "serve": "serve models over gRPC",
     "bench": "measure a server: rates, latencies, where time goes, which settings to run",
     "predict": "run a model on some text and print JSON lines",
+    "card": "write what an edge needs of a model: no weights",
     "top": "watch a running server",
     "doctor": "what this machine has and lacks, and what to do about it",
     "version": "print versions",

@@ -29,10 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for title, settings in grouped().items():
         group = parser.add_argument_group(title)
         for setting in settings:
-            _add_setting(group, setting)
+            add_setting(group, setting)
 
 
-def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
+def add_setting(group: argparse._ActionsContainer, setting: Setting) -> None:
+    """A setting as a flag."""
     meaning = setting.meaning
     default = f"auto: {meaning.auto}" if meaning.auto else setting.format(setting.default) or "none"
     help = f"{meaning.help} (default: {default})".replace("%", "%%")

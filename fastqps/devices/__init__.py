@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from fastqps.devices.cuda_choice import choose_device
 from fastqps.devices.errors import DeviceError, DeviceFault
-from fastqps.devices.names import DEVICES, Device, kind_of, list_devices, one_device
+from fastqps.devices.names import DEVICES, Device, check_weights, kind_of, list_devices, one_device
 from fastqps.devices.place import Options, Place
 from fastqps.models.card import ModelCard
 from fastqps.runners import Runner
@@ -41,6 +41,7 @@ def make_runner(
     A decoder's items are the sequences that can run. ``options`` are fields of ``Place``. Raises ``DeviceError`` for an
     unknown device, ``ModelError`` for a model that does not load.
     """
+    check_weights(device, card)
     make: MakeRunner = _module(device).RUNNERS[step_kind(card)]
     return make(card, max_items, max_tokens, Place(device, **options))
 

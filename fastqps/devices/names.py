@@ -6,13 +6,15 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastqps.devices.cuda_choice import choose_device, chosen_gpus
 from fastqps.devices.profile import Profile, check_task, load_profile
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 from fastqps.host.gpus import Gpu
-from fastqps.models.card import ModelCard
+from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card_folder import open_card
 
 DEVICES = ("cpu", "cuda", "null", "sim")
 DEVICES_TEXT = "cpu, cuda, cuda:0,1, null, sim:PROFILE, remote"
@@ -47,9 +49,19 @@ class Device:
         return self.gpu.name if self.gpu else machine.cpu_model()
 
     def check(self, card: ModelCard) -> None:
-        """Raises ``ConfigError`` if the profile cannot model a device that runs this model."""
+        """Raises ``ConfigError`` if the profile cannot model a device that runs this model, and ``ModelError`` if the
+        device needs weights, and there is only a card."""
+        check_weights(self.spec, card)
         if self.profile:
             check_task(card, self.profile)
+
+
+def check_weights(spec: str, card: ModelCard) -> None:
+    """Raises ``ModelError`` if the device computes, and the model's folder has nothing to compute with."""
+    if kind_of(spec) in ("cpu", "cuda") and open_card(Path(card.path)):
+        raise ModelError(
+            f"{card.path}: it holds a card and no weights, which the device {spec} needs; it is for --device remote"
+        )
 
 
 def kind_of(spec: str) -> str:

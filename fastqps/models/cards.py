@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card_folder import open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
@@ -34,12 +35,16 @@ def load_card(
     ``adapter``: the directory of PEFT's, or hub:OWNER/NAME, that is merged into the weights.
     ``max_output_tokens`` and ``prefix_text`` (in front of
     every prompt; its ids go into the card and into the version) are of generators alone.
+    In a folder that ``fastqps card`` has written they are what they were then.
 
     Reads JSON, and the weights' bytes for the digest; imports no torch. Raises ``ModelError``.
     """
     served, root = resolve(name_or_dir)
     merged = resolve_adapter(adapter) if adapter else None
     try:
+        if kept := open_card(root):
+            limits = max_input_tokens, max_output_tokens
+            return kept.served(name, *limits, prefix_text, allow_single_texts, adapter)
         if static := open_static(root):
             if merged:
                 raise ModelError(f"{merged}: a static model has no layers that an adapter could change")
@@ -64,6 +69,8 @@ def default_input_limit(name_or_dir: str) -> int:
     """The longest input of a checkpoint where no setting says it. Reads JSON alone. Raises ``ModelError``."""
     _, root = resolve(name_or_dir)
     try:
+        if kept := open_card(root):
+            return kept.card.max_input_tokens
         if static := open_static(root):
             return default_static_limit(static)
         checkpoint = Checkpoint.open(root)
@@ -79,8 +86,9 @@ def check_files(card: ModelCard) -> None:
 
     Only where one was written since then are they read for it.
     """
+    root = Path(card.path)
     try:
-        files = open_static(Path(card.path)) or Checkpoint.of(card)
+        files = open_card(root) or open_static(root) or Checkpoint.of(card)
         if card.stamp in ("", files.stamp()):
             return
         if isinstance(files, Checkpoint) and files.generates:
@@ -94,3 +102,15 @@ def check_files(card: ModelCard) -> None:
             f"{card.path}: its files have changed: they are {card.name}@{found} now, and {card.name}@{card.version} is "
             "served; reload it"
         )
+
+
+def deciding_files(card: ModelCard) -> list[Path]:
+    """The files of a checkpoint, weights included, that decide its answers, without those of an adapter.
+
+    Raises ``ModelError``, also for a folder that holds a card and no checkpoint.
+    """
+    root = Path(card.path)
+    if open_card(root):
+        raise ModelError(f"{root}: it holds a card and no weights; take the checkpoint")
+    static = open_static(root)
+    return list(static.files) if static else Checkpoint.of(card).deciding()

@@ -195,13 +195,14 @@ class Checkpoint:
 
     def digest(self) -> str:
         """12 hex digits of SHA-256 over the relative names and contents of all files that decide an answer."""
-        return with_adapter(deciding_files.digest(self.root, self._deciding()), self.adapter)
+        return with_adapter(deciding_files.digest(self.root, self.deciding()), self.adapter)
 
     def stamp(self) -> str:
         """Stays the same while none of these files is written or replaced. Their contents are not read."""
-        return deciding_files.stamp([*self._deciding(), *(self.adapter.files() if self.adapter else ())])
+        return deciding_files.stamp([*self.deciding(), *(self.adapter.files() if self.adapter else ())])
 
-    def _deciding(self) -> list[Path]:
+    def deciding(self) -> list[Path]:
+        """All files that decide an answer, without those of an adapter."""
         files = {folder / name for folder in (self.root, self.encoder) for name in DECIDING}
         files.update(self.weight_files())
         if has_file(self.root / "modules.json"):

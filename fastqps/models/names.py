@@ -9,6 +9,7 @@ from fastqps.models import hub
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG
 from fastqps.models.adapters.base import refuse_adapter
 from fastqps.models.card import ModelError
+from fastqps.models.card_folder import CARD_FILE, open_card
 from fastqps.models.files.regular import has_file
 
 # Names that stand for weights which a Python package carries: name -> (package, folder inside it).
@@ -30,7 +31,8 @@ def packaged(name: str) -> Path | None:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    if any(has_file(path / name) for name in ("config.json", "modules.json")):  # one may name the other's folder
+    # modules.json may name the folder of config.json
+    if any(has_file(path / name) for name in ("config.json", "modules.json", CARD_FILE)):
         return True
     return (path / "weights").is_dir() and (path / "tokenizers").is_dir()  # WordLlama's
 
@@ -51,7 +53,9 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
         return hub.parse_reference(name_or_dir).name, folder
     path = Path(name_or_dir).expanduser()
     if _is_checkpoint(path):
-        return path.resolve().name, path.resolve()
+        root = path.resolve()
+        found = open_card(root)
+        return found.card.name if found else root.name, root
     if path.is_dir():
         refuse_adapter(path)
         raise ModelError(f"{path} has no config.json: a checkpoint is a Hugging Face directory")

@@ -112,14 +112,14 @@ def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], in
 
     ``choose`` returns the number of dispatchers of each model on cpu. It is called unless that is set.
     """
-    cards = _cards(config)
-    if not config.dispatchers:
-        config = dataclasses.replace(config, dispatchers=choose(config, cards))
-    assert config.frontdoors and config.dispatchers and config.lanes  # decided
+    cards = read_cards(config)
     devices = list_devices(config.device)
     for card in cards:
         for device in devices:
             device.check(card)
+    if not config.dispatchers:
+        config = dataclasses.replace(config, dispatchers=choose(config, cards))
+    assert config.frontdoors and config.dispatchers and config.lanes  # decided
     each = config.dispatchers * len(devices)
     memory = memory_of(config, cards, devices)
     cpus = server_cpus(config)
@@ -217,7 +217,8 @@ def large_answer_bytes(card: ModelCard) -> int:
     return -(-longest // _LINE_BYTES) * _LINE_BYTES if longest > slot_bytes(card) else 0
 
 
-def _cards(config: Config) -> tuple[ModelCard, ...]:
+def read_cards(config: Config) -> tuple[ModelCard, ...]:
+    """Reads the cards of all models. Raises ``ModelError`` or ``ConfigError``."""
     named = named_models(config)
     names = [name for name, _ in named]
     if twice := next((name for name in names if names.count(name) > 1), None):
