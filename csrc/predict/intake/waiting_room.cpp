@@ -124,7 +124,7 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   const u32 slot = queue.first;
   const Place& place = places_[slot];
   line.service = std::max(line.service, queue.served);
-  queue.served += double(std::max(1u, place.cost)) / tenants_.weight(TenantId(tenant));
+  queue.served += double(place.cost) / tenants_.weight(TenantId(tenant));
   line.group = place.group;
   if (place.group != kNone) groups_[place.group].served = true;
   unlink(slot);

@@ -34,7 +34,7 @@ class WaitingRoom {
   struct Arrival {
     u32 route, kind;  // kind: a Class, one of the priorities
     TenantId tenant;
-    u32 cost;  // tokens, and those that it may generate
+    u32 cost;  // as cost_of(): at least 1
     u64 since_ns;
   };
   void add(u32 slot, const Arrival& arrival);
