@@ -20,7 +20,7 @@ from bench.row import Row
 from bench.texts import request, texts
 from bench.transport import LOAD_CPU, SERVER_CPU, grpc_echo
 from fastqps.bench.measure.workload import write_messages
-from fastqps.bench.neighbours.beside import NEIGHBOURS, Beside
+from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
 from fastqps.process.server_process import ServerProcess
 
 ALONE = "alone"
@@ -76,7 +76,7 @@ class Server:
     def measure(self, seconds: float) -> None:
         """One round: alone, then beside each neighbour."""
         for name, runs in self.runs.items():
-            with contextlib.nullcontext() if name == ALONE else Beside(name, [SERVER_CPU]):
+            with contextlib.nullcontext() if name == ALONE else beside(name, [SERVER_CPU]):
                 runs.append(self.load(seconds))
 
     def rate(self, name: str) -> float:

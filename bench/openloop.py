@@ -14,6 +14,7 @@ from bench.load import PREDICT, Load, h2load, loadgen
 from bench.row import Row
 from bench.texts import request, texts, write_body
 from bench.transport import LOAD_CPU, SERVER_CPU
+from fastqps.bench.measure.child_process import child_process
 from fastqps.bench.measure.workload import write_messages
 
 OFFERED = 300_000  # calls per second of the open loop
@@ -68,10 +69,6 @@ def _rows(points: list[dict[str, Any]]) -> list[Row]:
 def _server(*flags: str) -> Iterator[str]:
     """The address of loadgen's own server, pinned to the server's core."""
     command = [sys.executable, "-m", "loadgen.server", "--port", "0", "--cpu", str(SERVER_CPU), *flags]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
+    with child_process(command, end_s=10, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield f"127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.terminate()
-        process.wait(10)

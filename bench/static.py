@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.environment import two_cpus
 from bench.load import PREDICT, PREDICT_BATCH, Load, loadgen, read_samples
-from bench.peers.process import PeerProcess
+from bench.peers.process import PeerProcess, peer_process
 from bench.row import Row
 from bench.static_model import write_static_model
 from bench.texts import batches, request, texts
@@ -61,7 +61,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     with (
         ServerProcess(*flags, "--device", "cpu", cpus=[SERVER_CPU]) as served,
         ServerProcess(*flags, "--device", "null", cpus=[SERVER_CPU]) as null,
-        PeerProcess("run_model2vec", str(model), str(folder / "texts"), cpus=[SERVER_CPU]) as peer,
+        peer_process("run_model2vec", str(model), str(folder / "texts"), cpus=[SERVER_CPU]) as peer,
     ):
         _check(served.address, checked, folder / "kept", peer.answers)
         runs: dict[str, Callable[[Point], None]] = {

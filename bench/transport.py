@@ -16,6 +16,7 @@ from bench.environment import two_cpus
 from bench.load import PREDICT, Load, h2load, loadgen
 from bench.row import Row
 from bench.texts import request, texts, write_body
+from fastqps.bench.measure.child_process import child_process
 from fastqps.bench.measure.processes import cpu_by_role
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
@@ -170,16 +171,12 @@ def stage_cost_us(seen: Difference) -> dict[str, float]:
 def grpc_echo() -> Iterator[tuple[str, int]]:
     """The address and the pid of a grpc.aio echo on the server's CPU."""
     command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "bench.grpcio_echo"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
+    with child_process(command, end_s=10, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         if not address:
             raise BenchError("the grpc.aio echo server did not start")
         yield address, process.pid
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:

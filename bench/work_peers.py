@@ -11,7 +11,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from bench.environment import two_cpus
 from bench.load import PATIENCE_S, PREDICT, Load, loadgen
 from bench.peers.environment import PYTHON, install_peers, minilm_onnx
-from bench.peers.process import PeerProcess, least_cosine
+from bench.peers.process import PeerProcess, least_cosine, peer_process
 from bench.row import Row
 from bench.texts import request
 from fastqps import Engine
@@ -89,7 +89,7 @@ class _Cores:
         started |= {f"onnxruntime {kind}": ("run_onnxruntime", _OPENVINO[kind]) for kind in ("fp32", "int8")}
         runs: dict[str, Callable[[], float]] = {}
         for name, (module, precision) in started.items():
-            peer = PeerProcess(module, precision, *model, str(self._texts), cpus=self._cpus, python=PYTHON)
+            peer = peer_process(module, precision, *model, str(self._texts), cpus=self._cpus, python=PYTHON)
             runs[name] = self._started(stack, name, peer, seconds)
         return runs
 
@@ -97,7 +97,7 @@ class _Cores:
         runs: dict[str, Callable[[], float]] = {}
         for kind, dtype, quantization in _KINDS:
             name = f"fastqps {kind}"
-            peer = PeerProcess("run_fastqps", dtype, quantization, str(self._texts), cpus=self._cpus)
+            peer = peer_process("run_fastqps", dtype, quantization, str(self._texts), cpus=self._cpus)
             runs[name] = self._started(stack, name, peer, seconds)
             flags = ("--model=minilm", "--device=cpu", f"--dtype={dtype}", f"--quantization={quantization}")
             doors = ("--frontdoors=1", f"--dispatchers={len(self._cpus)}")
@@ -105,9 +105,11 @@ class _Cores:
             runs[f"{name} over gRPC"] = lambda server=server: self._served(server, seconds)  # type: ignore[misc]
         return runs
 
-    def _started(self, stack: ExitStack, name: str, peer: PeerProcess, seconds: float) -> Callable[[], float]:
+    def _started(
+        self, stack: ExitStack, name: str, starting: AbstractContextManager[PeerProcess], seconds: float
+    ) -> Callable[[], float]:
         began = time.monotonic()
-        stack.enter_context(peer)
+        peer = stack.enter_context(starting)
         cosine = least_cosine(peer.answers, self._exact)
         if cosine < COSINE_LEAST:
             raise BenchError(f"{name}: an answer has cosine {cosine:.4f} to fastqps in fp32, at least {COSINE_LEAST}")

@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any
 
 import numpy as np
 
 from bench.peers.environment import ROOT
+from fastqps.bench.measure.child_process import child_process
 from fastqps.bench.results.result import BenchError
 
 
 class PeerProcess:
-    """A ``bench.peers.MODULE``, from ``with`` on. ``way``: how it does it; ``answers``: its embeddings."""
+    """A ``bench.peers.MODULE`` that runs. ``way``: how it does it; ``answers``: its embeddings."""
 
-    def __init__(self, module: str, *arguments: str, cpus: Sequence[int], python: Path = Path(sys.executable)) -> None:
-        self._pinned = ["taskset", "-c", ",".join(map(str, cpus))]
-        self._command = [*self._pinned, str(python), "-m", f"bench.peers.{module}", *arguments]
-        self._open = ExitStack()
-        self.way = ""
-        self.answers = np.empty((0, 0), np.float32)
-
-    def __enter__(self) -> Self:
-        self._log = self._open.enter_context(tempfile.TemporaryFile("w+"))
-        with tempfile.TemporaryDirectory() as folder:
-            answers = Path(folder) / "answers.npy"
-            self._process = subprocess.Popen(
-                [*self._command, str(answers)],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                text=True,
-            )
-            try:
-                self.way = self._line()
-                self.answers = np.load(answers)
-            except BaseException:
-                self._end()
-                raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        self._process.kill()  # it holds nothing but memory
-        self._process.wait()
-        self._open.close()
+    def __init__(self, command: str, process: subprocess.Popen[str], log: IO[str], answers: Path) -> None:
+        """Returns when it is ready."""
+        self._command, self._process, self._log = command, process, log
+        self.way = self._line()
+        self.answers: np.ndarray[Any, Any] = np.load(answers)
 
     def rate(self, seconds: float) -> tuple[float, float]:
         """Texts per second, and CPU seconds of a text."""
@@ -72,7 +41,20 @@ class PeerProcess:
             if line.startswith("= "):
                 return line[2:].strip()
         self._log.seek(0)
-        raise BenchError(f"{' '.join(self._command)} has ended: {self._log.read().strip()[-1000:]}")
+        raise BenchError(f"{self._command} has ended: {self._log.read().strip()[-1000:]}")
+
+
+@contextlib.contextmanager
+def peer_process(
+    module: str, *arguments: str, cpus: Sequence[int], python: Path = Path(sys.executable)
+) -> Iterator[PeerProcess]:
+    """A ``bench.peers.MODULE``, from ``with`` on."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
+        answers = Path(folder) / "answers.npy"
+        pinned = ["taskset", "-c", ",".join(map(str, cpus))]
+        command = [*pinned, str(python), "-m", f"bench.peers.{module}", *arguments, str(answers)]
+        with child_process(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process:
+            yield PeerProcess(" ".join(command), process, log, answers)
 
 
 def least_cosine(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> float:

@@ -90,11 +90,9 @@ def _own(server: ServerProcess, folder: Path, text: str) -> list[Point]:
 
 
 def _peers(stack: contextlib.ExitStack, folder: Path, text: str) -> list[Point]:
-    triton_address, triton = peers.triton(folder, SERVER_CPU)
-    mosec_address, mosec = peers.mosec(SERVER_CPU)
-    litserve_address, litserve = peers.litserve(SERVER_CPU)
-    for server in (triton, mosec, litserve):
-        stack.enter_context(server)
+    servers = (peers.triton(folder, SERVER_CPU), peers.mosec(SERVER_CPU), peers.litserve(SERVER_CPU))
+    triton_address, mosec_address, litserve_address = (address for address, _ in servers)
+    triton, mosec, litserve = (stack.enter_context(server) for _, server in servers)
     echo = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})
     predict = HttpRequest("/predict", http_requests(text)[FLOATS].body, {"Content-Type": "application/json"})
     return [

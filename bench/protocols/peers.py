@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sysconfig
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from bench.peers.environment import ROOT, install
-from bench.peers.server import PeerServer, free_ports
+from bench.peers.server import free_ports, peer_server
 from fastqps.bench.results.result import BenchError
 
+Started = AbstractContextManager[subprocess.Popen[str]]
 FOLDER, MOSEC_FOLDER = ROOT / "build/protocol_peers", ROOT / "build/mosec"
 _PYTHON = str(FOLDER / "bin/python")
 _PACKAGES = ("nvidia-pytriton==0.7.0", "litserve==0.2.19")  # the first one for its tritonserver
@@ -34,7 +36,7 @@ def install_mosec() -> None:
     install(MOSEC_FOLDER, _MOSEC_PACKAGES)
 
 
-def triton(folder: Path, cpu: int) -> tuple[str, PeerServer]:
+def triton(folder: Path, cpu: int) -> tuple[str, Started]:
     """The gRPC address of a Triton with a model of its Python backend, and the server. ``folder`` takes its files.
 
     PyTriton would pass each batch on to another process: about a third of this rate.
@@ -56,22 +58,22 @@ def triton(folder: Path, cpu: int) -> tuple[str, PeerServer]:
     # The backend finds its packages by the first Python on PATH, and has to load the library of that very Python.
     libraries = f"{sysconfig.get_config_var('LIBDIR')}:{package.parent / 'nvidia_pytriton.libs'}"
     ready = f"http://127.0.0.1:{http}/v2/health/ready"
-    return f"127.0.0.1:{grpc}", PeerServer(command, ready, cpu, _path() | {"LD_LIBRARY_PATH": libraries})
+    return f"127.0.0.1:{grpc}", peer_server(command, ready, cpu, _path() | {"LD_LIBRARY_PATH": libraries})
 
 
-def mosec(cpu: int) -> tuple[str, PeerServer]:
+def mosec(cpu: int) -> tuple[str, Started]:
     """The HTTP address of a mosec that echoes bodies, and the server."""
     (port,) = free_ports(1)
     python = str(MOSEC_FOLDER / "bin/python")
     command = [python, "-m", "bench.peers.serve_mosec", "--address", "127.0.0.1", "--port", str(port)]
-    return f"127.0.0.1:{port}", PeerServer(command, f"http://127.0.0.1:{port}/", cpu, _path(MOSEC_FOLDER))
+    return f"127.0.0.1:{port}", peer_server(command, f"http://127.0.0.1:{port}/", cpu, _path(MOSEC_FOLDER))
 
 
-def litserve(cpu: int) -> tuple[str, PeerServer]:
+def litserve(cpu: int) -> tuple[str, Started]:
     """The HTTP address of a LitServe that answers texts by JSON, and the server."""
     (port,) = free_ports(1)
     command = [_PYTHON, "-m", "bench.peers.serve_litserve", str(port)]
-    return f"127.0.0.1:{port}", PeerServer(command, f"http://127.0.0.1:{port}/health", cpu, _path())
+    return f"127.0.0.1:{port}", peer_server(command, f"http://127.0.0.1:{port}/health", cpu, _path())
 
 
 def _path(folder: Path = FOLDER) -> dict[str, str]:

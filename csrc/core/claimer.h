@@ -63,7 +63,7 @@ class Claimer {
         me_(me),
         epoch_(epoch),
         route_(route),
-        generates_(segment.route(route).task == Task::kGenerate),
+        task_(segment.route(route).task),
         waker_(segment, fds),
         stats_(&segment.dispatcher_stats(me)) {
     u64 entries = segment.ring_entries();
@@ -269,14 +269,10 @@ class Claimer {
     return fits;
   }
   double weight(u32 kind) const { return segment_.sizes().class_weights[kind]; }
-  // What a request counts: its tokens, and those that it may generate. relaxed: a guess until it is claimed.
-  u64 cost_of(const Slot& s) const {
-    return std::max<u64>(1, s.n_tokens.load(kRelaxed) + u64(generates_ ? s.sampling.max_tokens : 0));
-  }
   // The cost of a request at the head of one of a class's rings; 0: they are empty.
   u64 head_cost(u32 kind) const {
     for (u32 f = 0; f < segment_.sizes().doors; f++)  // relaxed: a guess, as the head may be taken
-      if (ring_waiting(ring(f, kind), segment_.ring_entries())) return cost_of(head_slot(f, kind));
+      if (ring_waiting(ring(f, kind), segment_.ring_entries())) return cost_of(task_, head_slot(f, kind));
     return 0;
   }
   Slot& head_slot(u32 door, u32 kind) const {
@@ -358,7 +354,7 @@ class Claimer {
         full = tokens + more > limits_.tokens && tokens;
         if (full) break;
         tokens += more;
-        cost += i < segment_.sizes().slots ? cost_of(segment_.slot(door, i)) : 1;
+        cost += i < segment_.sizes().slots ? cost_of(task_, segment_.slot(door, i)) : 1;
       }
       if (!fits) return false;
       FASTQPS_POINT(1);
@@ -379,7 +375,7 @@ class Claimer {
       u32 n = std::min(s.n_tokens.load(kRelaxed), segment_.sizes().max_tokens);  // relaxed: behind the acquire
       batch.claims.push_back({door, i, seq, n, kind});
       batch.n_tokens += n;
-      cost_ += cost_of(s);
+      cost_ += cost_of(task_, s);
     } else {
       bump(stats_->stale_entries);
     }
@@ -452,7 +448,7 @@ class Claimer {
   Segment segment_;
   const WakeFds* fds_;
   u32 me_, epoch_, route_;
-  bool generates_;
+  Task task_;
   BatchLimits limits_;  // of the batch that is being claimed
   Waker waker_;
   Stats* stats_;

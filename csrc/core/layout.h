@@ -411,6 +411,13 @@ inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
   return u64(n_tokens) * dimensions * value_bytes(slot.dtype);
 }
 
+// What a request counts where the service is shared: its tokens, and those that it may generate; at least 1.
+// relaxed: its front door may read it any time, a dispatcher only guesses until it has claimed the request.
+inline u64 cost_of(Task task, const Slot& slot) {
+  const u64 made = task == Task::kGenerate ? slot.sampling.max_tokens : 0;
+  return std::max<u64>(1, slot.n_tokens.load(std::memory_order_relaxed) + made);
+}
+
 // One block per process, which alone writes it. Front door i has index i; dispatcher j has index doors + j.
 enum Rpc : u8 {
   kPredict = 0,

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "core/types.h"
 #include "text/unicode/utf8.h"
@@ -15,9 +16,10 @@ inline constexpr std::string_view kGroupHeader = "fastqps-group";
 template <u32 kMax>
 class NameHeader {
  public:
-  // False: it was given before, is too long, or is not UTF-8. An empty value is none.
+  // False: it was given before, is too long, or is not UTF-8. An empty value names nobody, but counts as given:
+  // which of two values counts must not depend on what they are.
   bool take(std::string_view value) {
-    const bool first = !given_bytes_;
+    const bool first = !std::exchange(given_, true);
     if (first) given_bytes_ = u32(value.size());
     if (!first || value.size() > kMax || !text::valid_utf8(value)) return false;
     if (!value.empty()) std::memcpy(text_, value.data(), value.size());
@@ -31,6 +33,7 @@ class NameHeader {
   static constexpr u32 kBytesMax = kMax;
 
  private:
+  bool given_ = false;
   u32 given_bytes_ = 0;
   char text_[kMax];
 };

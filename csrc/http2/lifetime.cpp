@@ -9,16 +9,14 @@
 namespace fastqps::front {
 
 namespace {
-constexpr u64 kHelloDelay = 5 * kMillisecond;  // a client that says nothing hears our SETTINGS first
-constexpr u64 kNoticeTime = kSecond;           // from the shutdown notice to the final GOAWAY at most
-constexpr u64 kStuckTime = 30 * kSecond;       // too many answers without a byte of progress
+constexpr u64 kNoticeTime = kSecond;      // from the shutdown notice to the final GOAWAY at most
+constexpr u64 kStuckTime = 30 * kSecond;  // too many answers without a byte of progress
 }  // namespace
 
 u64 Http2Session::due() const {
   const Limits& limits = door_.limits;
   u64 at = kNever;
   const auto by = [&at](u64 ns) { at = std::min(at, ns); };
-  if (!may_send_) by(connection_.accepted_ns() + kHelloDelay);
   if (!settings_received_) by(hello_by_ns_);
   if (block_.since_ns) by(block_.since_ns + limits.header_block_timeout);
   if (answer_bytes) by(next_look_at_blocked());
@@ -34,10 +32,6 @@ u64 Http2Session::due() const {
 void Http2Session::on_timer() {
   const u64 now = door_.net.turn.ns;
   const Limits& limits = door_.limits;
-  if (!may_send_ && now >= connection_.accepted_ns() + kHelloDelay) {
-    may_send_ = true;
-    mark_dirty();
-  }
   if (!check_waits()) return;
   if (retirement_.state == Retirement::State::kNoticed && now >= retirement_.noticed_ns + kNoticeTime)
     send_final_goaway();

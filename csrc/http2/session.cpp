@@ -186,9 +186,10 @@ bool Http2Session::owes_answers() {
   return false;
 }
 
-// Says why, without waiting, and closes.
+// Says why, without waiting, and closes. A client that has not shown that it speaks HTTP/2 hears nothing.
 void Http2Session::terminate(u32 http2_error, const char* text) {
   if (connection_.ending()) return;
+  if (!may_send_) return connection_.kill();
   if (*text) {
     nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(nghttp2_), http2_error,
                           reinterpret_cast<const u8*>(text), std::strlen(text));

@@ -20,7 +20,7 @@ class Http2Session final : public CallSession {
  public:
   // What its streams carry.
   enum class Carries : u8 { kGrpc, kPlain };
-  // may_send: nothing need be heard from the client first.
+  // may_send: TLS has agreed on HTTP/2. Otherwise the client's first bytes must show it before anything is sent.
   Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send);
   ~Http2Session();
   Http2Session(const Http2Session&) = delete;

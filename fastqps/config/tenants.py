@@ -47,8 +47,10 @@ def tenant_weights(config: Config) -> tuple[tuple[str, int], ...]:
         at, name, weight = match.end(), match["name"].strip(), int(match["weight"])
         if not 1 <= weight <= WEIGHT_MAX:
             raise ConfigError(f"--tenant-weights: the weight of {name!r} is {weight}, must be 1 to {WEIGHT_MAX}")
-        if not name or len(name.encode()) > _NAME_BYTES_MAX:
-            raise ConfigError(f"--tenant-weights: {name[:80]!r} is no tenant's name")
+        if not name:
+            raise ConfigError(f"--tenant-weights: the tenant with the weight {weight} has no name")
+        if (length := len(name.encode())) > _NAME_BYTES_MAX:
+            raise ConfigError(f"--tenant-weights: the name {name[:40]!r}... has {length} bytes, at most {_NAME_BYTES_MAX}")
         if name in found:
             raise ConfigError(f"--tenant-weights: {name!r} is given twice")
         found[name] = weight

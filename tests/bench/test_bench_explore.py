@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -601,18 +602,16 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The neighbours that are at work, which only pretend."""
     now: list[str] = []
 
-    class Pretended:
-        def __init__(self, name: str, cpus: tuple[int, ...]) -> None:
-            assert cpus == (0, 1, 2, 3)
-            self._name = name
+    @contextlib.contextmanager
+    def pretended(name: str, cpus: tuple[int, ...]) -> Iterator[None]:
+        assert cpus == (0, 1, 2, 3)
+        now.append(name)
+        try:
+            yield
+        finally:
+            now.remove(name)
 
-        def __enter__(self) -> None:
-            now.append(self._name)
-
-        def __exit__(self, *_: object) -> None:
-            now.remove(self._name)
-
-    monkeypatch.setattr(neighbours, "Beside", Pretended)
+    monkeypatch.setattr(neighbours, "beside", pretended)
     monkeypatch.setattr(Formula, "server", lambda self: None)
     return now
 

@@ -12,7 +12,7 @@ import pytest
 from serving import PATIENCE_S
 
 from bench.neighbours import ALONE, KEPT_MIN, Run, Server, rows
-from fastqps.bench.neighbours.beside import NEIGHBOURS, Beside
+from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
 from fastqps.bench.results.result import BenchError
 
 CPU = min(os.sched_getaffinity(0))
@@ -21,8 +21,7 @@ CPU = min(os.sched_getaffinity(0))
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_a_neighbour_works_on_its_cpu_and_ends(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with Beside(name, [CPU]) as beside:
-        (process,) = beside.processes
+    with beside(name, [CPU]) as (process,):
         assert os.sched_getaffinity(process.pid) == {CPU} and process.poll() is None
         assert not list(tmp_path.iterdir())  # a file has no name, so that nothing has to be removed
     assert process.returncode == -9
@@ -30,16 +29,16 @@ def test_a_neighbour_works_on_its_cpu_and_ends(name: str, tmp_path: Path, monkey
 
 def test_a_neighbour_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(BenchError, match="the neighbour spinner ended with exit code 1"), Beside("spinner", [CPU]):
+    with pytest.raises(BenchError, match="the neighbour spinner ended with exit code 1"), beside("spinner", [CPU]):
         pass
 
 
 def test_a_neighbour_ends_with_whoever_started_it() -> None:
     program = f"""
 import os
-from fastqps.bench.neighbours.beside import Beside
-with Beside("fork-storm", [{CPU}]) as beside:
-    print(beside.processes[0].pid, flush=True)
+from fastqps.bench.neighbours.beside import beside
+with beside("fork-storm", [{CPU}]) as (storm,):
+    print(storm.pid, flush=True)
     os.kill(os.getpid(), 9)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

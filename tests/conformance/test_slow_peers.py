@@ -42,7 +42,7 @@ from fastqps.v1 import predict_pb2 as pb
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 SLACK_S = 30.0  # on a busy machine
-SETTINGS_TIMEOUT, DEADLINE_EXCEEDED = 4, 4
+DEADLINE_EXCEEDED = 4
 MANY = 10_000
 MANY_BYTES_MAX = 400 << 20  # of the front door, for so many connections
 GENERATE_S = 300
@@ -83,7 +83,7 @@ def ends_after(seconds: float, peer: Peer) -> None:
 def test_no_preface(patient: Server, other: Neighbour) -> None:
     with Peer(patient.address, hello=b"") as peer, neighbours_served(patient, other):
         ends_after(10, peer)
-        assert peer.goaway == SETTINGS_TIMEOUT
+        assert peer.goaway is None  # nothing has shown that it speaks HTTP/2
 
 
 def test_a_header_block_that_does_not_end(patient: Server, other: Neighbour) -> None:

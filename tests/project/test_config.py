@@ -215,6 +215,8 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
         (Config(tenant_weights="a=2,b=x"), ConfigError, 2, "--tenant-weights: 'b=x' is not NAME=WEIGHT"),
         (Config(tenant_weights="a=0"), ConfigError, 2, "the weight of 'a' is 0, must be 1 to 1000"),
         (Config(tenant_weights="a=1001"), ConfigError, 2, "the weight of 'a' is 1001, must be 1 to 1000"),
+        (Config(tenant_weights=" =1"), ConfigError, 2, "the tenant with the weight 1 has no name"),
+        (Config(tenant_weights="é" * 141 + "=1"), ConfigError, 2, "'... has 282 bytes, at most 280"),
         (Config(tenant_weights="a=1,a=2"), ConfigError, 2, "'a' is given twice"),
         (Config(tenant_weights=",".join(f"t{i}=1" for i in range(257))), ConfigError, 2, "257 tenants, at most 256"),
     ],

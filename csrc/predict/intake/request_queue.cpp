@@ -39,8 +39,7 @@ Refusal RequestQueue::put(u32 slot) {
   } else {
     loads_.held(r, kind);
     s.queued_ns.store(stamp_ns_, kRelaxed);  // relaxed: still ours
-    const u32 made = memory_.route(r).task == Task::kGenerate ? s.sampling.max_tokens : 0;
-    room_.add(slot, {r, kind, items_.tenant(slot), n_tokens + made, stamp_ns_});
+    room_.add(slot, {r, kind, items_.tenant(slot), u32(cost_of(memory_.route(r).task, s)), stamp_ns_});
   }
   return {};
 }

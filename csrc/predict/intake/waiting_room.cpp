@@ -25,6 +25,22 @@ void WaitingRoom::end_turn(Line& line) {
   if (queue.items) give_turn(line, line.turn.tenant);
 }
 
+// The row belongs to another tenant now, which has nothing to do with what the former one has had. A turn that is left
+// of that one goes, too: it may start far behind the others. And if it is the current one, it would go on until the new
+// tenant has had as much as the others have had since the line began.
+void WaitingRoom::change_owner(Line& line, u32 tenant, u32 owner) {
+  Queue& queue = line.queues[tenant];  // without items
+  if (line.turn.weight && line.turn.tenant == tenant) end_turn(line);
+  if (std::exchange(queue.has_turn, false)) {
+    const auto left =
+        std::find_if(line.turns.begin(), line.turns.end(), [&](const Turn& turn) { return turn.tenant == tenant; });
+    line.weights -= left->weight;
+    line.turns.erase(left);
+    std::make_heap(line.turns.begin(), line.turns.end());
+  }
+  queue.owner = owner, queue.served = 0;
+}
+
 // Whether the next item of the tenant whose turn it is is a sibling of the one that was taken last.
 bool WaitingRoom::serves_group(const Line& line) const {
   if (!line.turn.weight || line.group == kNone) return false;
@@ -65,7 +81,7 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   place.cost = arrival.cost, place.since_ns = arrival.since_ns;
   place.tenant = arrival.tenant, place.line = u16(&line - lines_.data());
   Queue& queue = line.queues[arrival.tenant];
-  if (const u32 owner = tenants_.owner(arrival.tenant); queue.owner != owner) queue.owner = owner, queue.served = 0;
+  if (const u32 owner = tenants_.owner(arrival.tenant); queue.owner != owner) change_owner(line, arrival.tenant, owner);
   const u32 at = stand(queue, slot);
   place.before = at;
   place.next = at == kNone ? queue.first : places_[at].next;
@@ -124,7 +140,7 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   const u32 slot = queue.first;
   const Place& place = places_[slot];
   line.service = std::max(line.service, queue.served);
-  queue.served += double(std::max(1u, place.cost)) / tenants_.weight(TenantId(tenant));
+  queue.served += double(place.cost) / tenants_.weight(TenantId(tenant));
   line.group = place.group;
   if (place.group != kNone) groups_[place.group].served = true;
   unlink(slot);

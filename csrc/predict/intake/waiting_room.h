@@ -34,7 +34,7 @@ class WaitingRoom {
   struct Arrival {
     u32 route, kind;  // kind: a Class, one of the priorities
     TenantId tenant;
-    u32 cost;  // tokens, and those that it may generate
+    u32 cost;  // as cost_of(): at least 1
     u64 since_ns;
   };
   void add(u32 slot, const Arrival& arrival);
@@ -110,6 +110,7 @@ class WaitingRoom {
   static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
   void give_turn(Line& line, u32 tenant);
   void end_turn(Line& line);
+  void change_owner(Line& line, u32 tenant, u32 owner);
   bool serves_group(const Line& line) const;
   u32 next_tenant(Line& line);
   u32 stand(Queue& queue, u32 slot);

@@ -12,6 +12,7 @@
 #include "core/supervise.h"
 #include "predict/predict_service.h"
 #include "tests/check.h"
+#include "tests/made_segment.h"
 #include "tests/transport/http2_client.h"
 #include "wire/wire.h"
 
@@ -101,6 +102,18 @@ struct Ask {
     return WireWriter(out.end() + s.size());
   }
 };
+
+// A PredictBatchRequest of items that are all alike.
+inline std::string batch_of(u32 items, const Ask& ask) {
+  const std::string item = ask.bytes();
+  u8 head[16];
+  WireWriter out(head);
+  out.head(1, item.size());
+  const std::string one = std::string(reinterpret_cast<char*>(head), size_t(out.end() - head)) + item;
+  std::string body;
+  for (u32 i = 0; i < items; i++) body += one;
+  return body;
+}
 
 // A GenerateChunk, or the Generation of a PredictResponse.
 struct Chunk {
@@ -195,11 +208,7 @@ inline std::vector<std::string> unframed(std::string_view data) {
 
 struct GenerationWorld {
   explicit GenerationWorld(const Sizes& sizes) {
-    auto made = Segment::create(sizes);
-    CHECK_EQ(made.error, std::string());
-    std::string error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK(segment.valid());
+    segment = test::made_segment(sizes);
     fds.door[0] = eventfd(0, EFD_NONBLOCK), fds.dispatcher[0] = eventfd(0, EFD_NONBLOCK);
     for (u32 m = 0; m < sizes.models; m++) {
       std::strcpy(segment.model(m).name, m ? "encoder" : "generator");
@@ -366,6 +375,11 @@ class Generating {
       door.turn();
     }
     return n;
+  }
+  // All that wait run, and end with their next token.
+  void finish_all() {
+    claim_all();
+    while (!dispatcher->running.empty()) dispatcher->finish('x', Finish::kLength);
   }
   // The dispatcher makes tokens, the door reads each.
   void make(std::initializer_list<u32> ids, size_t which = 0) {

@@ -7,6 +7,7 @@
 #include "predict/formats/request_reader.h"
 #include "predict/tables/model_routes.h"
 #include "tests/check.h"
+#include "tests/made_segment.h"
 #include "text/unicode/utf8.h"
 #include "wire/wire.h"
 
@@ -18,11 +19,7 @@ using namespace fastqps::front;
 struct World {
   Segment segment;
   World() {
-    auto made =
-        Segment::create({.doors = 1, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
+    segment = test::made_segment({.slots = 64, .max_tokens = 8, .answer_bytes = 64});
     segment.model(0).ready = 1;
     Route& route = segment.route(0);
     route.state = RouteState::kServing;

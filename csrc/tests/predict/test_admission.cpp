@@ -6,6 +6,7 @@
 #include "predict/intake/queue_loads.h"
 #include "predict/tables/tenant_counts.h"
 #include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 using fastqps::front::ConnectionId;
@@ -22,11 +23,7 @@ constexpr u64 kMs = 1'000'000;
 struct World {
   Segment segment;
   World() {
-    auto made =
-        Segment::create({.doors = 1, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
+    segment = test::made_segment({.slots = 64, .max_tokens = 8, .answer_bytes = 64});
     Route& route = segment.route(0);
     route.state = RouteState::kServing;
     route.dispatchers = 1;
@@ -109,10 +106,7 @@ TEST(a_stalled_estimate_is_forgotten) {
 }
 
 TEST(all_doors_share_the_places_of_a_queue) {
-  auto made =
-      Segment::create({.doors = 2, .dispatchers = 1, .models = 1, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
-  std::string error = made.error;
-  Segment segment = Segment::attach(made.fd, &error);
+  Segment segment = test::made_segment({.doors = 2, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
   Route& route = segment.route(0);
   route.state = RouteState::kServing;
   route.max_queue_items = 20;

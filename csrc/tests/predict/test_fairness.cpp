@@ -337,22 +337,6 @@ TEST(a_deferred_text_without_room_can_be_tried_again) {
   CHECK(results[0].slot == 1 && results[0].busy && results[0].failure == TokenizeQueue::kNoRoom);
 }
 
-namespace {
-
-std::string batch_of(u32 items) {
-  std::string body;
-  for (u32 i = 0; i < items; i++) {
-    const std::string item = Ask{.ids = std::vector<u32>(8, 5)}.bytes();
-    u8 head[16];
-    WireWriter out(head);
-    out.head(1, item.size());
-    body.append(reinterpret_cast<char*>(head), size_t(out.end() - head)) += item;
-  }
-  return body;
-}
-
-}  // namespace
-
 // Its items are taken in parts, and it is answered as one.
 TEST(a_large_batch_does_not_keep_the_loop) {
   Sizes sizes = Generating::usual();
@@ -360,7 +344,8 @@ TEST(a_large_batch_does_not_keep_the_loop) {
   Generating test(sizes, short_slices());
   test.world.segment.route(kGeneratorRoute).max_queue_items = 1024;
   constexpr u32 kItems = 300;
-  const i32 stream = test.client->call("/fastqps.v1.PredictService/PredictBatch", framed(batch_of(kItems)));
+  const i32 stream = test.client->call("/fastqps.v1.PredictService/PredictBatch",
+                                       framed(batch_of(kItems, {.ids = std::vector<u32>(8, 5)})));
   test.client->send(test.client->output());
   u32 turns = 0, taken = 0;
   for (; taken < kItems && turns < 200; turns++) {
@@ -369,8 +354,7 @@ TEST(a_large_batch_does_not_keep_the_loop) {
   }
   CHECK_EQ(taken, kItems);
   CHECK(turns >= 5);
-  test.claim_all();
-  while (!test.dispatcher->running.empty()) test.dispatcher->finish('x', Finish::kLength);
+  test.finish_all();
   test.client->run();
   CHECK_EQ(test.client->answers[stream].code(), std::string("0"));
 }

@@ -5,6 +5,7 @@
 
 #include "predict/tables/large_answers.h"
 #include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -17,17 +18,12 @@ constexpr u64 kSlotBytes = 64, kLargeBytes = 256, kLarge = 3;
 struct Doors {
   Segment segment;
   Doors() {
-    auto made = Segment::create({.doors = 2,
-                                 .dispatchers = 1,
-                                 .models = 1,
-                                 .slots = 8,
-                                 .max_tokens = 8,
-                                 .answer_bytes = kSlotBytes,
-                                 .large_answers = kLarge,
-                                 .large_answer_bytes = kLargeBytes});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
+    segment = test::made_segment({.doors = 2,
+                                  .slots = 8,
+                                  .max_tokens = 8,
+                                  .answer_bytes = kSlotBytes,
+                                  .large_answers = kLarge,
+                                  .large_answer_bytes = kLargeBytes});
     memory.emplace(segment, nullptr, kDoor);
   }
   Slot& slot(u32 i) { return segment.slot(kDoor, i); }

@@ -37,22 +37,13 @@ struct Two {
     return n;
   }
   i32 batch(Client& client, u32 items) {
-    std::string body;
-    for (u32 i = 0; i < items; i++) {
-      const std::string item = Ask{.ids = {5}}.bytes();
-      u8 head[16];
-      WireWriter out(head);
-      out.head(1, item.size());
-      body.append(reinterpret_cast<char*>(head), size_t(out.end() - head)) += item;
-    }
-    const i32 stream = client.call(kPath + "PredictBatch", framed(body));
+    const i32 stream = client.call(kPath + "PredictBatch", framed(batch_of(items, {.ids = {5}})));
     client.run();
     return stream;
   }
   // The items of a batch that were refused; all the others have run by then.
   u32 refused_of(Client& client, i32 stream) {
-    test.claim_all();
-    while (!test.dispatcher->running.empty()) test.dispatcher->finish('x', Finish::kLength);
+    test.finish_all();
     client.run();
     const front::Answer& answer = client.answers[stream];
     CHECK_EQ(answer.code(), kOk);

@@ -4,7 +4,8 @@
 #include <string>
 
 #include "predict/tables/tenant_shares.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
+#include "tests/predict/named_tenants.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -15,10 +16,6 @@ constexpr u64 kMinuteNs = 60'000'000'000;
 
 struct Door {
   Door() {
-    auto made = Segment::create({.slots = 16, .max_tokens = 8});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK(segment.valid());
     memory = std::make_unique<DoorMemory>(segment, nullptr, 0);
     start();
   }
@@ -26,15 +23,7 @@ struct Door {
     tenants = std::make_unique<Tenants>();
     shares = std::make_unique<TenantShares>(*memory, *tenants);
   }
-  TenantId of(const std::string& name) {
-    RequestView view;
-    view.tenant = name;
-    CallInfo info{};
-    info.connection = {1, 1};
-    const TenantId tenant = tenants->of(view, info);
-    tenants->hold(tenant);
-    return tenant;
-  }
+  TenantId of(const std::string& name) { return hold(*tenants, of_tenant(name)); }
   void take(const std::string& name, u32 tokens, u64 now = 1) { shares->accepted(of(name), tokens, now); }
   TenantTable& table() { return segment.tenant_table(0); }
   // Items, tokens and refused of a name, as "1 2 3"; empty: it has no row.
@@ -53,7 +42,7 @@ struct Door {
     for (u32 i = 0; i < kTenantRows; i++) take("t" + std::to_string(i), tokens + i);
   }
 
-  Segment segment;
+  Segment segment = test::made_segment({.slots = 16, .max_tokens = 8});
   std::unique_ptr<DoorMemory> memory;
   std::unique_ptr<Tenants> tenants;
   std::unique_ptr<TenantShares> shares;

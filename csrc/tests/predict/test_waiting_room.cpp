@@ -5,7 +5,8 @@
 #include <string>
 
 #include "predict/intake/waiting_room.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
+#include "tests/predict/named_tenants.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -14,9 +15,7 @@ namespace {
 
 struct Room {
   explicit Room(u32 slots = 512) {
-    auto made = Segment::create({.doors = 1, .dispatchers = 1, .models = 2, .slots = slots, .max_tokens = 8});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
+    segment = test::made_segment({.doors = 1, .dispatchers = 1, .models = 2, .slots = slots, .max_tokens = 8});
     memory = std::make_unique<DoorMemory>(segment, nullptr, 0);
     room = std::make_unique<WaitingRoom>(*memory, tenants);
   }
@@ -33,6 +32,13 @@ struct Room {
     std::vector<u32> found;
     while (room->size(0, kNormal)) found.push_back(take());
     return found;
+  }
+  // The row of a tenant that has an item.
+  TenantId hold(const std::string& name) { return front::hold(tenants, of_tenant(name)); }
+  // The last item of a tenant is answered, and so many others come that one of them has its row.
+  void change_owner(TenantId tenant) {
+    tenants.release(tenant);
+    for (u32 i = 0; hold("other " + std::to_string(i)) != tenant; i++) CHECK(i < Tenants::kTracked);
   }
   u32 told(u32 kind = kNormal) { return segment.door_route(0, 0).held_back[kind].load(); }
 
@@ -74,6 +80,38 @@ TEST(a_tenant_that_had_nothing_comes_first) {
   u32 others = 1;
   for (; r.take() != 201; others++) {}
   CHECK(others >= 20 && others <= 21 + u32(WaitingRoom::kGrain));
+}
+
+// Not the end of the former one's turn, either.
+TEST(the_next_tenant_of_a_row_is_served_no_longer_than_others) {
+  Room r;
+  const TenantId row = r.hold("first"), other = r.hold("busy");
+  for (u32 i = 0; i < 200; i++) r.add(i, other);
+  for (u32 i = 0; i < 100; i++) r.take();
+  r.add(200, row);
+  CHECK_EQ(r.take(), 200u);
+  r.change_owner(row);
+  for (u32 i = 300; i < 400; i++) r.add(i, row);
+  u32 taken = 0;
+  while (r.take() >= 300) taken++;
+  CHECK(taken >= 1 && taken <= u32(WaitingRoom::kGrain) + 2);
+}
+
+// It comes first like any tenant that had nothing in line, whatever the former one has had.
+TEST(the_next_tenant_of_a_row_waits_for_no_turn_of_the_former_one) {
+  Room r;
+  const TenantId row = r.hold("first"), other = r.hold("busy");
+  r.add(0, row, "", 1000);
+  r.add(1, row);
+  for (u32 i = 10; i < 100; i++) r.add(i, other);
+  CHECK_EQ(r.take(), 0u);
+  CHECK_EQ(r.take(), 10u);
+  r.room->remove(1);
+  const u64 weights = r.room->weights(0, kNormal);
+  r.change_owner(row);
+  r.add(300, row);
+  CHECK_EQ(r.room->weights(0, kNormal), weights);
+  CHECK_EQ(r.take(), 300u);
 }
 
 TEST(siblings_stand_together) {

@@ -87,7 +87,7 @@ TEST(names_reach_the_method_of_every_protocol) {
     check({{"fastqps-group", "run 7"}, {"other", "x"}, {"fastqps-tenant", "żółć"}}, "żółć", "run 7");
     check({{"fastqps-tenant", kLongest}, {"fastqps-group", std::string(kGroupBytesMax, 'g')}}, kLongest,
           std::string(kGroupBytesMax, 'g'));
-    check({{"fastqps-tenant", ""}, {"fastqps-tenant", "a"}}, "a", "");
+    check({{"fastqps-tenant", ""}}, "", "");
     check({}, "", "");  // nothing of the calls before is left
     fixture.door.calls.tenant_header = "x-customer";
     check({{"fastqps-tenant", "acme"}, {"x-customer", "other"}}, "other", "");
@@ -106,6 +106,8 @@ TEST(what_is_no_name_is_refused) {
       {{{"fastqps-tenant", std::string(10'000, 't')}}, "fastqps-tenant: 10000 bytes, must be at most 256"},
       {{{"fastqps-group", std::string(129, 'g')}}, "fastqps-group: 129 bytes, must be at most 128"},
       {{{"fastqps-tenant", "a"}, {"fastqps-tenant", "a"}}, "fastqps-tenant must be given once, in UTF-8"},
+      {{{"fastqps-tenant", ""}, {"fastqps-tenant", "a"}}, "fastqps-tenant must be given once, in UTF-8"},
+      {{{"fastqps-group", "a"}, {"fastqps-group", ""}}, "fastqps-group must be given once, in UTF-8"},
       {{{"fastqps-group", "a\xff"}}, "fastqps-group must be given once, in UTF-8"},
       {{{"fastqps-group", std::string(300, 'g')}, {"fastqps-tenant", "\xc0\x80"}},
        "fastqps-tenant must be given once, in UTF-8"},

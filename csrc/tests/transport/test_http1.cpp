@@ -470,4 +470,19 @@ TEST(statuses_of_methods) {
   CHECK_EQ(fixture.counters.http_requests[0][5], u64(5));
 }
 
+// However late it comes, and however slowly: nothing stands before the answer.
+TEST(the_port_for_grpc_answers_505) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door, Entrance::kGrpc);
+    const u64 end_ns = now_ns() + 20 * kMillisecond;
+    while (now_ns() < end_ns) client.turn();
+    CHECK_EQ(client.ask("P"), "");
+    CHECK(client.ask("OST /echo HTTP/1.1\r\nHost: test\r\n\r\n").starts_with("HTTP/1.1 505 "));
+    CHECK(client.eof);
+  }
+  fixture.check_clean();
+  CHECK_EQ(fixture.counters.http1, u64(1));
+}
+
 TEST_MAIN

@@ -13,7 +13,7 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.neighbours.beside import NEIGHBOURS, Beside
+from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
 from fastqps.bench.results.point import INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.errors import ConfigError
@@ -87,7 +87,7 @@ def _in_turn(context: Context, load: LoadSpec, names: Sequence[str]) -> dict[str
         for name, points in taken.items():
             label = f"{name}, {'peak' if load.rate is None else f'{load.rate:,.0f}/s'}"
             context.server()  # started before its neighbours
-            with contextlib.nullcontext() if name == ALONE else Beside(name, _cpus(context)):
+            with contextlib.nullcontext() if name == ALONE else beside(name, _cpus(context)):
                 points.append(context.measure({}, again, name=label, keep=False, repetitions=1))
     return {name: points[0] if len(points) == 1 else median_point(points) for name, points in taken.items()}
 

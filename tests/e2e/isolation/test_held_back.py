@@ -6,15 +6,17 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
+from busy import sees
+from channels import connect_in_turn
 from gates import Gate
-from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, batch, channel_to, connect_in_turn
+from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, batch, batch_of, channel_to
 from reloading import Reloaded, version_of
-from serving import Server, until
+from serving import Server
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -25,10 +27,6 @@ HELD, CALL = 3000, 100  # items, and items of a call
 BUSY = 8  # items that keep both dispatchers
 
 
-async def sees(condition: Callable[[], object], what: str) -> None:
-    await asyncio.to_thread(until, condition, what)
-
-
 async def busy(server: Server, stub: Any, ledger: Ledger, gate: Gate, dispatchers: int = 2) -> list[asyncio.Task[None]]:
     """Every dispatcher runs a step that the gate holds."""
     calls = []
@@ -36,20 +34,6 @@ async def busy(server: Server, stub: Any, ledger: Ledger, gate: Gate, dispatcher
         calls.append(asyncio.create_task(batch(stub, ledger, BUSY // 2, gate.id)))
         await sees(lambda running=running: server.claimed(running * BUSY // 2), "it runs")
     return calls
-
-
-async def one_batch(stub: Any, ledger: Ledger, requests: Sequence[pb.PredictRequest]) -> None:
-    try:
-        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
-        for request, item in zip(requests, answer.items, strict=True):
-            ledger.answered(request.request_id, item)
-    except asyncio.CancelledError:
-        for request in requests:
-            ledger.ended(request.request_id, CANCELLED)
-        raise
-    except Exception as error:
-        for request in requests:
-            ledger.ended(request.request_id, error.code().name, error.details() or "")  # type: ignore[attr-defined]
 
 
 def held(stub: Any, ledger: Ledger, items: int = HELD, **fields: Any) -> list[asyncio.Task[None]]:
@@ -62,7 +46,7 @@ def held(stub: Any, ledger: Ledger, items: int = HELD, **fields: Any) -> list[as
         return ledger.ask(priority=chance.randrange(4), tenant=f"tenant {chance.randrange(50)}", group=group, **one)
 
     requests = [ask() for _ in range(items)]
-    return [asyncio.create_task(one_batch(stub, ledger, requests[at : at + CALL])) for at in range(0, items, CALL)]
+    return [asyncio.create_task(batch_of(stub, ledger, requests[at : at + CALL])) for at in range(0, items, CALL)]
 
 
 async def all_wait(server: Server, items: int) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from busy import occupied, sees
 from echo_dispatcher import SLOW
 from ledger import OK, REFUSED, Ledger, channel_to, unary
-from serving import Server, until
+from serving import Server
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -17,10 +18,6 @@ from fastqps.v1 import predict_pb2_grpc
 Stub = predict_pb2_grpc.PredictServiceStub
 FLAGS = ("--frontdoors=1", "--dispatchers=1")
 LOW, NORMAL, HIGH = pb.PRIORITY_LOW, pb.PRIORITY_NORMAL, pb.PRIORITY_HIGH
-
-
-async def sees(condition: Callable[[], object], what: str) -> None:
-    await asyncio.to_thread(until, condition, what)
 
 
 async def insist(stub: Any, ledger: Ledger, over: asyncio.Event, **fields: Any) -> None:
@@ -43,8 +40,7 @@ def test_a_flood_of_low_refuses_no_higher_class(serve: Callable[..., Server]) ->
         async with channel_to(server.address) as channel:
             stub = Stub(channel)
             with server.gate() as gate:
-                calls = [asyncio.create_task(unary(stub, low, gate.id, *[7] * 64, priority=LOW))]
-                await sees(lambda: gate.reached() and server.claimed(1), "it runs")
+                calls = [await occupied(server, stub, low, gate)]
                 calls += [asyncio.create_task(unary(stub, low, priority=LOW, output=dict(output))) for _ in range(200)]
                 await sees(lambda: low.counts[REFUSED] and accounted() == 200, "all are in or out")
                 calls += [
@@ -133,8 +129,7 @@ def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:
     async def scenario() -> None:
         async with channel_to(server.address) as channel:
             with server.gate() as gate:
-                calls = [asyncio.create_task(unary(Stub(channel), ledger, gate.id, *[7] * 64))]
-                await sees(lambda: gate.reached() and server.claimed(1), "it runs")
+                calls = [await occupied(server, Stub(channel), ledger, gate)]
                 calls += [
                     asyncio.create_task(unary(Stub(channel), ledger, output={"dimensions": 5}, **fields))
                     for fields in asked

@@ -14,7 +14,8 @@ from typing import Any
 
 import psutil
 import pytest
-from ledger import OK, Ledger, Load, batch, channel_to, connect_in_turn, unary
+from channels import connect_in_turn
+from ledger import OK, Ledger, Load, batch, channel_to, unary
 from leftovers import nothing_left
 from serving import PATIENCE_S, Server, until
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
+from busy import occupied
 from echo_dispatcher import SLOW
-from gates import HOLD, Gate
 from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, channel_to, unary
 from serving import Server, until
 from tries import until_in_time
@@ -20,15 +20,6 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 Stub = predict_pb2_grpc.PredictServiceStub
-
-
-async def occupied(server: Server, stub: Any, ledger: Ledger, gate: Gate) -> asyncio.Task[str]:
-    """The only dispatcher runs a step that the gate holds: of a size that no other has, so that it does not expect its
-    end, and claims nothing ahead for it."""
-    size = 64 << (gate.id - HOLD)
-    call = asyncio.create_task(unary(stub, ledger, gate.id, *[7] * size))
-    await asyncio.to_thread(until, lambda: gate.reached() and server.claimed(1), "it runs, and nothing before it")
-    return call
 
 
 @pytest.mark.parametrize(

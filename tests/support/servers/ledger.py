@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 from echo_dispatcher import echo
-from serving import PATIENCE_S, Server, until
+from serving import PATIENCE_S
 
 from fastqps import Engine
 from fastqps.v1 import predict_pb2 as pb
@@ -21,7 +21,6 @@ from fastqps.v1 import predict_pb2_grpc
 OK, REFUSED, EXPIRED, CANCELLED = "OK", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"
 FORGOT = "Internal error from Core"  # details of a call whose write met its end: grpc.aio has forgotten the status
 CODES = {code.value[0]: code.name for code in grpc.StatusCode}
-TRIES = 20
 FIRST_MAX = 20_000  # ids above it mean something to the server under test
 # Calls to the same address share a connection otherwise; who lost its door comes back soon. Not the least time from one
 # try to the next: that is how long a connection may take, and a busy machine keeps one waiting.
@@ -131,13 +130,21 @@ async def unary(stub: Any, ledger: Ledger, *middle: int, timeout: float | None =
 
 async def batch(stub: Any, ledger: Ledger, items: int, *middle: int) -> None:
     """One PredictBatch, whose items are queued at once."""
-    requests = [ledger.ask(*middle) for _ in range(items)]
+    await batch_of(stub, ledger, [ledger.ask(*middle) for _ in range(items)])
+
+
+async def batch_of(stub: Any, ledger: Ledger, requests: Sequence[pb.PredictRequest]) -> None:
+    """The same of these requests."""
     try:
         answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
     except grpc.aio.AioRpcError as error:
         for request in requests:
             ledger.ended(request.request_id, error.code().name, error.details() or "")
         return
+    except asyncio.CancelledError:
+        for request in requests:
+            ledger.ended(request.request_id, CANCELLED)
+        raise
     for request, item in zip(requests, answer.items, strict=True):
         ledger.answered(request.request_id, item)
 
@@ -219,32 +226,3 @@ class Load:
         finally:
             for channel in self.channels:
                 await channel.close()
-
-
-async def connect(server: Server, channel: grpc.aio.Channel) -> int:
-    """Opens the channel's connection; the front door that took it."""
-    before = server.connections()
-
-    def grown() -> list[int]:
-        return [i for i, (old, new) in enumerate(zip(before, server.connections(), strict=True)) if new > old]
-
-    await channel.channel_ready()
-    await asyncio.to_thread(until, grown, f"a front door takes the connection: {before}")
-    return grown()[0]
-
-
-async def connect_in_turn(server: Server, channels: list[grpc.aio.Channel]) -> list[int]:
-    """Opens the channels of an idle server's clients so that its front doors have them in turn; their doors. A channel
-    that comes to another door is replaced."""
-    doors = len(server.connections())
-    for i in range(len(channels)):
-        for _ in range(TRIES):
-            await asyncio.sleep(0.2)  # a front door that sleeps looks at the others' numbers each tenth of a second
-            if await connect(server, channels[i]) == i % doors:
-                break
-            await channels[i].close()
-            await asyncio.to_thread(until, lambda open_=i: sum(server.connections()) == open_, "it is closed")
-            channels[i] = channel_to(server.address)
-        else:
-            raise AssertionError(f"none of {TRIES} connections came to front door {i % doors}")
-    return [i % doors for i in range(len(channels))]

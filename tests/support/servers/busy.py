@@ -1,0 +1,25 @@
+"""A dispatcher that is kept busy, and waiting for what a server then shows, without holding up the calls of a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from gates import HOLD, Gate
+from ledger import Ledger, unary
+from serving import Server, until
+
+
+async def sees(condition: Callable[[], object], what: str) -> None:
+    """``until``, while the calls go on."""
+    await asyncio.to_thread(until, condition, what)
+
+
+async def occupied(server: Server, stub: Any, ledger: Ledger, gate: Gate) -> asyncio.Task[str]:
+    """The only dispatcher runs a step that the gate holds: of a size that no other has, so that it does not expect its
+    end, and claims nothing ahead for it."""
+    size = 64 << (gate.id - HOLD)
+    call = asyncio.create_task(unary(stub, ledger, gate.id, *[7] * size))
+    await sees(lambda: gate.reached() and server.claimed(1), "it runs, and nothing before it")
+    return call
