@@ -88,7 +88,7 @@ bool EdgeDispatcher::turn(u64 timeout_ns) {
 // Returns whether more may wait: then nobody has been told that this process sleeps.
 bool EdgeDispatcher::claim_and_send() {
   read_controls();
-  if (!upstreams_.hope(now_ns_)) return reject_waiting(), false;
+  if (!upstreams_.hope()) return reject_waiting(), false;
   if (!send_waiting()) return claimer_.rest(0), false;
   if (draining_) return claimer_.rest(0), false;
   for (u32 i = 0; i < kBatchesMax && !fenced_; i++) {

@@ -19,6 +19,7 @@ Upstreams::Upstreams(Link::Host& host, const Terms& terms, const upstream::CallS
 }
 
 void Upstreams::set(const std::vector<Target>& targets) {
+  known_ = true;
   for (Upstream& upstream : upstreams_) {
     const bool listed = std::find(targets.begin(), targets.end(), upstream.target) != targets.end();
     if (upstream.listed && !listed) {
@@ -143,7 +144,8 @@ void Upstreams::note_limit() {
     if (each && each->state() == Link::State::kServing && !each->room()) each->window.limit();
 }
 
-bool Upstreams::hope(u64) const {
+bool Upstreams::hope() const {
+  if (!known_) return true;
   for (const auto& each : links_)
     if (each && each->state() == Link::State::kServing) return true;
   const auto young = [](const Upstream& each) { return each.listed && !each.failures; };

@@ -58,7 +58,7 @@ class Upstreams {
   void note_limit();
   // Whether items have to wait for room, or for a connection that is likely to come back at once. Otherwise no server
   // is left.
-  bool hope(u64 now_ns) const;
+  bool hope() const;
 
   Link* link(u32 index) { return index < links_.size() ? links_[index].get() : nullptr; }
   Upstream& of(const Link& link) { return upstreams_[link.upstream()]; }
@@ -87,6 +87,7 @@ class Upstreams {
   const upstream::CallSettings settings_;
   const u32 connections_;
   UpstreamTable& table_;
+  bool known_ = false;               // set() was called
   std::vector<Upstream> upstreams_;  // places stay: links name them
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Link*> able_;  // of choose()

@@ -8,6 +8,7 @@
 
 #include "bind/bind.h"
 #include "edge/edge_dispatcher.h"
+#include "upstream/client_tls.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -28,6 +29,15 @@ struct EdgeHandle {
       : fds(wake), own(s.segment, &fds, me, epoch, route, std::move(options)) {}
 };
 
+std::shared_ptr<const upstream::ClientTls> make_tls(const Pem& pem) {
+  std::string fault;
+  auto made = upstream::ClientTls::make({std::get<0>(pem), std::get<1>(pem), std::get<2>(pem)}, &fault);
+  if (made) return made;
+  const py::object error = py::module_::import("fastqps._front").attr("TlsError");
+  PyErr_SetObject(error.ptr(), py::str(fault).ptr());
+  throw py::error_already_set();
+}
+
 std::unique_ptr<EdgeHandle> open(const SegmentHandle& s, const WakeFds& fds, u32 index, u32 epoch, u32 route,
                                  u32 max_items, u32 connections, std::string model, std::string version,
                                  u32 max_input_tokens, u32 max_output_tokens, std::string token,
@@ -39,7 +49,7 @@ std::unique_ptr<EdgeHandle> open(const SegmentHandle& s, const WakeFds& fds, u32
                       .call = {.path = front::kStepRunPath, .authority = {}, .token = std::move(token)},
                       .max_items = max_items,
                       .connections = connections};
-  if (tls) throw py::value_error("TLS");
+  if (tls) options.call.tls = make_tls(*tls);
   return std::make_unique<EdgeHandle>(s, fds, index, epoch, route, std::move(options));
 }
 
