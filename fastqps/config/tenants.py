@@ -50,7 +50,9 @@ def tenant_weights(config: Config) -> tuple[tuple[str, int], ...]:
         if not name:
             raise ConfigError(f"--tenant-weights: the tenant with the weight {weight} has no name")
         if (length := len(name.encode())) > _NAME_BYTES_MAX:
-            raise ConfigError(f"--tenant-weights: the name {name[:40]!r}... has {length} bytes, at most {_NAME_BYTES_MAX}")
+            raise ConfigError(
+                f"--tenant-weights: the name {name[:40]!r}... has {length} bytes, at most {_NAME_BYTES_MAX}"
+            )
         if name in found:
             raise ConfigError(f"--tenant-weights: {name!r} is given twice")
         found[name] = weight
