@@ -195,7 +195,7 @@ void EdgeDispatcher::answer_canary() {
 
 // ---- back
 
-void EdgeDispatcher::answered(Link& link, const front::StepResponse& answer) {
+void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
   Flight* flight = flights_.find(answer.item);
   if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
   link.window.answered(answer.queue_us, answer.device_us);
@@ -209,7 +209,7 @@ void EdgeDispatcher::answered(Link& link, const front::StepResponse& answer) {
 }
 
 // What another server may take is sent there, as far as the budget goes.
-void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepResponse& answer) {
+void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
   const bool elsewhere = StatusCode(answer.status) == StatusCode::kUnavailable ||
                          StatusCode(answer.status) == StatusCode::kResourceExhausted ||
@@ -230,7 +230,7 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRespo
   refuse(number, StatusCode(answer.status), answer.message, answer.retry_after_ms);
 }
 
-void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepResponse& answer) {
+void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {
   Slot& slot = claimer_.slot(flights_[number].claim);
   if (write_row(segment_, answer, slot) != Written::kDone) {
     leave_link(flights_[number]);
@@ -239,7 +239,7 @@ void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepResponse&
   landed(number, link, answer);
 }
 
-void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepResponse& answer) {
+void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   if (!launch(flight)) return;
@@ -259,7 +259,7 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRespon
 }
 
 // The answer is in the slot.
-void EdgeDispatcher::landed(u32 number, Link& link, const front::StepResponse& answer) {
+void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   write_times(answer, flight.claimed_ns, flight.sent_ns, now_ns_, slot);
@@ -378,7 +378,8 @@ void EdgeDispatcher::wait(u64 timeout_ns) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   int n = 0;
-  claimer_.sleep_by([&] { n = epoll_wait(epoll_, events, kEvents, int((left + front::kMillisecond - 1) / front::kMillisecond)); });
+  claimer_.sleep_by(
+      [&] { n = epoll_wait(epoll_, events, kEvents, int((left + front::kMillisecond - 1) / front::kMillisecond)); });
   now_ns_ = now_ns();
   for (int i = 0; i < n; i++) {
     if (events[i].data.u64 == kEventKey) {

@@ -49,13 +49,13 @@ class EdgeDispatcher final : private Link::Host {
   void answer_dropped();
   void answer_canary();
   // ---- back
-  void answered(Link& link, const front::StepResponse& answer) override;
+  void answered(Link& link, const front::StepRow& answer) override;
   void serving(Link& link, const front::StepReady& ready) override { upstreams_.serving(link, ready); }
   void reported(Link& link, const front::StepLoad& load) override { upstreams_.reported(link, load); }
-  void take_refusal(u32 number, Link& link, const front::StepResponse& answer);
-  void take_tokens(u32 number, Link& link, const front::StepResponse& answer);
-  void take_row(u32 number, Link& link, const front::StepResponse& answer);
-  void landed(u32 number, Link& link, const front::StepResponse& answer);
+  void take_refusal(u32 number, Link& link, const front::StepRow& answer);
+  void take_tokens(u32 number, Link& link, const front::StepRow& answer);
+  void take_row(u32 number, Link& link, const front::StepRow& answer);
+  void landed(u32 number, Link& link, const front::StepRow& answer);
   void refuse(u32 number, front::StatusCode code, std::string_view message, u32 retry_after_ms = 0);
   void close(u32 number);
   void send_again(u32 number);

@@ -72,7 +72,11 @@ void Link::flush(u64 now_ns) {
   if (state_ == State::kEnded) return;
   now_ns_ = now_ns;
   if (!cancels_.empty() && !send(cancels_)) return;
-  if (state_ == State::kRetiring && !in_flight) call_->half_close();
+  if (state_ == State::kRetiring && !in_flight && !std::exchange(half_closed_, true)) {
+    call_->half_close();
+    echo_due_ns_ = 0;  // nothing can be sent any more
+    silent_from_ns_ = now_ns;
+  }
   call_->flush(now_ns);
 }
 
@@ -108,10 +112,10 @@ void Link::on_timer(u64 now_ns, u64 paused_ns) {
   now_ns_ = now_ns;
   if (silent_from_ns_) silent_from_ns_ = std::min(silent_from_ns_ + paused_ns, now_ns);
   if (now_ns >= call_->due_ns()) call_->on_timer(now_ns);
-  if (state_ == State::kEnded || !echo_due_ns_) return;
+  if (state_ == State::kEnded) return;
   if (silent_from_ns_ && now_ns - silent_from_ns_ >= kSilenceNs)
     return end(UpstreamState::kSuspended, "it has not answered for 1.5 s");
-  if (now_ns < echo_due_ns_) return;
+  if (!echo_due_ns_ || now_ns < echo_due_ns_) return;
   echo_due_ns_ = now_ns + kEchoNs;
   if (silent_from_ns_) return;  // one at a time
   silent_from_ns_ = now_ns;
@@ -132,10 +136,12 @@ void Link::message(std::span<const u8> bytes) {
   if (const char* why = reader_.read(bytes))
     return end(UpstreamState::kSuspended, std::string("a message of it cannot be read: ") + why);
   heard_ns_ = now_ns_;
-  const front::StepResponse& answer = reader_.response();
-  if (answer.ready) accept(*answer.ready);
-  if (answer.load) hear(*answer.load);
-  if (answer.item && state_ != State::kEnded) host_.answered(*this, answer);
+  if (const StepReady* ready = reader_.ready()) accept(*ready);
+  if (const StepLoad* load = reader_.load()) hear(*load);
+  for (front::StepRow row; state_ != State::kEnded && reader_.next_row(row);) {
+    if (!row.item) return end(UpstreamState::kSuspended, "an answer of it cannot be read");
+    host_.answered(*this, row);
+  }
 }
 
 void Link::accept(const StepReady& ready) {
@@ -170,7 +176,7 @@ void Link::ended(const CallEnd& end) {
   // A server that drains, or serves another version now, has said no to what it has not answered.
   broke_ = end.how != End::kStatus || verdict_of(end) == UpstreamState::kConnecting;
   if (end.how == End::kStatus && StatusCode(end.status) == StatusCode::kUnavailable) broke_ = false;
-  if (state_ == State::kRetiring && !in_flight) broke_ = false;
+  if (!in_flight) broke_ = false;
   state_ = State::kEnded;
   verdict_ = verdict_of(end);
   why_ = text_of(end);

@@ -27,7 +27,7 @@ class Link final : private upstream::CallListener {
   // Hears of answers, while the link reads.
   class Host {
    public:
-    virtual void answered(Link& link, const front::StepResponse& answer) = 0;
+    virtual void answered(Link& link, const front::StepRow& answer) = 0;
     // The server can be sent items from now on.
     virtual void serving(Link& link, const front::StepReady& ready) = 0;
     virtual void reported(Link& link, const front::StepLoad& load) = 0;
@@ -91,14 +91,14 @@ class Link final : private upstream::CallListener {
   const Terms& terms_;
   State state_ = State::kOpening;
   UpstreamState verdict_ = UpstreamState::kConnecting;
-  bool broke_ = false;
+  bool broke_ = false, half_closed_ = false;
   std::string why_;
   front::StepRequestWriter cancels_, echo_;
   front::StepResponseReader reader_;
   u64 now_ns_ = 0;                            // of the events that are being handled
   u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the oldest echo without an answer; 0: none
   u64 rtt_ns_ = 0, heard_ns_ = 0;
-  std::unique_ptr<upstream::UpstreamCall> call_;  // last: it may call back while it is made
+  std::unique_ptr<upstream::UpstreamCall> call_;
 };
 
 }  // namespace fastqps::edge

@@ -66,7 +66,7 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
   return item;
 }
 
-Written write_row(const Segment& segment, const StepResponse& answer, Slot& slot) {
+Written write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
   const std::span<u8> room = segment.answer_room(slot);
   if (answer.kind > u32(Answer::kSparse) || answer.dtype > 3) return Written::kBroken;
   const u64 bytes = answer_bytes(Answer(answer.kind), u8(answer.dtype), answer.n_values);
@@ -81,7 +81,7 @@ Written write_row(const Segment& segment, const StepResponse& answer, Slot& slot
 }
 
 // Tokens that the client may have already are compared with what is in the slot.
-Written write_tokens(const Segment& segment, const Route& route, const StepResponse& answer, u32 before, Slot& slot) {
+Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot) {
   const bool logprobs = slot.flags & kLogprobs;
   const u64 n = answer.n_values, end = before + n;
   const std::span<u8> room = segment.answer_room(slot);
@@ -124,7 +124,7 @@ void write_refusal(const Segment& segment, u32 code, std::string_view message, u
   std::memcpy(room.data() + sizeof retry_after_ms, message.data(), slot.n_values);
 }
 
-void write_times(const StepResponse& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot) {
+void write_times(const StepRow& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot) {
   const u64 away = now_ns - std::min(now_ns, sent_ns);
   const u64 queue = std::min(away, u64(answer.queue_us) * 1000);
   const u64 device = std::min(away - queue, u64(answer.device_us) * 1000);

@@ -9,7 +9,7 @@ namespace fastqps::edge {
 
 using front::StepGenerate;
 using front::StepItem;
-using front::StepResponse;
+using front::StepRow;
 
 // Reads the slot's request. Its views lie in the slot and in `generate`.
 StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
@@ -24,14 +24,14 @@ enum class Written : u8 {
 };
 
 // Writes the answer to an encoder's item.
-Written write_row(const Segment& segment, const StepResponse& answer, Slot& slot);
+Written write_row(const Segment& segment, const StepRow& answer, Slot& slot);
 // Writes tokens behind the first `before` ones, which the same server has sent.
-Written write_tokens(const Segment& segment, const Route& route, const StepResponse& answer, u32 before, Slot& slot);
+Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot);
 // Writes why there is no answer.
 void write_refusal(const Segment& segment, u32 code, std::string_view message, u32 retry_after_ms, Slot& slot);
 
 // The times of an answered item, for its client: those that the server says, and what is left of the time since the
 // item was sent.
-void write_times(const StepResponse& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot);
+void write_times(const StepRow& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot);
 
 }  // namespace fastqps::edge

@@ -42,6 +42,7 @@ void PredictService::on_turn(u64 now) {
   tables_.routes.report_held();
   phase_.watch(now);
   if (now - ticked_ns_ >= kTickNs) tick(now);
+  answers_.groups.flush_rows();
   gauges_.end_turn();
 }
 

@@ -9,6 +9,15 @@ namespace fastqps::front {
 
 static_assert(StepGenerate::kIdsMax == kStopIdsMax && StepGenerate::kIdsMax == kSuppressIdsMax);
 
+// write(out) writes a part of a message of at most `size` bytes, and returns its end.
+template <class Write>
+void StepMethod::send(CallId call, size_t size, Write write) {
+  u8* out = path_.attachment->begin_message(call, size + kChecksumBytes);
+  if (!out) return;
+  u8* end = seal_step_message(out, write(out));
+  path_.attachment->commit_message(call, size_t(end - out));
+}
+
 // A message of which only a part was taken comes again. What comes before its items is done the first time.
 Took StepMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
   if (const char* why = reader_.read(message))
@@ -22,7 +31,7 @@ Took StepMethod::on_message(CallId call, std::span<const u8> message, const Call
   Group& group = path_.groups[g];
   group.active_ns = info.receive_ns;
   if (!group.taken) {
-    if (reader_.echo()) send_load(call, reader_.echo());
+    if (reader_.echo()) send_load(g, call, reader_.echo());
     if (!reader_.cancels().empty()) path_.withdrawals.cancel(g, reader_.cancels());
     if (!path_.attachment->alive(call)) return Took::kAll;
   }
@@ -49,12 +58,12 @@ void StepMethod::begin(CallId call, const CallInfo& info) {
                     routes_.name(u32(found)), route.version, shown_bytes, hello.model.data(), shown(hello.version),
                     hello.version.data());
   std::string context = std::string(hello.model) + '\0' + std::string(hello.version);
-  path_.groups.open(call, {GroupKind::kEach, kSteps, &writer_, 0, context}, info);
+  path_.groups.open(call, {GroupKind::kRows, kSteps, &writer_, 0, context}, info);
   const StepReady ready{.max_input_tokens = route.max_input_tokens,
                         .max_output_tokens = route.max_output_tokens,
                         .max_inflight = path_.inflight_max,
                         .server = server_};
-  send(call, {.ready = &ready});
+  send(call, step_ready_size(ready), [&](u8* out) { return write_step_ready(ready, out); });
 }
 
 bool StepMethod::serves(std::string_view version, u32 route) const {
@@ -64,8 +73,14 @@ bool StepMethod::serves(std::string_view version, u32 route) const {
 
 Took StepMethod::take_items(u32 g, CallId call, const CallInfo& info, size_t message_bytes) {
   const u32 n = reader_.items();
+  const std::string_view context = path_.groups[g].context;
+  const std::string_view model = context.substr(0, context.find('\0'));
+  const i32 found = n ? routes_.find(model) : 0;
+  const bool served = n && found >= 0 && serves(context.substr(model.size() + 1), u32(found));
+  // Other servers have the edge's version still, and this one ends the call with its last answer.
+  if (n && !served) path_.groups[g].closing = true;
   for (u32 i = path_.groups[g].taken; i < n; i++) {
-    take_item(reader_.item(i), g, call, info);
+    take_item(reader_.item(i), model, served ? &routes_[u32(found)] : nullptr, g, call, info);
     if (!path_.attachment->alive(call)) return Took::kAll;
     path_.groups[g].taken = i + 1;
     if (i + 1 < n && path_.attachment->slice_over(message_bytes / n)) return Took::kPart;
@@ -77,30 +92,24 @@ Took StepMethod::take_items(u32 g, CallId call, const CallInfo& info, size_t mes
   return Took::kAll;
 }
 
-void StepMethod::take_item(const StepItem& item, u32 g, CallId call, const CallInfo& info) {
+// route: nullptr if the edge's version is not served any more.
+void StepMethod::take_item(const StepItem& item, std::string_view model, const Route* route, u32 g, CallId call,
+                           const CallInfo& info) {
   Group& group = path_.groups[g];
-  const std::string_view context = group.context;
-  const std::string_view model = context.substr(0, context.find('\0'));
   const Origin from{call, &info, kSteps, g, group.items++, 0, (item.options.flags & kProgress) != 0};
   group.unanswered++;
-  const i32 route = routes_.find(model);
   RequestView view;
-  view.model = model;
-  view.request_id = item.number;
-  Refusal refusal;
-  if (route < 0 || !serves(context.substr(model.size() + 1), u32(route))) {
-    // Other servers have the edge's version still, and this one ends the call with its last answer.
-    path_.groups[g].closing = true;
-    refusal.code = StatusCode::kUnavailable;
-    refusal.message = "the model was reloaded";
-  } else {
-    const auto read = [&](RequestView& read_view) {
-      read_view = view;
-      return fill(item, routes_[u32(route)], read_view), FieldError{};
-    };
-    RequestView taken;
-    refusal = path_.intake.accept(read, from, taken);
-  }
+  Refusal refusal{.code = StatusCode::kUnavailable, .message = "the model was reloaded"};
+  const auto read = [&](RequestView& taken) {
+    taken.model = model;
+    taken.request_id = item.number;
+    if (route) fill(item, *route, taken);
+    return FieldError{};
+  };
+  if (route)
+    refusal = path_.intake.accept(read, from, view);
+  else
+    read(view);
   if (refusal) path_.answers.refuse(from, view, refusal);
 }
 
@@ -171,16 +180,7 @@ void StepMethod::end_call(CallId call, const CallInfo& info, StatusCode code, co
   path_.counts.call(routes_.first(), kSteps, code, info.receive_ns);
 }
 
-bool StepMethod::send(CallId call, const StepResponse& response) {
-  const size_t size = step_response_size(response);
-  u8* out = path_.attachment->begin_message(call, size);
-  if (!out) return false;
-  write_step_response(response, out);
-  path_.attachment->commit_message(call, size);
-  return true;
-}
-
-void StepMethod::send_load(CallId call, u64 echo) {
+void StepMethod::send_load(u32 group, CallId call, u64 echo) {
   const LoadLine& line = memory_.segment.load();
   const fastqps::Phase phase = memory_.segment.supervisor().phase.load(kRelaxed);  // relaxed: a report
   const StepLoad load{.echo = echo,
@@ -188,7 +188,8 @@ void StepMethod::send_load(CallId call, u64 echo) {
                       .waiting = u32(line.items_waiting.load(kRelaxed)),
                       .running = u32(line.items_running.load(kRelaxed)),
                       .draining = phase != fastqps::Phase::kServing && phase != fastqps::Phase::kStarting};
-  send(call, {.load = &load});
+  path_.groups.flush_rows(group);
+  send(call, step_load_size(load), [&](u8* out) { return write_step_load(load, out); });
 }
 
 }  // namespace fastqps::front

@@ -1,5 +1,5 @@
-// StepService/Run: the items of edges, many to a message. Each is taken like an item of any other call, and answered by
-// a message of its own.
+// StepService/Run: the items of edges, many to a message. Each is taken like an item of any other call, and its answer
+// is a row of a message.
 #pragma once
 #include "predict/items_method.h"
 #include "step_service/step_writer.h"
@@ -22,13 +22,15 @@ class StepMethod final : public Method {
  private:
   void begin(CallId call, const CallInfo& info);
   Took take_items(u32 group, CallId call, const CallInfo& info, size_t message_bytes);
-  void take_item(const StepItem& item, u32 group, CallId call, const CallInfo& info);
+  void take_item(const StepItem& item, std::string_view model, const Route* route, u32 group, CallId call,
+                 const CallInfo& info);
   void fill(const StepItem& item, const Route& route, RequestView& view) const;
   void end_call(CallId call, const CallInfo& info, StatusCode code, const char* format, ...)
       __attribute__((format(printf, 5, 6)));
   bool serves(std::string_view version, u32 route) const;
-  bool send(CallId call, const StepResponse& response);
-  void send_load(CallId call, u64 echo);
+  template <class Write>
+  void send(CallId call, size_t size, Write write);
+  void send_load(u32 group, CallId call, u64 echo);
 
   const ItemsPath path_;
   ModelRoutes& routes_;

@@ -11,13 +11,13 @@ std::span<const u8> bytes_of(std::span<const T> values) {
 }
 
 // A part of a generation, or all of it.
-StepResponse of_tokens(u64 request_id, const GenerationView& tokens, const Timings* timings) {
-  StepResponse response{.item = u32(request_id),
-                        .kind = u32(Answer::kTokens),
-                        .n_values = u32(tokens.token_ids.size()),
-                        .values = bytes_of(tokens.token_ids),
-                        .more_values = bytes_of(tokens.logprobs),
-                        .finish = u32(tokens.finish_reason)};  // as Finish
+StepRow of_tokens(u64 request_id, const GenerationView& tokens, const Timings* timings) {
+  StepRow response{.item = u32(request_id),
+                   .kind = u32(Answer::kTokens),
+                   .n_values = u32(tokens.token_ids.size()),
+                   .values = bytes_of(tokens.token_ids),
+                   .more_values = bytes_of(tokens.logprobs),
+                   .finish = u32(tokens.finish_reason)};  // as Finish
   if (timings) response.queue_us = timings->us[2], response.device_us = timings->us[5];
   return response;
 }
@@ -26,7 +26,7 @@ StepResponse of_tokens(u64 request_id, const GenerationView& tokens, const Timin
 
 static_assert(u8(FinishReason::kStop) == u8(Finish::kStop) && u8(FinishReason::kLength) == u8(Finish::kLength));
 
-StepResponse StepWriter::of(const ResponseView& item) {
+StepRow StepWriter::of(const ResponseView& item) {
   if (item.status)
     return {.item = u32(item.request_id),
             .status = u32(item.status->code),
@@ -44,8 +44,6 @@ StepResponse StepWriter::of(const ResponseView& item) {
           .device_us = slot.device_us};
 }
 
-StepResponse StepWriter::of(const ChunkView& chunk) {
-  return of_tokens(chunk.request_id, chunk.generation, chunk.timings);
-}
+StepRow StepWriter::of(const ChunkView& chunk) { return of_tokens(chunk.request_id, chunk.generation, chunk.timings); }
 
 }  // namespace fastqps::front

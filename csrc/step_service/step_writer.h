@@ -8,22 +8,22 @@ namespace fastqps::front {
 class StepWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {
-    return step_response_size(of(items[0]));
+    return step_row_size(of(items[0]));
   }
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override {
-    return write_step_response(of(items[0]), out);
+    return write_step_row(of(items[0]), out);
   }
-  size_t chunk_room(const AnsweredCall&, const ChunkView& chunk) const override {
-    return step_response_size(of(chunk));
-  }
+  size_t chunk_room(const AnsweredCall&, const ChunkView& chunk) const override { return step_row_size(of(chunk)); }
   u8* write_chunk(const AnsweredCall&, const ChunkView& chunk, u8* out) const override {
-    return write_step_response(of(chunk), out);
+    return write_step_row(of(chunk), out);
   }
+  size_t seal_room() const override { return kChecksumBytes; }
+  u8* seal(const u8* begin, u8* end) const override { return seal_step_message(begin, end); }
   bool has_item_statuses() const override { return true; }
 
  private:
-  static StepResponse of(const ResponseView& item);
-  static StepResponse of(const ChunkView& chunk);
+  static StepRow of(const ResponseView& item);
+  static StepRow of(const ChunkView& chunk);
 };
 
 }  // namespace fastqps::front

@@ -74,7 +74,7 @@ void write_fixed32(WireWriter& out, u32 field, u32 value) { out.float32(field, s
 void write_fixed64(WireWriter& out, u32 field, u64 value) { out.float64(field, std::bit_cast<double>(value)); }
 
 // Writes the last field: the sum of what lies before it.
-u8* seal(u8* begin, u8* end) {
+u8* seal(const u8* begin, u8* end) {
   const u64 sum = step_checksum(begin, size_t(end - begin));
   *end++ = u8(kChecksumTag);
   std::memcpy(end, &sum, 8);
@@ -388,7 +388,7 @@ size_t load_size(const StepLoad& l) {
 }
 
 void write_load(WireWriter& out, const StepLoad& l) {
-  out.head(14, load_size(l));
+  out.head(3, load_size(l));
   write_fixed64(out, 1, l.echo);
   out.scalar(2, l.utilization_thousandth);
   out.scalar(3, l.waiting);
@@ -421,91 +421,130 @@ bool read_load(WireReader& in, StepLoad& l) {
 
 }  // namespace
 
-size_t step_response_size(const StepResponse& r) {
-  return (r.ready ? delimited_size(ready_size(*r.ready)) : 0) + fixed32_field(r.item) + scalar_size(r.status) +
-         bytes_size(r.message.size()) + scalar_size(r.retry_after_ms) + scalar_size(r.kind) + scalar_size(r.dtype) +
-         scalar_size(r.n_values) + bytes_size(r.values.size() + r.more_values.size()) + scalar_size(r.finish) +
-         scalar_size(r.batch_items) + scalar_size(r.queue_us) + scalar_size(r.device_us) +
-         (r.load ? delimited_size(load_size(*r.load)) : 0) + kChecksumBytes;
+namespace {
+
+size_t row_size(const StepRow& r) {
+  return fixed32_field(r.item) + scalar_size(r.status) + bytes_size(r.message.size()) + scalar_size(r.retry_after_ms) +
+         scalar_size(r.kind) + scalar_size(r.dtype) + scalar_size(r.n_values) +
+         bytes_size(r.values.size() + r.more_values.size()) + scalar_size(r.finish) + scalar_size(r.batch_items) +
+         scalar_size(r.queue_us) + scalar_size(r.device_us);
 }
 
-u8* write_step_response(const StepResponse& r, u8* begin) {
+bool read_row(std::string_view bytes, StepRow& r) {
+  for (WireReader in(bytes); !in.done();) {
+    u32 tag;
+    if (!in.tag(&tag)) return false;
+    bool sound = false;
+    std::string_view values;
+    switch (tag) {
+      case fixed32_tag(1):
+        sound = read_fixed32(in, &r.item);
+        break;
+      case varint_tag(2):
+        sound = take_u32(in, &r.status);
+        break;
+      case length_tag(3):
+        sound = read_text(in, &r.message);
+        break;
+      case varint_tag(4):
+        sound = take_u32(in, &r.retry_after_ms);
+        break;
+      case varint_tag(5):
+        sound = take_u32(in, &r.kind);
+        break;
+      case varint_tag(6):
+        sound = take_u32(in, &r.dtype);
+        break;
+      case varint_tag(7):
+        sound = take_u32(in, &r.n_values);
+        break;
+      case length_tag(8):
+        sound = in.bytes(&values);
+        r.values = {reinterpret_cast<const u8*>(values.data()), values.size()};
+        break;
+      case varint_tag(9):
+        sound = take_u32(in, &r.finish);
+        break;
+      case varint_tag(10):
+        sound = take_u32(in, &r.batch_items);
+        break;
+      case varint_tag(11):
+        sound = take_u32(in, &r.queue_us);
+        break;
+      case varint_tag(12):
+        sound = take_u32(in, &r.device_us);
+        break;
+      default:
+        sound = in.skip(tag, kWireDepthMax);
+    }
+    if (!sound) return false;
+  }
+  return r.item != 0;
+}
+
+}  // namespace
+
+size_t step_ready_size(const StepReady& ready) { return delimited_size(ready_size(ready)); }
+size_t step_load_size(const StepLoad& load) { return delimited_size(load_size(load)); }
+size_t step_row_size(const StepRow& row) { return delimited_size(row_size(row)); }
+
+u8* write_step_ready(const StepReady& ready, u8* begin) {
   WireWriter out(begin);
-  if (r.ready) write_ready(out, *r.ready);
-  write_fixed32(out, 2, r.item);
-  out.scalar(3, r.status);
-  out.string(4, r.message);
-  out.scalar(5, r.retry_after_ms);
-  out.scalar(6, r.kind);
-  out.scalar(7, r.dtype);
-  out.scalar(8, r.n_values);
+  write_ready(out, ready);
+  return out.end();
+}
+
+u8* write_step_load(const StepLoad& load, u8* begin) {
+  WireWriter out(begin);
+  write_load(out, load);
+  return out.end();
+}
+
+u8* write_step_row(const StepRow& r, u8* begin) {
+  WireWriter out(begin);
+  out.head(2, row_size(r));
+  write_fixed32(out, 1, r.item);
+  out.scalar(2, r.status);
+  out.string(3, r.message);
+  out.scalar(4, r.retry_after_ms);
+  out.scalar(5, r.kind);
+  out.scalar(6, r.dtype);
+  out.scalar(7, r.n_values);
   if (const size_t bytes = r.values.size() + r.more_values.size()) {
-    out.head(9, bytes);
+    out.head(8, bytes);
     out.raw(r.values.data(), r.values.size());
     out.raw(r.more_values.data(), r.more_values.size());
   }
-  out.scalar(10, r.finish);
-  out.scalar(11, r.batch_items);
-  out.scalar(12, r.queue_us);
-  out.scalar(13, r.device_us);
-  if (r.load) write_load(out, *r.load);
-  return seal(begin, out.end());
+  out.scalar(9, r.finish);
+  out.scalar(10, r.batch_items);
+  out.scalar(11, r.queue_us);
+  out.scalar(12, r.device_us);
+  return out.end();
 }
 
+u8* seal_step_message(const u8* begin, u8* end) { return seal(begin, end); }
+
+// Rows are only measured here, so that a damaged one is found before any is used.
 const char* StepResponseReader::read(std::span<const u8> message) {
-  StepResponse& r = response_ = {};
+  ready_ = {.protocol = 0};
+  has_load_ = false;
   const std::string_view body = unseal(message);
   if (!body.data()) return "its checksum is wrong: its bytes were changed on the way";
+  rest_ = body;
   for (WireReader in(body); !in.done();) {
     u32 tag;
     if (!in.tag(&tag)) return kNoMessage;
     bool sound = false;
-    std::string_view bytes;
+    std::string_view part;
     switch (tag) {
       case length_tag(1):
-        sound = read_ready(in, ready_);
-        r.ready = &ready_;
+        sound = read_ready(in, ready_) && ready_.protocol;
         break;
-      case fixed32_tag(2):
-        sound = read_fixed32(in, &r.item);
+      case length_tag(2):
+        sound = in.bytes(&part);
         break;
-      case varint_tag(3):
-        sound = take_u32(in, &r.status);
-        break;
-      case length_tag(4):
-        sound = read_text(in, &r.message);
-        break;
-      case varint_tag(5):
-        sound = take_u32(in, &r.retry_after_ms);
-        break;
-      case varint_tag(6):
-        sound = take_u32(in, &r.kind);
-        break;
-      case varint_tag(7):
-        sound = take_u32(in, &r.dtype);
-        break;
-      case varint_tag(8):
-        sound = take_u32(in, &r.n_values);
-        break;
-      case length_tag(9):
-        sound = in.bytes(&bytes);
-        r.values = {reinterpret_cast<const u8*>(bytes.data()), bytes.size()};
-        break;
-      case varint_tag(10):
-        sound = take_u32(in, &r.finish);
-        break;
-      case varint_tag(11):
-        sound = take_u32(in, &r.batch_items);
-        break;
-      case varint_tag(12):
-        sound = take_u32(in, &r.queue_us);
-        break;
-      case varint_tag(13):
-        sound = take_u32(in, &r.device_us);
-        break;
-      case length_tag(14):
-        sound = read_load(in, load_);
-        r.load = &load_;
+      case length_tag(3):
+        sound = has_load_ = read_load(in, load_);
         break;
       default:
         sound = in.skip(tag, kWireDepthMax);
@@ -513,6 +552,25 @@ const char* StepResponseReader::read(std::span<const u8> message) {
     if (!sound) return kNoMessage;
   }
   return nullptr;
+}
+
+// A row that cannot be read has no item: nobody is answered by it.
+bool StepResponseReader::next_row(StepRow& row) {
+  for (WireReader in(rest_); !in.done();) {
+    u32 tag;
+    std::string_view part;
+    if (!in.tag(&tag)) return false;
+    if (tag != length_tag(2)) {
+      if (!in.skip(tag, kWireDepthMax)) return false;
+      continue;
+    }
+    if (!in.bytes(&part)) return false;
+    rest_.remove_prefix(size_t(in.at() - rest_.data()));
+    row = {};
+    if (!read_row(part, row)) row = {};
+    return true;
+  }
+  return false;
 }
 
 }  // namespace fastqps::front

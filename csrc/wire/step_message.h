@@ -136,9 +136,8 @@ struct StepLoad {
   bool draining = false;
 };
 
-// Parts that are null, and fields that are zero, are left out.
-struct StepResponse {
-  const StepReady* ready = nullptr;
+// The answer to an item. Fields that are zero are left out.
+struct StepRow {
   u32 item = 0;
   u32 status = 0;
   std::string_view message = {};
@@ -147,22 +146,33 @@ struct StepResponse {
   // Of a generation the second part is its logprobs. Read, it is all in the first.
   std::span<const u8> values = {}, more_values = {};
   u32 finish = 0, batch_items = 0, queue_us = 0, device_us = 0;
-  const StepLoad* load = nullptr;
 };
 
-size_t step_response_size(const StepResponse& response);
-u8* write_step_response(const StepResponse& response, u8* out);
+// A message is its parts one behind the other, and a seal. Each function returns the end of what it has written.
+size_t step_ready_size(const StepReady& ready);
+size_t step_load_size(const StepLoad& load);
+size_t step_row_size(const StepRow& row);
+u8* write_step_ready(const StepReady& ready, u8* out);
+u8* write_step_load(const StepLoad& load, u8* out);
+u8* write_step_row(const StepRow& row, u8* out);
+// The checksum of what lies from `begin` to `end`, behind it: kChecksumBytes.
+u8* seal_step_message(const u8* begin, u8* end);
 
 class StepResponseReader {
  public:
-  // As StepRequestReader::read().
+  // As StepRequestReader::read(). The rows are read one by one, with next_row().
   const char* read(std::span<const u8> message);
-  const StepResponse& response() const { return response_; }
+  // nullptr: the message has none.
+  const StepReady* ready() const { return ready_.protocol ? &ready_ : nullptr; }
+  const StepLoad* load() const { return has_load_ ? &load_ : nullptr; }
+  // The next row. Returns false after the last one.
+  bool next_row(StepRow& row);
 
  private:
-  StepResponse response_;
   StepReady ready_;
   StepLoad load_;
+  bool has_load_ = false;
+  std::string_view rest_;  // the message from the next row on
 };
 
 }  // namespace fastqps::front

@@ -64,7 +64,7 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
   group.unanswered--;
   if (group.gone) return;
-  if (group.kind == GroupKind::kEach) {
+  if (group.kind == GroupKind::kEach || group.kind == GroupKind::kRows) {
     if (send(g, {&response, 1})) sent_one(g);
   } else if (group.kind == GroupKind::kInOrder) {
     answer_in_order(g, index, response);
@@ -212,6 +212,7 @@ bool GroupCalls::send_failure(u32 g, const Status& status) {
 template <class Write, class Reply>
 bool GroupCalls::send_or_keep(u32 g, size_t room, Write write, Reply reply) {
   const Group& group = groups_[g];
+  if (group.kind == GroupKind::kRows) return add_row(g, room, write);
   if (group.place != Groups::kNone && group.place != groups_[group.stream].ordered.sent) {
     std::string message;
     keep(message, room, write);
@@ -220,6 +221,38 @@ bool GroupCalls::send_or_keep(u32 g, size_t room, Write write, Reply reply) {
   if (send_message(group, room, write, reply)) return true;
   close_request(g);
   return false;
+}
+
+// Rows are written where they are sent from. Returns false if the call has ended, as send_message().
+template <class Write>
+bool GroupCalls::add_row(u32 g, size_t room, Write write) {
+  constexpr size_t kFirstBytes = 8 << 10, kMoreBytes = 32 << 10;  // a turn has few rows or many
+  RowMessage& rows = groups_[g].rows;
+  const size_t seal = groups_[g].writer->seal_room();
+  const bool full = rows.begin && size_t(rows.end - rows.at) < room + seal;
+  if (full) flush_rows(g);
+  if (!rows.begin) {
+    const size_t size = std::max(full ? kMoreBytes : kFirstBytes, room + seal);
+    u8* out = attachment_->begin_message(groups_[g].call, size);
+    if (!out) return false;
+    rows = {out, out, out + size};
+    filled_.push_back(g);
+  }
+  rows.at = write(rows.at);
+  return true;
+}
+
+void GroupCalls::flush_rows(u32 g) {
+  Group& group = groups_[g];
+  if (!group.rows.begin) return;
+  const RowMessage rows = std::exchange(group.rows, {});
+  const u8* end = group.writer->seal(rows.begin, rows.at);
+  attachment_->commit_message(group.call, size_t(end - rows.begin));
+}
+
+void GroupCalls::flush_rows() {
+  for (const u32 g : filled_) flush_rows(g);
+  filled_.clear();
 }
 
 AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, routes_.setup(group.route).version}; }
@@ -271,6 +304,7 @@ void GroupCalls::end(u32 g, const Status& status) {
   Group& group = groups_[g];
   if (group.gone || !group.open) return;
   if (group.stream != Groups::kNone) return end_request(g, status);
+  flush_rows(g);
   attachment_->finish(group.call, status);
   counts_.call(group.route, group.method, status.code, group.received_ns);
   group.open = false;

@@ -53,6 +53,10 @@ class GroupCalls {
 
   // Between hold and resume no message of the call is delivered.
   void hold(u32 group);
+  // At the end of a turn: sends the rows that were written in it.
+  void flush_rows();
+  // The same of one call.
+  void flush_rows(u32 group);
   // Once a turn: sends what waited until its client had read more.
   void resume_blocked();
   template <class MayGo>
@@ -65,6 +69,8 @@ class GroupCalls {
   template <class Write, class Reply>
   bool send_message(const Group& group, size_t room, Write write, Reply reply);
   bool send(u32 group, std::span<const ResponseView> items);
+  template <class Write>
+  bool add_row(u32 group, size_t room, Write write);
   void answer_in_order(u32 group, u32 index, const ResponseView& response);
   bool send_waiting(u32 group);
   template <class Write, class Reply>
@@ -85,6 +91,7 @@ class GroupCalls {
   const TurnClock& clock_;
   Groups groups_;
   std::vector<u32> blocked_;  // groups
+  std::vector<u32> filled_;   // groups with rows of this turn
 };
 
 }  // namespace fastqps::front

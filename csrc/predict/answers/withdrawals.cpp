@@ -31,6 +31,7 @@ Gone Withdrawals::group_gone(u64 user) {
   const u32 g = u32(user - 1);
   counts_.call(groups_[g].route, groups_[g].method, StatusCode::kCancelled, groups_[g].received_ns);
   bool held = false;
+  groups_[g].rows = {};  // they were the call's
   groups_.end_reading(g);
   for (u32 slot = groups_[g].first; slot != Groups::kNone;) {
     const u32 next = groups_.next(slot), own = items_[slot].group;

@@ -28,6 +28,11 @@ class AnswerWriter {
   virtual size_t chunk_room(const AnsweredCall&, const ChunkView&) const { return 0; }
   virtual u8* write_chunk(const AnsweredCall&, const ChunkView&, u8* out) const { return out; }
 
+  // What ends a message of rows (GroupKind::kRows), each of which was written as a message: its size, and its bytes
+  // behind the last row. Returns their end.
+  virtual size_t seal_room() const { return 0; }
+  virtual u8* seal([[maybe_unused]] const u8* begin, u8* end) const { return end; }
+
   // The same for the failure of one request of a stream of requests (GroupKind::kRequests). message: UTF-8.
   virtual size_t failure_room(const AnsweredCall&, [[maybe_unused]] std::string_view message) const { return 0; }
   virtual u8* write_failure(const AnsweredCall&, [[maybe_unused]] std::string_view message, u8* out) const {

@@ -17,6 +17,7 @@ class AnswerWriter;
 enum class GroupKind : u8 {
   kTogether,  // by one message, when all are
   kEach,      // by a message each, as they finish
+  kRows,      // the same, but those of a turn share messages
   kInOrder,   // by a message each, in the order of the requests
   kGathered,  // items of a stream, by one message, when the client has half-closed and all are
   kRequests,  // each message of the stream has items, which are a group of their own
@@ -38,6 +39,12 @@ struct GroupFailure {
   std::string message, field;
   u32 index = 0;  // of the item
   FieldFault fault = FieldFault::kValue;
+};
+
+// The message that the rows of a turn are written to. It belongs to the call until it is committed.
+struct RowMessage {
+  u8* begin = nullptr;  // nullptr: there is none
+  u8 *at = nullptr, *end = nullptr;
 };
 
 // Answers to a stream that go out in the order of its requests.
@@ -80,6 +87,7 @@ struct Group {
   std::string context;
   KeptAnswers kept;        // kTogether, of more than one item, and kGathered
   OrderedAnswers ordered;  // kInOrder, kRequests
+  RowMessage rows;         // kRows
   u32 reading = ~u32(0);   // kRequests: the group of a message of which only a part was taken
   u32 stream = ~u32(0);    // of a request of a stream: the stream's group
   u32 place = ~u32(0);     // of the same: in the order of answers; none: it goes out piece by piece
