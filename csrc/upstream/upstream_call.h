@@ -21,8 +21,8 @@ class UpstreamCall {
   UpstreamCall(Listener& listener, const Address& address, const CallSettings& settings);
   UpstreamCall(const UpstreamCall&) = delete;
 
-  // ---- for the owner's loop
-  // -1: there was no socket to be had, or close() was called.
+  // ---- for the owner's loop. on_events(), on_timer() and flush() call the listener; ended() is the last thing that
+  // they do. -1: there was no socket to be had, or close() was called.
   int fd() const { return wire_.fd(); }
   // EPOLLIN and EPOLLOUT, level-triggered. May change with every call of a function of this class.
   u32 interest() const;
@@ -52,7 +52,8 @@ class UpstreamCall {
   u64 bytes_out() const { return wire_.bytes_out(); }
 
  private:
-  void receive(u64 now_ns);
+  void handle(u32 events, u64 now_ns);
+  void receive();
   void write(u64 now_ns);
   void expire();
   void settle();
@@ -63,7 +64,7 @@ class UpstreamCall {
   Http2Call http2_;
   bool over_ = false;     // ended() or close() was called
   bool busy_ = false;     // in on_events() or on_timer()
-  u64 open_by_ns_;        // the time limit of the connection's opening
+  u64 open_by_ns_;        // the time limit of the step of opening that is under way
   u64 progress_ns_ = 0;   // when the socket last took bytes, or when those began to wait that wait now
   bool waiting_ = false;  // bytes waited after the last write
 };
