@@ -81,7 +81,9 @@ TEST(the_connection_comes_too_late) {
 // This thread stood still, not the server: what has come meanwhile counts.
 TEST(a_standstill_is_not_the_servers_fault) {
   Door door;
-  Caller caller(door.listening.address, quick());
+  CallSettings settings = quick();
+  settings.path = "/test.Service/Stream";
+  Caller caller(door.listening.address, settings);
   CHECK(caller.say("x"));
   for (int i = 0; i < 3 && caller.call->due_ns() != kNever; i++) {
     for (int k = 0; k < 20; k++) door.turn();
