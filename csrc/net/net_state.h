@@ -10,6 +10,7 @@
 #include "net/listener.h"
 #include "net/loop_fds.h"
 #include "net/net_counters.h"
+#include "net/output_buffer.h"
 #include "net/slice.h"
 #include "net/timer_wheel.h"
 #include "net/tls/tls_context.h"
@@ -21,13 +22,6 @@ inline constexpr u64 kWakeKey = ~u64(1), kEventKey = ~u64(2);
 constexpr u64 listener_key(Entrance entrance) { return ~u64(16) + u64(entrance); }
 // The kinds of timers.
 inline constexpr u16 kCallTimer = 0, kConnectionTimer = 1;
-
-// Frames on their way to the socket. Shared by all connections, so it stays in the cache.
-struct OutputBuffer {
-  static constexpr u32 kFull = 64 << 10;  // from here on it is written; more was slower
-  std::unique_ptr<u8[]> data = std::make_unique<u8[]>(kFull + (32 << 10));
-  u32 bytes = 0;
-};
 
 class Poller {
  public:

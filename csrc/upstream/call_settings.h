@@ -19,7 +19,7 @@ struct CallSettings {
   // bounds
   u32 message_bytes_max = 4 << 20;    // of a message of the server's
   u32 unsent_bytes_max = 16 << 20;    // waiting to be sent; then begin_message() has no room
-  u64 connect_ns = front::kSecond;    // from the first packet until the call is open, TLS included
+  u64 connect_ns = front::kSecond;    // of each step of opening: the connection, TLS, the server's SETTINGS
   u64 write_ns = 2 * front::kSecond;  // without a byte taken, while bytes wait
 };
 

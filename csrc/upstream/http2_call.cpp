@@ -22,7 +22,7 @@ std::string code(u32 error) { return nghttp2_http2_strerror(error); }
 }  // namespace
 
 Http2Call::Http2Call(CallListener& listener, const CallSettings& settings)
-    : listener_(listener), settings_(settings), sink_(listener, settings.message_bytes_max, end_) {}
+    : listener_(listener), settings_(settings), messages_(listener, settings.message_bytes_max, end_) {}
 
 void Http2Call::start() {
   session_ = Http2Events::make_session(*this);
@@ -40,13 +40,14 @@ void Http2Call::receive(std::span<const u8> bytes) {
   if (!opened_) greeting_.take(bytes);
   const ssize_t taken = nghttp2_session_mem_recv(session_, bytes.data(), bytes.size());
   if (end_) return;
-  if (taken < 0) invalid_ = nghttp2_strerror(int(taken));
-  if (taken < 0) invalid_ = nghttp2_strerror(int(taken)), break_off();
+  if (taken >= 0) return;
+  parting_.invalid = nghttp2_strerror(int(taken));
+  break_off();
 }
 
 // The server's bytes cannot be read on.
 void Http2Call::break_off() {
-  const std::string fault = invalid_ ? invalid_ : "protocol error";
+  const std::string fault = parting_.invalid ? parting_.invalid : "protocol error";
   end({End::kProtocol, 0,
        opened_ ? "the server's bytes are no valid HTTP/2 (" + fault + "); look for a proxy in between"
                : greeting_.explain(fault)});
@@ -54,7 +55,7 @@ void Http2Call::break_off() {
 
 void Http2Call::cut() {
   if (end_) return;
-  if (opened_) return end({End::kClosed, 0, "the server closed the connection" + goaway_words()});
+  if (opened_) return end({End::kClosed, 0, "the server closed the connection" + reason()});
   if (!greeting_.empty()) return end({End::kProtocol, 0, greeting_.explain("they end")});
   end({End::kClosed, 0,
        settings_.tls
@@ -63,9 +64,8 @@ void Http2Call::cut() {
 }
 
 bool Http2Call::on_data(std::span<const u8> bytes) {
-  if (!end_ && !replied_)
-    end({End::kProtocol, 0, "the server sent messages before headers; look for a proxy in between"});
-  return !end_ && reader_.feed(bytes.data(), bytes.size(), sink_) && !end_;
+  if (!reply_.begun()) end({End::kProtocol, 0, "the server sent messages before headers; look for a proxy in between"});
+  return !end_ && messages_.feed(bytes);
 }
 
 void Http2Call::on_settings() {
@@ -76,42 +76,39 @@ void Http2Call::on_settings() {
 }
 
 void Http2Call::on_headers(const nghttp2_frame& frame) {
-  if (end_) return;
-  const bool last = frame.hd.flags & NGHTTP2_FLAG_END_STREAM;
-  if (last) return end(reply_.end());
-  if (replied_ || !reply_.final_headers()) return;
-  replied_ = true;
-  if (auto refused = reply_.refuse()) end(std::move(*refused));
+  if (auto over = reply_.end_block(frame.hd.flags & NGHTTP2_FLAG_END_STREAM)) end(std::move(*over));
 }
 
-void Http2Call::on_last_data() { end(reply_.end()); }
-
 void Http2Call::on_goaway(const nghttp2_goaway& frame) {
-  if (frame.error_code != NGHTTP2_NO_ERROR) goaway_ = code(frame.error_code);
+  if (frame.error_code != NGHTTP2_NO_ERROR) parting_.goaway = code(frame.error_code);
   if (frame.opaque_data_len) {
     const std::string_view words(reinterpret_cast<const char*>(frame.opaque_data), frame.opaque_data_len);
-    goaway_ += (goaway_.empty() ? "" : ", ") + printable(words.substr(0, kWordsBytes));
+    parting_.goaway += (parting_.goaway.empty() ? "" : ", ") + printable(words.substr(0, kWordsBytes));
   }
-  if (!opened_) return end({End::kClosed, 0, "the server takes no calls now" + goaway_words()});
-  if (!std::exchange(retiring_, true) && !end_) listener_.retiring();
+  if (!opened_) return end({End::kClosed, 0, "the server takes no calls now" + reason()});
+  if (!std::exchange(parting_.retiring, true) && !end_) listener_.retiring();
 }
 
 void Http2Call::on_stream_close(u32 error) {
   if (end_) return;
-  if (reset_) return end({End::kClosed, 0, "the server reset the call: " + code(*reset_) + goaway_words()});
-  if (retiring_) return end({End::kClosed, 0, "the server refused the call, since it takes no more" + goaway_words()});
+  if (parting_.reset) return end({End::kClosed, 0, "the server reset the call: " + code(*parting_.reset) + reason()});
+  if (parting_.retiring) return end_refused();
   end({End::kProtocol, 0,
-       "the server's answer is no valid HTTP/2: " + (invalid_ ? invalid_ : code(error)) +
+       "the server's answer is no valid HTTP/2: " + (parting_.invalid ? parting_.invalid : code(error)) +
            "; look for a proxy in between"});
 }
 
+void Http2Call::end_refused() {
+  end({End::kClosed, 0, "the server refused the call, since it takes no more" + reason()});
+}
+
 // The server's reason, if it gave one.
-std::string Http2Call::goaway_words() const { return goaway_.empty() ? "" : " (" + goaway_ + ")"; }
+std::string Http2Call::reason() const { return parting_.goaway.empty() ? "" : " (" + parting_.goaway + ")"; }
 
 // ---- output
 
 u8* Http2Call::begin_message(size_t bytes) {
-  if (end_ || half_closed_ || queue_.bytes() + bytes > settings_.unsent_bytes_max) return nullptr;
+  if (end_ || queue_.closed() || queue_.bytes() + bytes > settings_.unsent_bytes_max) return nullptr;
   return queue_.begin(bytes);
 }
 
@@ -133,41 +130,41 @@ void Http2Call::submit() {
   if (stream_ < 0) end({End::kLocal, 0, "no memory is left for a call; use fewer lanes or upstreams"});
 }
 
-void Http2Call::fill(FrameBuffer& output) {
+void Http2Call::fill(front::OutputBuffer& output) {
   if (!session_ || end_) return;
-  if (deferred_ && (queue_.bytes() || half_closed_)) {
+  if (deferred_ && (queue_.bytes() || queue_.closed())) {
     deferred_ = false;
     nghttp2_session_resume_data(session_, stream_);
   }
   output_ = &output;
-  while (output.bytes < FrameBuffer::kFull) {
+  while (output.bytes < front::OutputBuffer::kFull) {
     const u8* data = nullptr;
     const ssize_t n = nghttp2_session_mem_send(session_, &data);
     if (n < 0) end({End::kLocal, 0, std::string("HTTP/2 cannot go on: ") + nghttp2_strerror(int(n))});
     if (n <= 0) break;
     std::memcpy(output.data.get() + output.bytes, data, size_t(n));
-    output.bytes += size_t(n);
+    output.bytes += u32(n);
   }
   output_ = nullptr;
   // After what was wrong with the connection nghttp2 has told the server so, and is done.
-  if (!end_ && !nghttp2_session_want_read(session_)) break_off();
+  if (!end_ && !nghttp2_session_want_read(session_)) parting_.retiring ? end_refused() : break_off();
 }
 
 ssize_t Http2Call::read_queue(size_t room, u32* flags) {
   const size_t bytes = std::min(room, queue_.bytes());
-  if (!bytes && !half_closed_) return deferred_ = true, NGHTTP2_ERR_DEFERRED;
+  if (!bytes && !queue_.closed()) return deferred_ = true, NGHTTP2_ERR_DEFERRED;
   if (bytes) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-  if (half_closed_ && bytes == queue_.bytes()) *flags |= NGHTTP2_DATA_FLAG_EOF;
+  if (queue_.closed() && bytes == queue_.bytes()) *flags |= NGHTTP2_DATA_FLAG_EOF;
   return ssize_t(bytes);
 }
 
 // Straight from the queue into the output.
 int Http2Call::send_queue(const u8* frame_header, size_t bytes) {
-  if (output_->bytes >= FrameBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
+  if (output_->bytes >= front::OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
   u8* out = output_->data.get() + output_->bytes;
   std::memcpy(out, frame_header, kFrameHeadBytes);
   queue_.take(out + kFrameHeadBytes, bytes);
-  output_->bytes += kFrameHeadBytes + bytes;
+  output_->bytes += u32(kFrameHeadBytes + bytes);
   return 0;
 }
 

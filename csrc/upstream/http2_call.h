@@ -3,12 +3,11 @@
 #pragma once
 #include <nghttp2/nghttp2.h>
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "grpc/grpc_message.h"
+#include "net/output_buffer.h"
 #include "upstream/call_listener.h"
 #include "upstream/call_settings.h"
 #include "upstream/greeting.h"
@@ -17,13 +16,6 @@
 #include "upstream/reply.h"
 
 namespace fastqps::upstream {
-
-// Frames on their way to the socket.
-struct FrameBuffer {
-  static constexpr size_t kFull = 256 << 10;  // from here on it is written
-  std::unique_ptr<u8[]> data = std::make_unique_for_overwrite<u8[]>(kFull + (32 << 10));
-  size_t bytes = 0;
-};
 
 class Http2Call {
  public:
@@ -41,7 +33,7 @@ class Http2Call {
   // Whether fill() has something to say of HTTP/2's own.
   bool has_frames() const { return session_ && !end_ && nghttp2_session_want_write(session_); }
   // Appends frames, until there are no more or the buffer is full.
-  void fill(FrameBuffer& output);
+  void fill(front::OutputBuffer& output);
   // The server sends no more.
   void cut();
   // Ends the call, unless it has ended.
@@ -51,7 +43,7 @@ class Http2Call {
   // ---- the call
   u8* begin_message(size_t bytes);
   void commit_message(size_t bytes) { queue_.commit(bytes); }
-  void half_close() { half_closed_ = true; }
+  void half_close() { queue_.close(); }
   size_t queued() const { return queue_.bytes(); }
 
  private:
@@ -60,30 +52,36 @@ class Http2Call {
   void submit();
   void on_settings();
   void on_headers(const nghttp2_frame& frame);
-  void on_last_data();
   void on_goaway(const nghttp2_goaway& frame);
   bool on_data(std::span<const u8> bytes);
+  void on_last_data() { end(reply_.end()); }
   void on_stream_close(u32 error);
   void break_off();
+  void end_refused();
   ssize_t read_queue(size_t room, u32* flags);
   int send_queue(const u8* frame_header, size_t bytes);
-  std::string goaway_words() const;
+  std::string reason() const;
+
+  // What the server has said of the end.
+  struct Parting {
+    bool retiring = false;          // it takes no further calls
+    std::string goaway;             // its reason
+    std::optional<u32> reset;       // its code in RST_STREAM
+    const char* invalid = nullptr;  // what was wrong with its last bad frame
+  };
 
   CallListener& listener_;
   const CallSettings& settings_;
   nghttp2_session* session_ = nullptr;
   i32 stream_ = 0;
-  bool opened_ = false, deferred_ = false, half_closed_ = false, retiring_ = false;
-  Greeting greeting_;              // until it has opened
-  std::string goaway_;             // the server's reason for its GOAWAY
-  const char* invalid_ = nullptr;  // what was wrong with the last bad frame
-  std::optional<u32> reset_;       // the server's code in RST_STREAM
+  bool opened_ = false;
+  Greeting greeting_;  // until it has opened
   Reply reply_;
-  bool replied_ = false;  // the final headers have come
-  front::MessageReader reader_;
-  MessageSink sink_;
+  MessageSink messages_;
   MessageQueue queue_;
-  FrameBuffer* output_ = nullptr;  // during fill()
+  bool deferred_ = false;                  // nghttp2 waits for messages
+  front::OutputBuffer* output_ = nullptr;  // during fill()
+  Parting parting_;
   std::optional<CallEnd> end_;
 };
 

@@ -71,7 +71,7 @@ int Http2Events::on_frame(nghttp2_session*, const nghttp2_frame* frame, void* us
       if (ours && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) call.on_last_data();
       break;
     case NGHTTP2_RST_STREAM:
-      if (ours) call.reset_ = frame->rst_stream.error_code;
+      if (ours) call.parting_.reset = frame->rst_stream.error_code;
       break;
     case NGHTTP2_GOAWAY:
       call.on_goaway(frame->goaway);
@@ -83,7 +83,7 @@ int Http2Events::on_frame(nghttp2_session*, const nghttp2_frame* frame, void* us
 }
 
 int Http2Events::on_invalid_frame(nghttp2_session*, const nghttp2_frame*, int error, void* user) {
-  of(user).invalid_ = nghttp2_strerror(error);
+  of(user).parting_.invalid = nghttp2_strerror(error);
   return 0;
 }
 

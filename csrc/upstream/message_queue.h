@@ -31,6 +31,9 @@ class MessageQueue {
     if (room_ > kKeptBytes) data_.reset(), room_ = 0;
   }
   size_t bytes() const { return end_ - begin_; }
+  // No message follows.
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
 
  private:
   static constexpr size_t kLeastBytes = 16 << 10, kKeptBytes = 1 << 20;
@@ -51,6 +54,7 @@ class MessageQueue {
 
   std::unique_ptr<u8[]> data_;
   size_t room_ = 0, begin_ = 0, end_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace fastqps::upstream

@@ -43,10 +43,12 @@ void Reply::field(std::string_view name, std::string_view value) {
   }
 }
 
-bool Reply::final_headers() {
-  if (http_status_ / 100 != 1) return true;
-  *this = {};
-  return false;
+std::optional<CallEnd> Reply::end_block(bool last) {
+  if (last) return end();
+  if (begun_) return std::nullopt;
+  if (http_status_ / 100 == 1) return *this = {}, std::nullopt;  // others follow
+  begun_ = true;
+  return refuse();
 }
 
 std::optional<CallEnd> Reply::refuse() const {

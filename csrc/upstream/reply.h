@@ -13,14 +13,17 @@ class Reply {
  public:
   // A field of the headers or of the trailers.
   void field(std::string_view name, std::string_view value);
-  // The headers are complete. Returns false if they only announce others (status 1xx).
-  bool final_headers();
-  // Why the headers are not those of a gRPC answer; nothing: they are.
-  std::optional<CallEnd> refuse() const;
-  // How the call ends if these were its last fields.
+  // These were all fields of a block; last: nothing follows it. Returns how the call ends by them; nothing: it goes on.
+  std::optional<CallEnd> end_block(bool last);
+  // The headers have come, and are those of a gRPC answer.
+  bool begun() const { return begun_; }
+  // How the call ends if nothing follows.
   CallEnd end() const;
 
  private:
+  std::optional<CallEnd> refuse() const;
+
+  bool begun_ = false;
   u32 http_status_ = 0;
   std::string content_type_, encoding_;
   std::optional<u32> grpc_status_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "upstream/client_tls.h"
 #include "upstream/tls_words.h"

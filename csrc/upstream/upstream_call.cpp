@@ -1,5 +1,6 @@
 #include "upstream/upstream_call.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <utility>
@@ -10,11 +11,11 @@ namespace fastqps::upstream {
 
 namespace {
 
-constexpr int kReadsPerTurn = 4, kWritesPerTurn = 16;
+constexpr int kReadsPerTurn = 4;
 
 // Frames on their way, for all connections of a thread: so they stay in the cache.
-FrameBuffer& frame_buffer() {
-  static thread_local FrameBuffer buffer;
+front::OutputBuffer& output_buffer() {
+  static thread_local front::OutputBuffer buffer;
   return buffer;
 }
 
@@ -37,16 +38,25 @@ u32 UpstreamCall::interest() const {
 
 void UpstreamCall::on_events(u32 events, u64 now_ns) {
   if (over_) return;
-  busy_ = true;
-  if (wire_.state() == Wire::State::kConnecting && !wire_.connected()) http2_.end(wire_.fault());
-  if (events & ~u32(EPOLLOUT)) receive(now_ns);
-  if (wire_.state() == Wire::State::kOpen && !http2_.started() && !http2_.ended()) http2_.start();
-  busy_ = false;
-  if (wire_.unsent() || http2_.has_frames()) write(now_ns);
+  handle(events, now_ns);
   settle();
 }
 
-void UpstreamCall::receive(u64 now_ns) {
+void UpstreamCall::handle(u32 events, u64 now_ns) {
+  const Wire::State before = wire_.state();
+  if (wire_.state() == Wire::State::kConnecting) {
+    if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) return;
+    if (!wire_.connected()) http2_.end(wire_.fault());
+  }
+  busy_ = true;
+  if (events & ~u32(EPOLLOUT)) receive();
+  if (wire_.state() == Wire::State::kOpen && !http2_.started()) http2_.start();
+  busy_ = false;
+  if (wire_.state() != before) open_by_ns_ = now_ns + settings_.connect_ns;
+  if (!over_ && (wire_.unsent() || http2_.has_frames())) write(now_ns);
+}
+
+void UpstreamCall::receive() {
   for (int i = 0; i < kReadsPerTurn && !http2_.ended(); i++) {
     std::span<const u8> bytes;
     const Wire::Got got = wire_.read(&bytes);
@@ -56,32 +66,30 @@ void UpstreamCall::receive(u64 now_ns) {
     if (got == Wire::Got::kFault) http2_.end(wire_.fault());
     if (got != Wire::Got::kSome) return;
   }
-  (void)now_ns;
 }
 
 bool UpstreamCall::flush(u64 now_ns) {
   if (over_ || busy_) return false;
-  busy_ = true;
   write(now_ns);
-  busy_ = false;
+  const bool all = !unsent();
   settle();
-  return !unsent();
+  return all;
 }
 
+// The queue is bounded, so is this.
 void UpstreamCall::write(u64 now_ns) {
   bool progress = wire_.flush();
-  FrameBuffer& frames = frame_buffer();
-  for (int i = 0; i < kWritesPerTurn && !wire_.unsent() && http2_.started(); i++) {
-    frames.bytes = 0;
-    http2_.fill(frames);
-    if (!frames.bytes) break;
+  front::OutputBuffer& output = output_buffer();
+  while (!wire_.unsent() && http2_.started()) {
+    output.bytes = 0;
+    http2_.fill(output);
+    if (!output.bytes) break;
     const u64 before = wire_.bytes_out();
-    if (!wire_.write({frames.data.get(), frames.bytes})) return http2_.end(wire_.fault());
+    if (!wire_.write({output.data.get(), output.bytes})) return http2_.end(wire_.fault());
     progress |= wire_.bytes_out() != before;
   }
-  const bool waits = unsent() != 0;
   if (progress || !waiting_) progress_ns_ = now_ns;
-  waiting_ = waits;
+  waiting_ = unsent() != 0;
 }
 
 u64 UpstreamCall::due_ns() const {
@@ -91,9 +99,13 @@ u64 UpstreamCall::due_ns() const {
   return waiting_ ? progress_ns_ + settings_.write_ns : front::kNever;
 }
 
+// After a standstill (no core, a stopped process) time is up and the server has been quick all the same: so what has
+// come meanwhile is looked at first.
 void UpstreamCall::on_timer(u64 now_ns) {
   if (over_ || now_ns < due_ns()) return;
-  if (!http2_.ended()) expire();
+  pollfd ready{wire_.fd(), short(interest()), 0};  // the bits of poll and epoll are the same
+  if (!http2_.ended() && poll(&ready, 1, 0) > 0) handle(u32(ready.revents), now_ns);
+  if (!over_ && !http2_.ended() && now_ns >= due_ns()) expire();
   settle();
 }
 

@@ -21,7 +21,9 @@ class UpstreamCall {
   UpstreamCall(Listener& listener, const Address& address, const CallSettings& settings);
   UpstreamCall(const UpstreamCall&) = delete;
 
-  // ---- for the owner's loop
+  // ---- for the owner's loop. on_events(), on_timer() and flush() call the listener; ended() is the last thing that
+  // they do.
+
   // -1: there was no socket to be had, or close() was called.
   int fd() const { return wire_.fd(); }
   // EPOLLIN and EPOLLOUT, level-triggered. May change with every call of a function of this class.
@@ -37,8 +39,8 @@ class UpstreamCall {
   u8* begin_message(size_t bytes) { return http2_.begin_message(bytes); }
   // The message that begin_message() gave room for has so many bytes. It leaves with the next flush().
   void commit_message(size_t bytes) { http2_.commit_message(bytes); }
-  // Writes what HTTP/2's windows and the socket take. Returns whether nothing is left. In a listener's function it
-  // does nothing, since on_events() writes when it is done.
+  // Writes what HTTP/2's windows and the socket take. Returns whether nothing is left. Once a turn is best, so
+  // that messages share writes. In a listener's function it does nothing.
   bool flush(u64 now_ns);
   // Bytes of messages and frames that the socket has not taken.
   size_t unsent() const { return http2_.queued() + wire_.unsent(); }
@@ -52,7 +54,8 @@ class UpstreamCall {
   u64 bytes_out() const { return wire_.bytes_out(); }
 
  private:
-  void receive(u64 now_ns);
+  void handle(u32 events, u64 now_ns);
+  void receive();
   void write(u64 now_ns);
   void expire();
   void settle();
@@ -62,8 +65,8 @@ class UpstreamCall {
   Wire wire_;
   Http2Call http2_;
   bool over_ = false;     // ended() or close() was called
-  bool busy_ = false;     // in on_events() or on_timer()
-  u64 open_by_ns_;        // the time limit of the connection's opening
+  bool busy_ = false;     // receives: HTTP/2 cannot be asked for frames
+  u64 open_by_ns_;        // the time limit of the step of opening that is under way
   u64 progress_ns_ = 0;   // when the socket last took bytes, or when those began to wait that wait now
   bool waiting_ = false;  // bytes waited after the last write
 };

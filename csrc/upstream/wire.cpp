@@ -14,8 +14,7 @@ namespace fastqps::upstream {
 
 namespace {
 
-constexpr size_t kReadBytes = 256 << 10;
-constexpr size_t kKeptBytes = 1 << 20;  // of memory for what the socket did not take
+constexpr size_t kReadBytes = 128 << 10;
 
 // What is read, for all connections of a thread: so it stays in the cache.
 struct ReadBuffers {
@@ -133,10 +132,7 @@ bool Wire::flush() {
   if (!unsent()) return false;
   const size_t taken = send_some({unsent_.data() + unsent_at_, unsent()});
   unsent_at_ += taken;
-  if (!unsent()) {
-    unsent_.clear(), unsent_at_ = 0;
-    if (unsent_.capacity() > kKeptBytes) unsent_.shrink_to_fit();
-  }
+  if (!unsent()) unsent_.clear(), unsent_at_ = 0;
   return taken;
 }
 

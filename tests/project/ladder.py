@@ -47,7 +47,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
     "step_service": ("core", "wire", "grpc", "predict"),
     "bind": (
-        *("core", "text", "step", "wire", "net", "grpc", "http", "calls", "front"),
+        *("core", "text", "step", "wire", "net", "grpc", "upstream", "http", "calls", "front"),
         *("predict", "json", "oip", "openai", "tei", "rerank", "step_service", "edge"),
     ),
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -39,7 +40,11 @@ struct Listening {
     fd = -1;
   }
   // A connection, when one has come; -1: none.
-  int accepted() const { return fd < 0 ? -1 : accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); }
+  int accepted() const {
+    const int made = fd < 0 ? -1 : accept4(fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC), one = 1;
+    if (made >= 0) CHECK(!setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+    return made;
+  }
 
   int fd = -1;
   Address address;

@@ -13,6 +13,8 @@ struct Relay {
       caller_ = listening.accepted();
       if (caller_ < 0) return;
       door_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      const int one = 1;
+      CHECK(!setsockopt(door_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
       CHECK(!connect(door_, reinterpret_cast<const sockaddr*>(&server_.where), server_.bytes));
     }
     if (caller_ < 0) return;

@@ -165,7 +165,7 @@ TEST(the_listener_may_use_the_call) {
     Caller caller(door.listening.address, settings_for(kStream));
     caller.heard.on_opened = [&] {
       CHECK(caller.say("0"));
-      CHECK(!caller.call->flush(now_ns()));  // on_events() does
+      CHECK(!caller.call->flush(now_ns()));
     };
     caller.heard.on_message = [&] {
       if (caller.heard.messages < 50) CHECK(caller.say("again"));

@@ -78,6 +78,22 @@ TEST(the_connection_comes_too_late) {
   for (int fd : waiting) ::close(fd);
 }
 
+// This thread stood still, not the server: what has come meanwhile counts.
+TEST(a_standstill_is_not_the_servers_fault) {
+  Door door;
+  CallSettings settings = quick();
+  settings.path = "/test.Service/Stream";
+  Caller caller(door.listening.address, settings);
+  CHECK(caller.say("x"));
+  for (int i = 0; i < 3 && caller.call->due_ns() != kNever; i++) {
+    for (int k = 0; k < 20; k++) door.turn();
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    caller.call->on_timer(now_ns());
+  }
+  CHECK(!caller.heard.end && caller.heard.opens == 1);
+  door.run(caller, [&] { return caller.heard.messages == 1; });
+}
+
 TEST(the_server_is_silent) {
   Script server;
   Caller caller(server.listening.address, quick());
@@ -205,6 +221,13 @@ TEST(goaway_and_reset) {
             "the server closed the connection (ENHANCE_YOUR_CALM, too_many?pings)");
   check_end(end_after(kAnswer + frame(NGHTTP2_RST_STREAM, 0, 1, be32(NGHTTP2_REFUSED_STREAM))), End::kClosed,
             "the server reset the call: REFUSED_STREAM");
+  {  // with the first SETTINGS, before the call is on its way
+    Script server;
+    Caller caller(server.listening.address, patient());
+    server.run(caller, [&] { return !server.heard.empty(); });
+    server.say(kOpen + goaway(0, 0, ""));
+    check_end(server.end_of(caller), End::kClosed, "the server refused the call, since it takes no more");
+  }
   // A call that is open goes on, and hears of it once.
   Script server;
   Caller caller(server.listening.address, patient());
