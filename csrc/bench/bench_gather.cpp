@@ -19,6 +19,7 @@ struct Nobody {
   void restarted(u32, u64) {}
   void released(u32, u64) {}
   void expect(u32) {}
+  void expect_item(u32) {}
 };
 double median(std::vector<u64>& ns) {
   std::nth_element(ns.begin(), ns.begin() + i64(ns.size() / 2), ns.end());

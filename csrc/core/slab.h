@@ -9,6 +9,7 @@
 //   void restarted(u32 slot, u64 user)         the request will run again from its beginning: its tokens are void
 //   void released(u32 slot, u64 user)          the slot is free again, whether it was answered or not
 //   void expect(u32 slot)                      an answer of this slot follows soon: prefetch its data
+//   void expect_item(u32 slot)                 the same of a request that is put into it soon
 #pragma once
 #include <vector>
 
@@ -88,6 +89,14 @@ class Slab {
     u32 i = free_.back();
     free_.pop_back();
     return i;
+  }
+  // Fetches what take() will return, which is filled soon: with many slots in use, its data is not in the near caches.
+  void expect_take() {
+    if (free_.empty()) return;
+    Slot& s = slot(free_.back());
+    __builtin_prefetch(&s.state, 1);
+    __builtin_prefetch(segment_.ids(s), 1);
+    host_.expect_item(free_.back());
   }
   void give_back(u32 i) { free_.push_back(i); }
   // The same, of a slot for which the host has an item.

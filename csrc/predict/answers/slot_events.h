@@ -22,6 +22,7 @@ class SlotEvents {
     // By now the previous slot's item is in the cache, so its call can be prefetched.
     tables_.attachment->expect(tables_.items[std::exchange(expected_, slot)].call);
   }
+  void expect_item(u32 slot) { __builtin_prefetch(&tables_.items[slot], 1); }
 
  private:
   bool answer_row(u32 slot);

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "predict/answers/generation_calls.h"
+#include "predict/answers/slot_events.h"
 #include "predict/intake/admission.h"
 #include "predict/intake/request_checker.h"
 #include "predict/intake/request_queue.h"
@@ -37,6 +38,7 @@ class Intake {
   // held, and `view` holds the fields that could be read, at least the request_id if there is one.
   template <class Read>
   Refusal accept(Read read, const Origin& from, RequestView& view) {
+    slots_.expect_take();
     const ParseBegin begin = begin_parse(from);
     if (const FieldError error = read(view)) return checker_.refuse(error);
     return check_and_queue(view, from, begin);

@@ -149,6 +149,7 @@ struct Client {
   }
   void released(u32, u64) {}
   void expect(u32) {}
+  void expect_item(u32) {}
 };
 
 struct Door {

@@ -189,6 +189,7 @@ struct Host {
   void restarted(u32 slot, u64) { restarts.push_back(slot); }
   void released(u32 slot, u64) { released_slots.push_back(slot); }
   void expect(u32) {}
+  void expect_item(u32) {}
 };
 
 // An encoder's look at its work: limits that never change, controls behind every claim.

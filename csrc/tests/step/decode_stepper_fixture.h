@@ -36,6 +36,7 @@ struct Door {
   void restarted(u32 slot, u64) { progressed.erase(slot); }
   void released(u32, u64) {}
   void expect(u32) {}
+  void expect_item(u32) {}
 };
 
 // The most that a lane runs, and the most rows of its steps.

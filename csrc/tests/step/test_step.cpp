@@ -20,6 +20,7 @@ struct Answers {
   void restarted(u32, u64) {}
   void released(u32, u64) {}
   void expect(u32) {}
+  void expect_item(u32) {}
 };
 
 // One front door, one dispatcher, one model, in one thread.
