@@ -269,6 +269,7 @@ void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer
     table_.wire.record(u64(slot.upstream_us) * 1000, kSampleEvery);
     claimer_.stats().stage[kDevice].record(now_ns_ - std::min(now_ns_, flight.sent_ns), kSampleEvery);
   }
+  link.took(answer.device_us, answer.batch_items);
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
   budget_ = std::min(kBudgetMost, budget_ + kBudgetPart);
   count(flight.claimed_ns, now_ns_);

@@ -71,6 +71,13 @@ class Link final : private upstream::CallListener {
 
   u64 bytes_in() const { return call_->bytes_in(); }
   u64 bytes_out() const { return call_->bytes_out(); }
+  // An item has come back from a step of so many.
+  void took(u32 device_us, u32 items) {
+    if (items) item_us_ += (double(device_us) / items - item_us_) / kMeanOver;
+  }
+  // The device's time for an item; 0: not known.
+  double item_us() const { return item_us_; }
+
   u64 rtt_ns() const { return rtt_ns_; }
   u64 heard_ns() const { return heard_ns_; }
 
@@ -86,6 +93,8 @@ class Link final : private upstream::CallListener {
   void accept(const front::StepReady& ready);
   void hear(const front::StepLoad& load);
 
+  static constexpr double kMeanOver = 64;  // items
+
   Host& host_;
   const u32 index_, upstream_;
   const Terms& terms_;
@@ -98,6 +107,7 @@ class Link final : private upstream::CallListener {
   u64 now_ns_ = 0;                            // of the events that are being handled
   u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the oldest echo without an answer; 0: none
   u64 rtt_ns_ = 0, heard_ns_ = 0;
+  double item_us_ = 0;
   std::unique_ptr<upstream::UpstreamCall> call_;
 };
 

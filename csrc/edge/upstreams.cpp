@@ -120,23 +120,37 @@ void Upstreams::drop(u32 index, u64 now_ns) {
 
 Link* Upstreams::choose(u32 avoid, u64 now_ns) {
   able_.clear();
-  bool others = false;
-  for (const auto& each : links_)
-    if (each && each->room() && of(*each).resume_ns <= now_ns) {
-      able_.push_back(each.get());
-      others |= each->upstream() != avoid;
-    }
-  if (others) std::erase_if(able_, [avoid](const Link* each) { return each->upstream() == avoid; });
+  for (u32 u = 0; u < upstreams_.size(); u++)
+    if (upstreams_[u].resume_ns <= now_ns && freest(upstreams_[u])) able_.push_back(u);
+  if (able_.size() > 1) std::erase(able_, avoid);
   if (able_.empty()) return nullptr;
-  Link* one = able_[random(u32(able_.size()))];
-  Link* other = able_[random(u32(able_.size()))];
-  return load(*other) < load(*one) ? other : one;
+  const u32 one = random(u32(able_.size())), step = 1 + random(u32(std::max<size_t>(able_.size(), 2) - 1));
+  Upstream& first = upstreams_[able_[one]];
+  Upstream& second = upstreams_[able_[(one + step) % able_.size()]];
+  return freest(load(second) < load(first) ? second : first);
 }
 
-// A server's own load counts as much as the part of the window that is in use.
-double Upstreams::load(const Link& link) const {
-  return double(link.in_flight + 1) / link.window.size() +
-         upstreams_[link.upstream()].load.utilization_thousandth / 1000.0;
+// Its link with the most room; nullptr: none has any.
+Link* Upstreams::freest(const Upstream& upstream) {
+  Link* best = nullptr;
+  for (const u32 index : upstream.links) {
+    Link* link = links_[index].get();
+    if (link->room() > (best ? best->room() : 0)) best = link;
+  }
+  return best;
+}
+
+// How long the server would take for what it has and one more item: so unequal ones get as much as each of them can do.
+// Before it knows its capacity, the time of its steps has to do.
+double Upstreams::load(const Upstream& upstream) const {
+  u32 items = 1;
+  double item_us = 1;
+  for (const u32 index : upstream.links) {
+    items += links_[index]->in_flight;
+    item_us = std::max(item_us, links_[index]->item_us());
+  }
+  if (upstream.load.items_per_s) item_us = 1e6 / upstream.load.items_per_s;
+  return std::max(items, upstream.load.waiting) * item_us;
 }
 
 void Upstreams::note_limit() {

@@ -51,8 +51,8 @@ class Upstreams {
   // Forgets a link that has ended. No item names it any more.
   void drop(u32 link, u64 now_ns);
 
-  // Of two links with room that are taken at random, the one with less to do; nullptr: there is none. avoid: an
-  // upstream that is only taken if no other one has room.
+  // A link with room, of the one of two servers taken at random that has less to do; nullptr: there is none. avoid: a
+  // server that is only taken if no other one has room.
   Link* choose(u32 avoid, u64 now_ns);
   // Tells the links that could take items, but have no room, that there are some.
   void note_limit();
@@ -79,7 +79,8 @@ class Upstreams {
  private:
   Upstream& open(const Target& target);
   void change(Upstream& upstream, UpstreamState state, std::string reason);
-  double load(const Link& link) const;
+  Link* freest(const Upstream& upstream);
+  double load(const Upstream& upstream) const;
   u32 random(u32 below) { return u32(u64(random_()) * below >> 32); }
 
   Link::Host& host_;
@@ -90,7 +91,7 @@ class Upstreams {
   bool known_ = false;               // set() was called
   std::vector<Upstream> upstreams_;  // places stay: links name them
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Link*> able_;  // of choose()
+  std::vector<u32> able_;  // of choose(): upstreams
   std::vector<std::string> news_;
   std::mt19937 random_{std::random_device{}()};
 };

@@ -1,5 +1,6 @@
 #include "step_service/step_method.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -181,13 +182,17 @@ void StepMethod::end_call(CallId call, const CallInfo& info, StatusCode code, co
 }
 
 void StepMethod::send_load(u32 group, CallId call, u64 echo) {
+  constexpr double kLeastUtilization = 0.05;  // below that the quotient says little
   const LoadLine& line = memory_.segment.load();
-  const fastqps::Phase phase = memory_.segment.supervisor().phase.load(kRelaxed);  // relaxed: a report
-  const StepLoad load{.echo = echo,
-                      .utilization_thousandth = u32(1000 * std::max(0.0, line.utilization.load(kRelaxed))),
-                      .waiting = u32(line.items_waiting.load(kRelaxed)),
-                      .running = u32(line.items_running.load(kRelaxed)),
-                      .draining = phase != fastqps::Phase::kServing && phase != fastqps::Phase::kStarting};
+  const fastqps::Phase phase = memory_.segment.supervisor().phase.load(kRelaxed);  // relaxed: a report, as all of it
+  const double utilization = line.utilization.load(kRelaxed), items_per_s = line.requests_per_second.load(kRelaxed);
+  const StepLoad load{
+      .echo = echo,
+      .utilization_thousandth = u32(1000 * std::clamp(utilization, 0.0, 1e6)),
+      .waiting = u32(line.items_waiting.load(kRelaxed)),
+      .running = u32(line.items_running.load(kRelaxed)),
+      .draining = phase != fastqps::Phase::kServing && phase != fastqps::Phase::kStarting,
+      .items_per_s = utilization < kLeastUtilization ? 0 : u32(std::min(items_per_s / utilization, 1e9))};
   path_.groups.flush_rows(group);
   send(call, step_load_size(load), [&](u8* out) { return write_step_load(load, out); });
 }

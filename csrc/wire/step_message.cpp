@@ -434,7 +434,7 @@ bool read_ready(WireReader& in, StepReady& r) {
 
 size_t load_size(const StepLoad& l) {
   return fixed64_field(l.echo) + scalar_size(l.utilization_thousandth) + scalar_size(l.waiting) +
-         scalar_size(l.running) + scalar_size(l.draining);
+         scalar_size(l.running) + scalar_size(l.draining) + scalar_size(l.items_per_s);
 }
 
 void write_load(WireWriter& out, const StepLoad& l) {
@@ -444,6 +444,7 @@ void write_load(WireWriter& out, const StepLoad& l) {
   out.scalar(3, l.waiting);
   out.scalar(4, l.running);
   out.scalar(5, l.draining);
+  out.scalar(6, l.items_per_s);
 }
 
 bool read_load(WireReader& in, StepLoad& l) {
@@ -463,6 +464,8 @@ bool read_load(WireReader& in, StepLoad& l) {
         if (!take_u32(of, &draining)) return false;
         l.draining = draining != 0;
         return true;
+      case varint_tag(6):
+        return take_u32(of, &l.items_per_s);
       default:
         return of.skip(tag, kWireDepthMax);
     }

@@ -134,6 +134,7 @@ struct StepLoad {
   u64 echo = 0;
   u32 utilization_thousandth = 0, waiting = 0, running = 0;
   bool draining = false;
+  u32 items_per_s = 0;
 };
 
 // The answer to an item. Fields that are zero are left out.
