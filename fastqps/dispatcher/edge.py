@@ -78,8 +78,7 @@ def make_edge(card: ModelCard, segment: Segment, settings: EdgeSettings) -> Edge
             tls=files.pem(),
         )
     except TlsError as error:
-        part, why = error.args
-        raise ConfigError(f"{files.of_part(part)}: {why}") from None
+        raise ConfigError(f"{files.tls_flags}: {error}") from None
 
 
 def main(settings: EdgeSettings) -> int:

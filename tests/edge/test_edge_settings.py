@@ -130,7 +130,7 @@ def test_credentials(tmp_path: Path) -> None:
     assert UpstreamFiles(str(ca), "", "", "").pem() == (b"ca", b"", b"")
     files = UpstreamFiles(str(ca), str(cert), str(key), str(tokens))
     assert files.pem() == (b"ca", b"cert", b"key") and files.token() == TOKEN
-    assert files.of_part("key") == f"--upstream-tls-key {key}"
+    assert files.tls_flags == f"--upstream-tls-ca {ca}, --upstream-tls-cert {cert}, --upstream-tls-key {key}"
     with pytest.raises(ConfigError, match=r"--upstream-tls-ca .*none: cannot be read: No such file"):
         UpstreamFiles(str(tmp_path / "none"), "", "", "").pem()
     with pytest.raises(ConfigError, match=r"--upstream-token-file .*: line 1: a token of 2 characters"):
