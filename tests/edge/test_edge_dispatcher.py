@@ -49,6 +49,7 @@ def settings(**more: Any) -> EdgeSettings:
         "index": 1, "title": "", "parent_pid": 1, "parent_fd": -1, "segment_fd": -1, "wake_dispatchers": (0, 1),
         "wake_doors": (2,), "cpus": (), "epoch": 4, "route": 0, "upstreams": (("gpu", 1),),
         "credentials": ("", "", "", ""), "max_batch_items": 256, "lanes": 2,
+        "on_trial": False,
     }  # fmt: skip
     return EdgeSettings(**{**given, **more})
 

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from fastqps.telemetry.metrics.load_page import load_page
-from fastqps.telemetry.metrics.saturation import UPSTREAMS, Limits
+from fastqps.telemetry.metrics.saturation import Limits
 from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.upstream_rows import mean_utilization, upstreams
 from fastqps.telemetry.metrics.usage import Usage
@@ -68,8 +68,10 @@ class LoadMeter:
     @property
     def advised_replicas(self) -> float:
         """The number of such servers that this one's load needs, as a fraction. The sum over servers is their right
-        number. More edges would not help their upstreams."""
-        own = max(share for cause, share in self.terms.items() if cause != UPSTREAMS)
+        number. Of an edge only its processes count: where its upstreams are full, requests wait here, and more edges
+        would not help."""
+        edge = bool(self._source.segment.sizes.upstreams)
+        own = max(self.terms["dispatcher"], self.terms["frontdoor"]) if edge else self.saturation
         return own / self._source.target_saturation
 
     def shown(self) -> dict[str, Any]:
