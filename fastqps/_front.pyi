@@ -44,6 +44,40 @@ class EdgeDispatcher:
     def leave(self) -> None: ...
     def news(self) -> list[str]: ...
 
+class ProbeAnswer:
+    @property
+    def state(self) -> str: ...  # one of UPSTREAM_STATES; serving: it would take an edge's items
+    @property
+    def reason(self) -> str: ...  # of any other state
+    @property
+    def server(self) -> str: ...  # its version of fastqps
+    @property
+    def max_input_tokens(self) -> int: ...
+    @property
+    def max_output_tokens(self) -> int: ...
+    @property
+    def max_inflight(self) -> int: ...
+    @property
+    def rtt_ns(self) -> int: ...
+    @property
+    def utilization_thousandth(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def running(self) -> int: ...
+
+def probe(
+    address: tuple[str, str, int, str],
+    *,
+    model: str,
+    version: str,
+    max_input_tokens: int,
+    max_output_tokens: int,
+    token: str,
+    tls: tuple[bytes, bytes, bytes] | None,
+    timeout_s: float,
+) -> ProbeAnswer: ...
+
 class Door:
     def __init__(
         self,

@@ -6,11 +6,9 @@ import argparse
 import os
 from pathlib import Path
 
-from fastqps.cli.serve import add_setting
-from fastqps.config import SETTINGS, load
+from fastqps.cli.setting_flags import CARD_KEYS, add_settings, given_settings
+from fastqps.config import load
 from fastqps.errors import OK
-
-_KEYS = ("adapter", "hub-offline", "max-input-tokens", "max-output-tokens", "prefix", "allow-single-texts")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="as --model of fastqps serve: NAME_OR_DIR, or NAME=DIR")
     parser.add_argument("--out", metavar="DIR", required=True, help="folder to write, new or empty")
     parser.add_argument("--config", metavar="FILE", help="TOML file with the settings of the servers")
-    for setting in SETTINGS:
-        if setting.key in _KEYS:
-            add_setting(parser, setting)
+    add_settings(parser, CARD_KEYS)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,9 +25,8 @@ def run(options: argparse.Namespace) -> int:
     from fastqps.models.cards import check_files, deciding_files
     from fastqps.supervisor.plan import fetch_again, named_models, read_cards
 
-    given = {key: getattr(options, key.replace("-", "_")) for key in _KEYS}
-    flags = {"model": [options.model], **{key: value for key, value in given.items() if value is not None}}
-    config = load(flags, os.environ, options.config).config
+    options.model = [options.model]
+    config = load(given_settings(options), os.environ, options.config).config
     ((name, path),) = named_models(config)
     fetch_again(name, path, config)
     (card,) = read_cards(config)

@@ -8,14 +8,13 @@ import signal
 import threading
 from types import FrameType
 
-from fastqps.config import SETTINGS, Loaded, decide, load
+from fastqps.cli.setting_flags import add_setting, given_settings
+from fastqps.config import Loaded, decide, load
 from fastqps.config.document import effective_toml
 from fastqps.config.groups import grouped
-from fastqps.config.settings import Setting
 from fastqps.errors import OK
 
 STDERR = 2
-_METAVARS = {"count": "N", "bytes": "SIZE", "duration": "DURATION", "ratio": "RATIO"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,30 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_setting(group, setting)
 
 
-def add_setting(group: argparse._ActionsContainer, setting: Setting) -> None:
-    """A setting as a flag."""
-    meaning = setting.meaning
-    default = f"auto: {meaning.auto}" if meaning.auto else setting.format(setting.default) or "none"
-    help = f"{meaning.help} (default: {default})".replace("%", "%%")
-    flag = f"--{setting.key}"
-    if meaning.kind == "switch":
-        group.add_argument(flag, nargs="?", const="on", metavar="on|off", help=help)
-    elif meaning.kind == "texts":
-        group.add_argument(flag, action="append", metavar=meaning.metavar, help=help)
-    else:
-        metavar = meaning.metavar or "|".join(meaning.choices) or _METAVARS[meaning.kind]
-        group.add_argument(flag, metavar=metavar, help=help)
-
-
 def run(options: argparse.Namespace) -> int:
     """Serves until a signal ends it; one of the codes in fastqps.errors."""
     # Until the supervisor takes it: the first process of a container is not ended by a signal that nobody handles, and
     # reading the models may take minutes.
     signal.signal(signal.SIGTERM, _end)
-    named = {setting.key: getattr(options, setting.key.replace("-", "_")) for setting in SETTINGS}
-    named["model"] = [*options.models, *(named["model"] or ())] or None
-    flags = {key: value for key, value in named.items() if value is not None}
-    loaded = load(flags, os.environ, options.config)
+    options.model = [*options.models, *(options.model or ())] or None
+    loaded = load(given_settings(options), os.environ, options.config)
     config = decide(loaded.config)
     if options.print_config:
         print(effective_toml(Loaded(config, loaded.origin)), end="")

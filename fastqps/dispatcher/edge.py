@@ -6,6 +6,7 @@ The loop is native (csrc/edge). Python starts it, looks up the servers' names an
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import sys
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 # The longest sleep, which bounds how late a signal and news are seen.
 IDLE_S = 0.1
-# How long a start waits for a first server: the first requests then find one. Without any it serves, too.
+# How long a start waits for a first server: the first requests then find one. Without any it serves, too. The next
+# version of a model waits until a server has that version: until then the present one serves.
 CONNECT_MAX_S = 2.0
 
 
@@ -78,8 +80,7 @@ def make_edge(card: ModelCard, segment: Segment, settings: EdgeSettings) -> Edge
             tls=files.pem(),
         )
     except TlsError as error:
-        part, why = error.args
-        raise ConfigError(f"{files.of_part(part)}: {why}") from None
+        raise ConfigError(f"{files.tls_flags}: {error}") from None
 
 
 def main(settings: EdgeSettings) -> int:
@@ -112,7 +113,7 @@ def main(settings: EdgeSettings) -> int:
     gc.freeze()
     wait_exactly()
     Lookups(settings.upstreams, native.set_upstreams, serving, say).start()
-    end_s = time.monotonic() + CONNECT_MAX_S
+    end_s = math.inf if settings.on_trial else time.monotonic() + CONNECT_MAX_S
     while not (serving() or edge.stopping or time.monotonic() > end_s):
         edge.turn()
     native.set_ready()

@@ -97,6 +97,7 @@ class EdgeSettings(Settings):
     credentials: tuple[str, str, str, str]  # the fields of credential_files.UpstreamFiles
     max_batch_items: int  # of one message
     lanes: int  # connections to each address
+    on_trial: bool  # of a reload: it is not ready before a server of its version answers
 
 
 @dataclass(frozen=True)

@@ -71,14 +71,11 @@ class UpstreamFiles:
         cert = read_credential("--upstream-tls-cert", self.tls_cert)
         return ca, cert, read_credential("--upstream-tls-key", self.tls_key)
 
-    def of_part(self, part: str) -> str:
-        """The flag and the file that ``part`` of ``pem`` comes from: "ca", "certificate" or "key"."""
-        flag, path = {
-            "ca": ("--upstream-tls-ca", self.tls_ca),
-            "certificate": ("--upstream-tls-cert", self.tls_cert),
-            "key": ("--upstream-tls-key", self.tls_key),
-        }[part]
-        return f"{flag} {path}"
+    @property
+    def tls_flags(self) -> str:
+        """The flags of the PEM files, for what is wrong with one of them."""
+        given = {"ca": self.tls_ca, "cert": self.tls_cert, "key": self.tls_key}
+        return ", ".join(f"--upstream-tls-{name} {path}" for name, path in given.items() if path)
 
 
 def _open_at_once(path: str, flags: int) -> int:

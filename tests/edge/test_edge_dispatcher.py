@@ -49,6 +49,7 @@ def settings(**more: Any) -> EdgeSettings:
         "index": 1, "title": "", "parent_pid": 1, "parent_fd": -1, "segment_fd": -1, "wake_dispatchers": (0, 1),
         "wake_doors": (2,), "cpus": (), "epoch": 4, "route": 0, "upstreams": (("gpu", 1),),
         "credentials": ("", "", "", ""), "max_batch_items": 256, "lanes": 2,
+        "on_trial": False,
     }  # fmt: skip
     return EdgeSettings(**{**given, **more})
 
@@ -66,11 +67,11 @@ def test_a_certificate_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPa
     from fastqps._front import TlsError
 
     def refuse(*arguments: Any, **settings: Any) -> None:
-        raise TlsError("ca", "it holds no certificate")
+        raise TlsError("the CA: it holds no certificate")
 
     monkeypatch.setattr("fastqps._front.EdgeDispatcher", refuse, raising=False)
     (tmp_path / "ca.pem").write_text("")
-    with pytest.raises(ConfigError, match=r"--upstream-tls-ca .*ca.pem: it holds no certificate"):
+    with pytest.raises(ConfigError, match=r"--upstream-tls-ca .*ca.pem: the CA: it holds no certificate"):
         make_edge(CARD, None, settings(credentials=(str(tmp_path / "ca.pem"), "", "", "")))  # type: ignore[arg-type]
 
 

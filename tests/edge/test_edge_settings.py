@@ -130,7 +130,7 @@ def test_credentials(tmp_path: Path) -> None:
     assert UpstreamFiles(str(ca), "", "", "").pem() == (b"ca", b"", b"")
     files = UpstreamFiles(str(ca), str(cert), str(key), str(tokens))
     assert files.pem() == (b"ca", b"cert", b"key") and files.token() == TOKEN
-    assert files.of_part("key") == f"--upstream-tls-key {key}"
+    assert files.tls_flags == f"--upstream-tls-ca {ca}, --upstream-tls-cert {cert}, --upstream-tls-key {key}"
     with pytest.raises(ConfigError, match=r"--upstream-tls-ca .*none: cannot be read: No such file"):
         UpstreamFiles(str(tmp_path / "none"), "", "", "").pem()
     with pytest.raises(ConfigError, match=r"--upstream-token-file .*: line 1: a token of 2 characters"):
@@ -141,6 +141,7 @@ def test_the_command_line_of_a_dispatcher_has_no_secrets() -> None:
     common = {"index": 0, "title": "dispatcher 0 (remote)", "parent_pid": 1, "parent_fd": 3, "segment_fd": 4}
     settings = EdgeSettings(
         **common, wake_dispatchers=(5,), wake_doors=(6,), cpus=(), epoch=1, route=0, max_batch_items=256, lanes=2,
+        on_trial=True,
         upstreams=(("gpu", 1), ("::1", 2)), credentials=("ca.pem", "", "", "tokens"),
     )  # fmt: skip
     assert read_settings(write_settings(settings)) == settings

@@ -45,6 +45,8 @@ HEALTHY = {
     "fastqps_credentials_refused{files='tls'}": "0+0x400",
     "fastqps_unauthenticated_total": "0+1x400",
     "fastqps_trace_spans_total{outcome='dropped'}": "0+0x400",
+    "fastqps_upstream_state{upstream='u', state='serving'}": "2+0x400",
+    "fastqps_upstream_state{upstream='u', state='mismatch'}": "0+0x400",
 }
 FAILING = {"fastqps_items_total{model='m', code='INTERNAL'}": "0+1500x400"}
 # Alarm → what is different (in both pods; in the first alone where the name begins with "0:"), and what rings besides.
@@ -64,6 +66,8 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "FastqpsPodRestarts": ({"0:fastqps_start_time_seconds": "100+0x190 200 300 300+0x200"}, set()),
     "FastqpsCanaryLate": ({"0:fastqps_canary_age_seconds{dispatcher='0'}": "0+15x400"}, set()),
     "FastqpsPoison": ({"0:fastqps_poisoned_total": "0+0x195 1+0x200"}, set()),
+    "FastqpsNoUpstream": ({"0:fastqps_upstream_state{upstream='u', state='serving'}": "0+0x400"}, set()),
+    "FastqpsUpstreamRefuses": ({"0:fastqps_upstream_state{upstream='u', state='mismatch'}": "1+0x400"}, set()),
     "FastqpsSaturated": ({"fastqps_saturation_ratio": "0.95+0x400"}, set()),
     "FastqpsTooFewPods": ({"fastqps_advised_replicas": "1.5+0x400"}, set()),
     "FastqpsUnbalanced": ({"0:fastqps_saturation_ratio": "0.9+0x400",
@@ -113,6 +117,11 @@ QUIET: dict[str, dict[str, str]] = {
         "0:fastqps_ready": "0+0x34 1+0x400",
         "0:fastqps_process_ready{role='dispatcher', index='0'}": "0+0x34 1+0x60 0+0x34 1+0x400",
         "0:fastqps_restarts_total{role='dispatcher'}": "0+0x94 1+0x400",
+    },
+    # Servers are restarted with another version, and the edge follows.
+    "quiet-mismatch": {
+        "0:fastqps_upstream_state{upstream='u', state='serving'}": "2+0x100 1+0x20 2+0x400",
+        "0:fastqps_upstream_state{upstream='u', state='mismatch'}": "0+0x100 1+0x20 0+0x400",
     },
     "quiet-two-deaths": {"0:fastqps_restarts_total{role='dispatcher'}": "0+0x190 1 2 2+0x200"},
 }

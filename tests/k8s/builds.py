@@ -21,6 +21,8 @@ TOGETHER = tuple(
     tuple(sorted(set(COMPONENTS) - without, key=lambda name: (name in NEEDS, name)))
     for without in ({"hpa", "inference-extension"}, {"keda", "tls", "gateway-tls"})  # KEDA makes an HPA of its own
 )
+# An edge has an autoscaler of its own, and is in another namespace than the one that gateways route to.
+NOT_WITH = {"edge": {"hpa", "keda", "gateway", "gateway-tls"}}
 UNFIT = (
     ("inference-extension", "tls"),
     ("tls", "inference-extension"),
@@ -34,12 +36,16 @@ def overlay(name: str, *components: str) -> list[Object]:
     return build(K8S / "overlays" / name, tuple(f"../../components/{component}" for component in components))
 
 
+def fitting(name: str, components: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the components that an overlay can have."""
+    return tuple(component for component in components if component not in NOT_WITH.get(name, ()))
+
+
 def everything() -> list[tuple[str, list[Object]]]:
     """All that somebody can apply: each overlay bare, with each component, and with all that go together."""
     choices = [(), *((*NEEDS.get(name, ()), name) for name in COMPONENTS), *TOGETHER]
-    found = [
-        ("+".join((name, *chosen)), overlay(name, *chosen)) for name, chosen in itertools.product(OVERLAYS, choices)
-    ]
+    wanted = dict.fromkeys((name, fitting(name, chosen)) for name, chosen in itertools.product(OVERLAYS, choices))
+    found = [("+".join((name, *chosen)), overlay(name, *chosen)) for name, chosen in wanted]
     return [*found, *((name, build(K8S / name)) for name in ALONE)]
 
 

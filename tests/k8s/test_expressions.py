@@ -31,7 +31,8 @@ NEEDS_A_GPU = "DCGM_FI_"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, dict[str, Server]]]:
-    """Two pods: an encoder with all that can be configured, and a generator. Load on both until the tests are done."""
+    """Three pods: an encoder with all that can be configured, a generator, and an edge in front of it. Load on all
+    until the tests are done."""
     folder = tmp_path_factory.mktemp("cluster")
     servers: list[Server] = []
     stop = threading.Event()
@@ -39,10 +40,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Promethe
     try:
         servers.append(Server(*configured(folder)))
         servers.append(Server("--model=grammar", "--max-running=8"))
+        servers.append(Server("--device=remote", f"--upstream={servers[1].address}", "--model=grammar"))
         token = "secret-of-the-test"
         clients = (
             fastqps.Client(servers[0].address, tls_ca=str(folder / "cert.pem"), token=token),
-            fastqps.Client(servers[1].address, model="grammar"),
+            *(fastqps.Client(server.address, model="grammar") for server in servers[1:]),
         )
         threads += [threading.Thread(target=load, args=(client, stop)) for client in clients]
         for thread in threads:
@@ -120,7 +122,7 @@ def test_the_adapter_tells_the_pods_apart(cluster: tuple[Prometheus, dict[str, S
     prometheus, servers = cluster
     where = "adapter.yaml: fastqps_saturation_ratio"
     (query,) = (part.query for part in published(NAMESPACE, JOB, [*servers]) if part.where == where)
-    until(lambda: {sample["metric"]["pod"] for sample in prometheus.query(query)} == set(servers), "both pods")
+    until(lambda: {sample["metric"]["pod"] for sample in prometheus.query(query)} == set(servers), "all pods")
 
 
 def test_rules_are_evaluated_and_only_pods_are_scraped(cluster: tuple[Prometheus, dict[str, Server]]) -> None:

@@ -14,12 +14,28 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from builds import ALONE, BUILT, K8S, OVERLAYS, TOGETHER, UNFIT, Object, by_build, one, overlay, settings, templates
+from builds import (
+    ALONE,
+    BUILT,
+    K8S,
+    OVERLAYS,
+    TOGETHER,
+    UNFIT,
+    Object,
+    by_build,
+    cores,
+    fitting,
+    one,
+    overlay,
+    settings,
+    templates,
+)
 from crds import SCHEMAS
 from kustomize import build
 from serving import PATIENCE_S
 
 from fastqps.config import Config
+from fastqps.config.edge import upstreams
 
 pytestmark = pytest.mark.compute
 
@@ -74,7 +90,7 @@ def test_kubectl_builds_the_same(tmp_path: Path) -> None:
         assert keyed(read(kubectl(K8S / name).stdout)) == keyed(build(K8S / name)), name
     for name, together in zip(OVERLAYS, itertools.cycle(TOGETHER), strict=False):
         # As a user's own repository does it, with a capacity file of its own.
-        here = of_a_user(tmp_path / name, name, together)
+        here = of_a_user(tmp_path / name, name, fitting(name, together))
         done = kubectl(here)
         assert done.returncode == 0, done.stderr
         assert keyed(read(done.stdout)) == keyed(build(here)), name
@@ -200,7 +216,7 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
             assert {endpoint["port"] for endpoint in spec["podMetricsEndpoints"]} <= ports
             assert labels[spec["jobLabel"]] == "fastqps", "the job that rules and dashboard ask for"
         if thing["kind"] == "NetworkPolicy":
-            assert {port["port"] for rule in spec["ingress"] for port in rule["ports"]} <= ports
+            assert {port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]} <= ports
         if thing["kind"] in ("HorizontalPodAutoscaler", "ScaledObject"):
             assert ("Deployment", spec["scaleTargetRef"]["name"]) in names
         if thing["kind"] == "GRPCRoute":
@@ -211,6 +227,32 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
     given = {"fastqps-capacity"}  # by the user
     mounted = {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
     assert {("ConfigMap", name) for name in mounted - given} <= names
+
+
+def test_an_edge_finds_the_servers_and_may_reach_them() -> None:
+    edge, servers = overlay("edge"), overlay("gpu", "hpa")
+    ((host, port),) = upstreams(settings(edge))
+    name, space, _ = host.split(".")
+    (service,) = (thing for thing in servers if thing["metadata"]["name"] == name)
+    assert service["metadata"]["namespace"] == space != one(edge, "Deployment")["metadata"]["namespace"]
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["ports"][0]["port"] == port
+    policies = (thing["spec"] for thing in edge if thing["kind"] == "NetworkPolicy")
+    rules = [rule for policy in policies for rule in policy.get("egress", ())]
+    (out,) = (rule for rule in rules if rule["ports"] == [{"port": port, "protocol": "TCP"}])
+    assert out["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}}]
+
+
+def test_edges_grow_as_servers_do_but_by_their_own_work() -> None:
+    edge, servers = (one(overlay(*name), "HorizontalPodAutoscaler")["spec"] for name in (("edge",), ("gpu", "hpa")))
+    assert edge["behavior"] == servers["behavior"] and edge["minReplicas"] == servers["minReplicas"]
+    config = settings(overlay("edge"))
+    assert config.frontdoors and config.dispatchers
+    share = Config().target_saturation * (config.frontdoors + config.dispatchers) / cores(overlay("edge"))
+    (metric,) = edge["metrics"]
+    assert metric["resource"] == {
+        "name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": int(100 * share)},
+    }
 
 
 def test_both_autoscalers_do_the_same() -> None:

@@ -40,7 +40,7 @@ def test_the_kubelet_waits_for_the_longest_end(name: str) -> None:
     grace_s = one(objects, "Deployment")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert settings(objects).lame_duck_ns, "the kubelet sends SIGTERM while clients still come"
     assert 0 <= grace_s - longest_end_s(settings(objects)) < 10
-    told = {"cpu": 20, "gpu": 20, "gpu-mps": 40}[name]  # by docs/operations.md and README.md
+    told = {"cpu": 20, "edge": 20, "gpu": 20, "gpu-mps": 40}[name]  # by docs/operations.md and README.md
     config = settings(objects)
     assert grace_s == (config.lame_duck_ns + config.drain_timeout_ns) / 1e9 + told
 

@@ -8,6 +8,7 @@
 
 #include "bind/bind.h"
 #include "edge/edge_dispatcher.h"
+#include "edge/probe.h"
 #include "upstream/client_tls.h"
 
 namespace py = pybind11;
@@ -53,20 +54,36 @@ std::unique_ptr<EdgeHandle> open(const SegmentHandle& s, const WakeFds& fds, u32
   return std::make_unique<EdgeHandle>(s, fds, index, epoch, route, std::move(options));
 }
 
-void set_upstreams(EdgeHandle& self, const std::vector<std::tuple<std::string, std::string, u16, std::string>>& from) {
+using Named = std::tuple<std::string, std::string, u16, std::string>;  // for people, IP address, port, in certificates
+
+Target target(const Named& from) {
+  const auto& [name, ip, port, tls_name] = from;
+  auto address = upstream::Address::of(ip, port);
+  if (!address) throw py::value_error(ip + " is no IP address");
+  address->name = name;
+  return {std::move(*address), tls_name};
+}
+
+void set_upstreams(EdgeHandle& self, const std::vector<Named>& from) {
   std::vector<Target> targets;
-  for (const auto& [name, ip, port, tls_name] : from) {
-    auto address = upstream::Address::of(ip, port);
-    if (!address) throw py::value_error(ip + " is no IP address");
-    address->name = name;
-    targets.push_back({std::move(*address), tls_name});
-  }
+  for (const Named& each : from) targets.push_back(target(each));
   self.own.set_upstreams(std::move(targets));
+}
+
+u64 nanoseconds(double seconds) { return u64(std::clamp(seconds, 0.0, 60.0) * 1e9); }
+
+edge::ProbeAnswer probe(const Named& address, std::string model, std::string version, u32 max_input_tokens,
+                        u32 max_output_tokens, std::string token, const std::optional<Pem>& tls, double timeout_s) {
+  const edge::Terms terms{std::move(model), std::move(version), max_input_tokens, max_output_tokens};
+  upstream::CallSettings call{.path = front::kStepRunPath, .authority = {}, .token = std::move(token)};
+  if (tls) call.tls = make_tls(*tls);
+  const py::gil_scoped_release nogil;
+  return edge::probe(target(address), terms, std::move(call), nanoseconds(timeout_s));
 }
 
 bool turn(EdgeHandle& self, double timeout_s) {
   const py::gil_scoped_release nogil;
-  return self.own.turn(u64(std::clamp(timeout_s, 0.0, 60.0) * 1e9));
+  return self.own.turn(nanoseconds(timeout_s));
 }
 
 }  // namespace
@@ -87,6 +104,22 @@ void register_edge(py::module_& m) {
       .def("leave", [](EdgeHandle& self) { self.own.leave(); })
       .def(
           "news", [](EdgeHandle& self) { return self.own.take_news(); }, "Lines for the log since the last call.");
+  using edge::ProbeAnswer;
+  py::class_<ProbeAnswer>(m, "ProbeAnswer", "What a server has said to an edge that asked it once.")
+      .def_property_readonly("state", [](const ProbeAnswer& a) { return kUpstreamStateNames[u32(a.state)]; })
+      .def_readonly("reason", &ProbeAnswer::reason)
+      .def_readonly("server", &ProbeAnswer::server)
+      .def_readonly("max_input_tokens", &ProbeAnswer::max_input_tokens)
+      .def_readonly("max_output_tokens", &ProbeAnswer::max_output_tokens)
+      .def_readonly("max_inflight", &ProbeAnswer::max_inflight)
+      .def_readonly("rtt_ns", &ProbeAnswer::rtt_ns)
+      .def_property_readonly("utilization_thousandth",
+                             [](const ProbeAnswer& a) { return a.load.utilization_thousandth; })
+      .def_property_readonly("waiting", [](const ProbeAnswer& a) { return a.load.waiting; })
+      .def_property_readonly("running", [](const ProbeAnswer& a) { return a.load.running; });
+  m.def("probe", &probe, "address"_a, py::kw_only(), "model"_a, "version"_a, "max_input_tokens"_a,
+        "max_output_tokens"_a, "token"_a, "tls"_a, "timeout_s"_a,
+        "Asks one server whether it would take an edge's items. TlsError: PEM texts that are no use.");
 }
 
 }  // namespace fastqps::bind

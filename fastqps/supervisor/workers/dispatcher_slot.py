@@ -123,6 +123,7 @@ class DispatcherSlot(WorkerSlot):
                 credentials=upstream_files(config),
                 max_batch_items=room.items,
                 lanes=config.lanes,
+                on_trial=self.on_trial,
             )
         return DispatcherSettings(
             **common,

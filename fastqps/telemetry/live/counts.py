@@ -12,6 +12,7 @@ from fastqps._core import IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
 from fastqps.api.codes import CODES
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.source import Source
+from fastqps.telemetry.metrics.upstream_rows import Upstream, upstreams
 
 Totals = npt.NDArray[np.uint64]
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
@@ -53,6 +54,7 @@ class Counts:
     dispatchers: Sequence[DispatcherCounts]
     active_ns: Sequence[int]
     bytes: Sequence[tuple[int, int]]
+    upstreams: Sequence[Upstream]  # of an edge
 
     @classmethod
     def read(cls, source: Source) -> Counts:
@@ -73,6 +75,7 @@ class Counts:
             dispatchers=[_dispatcher(found) for found in dispatchers],
             active_ns=[source.busy.busy_ns(i) for i in range(len(source.devices))],
             bytes=[(door.transport["bytes_in"], door.transport["bytes_out"]) for door in doors],
+            upstreams=upstreams(source),
         )
 
 

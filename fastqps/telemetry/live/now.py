@@ -13,6 +13,7 @@ from fastqps.api.codes import CODES
 from fastqps.telemetry.live.counts import Counts, DispatcherCounts
 from fastqps.telemetry.live.seen import Seen
 from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.metrics.upstream_rows import EVENTS, Upstream
 
 _US = 1e-3  # of nanoseconds
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -69,6 +70,7 @@ def look(seen: Seen, before: Counts, after: Counts, load: Mapping[str, Any] | No
                 zip(seen.doors(), lines, before.bytes, after.bytes, strict=True)
             )
         ],
+        "upstreams": [_upstream(found, before, seconds) for found in after.upstreams],
     }
 
 
@@ -86,6 +88,25 @@ def _model(seen: Seen, model: int, before: Counts, after: Counts, seconds: float
         "batch_items": _short(Spread(then.items, now.items).mean),
         "fill": _short((now.step_tokens - then.step_tokens) / room) if room > 0 else None,
         "tokens_made": _rate(then.tokens_made, now.tokens_made, seconds) if limits.cache_slots else None,
+    }
+
+
+def _upstream(now: Upstream, before: Counts, seconds: float) -> dict[str, Any]:
+    """A server that an edge sends to."""
+    then = next((each.counts for each in before.upstreams if each.name == now.name), now.counts)
+    return {
+        "name": now.name,
+        "state": now.state,
+        "reason": now.reason,
+        "in_flight": now.in_flight,
+        "window": now.window,
+        "utilization": round(now.utilization, 3),
+        "waiting": now.waiting,
+        "running": now.running,
+        "rtt": _us(now.rtt_ns) if now.rtt_ns else None,
+        **{event: _rate(then[event], now.counts[event], seconds) for event in EVENTS},
+        "sent_bytes": _rate(then["bytes_out"], now.counts["bytes_out"], seconds),
+        "received_bytes": _rate(then["bytes_in"], now.counts["bytes_in"], seconds),
     }
 
 

@@ -140,11 +140,21 @@ function drawDispatchers(s) {
   }
   table("dispatchers", ["", "", "busy", "steps", "items", ""], rows);
 }
+function drawUpstreams(s) {
+  by("edge").hidden = !s.upstreams.length;
+  table("upstreams", ["upstream", "", "saturation", "in flight", "window", "round trip", "sent", "answered", "refused", "lost", "out", "in"],
+    s.upstreams.map((u) => [u.name,
+      make("td", {class: u.state === "serving" ? "good" : "bad"}, u.reason ? `${u.state}: ${u.reason}` : u.state),
+      u.utilization.toFixed(2), count(u.in_flight), count(u.window), span(u.rtt),
+      ...["sent", "answered", "refused", "lost"].map((event) => `${count(u[event])}/s`),
+      `${bytes(u.sent_bytes)}/s`, `${bytes(u.received_bytes)}/s`]));
+}
 function draw(s) {
   drawStatus(s);
   drawTiles(s);
   drawCharts();
   drawDispatchers(s);
+  drawUpstreams(s);
   const whole = s.stages.reduce((sum, stage) => sum + (stage.mean || 0), 0);
   table("stages", ["stage", "", "mean", "p99"], s.stages.map((stage) =>
     [stage.name, stack([["busy", whole ? (stage.mean || 0) / whole : 0, stage.name]]), span(stage.mean), span(stage.p99)]));

@@ -28,6 +28,8 @@ from fastqps.telemetry.metrics.queue import queue_families
 from fastqps.telemetry.metrics.saturation import CAUSES
 from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.tenants import TenantMeter
+from fastqps.telemetry.metrics.upstream_rows import UpstreamCounts
+from fastqps.telemetry.metrics.upstreams import upstream_families
 from fastqps.telemetry.metrics.versions import version_families
 
 # These series exist from the start, with the value 0. A counter that appears with its first failure shows no increase,
@@ -45,6 +47,7 @@ class Metrics:
         self.meter = LoadMeter(source)
         self._fill = FillWindow(source)
         self._tenants = TenantMeter(source)
+        self._upstreams = UpstreamCounts()
         self._started_s = time.time()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, _NS)
         self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
@@ -55,6 +58,7 @@ class Metrics:
         """Samples the values that have a window of some seconds. Call it once a second."""
         self._fill.sample()
         self._tenants.sample()
+        self._upstreams.sample(self._source)
 
     def page(self, accept: str) -> tuple[bytes, str]:
         """(body, content type): OpenMetrics where ``accept`` asks for it, else Prometheus' text format."""
@@ -75,6 +79,7 @@ class Metrics:
         yield from self._batches(dispatchers)
         yield from self._generation(dispatchers)
         yield from self._device(dispatchers)
+        yield from upstream_families(self._source, self._upstreams, self._time_edges)
         yield from self._troubles(doors)
         yield from _counters(stats)
         yield from self._transport(doors)

@@ -8,6 +8,7 @@ from typing import Any
 from fastqps.telemetry.metrics.load_page import load_page
 from fastqps.telemetry.metrics.saturation import Limits
 from fastqps.telemetry.metrics.source import Source
+from fastqps.telemetry.metrics.upstream_rows import mean_utilization, upstreams
 from fastqps.telemetry.metrics.usage import Usage
 
 TICK_S = 0.1
@@ -67,8 +68,11 @@ class LoadMeter:
     @property
     def advised_replicas(self) -> float:
         """The number of such servers that this one's load needs, as a fraction. The sum over servers is their right
-        number."""
-        return self.saturation / self._source.target_saturation
+        number. Of an edge only its processes count: where its upstreams are full, requests wait here, and more edges
+        would not help."""
+        edge = bool(self._source.segment.sizes.upstreams)
+        own = max(self.terms["dispatcher"], self.terms["frontdoor"]) if edge else self.saturation
+        return own / self._source.target_saturation
 
     def shown(self) -> dict[str, Any]:
         """The load as text."""
@@ -76,9 +80,10 @@ class LoadMeter:
 
     def _read(self) -> None:
         self.load = self._window.long()
-        self.terms = self._limits.terms(self.load)
+        others = mean_utilization(upstreams(self._source))
+        self.terms = self._limits.terms(self.load, others)
         self.cause = max(self.terms, key=self.terms.__getitem__)
-        self._peaks.append(max(self._limits.terms(self._window.short()).values()))
+        self._peaks.append(max(self._limits.terms(self._window.short(), others).values()))
         self.items_waiting, self.items_running = self._window.items_waiting, self._window.items_running
         self.page = load_page(
             {

@@ -9,7 +9,8 @@ from fastqps._core import LoadMeans
 from fastqps.telemetry.capacity import Capacity
 
 OFFERED = "offered"
-CAUSES = (OFFERED, "in_flight", "queue_wait", "dispatcher", "frontdoor", "device", "slots")
+UPSTREAMS = "upstreams"  # of an edge: the mean of their saturations
+CAUSES = (OFFERED, "in_flight", "queue_wait", "dispatcher", "frontdoor", "device", "slots", UPSTREAMS)
 BUDGET_SHARE = 0.1  # of the SLO's p99: what may be spent on waiting
 # Where neither an SLO nor a budget is known: a request waits for the step that runs, at any load; beyond that so many
 # more are the limit, but at least the time in which a busy machine wakes a process.
@@ -90,14 +91,17 @@ class Limits:
             return cls(None, curves, batch_delay_s)
         return cls(capacity.rate, {**curves, "in_flight": curve(0.0, "in_flight")}, batch_delay_s)
 
-    def terms(self, load: LoadMeans) -> dict[str, float]:
-        """The terms by cause, as shares of the capacity. ``load``: of any window."""
+    def terms(self, load: LoadMeans, upstreams: float | None = None) -> dict[str, float]:
+        """The terms by cause, as shares of the capacity. ``load``: of any window. ``upstreams``: how saturated they
+        are; None: there are none."""
         waits = zip(load.queue_wait_s, load.step_s, strict=True)
         means = {cause: curve for cause, curve in self.curves.items() if cause != "queue_wait"}
         found = {cause: curve.share(getattr(load, cause)) for cause, curve in means.items()}
         found["queue_wait"] = max(self._wait_share(wait_s, step_s) for wait_s, step_s in waits)
         if self.rate is not None:
             found[OFFERED] = load.asked / self.rate
+        if upstreams is not None:
+            found[UPSTREAMS] = upstreams
         return {cause: found[cause] for cause in CAUSES if cause in found}
 
     def _wait_share(self, wait_s: float, step_s: float) -> float:

@@ -94,12 +94,13 @@ class FakeSource:
         self.all = list(stats)
         self.load = means()
         self.tenants: list[TenantsOfDoor] = [([], (0, 0, 0)), ([], (0, 0, 0))]
+        self.upstreams: list[list[SimpleNamespace]] = [[], [], []]  # of each dispatcher, if sizes.upstreams
         self.window = SimpleNamespace(
             look=lambda: None, long=lambda: self.load, short=lambda: self.load, items_waiting=5, items_running=6
         )
         door = SimpleNamespace(connections=3, running=4, slots_used=5, pid=0)
         self.segment = SimpleNamespace(
-            sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64),
+            sizes=SimpleNamespace(doors=2, dispatchers=3, slots=64, upstreams=0),
             total_bytes=1 << 20,
             set_load=lambda **values: None,
             stats=lambda i: self.all[i],
@@ -111,6 +112,10 @@ class FakeSource:
             ],
             route=lambda route: SimpleNamespace(cache_slots=0 if route else 100, version="0123456789ab"),
             tenants=lambda door: self.tenants[door],
+            upstreams=lambda dispatcher: self.upstreams[dispatcher],
+            upstream_totals=lambda dispatcher: SimpleNamespace(
+                resent=dispatcher + 1, unroutable=1, wire=histogram(50_000), queue=histogram(), device=histogram(10**6)
+            ),
             waiting=lambda route: [(3, 0 if route else now_ns() - 2_000_000_000), (7 + route, 0), (0, 0), (0, 0)],
         )
 
