@@ -118,7 +118,8 @@ def _rows(points: dict[str, Point]) -> list[Row]:
         statistics.median(points[f"one in flight, {how}"].p50_us) for how in ("by an edge", "server alone")
     )
     note = f"{by_edge:.0f} µs, alone {direct:.0f} µs"
-    rows.append(Row("edge: added p50, one in flight", by_edge - direct, "µs", ACCEPT["latency_us"], at_most=True, note=note))
+    added = by_edge - direct
+    rows.append(Row("edge: added p50, one in flight", added, "µs", ACCEPT["latency_us"], at_most=True, note=note))
     return rows
 
 

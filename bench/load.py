@@ -64,7 +64,8 @@ def loadgen(
 ) -> dict[str, Any]:
     """One run of loadgen; its results. Open loop with ``rate``, else closed. ``samples`` takes some answers.
 
-    Raises ``BenchError`` if an answer is not OK, unless calls may fail: of an overloaded peer. Whether the generator was the limit is the result's ``verdict``.
+    Raises ``BenchError`` if an answer is not OK, unless calls may fail: of an overloaded peer. Whether the generator
+    was the limit is the result's ``verdict``.
     """
     flags = ["--target", address, "--method", method, "--payload", str(payloads), "--delimited"]
     # The last calls may use their time up, too: a slow model needs seconds for those in flight.

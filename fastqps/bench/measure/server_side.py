@@ -15,12 +15,13 @@ from fastqps.bench.results.point import Point, Summary
 from fastqps.host.gpus import find_gpus
 from fastqps.telemetry.metrics.gpm import Gpm, GpmLook
 from fastqps.telemetry.metrics.meter import WINDOW_S
-from fastqps.telemetry.scrape import Difference, Scrape, ScrapeError, scrape
+from fastqps.telemetry.scrape import Difference, Histogram, Scrape, ScrapeError, scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
 ACTIVE, STEPS = "fastqps_device_active_seconds_total", "fastqps_steps_total"
 START = "fastqps_start_time_seconds"
 STAGE, STEP_ITEMS = "fastqps_stage_duration_seconds", "fastqps_step_items_total"
+UPSTREAM = "fastqps_upstream_duration_seconds"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     if point.dispatchers:
         reasons = list(dict.fromkeys(r for d in point.dispatchers for r in d["idle"]))
         point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
-    point.stages_us = {stage: _stage(change, stage) for stage in change.by(f"{STAGE}_count", "stage")}
+    point.stages_us = _stages(change)
     point.batch = _batch(change, after.page)
     point.items_status = {code: round(n) for code, n in change.by("fastqps_items_total", "code").items() if n}
     inflight_s = change.find("fastqps_inflight_seconds_total")
@@ -151,8 +152,17 @@ def _devices(change: Difference, dispatchers: list[dict[str, Any]]) -> list[dict
     return found
 
 
-def _stage(change: Difference, stage: str) -> Summary:
-    histogram = change.histogram(STAGE, stage=stage)
+def _stages(change: Difference) -> dict[str, Summary]:
+    """All stages. Of an edge ``device`` is the whole hop to another server, so its parts stand instead: ``upstream`` is
+    neither here nor there, ``upstream_queue`` is that server's queue, and ``device`` its device."""
+    found = {stage: _summary(change.histogram(STAGE, stage=stage)) for stage in change.by(f"{STAGE}_count", "stage")}
+    if any(change.by(f"{UPSTREAM}_count", "part").values()):
+        names = {"wire": "upstream", "queue": "upstream_queue", "device": "device"}
+        found |= {name: _summary(change.histogram(UPSTREAM, part=part)) for part, name in names.items()}
+    return found
+
+
+def _summary(histogram: Histogram) -> Summary:
     seconds = {"mean": histogram.mean, "p50": histogram.quantile(0.5), "p99": histogram.quantile(0.99)}
     found: Summary = {key: None if s is None else s * 1e6 for key, s in seconds.items()}
     return found | {"count": histogram.count}

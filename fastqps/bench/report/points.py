@@ -12,7 +12,10 @@ from fastqps.bench.results.result import Result
 
 NOT_RUN = "NOT RUN"
 IDLE_REASONS = ("no_work", "batch_delay", "gather", "launch", "shared", "scatter")  # in the order of a step
-STAGES = ("receive", "parse", "tokenize", "queue", "gather", "launch", "device", "scatter", "drain", "send")
+STAGES = (
+    *("receive", "parse", "tokenize", "queue", "gather", "launch", "upstream", "upstream_queue", "device", "scatter"),
+    *("drain", "send"),
+)
 _REFUSED = ("RESOURCE_EXHAUSTED",)
 _EXPIRED = ("DEADLINE_EXCEEDED", "TIMEOUT", "EXPIRED_UNSENT")  # at the server; at the generator, sent or not
 _CHANGING = ("step", "ramp", "sine")
