@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import edge_routing
 from bench.load import PREDICT, Load, h2load, loadgen
 from bench.row import Row
 from bench.texts import request, texts, write_body
@@ -88,7 +89,8 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         ):
             points = [
                 Point("server alone", deep(server.address), {"server": server}),
-                Point("server behind an edge", deep(edge_beside.address, FAIR), {"server": server}),
+                Point("server alone, fair", deep(server.address, FAIR), {"server": server}),
+                Point("server behind an edge, fair", deep(edge_beside.address, FAIR), {"server": server}),
                 Point("server behind an edge, deep", deep(edge_beside.address), {"server": server}),
                 Point("edge", deep(edge.address), {"edge": edge}),
                 Point("one in flight, server alone", single(server.address), {}),
@@ -97,18 +99,22 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
             for _ in range(repetitions):
                 for point in points:
                     point.measure()
-    return _rows({point.name: point for point in points}), [point.to_json() for point in points]
+    routing_rows, routing_points = edge_routing.measure(folder, repetitions, seconds)
+    rows = [*_rows({point.name: point for point in points}), *routing_rows]
+    return rows, [*(point.to_json() for point in points), *routing_points]
 
 
 def _rows(points: dict[str, Point]) -> list[Row]:
     alone, edge = points["server alone"], points["edge"]
     own_us = alone.cost_us("server")
     rows = []
-    for name, accept in (("server behind an edge", ACCEPT["server"]), ("server behind an edge, deep", None)):
-        cost = points[name].cost_us("server")
-        note = f"{cost:.2f} µs, alone {own_us:.2f} µs"
-        goal = ACCEPT["server goal"] if accept else None
-        rows.append(Row(f"{name}: CPU per request", cost / own_us, "×", accept, goal, at_most=True, note=note))
+    for load, accept, goal in (("fair", ACCEPT["server"], ACCEPT["server goal"]), ("deep", None, None)):
+        behind = points[f"server behind an edge, {load}"].cost_us("server")
+        direct = (alone if load == "deep" else points["server alone, fair"]).cost_us("server")
+        in_flight = 16 * (DEEP if load == "deep" else FAIR).inflight
+        note = f"{behind:.2f} µs, alone {direct:.2f} µs"
+        name = f"server behind an edge, {in_flight} in flight: CPU per request"
+        rows.append(Row(name, behind / direct, "×", accept, goal, at_most=True, note=note))
     edge_us = edge.cost_us("edge")
     note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs"
     rows.append(Row("edge: CPU per request", edge_us / own_us, "×", ACCEPT["edge"], at_most=True, note=note))
