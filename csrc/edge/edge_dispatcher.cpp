@@ -69,6 +69,7 @@ bool EdgeDispatcher::turn(u64 timeout_ns) {
   now_ns_ = now_ns();
   take_targets();
   upstreams_.connect(now_ns_);
+  while (claimer_.next_canary(batch_)) answer_canary();  // items that wait for servers must not hold it up
   const bool more = claim_and_send();
   upstreams_.for_each_link([this](Link& link) {
     link.flush(now_ns_);
