@@ -40,7 +40,9 @@ def drained(server: Server) -> None:
 
 
 @pytest.mark.parametrize("fault", [killed, stopped, drained])
-def test_one_of_two_goes(upstream: Callable[..., Server], edge: Callable[..., Server], fault: Callable[..., None]) -> None:
+def test_one_of_two_goes(
+    upstream: Callable[..., Server], edge: Callable[..., Server], fault: Callable[..., None]
+) -> None:
     """Each request is answered, what the lost server had included."""
     first, second = upstream(), upstream()
     front = edge(first, second)
@@ -74,7 +76,7 @@ def test_rolling_restart(upstream: Callable[..., Server], edge: Callable[..., Se
                 address = servers[i].address
                 await in_background(servers[i].stop)
                 await load.more(200)
-                servers[i] = await in_background(lambda port=address.rpartition(":")[2]: upstream(f"--port={port}"))
+                servers[i] = await in_background(upstream, f"--port={address.rpartition(':')[2]}")
                 await in_background(until, lambda address=address: serving(front, address), "it is back")
 
     run(scenario())
