@@ -131,6 +131,15 @@ class Claimer {
       }
   }
 
+  // Claims a canary beside whatever else is under way: for a process that has no device, so that it never waits for one.
+  // Returns whether there is one.
+  bool next_canary(Batch& batch) {
+    batch.clear();
+    claim_canary(batch);
+    if (batch.canary) batch.claimed_ns = now_ns();
+    return batch.canary;
+  }
+
   // Waits up to timeout_ns for a lane to signal the eventfd. Meanwhile no other process relies on this one to claim.
   // Returns whether it was signalled.
   bool rest(i64 timeout_ns) {

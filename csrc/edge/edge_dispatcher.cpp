@@ -21,7 +21,7 @@ constexpr u32 kBatchesMax = 16;        // claimed in a turn, before answers are 
 constexpr u64 kReportNs = 100 * front::kMillisecond;
 constexpr u64 kPausedNs =
     300 * front::kMillisecond;  // this process did not run for so long: others are not to blame for silence
-constexpr u32 kStrikesAlone = 2, kStrikesMost = 4;
+constexpr u32 kStrikesAlone = 2, kStrikesMost = 4, kSendsMost = 8;
 constexpr double kBudgetMost = 128, kBudgetFirst = 32, kBudgetPart = 0.1;  // of items that are answered
 constexpr u32 kSampleEvery = 16;
 constexpr u32 kEventKey = ~u32(0);
@@ -69,6 +69,7 @@ bool EdgeDispatcher::turn(u64 timeout_ns) {
   now_ns_ = now_ns();
   take_targets();
   upstreams_.connect(now_ns_);
+  while (claimer_.next_canary(batch_)) answer_canary();  // items that wait for servers must not hold it up
   const bool more = claim_and_send();
   upstreams_.for_each_link([this](Link& link) {
     link.flush(now_ns_);
@@ -87,46 +88,63 @@ bool EdgeDispatcher::turn(u64 timeout_ns) {
 
 // Returns whether more may wait: then nobody has been told that this process sleeps.
 bool EdgeDispatcher::claim_and_send() {
-  read_controls();
-  if (!upstreams_.hope()) return reject_waiting(), false;
-  if (!send_waiting()) return claimer_.rest(0), false;
-  if (draining_) return claimer_.rest(0), false;
+  batch_.clear();
+  claimer_.read_controls(batch_, [this](u32 door, u32 slot, u32 seq) { withdraw(door, slot, seq); });
+  if (!upstreams_.hope()) return reject_waiting();
+  if (!send_waiting() || draining_) return claimer_.rest(0), false;
   for (u32 i = 0; i < kBatchesMax && !fenced_; i++) {
-    Link* link = upstreams_.choose(kNoLink, now_ns_);
+    Link* link = upstreams_.choose(kNoUpstream, now_ns_);
     if (!link) return upstreams_.note_limit(), claimer_.rest(0), false;
     BatchLimits limits = limits_;
     limits.items = std::min(limits.items, link->room());
     const ClaimMode mode = flights_.open_items() ? ClaimMode::kLaneFree : ClaimMode::kFree;
     if (!claimer_.next(batch_, mode, limits, 0)) return false;
-    claimer_.read_controls(batch_, [](u32, u32, u32) {});  // those of other items come with the next turn's look
+    claimer_.read_controls(batch_, [this](u32 door, u32 slot, u32 seq) { withdraw(door, slot, seq); });
     answer_dropped();
-    if (batch_.canary) {
+    if (batch_.canary)
       answer_canary();
-    } else if (!batch_.claims.empty()) {
+    else if (!batch_.claims.empty())
       send_batch(*link);
-    }
   }
   return true;
 }
 
-// Items that a server did not answer go first. Returns false if none may be claimed now: a suspect flies alone.
+// Items that a server did not answer go first. Returns false if none may be claimed now.
 bool EdgeDispatcher::send_waiting() {
-  while (!waiting_.empty()) {
-    const u32 number = waiting_.front();
+  if (const Flight* flight = flights_.find(alone_); flight && flight->link != kNoLink) return false;
+  alone_ = 0;
+  while (const u32 number = next_of(waiting_)) {
     Link* link = upstreams_.choose(flights_[number].avoid, now_ns_);
     if (!link) return false;
     waiting_.pop_front();
     add(number, *link);
     link->send(message_);
   }
-  if (suspects_.empty()) return true;
+  return !next_of(suspects_) || send_suspect();
+}
+
+// A suspect flies alone: nothing is sent before it is back. Between two of them others have a turn, because the loss of
+// one server can make many suspects. Returns whether that is now.
+bool EdgeDispatcher::send_suspect() {
+  if (std::exchange(others_turn_, false)) return true;
   if (upstreams_.in_flight()) return false;
   Link* link = upstreams_.choose(flights_[suspects_.front()].avoid, now_ns_);
   if (!link) return false;
-  add(suspects_.front(), *link);
+  alone_ = suspects_.front();
   suspects_.pop_front();
+  others_turn_ = true;
+  add(alone_, *link);
   link->send(message_);
   return false;
+}
+
+// The first item of a queue; 0: it is empty. Items that nobody waits for any more are dropped.
+u32 EdgeDispatcher::next_of(std::deque<u32>& queue) {
+  for (; !queue.empty(); queue.pop_front()) {
+    if (!flights_[queue.front()].orphan) return queue.front();
+    flights_.close(queue.front());
+  }
+  return 0;
 }
 
 void EdgeDispatcher::send_batch(Link& link) {
@@ -158,27 +176,27 @@ void EdgeDispatcher::add(u32 number, Link& link) {
   message_.add(read_item(segment_, route_, number, flight.claim, now_ns_, generate));
 }
 
-// No server is left: all that waits is answered at once.
-void EdgeDispatcher::reject_waiting() {
-  constexpr std::string_view kWhy = "no upstream server can be reached";
-  constexpr u32 kRetryMs = 500;
-  auto reject = [&](u32 number) {
-    bump(table_.unroutable);
-    refuse(number, StatusCode::kUnavailable, kWhy, kRetryMs);
-  };
+// No server is left: what waits is answered at once. Returns whether more may wait.
+bool EdgeDispatcher::reject_waiting() {
   for (std::deque<u32>* queue : {&waiting_, &suspects_})
-    while (!queue->empty()) {
-      const u32 number = queue->front();
-      queue->pop_front();
-      reject(number);
-    }
-  while (!draining_ && !fenced_ && claimer_.next(batch_, ClaimMode::kFree, limits_, 0)) {
+    for (; const u32 number = next_of(*queue); queue->pop_front()) reject(number);
+  if (draining_) return claimer_.rest(0), false;
+  for (u32 i = 0; i < kBatchesMax && !fenced_; i++) {
+    if (!claimer_.next(batch_, ClaimMode::kFree, limits_, 0)) return false;
     answer_dropped();
-    if (batch_.canary)
+    if (batch_.canary) {
       answer_canary();
-    else
-      for (const Claim& claim : batch_.claims) reject(flights_.open(claim, batch_.claimed_ns));
+      continue;
+    }
+    for (const Claim& claim : batch_.claims) reject(flights_.open(claim, batch_.claimed_ns));
   }
+  return true;
+}
+
+void EdgeDispatcher::reject(u32 number) {
+  constexpr u32 kRetryMs = 500;
+  bump(table_.unroutable);
+  refuse(number, StatusCode::kUnavailable, "no upstream server can be reached", kRetryMs);
 }
 
 void EdgeDispatcher::answer_dropped() {
@@ -198,10 +216,10 @@ void EdgeDispatcher::answer_canary() {
 void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
   Flight* flight = flights_.find(answer.item);
   if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
-  link.window.answered(answer.queue_us, answer.device_us);
   const bool last = answer.status || answer.finish || route_.task != Task::kGenerate;
+  if (last && !answer.status && !flight->orphan) link.window.answered(answer.queue_us, answer.device_us);
   if (flight->orphan) {
-    if (last) leave_link(*flight), close(answer.item);
+    if (last) leave_link(*flight), flights_.close(answer.item);
     return;
   }
   if (answer.status) return take_refusal(answer.item, link, answer);
@@ -220,7 +238,7 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& 
     upstreams_.refused(
         link, answer.retry_after_ms ? now_ns_ + std::min(answer.retry_after_ms, 100u) * front::kMillisecond : 0);
     // One that is going away has refused for ever, and that costs nothing.
-    const bool free = StatusCode(answer.status) != StatusCode::kResourceExhausted && flight.sends < 8;
+    const bool free = StatusCode(answer.status) != StatusCode::kResourceExhausted && flight.sends < kSendsMost;
     if (free || (budget_ >= 1 && flight.sends < 3)) {
       if (!free) budget_ -= 1;
       flight.avoid = link.upstream();
@@ -231,9 +249,10 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& 
 }
 
 void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {
-  Slot& slot = claimer_.slot(flights_[number].claim);
-  if (write_row(segment_, answer, slot) != Written::kDone) {
-    leave_link(flights_[number]);
+  Flight& flight = flights_[number];
+  if (!launch(flight)) return;
+  if (write_row(segment_, route_, answer, flight.claim.n_tokens, claimer_.slot(flight.claim)) != Written::kDone) {
+    leave_link(flight);
     return refuse(number, StatusCode::kInternal, "the upstream server's answer is not one of this model");
   }
   landed(number, link, answer);
@@ -243,6 +262,7 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& a
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   if (!launch(flight)) return;
+  if (!flight.tokens) write_times(answer, flight.claimed_ns, flight.sent_ns, now_ns_, slot);
   const Written written = write_tokens(segment_, route_, answer, flight.tokens, slot);
   flight.tokens += answer.n_values;
   if (written == Written::kDone) {
@@ -250,8 +270,12 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& a
     return landed(number, link, answer);
   }
   if (written == Written::kPart) return claimer_.progress(flight.claim);
-  link.cancel(number);
-  flight.orphan = true;
+  if (answer.finish) {
+    leave_link(flight);
+  } else {
+    link.cancel(number);
+    flight.orphan = true;
+  }
   refuse(number, StatusCode::kInternal,
          written == Written::kOther
              ? "the upstream server was lost, and another one made other tokens: the stream had begun"
@@ -275,7 +299,7 @@ void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer
   count(flight.claimed_ns, now_ns_);
   leave_link(flight);
   if (!launch(flight) || !claimer_.finish(flight.claim)) fenced_ = true;
-  close(number);
+  flights_.close(number);
 }
 
 // Answers an item that no link has, or whose link will still name it (an orphan).
@@ -288,10 +312,8 @@ void EdgeDispatcher::refuse(u32 number, StatusCode code, std::string_view messag
   slot.finished_ns = slot.scattered_ns = now_ns_;
   if (!claimer_.finish(flight.claim)) fenced_ = true;
   bump(claimer_.own().steps_done);
-  if (!flight.orphan) close(number);
+  if (!flight.orphan) flights_.close(number);
 }
-
-void EdgeDispatcher::close(u32 number) { flights_.close(number); }
 
 bool EdgeDispatcher::launch(Flight& flight) {
   if (!std::exchange(flight.launched, true) && !claimer_.launch(flight.claim)) fenced_ = true;
@@ -312,22 +334,13 @@ void EdgeDispatcher::send_again(u32 number) {
 
 // A client has gone, or its deadline has passed, or its text is complete: the slot goes back at once, and the server
 // hears of it.
-void EdgeDispatcher::read_controls() {
-  batch_.clear();
-  claimer_.read_controls(batch_, [this](u32 door, u32 slot, u32 seq) {
-    const u32 number = flights_.of_slot(door, slot);
-    Flight* flight = flights_.find(number);
-    if (!flight || flight->orphan || flight->claim.seq != seq) return;
-    Link* link = upstreams_.link(flight->link);
-    if (link) {
-      link->cancel(number);
-      flight->orphan = true;
-    } else {
-      std::erase(waiting_, number);
-      std::erase(suspects_, number);
-    }
-    refuse(number, StatusCode::kCancelled, {});
-  });
+void EdgeDispatcher::withdraw(u32 door, u32 slot, u32 seq) {
+  const u32 number = flights_.of_slot(door, slot);
+  Flight* flight = flights_.find(number);
+  if (!flight || flight->orphan || flight->claim.seq != seq) return;
+  if (Link* link = upstreams_.link(flight->link)) link->cancel(number);
+  flight->orphan = true;  // its link still names it, or a queue has it
+  refuse(number, StatusCode::kCancelled, {});
 }
 
 // What a link had when it ended is sent to others.
@@ -353,8 +366,10 @@ void EdgeDispatcher::collect_ended() {
 void EdgeDispatcher::lose(u32 number, bool broke) {
   Flight& flight = flights_[number];
   flight.link = kNoLink;
-  if (flight.orphan) return close(number);
+  if (flight.orphan) return flights_.close(number);
   flight.strikes = u8(flight.strikes + broke);
+  if (flight.sends >= kSendsMost)
+    return refuse(number, StatusCode::kUnavailable, "no upstream server keeps a connection long enough to answer");
   if (flight.strikes >= kStrikesMost) {
     bump(claimer_.stats().poisoned);
     return refuse(number, StatusCode::kInternal, "the request broke the upstream servers that had it");
@@ -373,7 +388,7 @@ void EdgeDispatcher::watch(Link& link) {
 
 void EdgeDispatcher::wait(u64 timeout_ns) {
   const u64 before = now_ns();
-  u64 due = std::min(upstreams_.due_ns(), before + timeout_ns);
+  u64 due = std::min(upstreams_.due_ns(before), before + timeout_ns);
   upstreams_.for_each_link([&](Link& link) { due = std::min(due, link.due_ns()); });
   const u64 left = due > before ? due - before : 0;
   constexpr int kEvents = 64;

@@ -43,9 +43,12 @@ class EdgeDispatcher final : private Link::Host {
   // ---- out
   bool claim_and_send();
   bool send_waiting();
+  bool send_suspect();
+  u32 next_of(std::deque<u32>& queue);
   void send_batch(Link& link);
   void add(u32 number, Link& link);
-  void reject_waiting();
+  bool reject_waiting();
+  void reject(u32 number);
   void answer_dropped();
   void answer_canary();
   // ---- back
@@ -57,12 +60,11 @@ class EdgeDispatcher final : private Link::Host {
   void take_row(u32 number, Link& link, const front::StepRow& answer);
   void landed(u32 number, Link& link, const front::StepRow& answer);
   void refuse(u32 number, front::StatusCode code, std::string_view message, u32 retry_after_ms = 0);
-  void close(u32 number);
   void send_again(u32 number);
   void leave_link(Flight& flight);
   bool launch(Flight& flight);
   // ---- the rest
-  void read_controls();
+  void withdraw(u32 door, u32 slot, u32 seq);
   void collect_ended();
   void lose(u32 number, bool broke);
   void wait(u64 timeout_ns);
@@ -86,11 +88,13 @@ class EdgeDispatcher final : private Link::Host {
   std::deque<u32> waiting_, suspects_;  // claimed items to be sent: again, or alone
   std::vector<u32> lost_;               // of collect_ended()
   int epoll_ = -1;
-  bool draining_ = false, fenced_ = false, listening_ = false;
-  double budget_;     // of items that a server has refused and that are sent again
-  u64 now_ns_ = 0;    // of this turn's reads and writes
-  u64 awake_ns_ = 0;  // when it last ran
-  u64 timers_ns_ = 0, reported_ns_ = 0;
+  bool draining_ = false, fenced_ = false;
+  u32 alone_ = 0;             // a suspect that may be under way
+  bool others_turn_ = false;  // a suspect has been sent, and nothing else since
+  double budget_;             // of items that a server has refused and that are sent again
+  u64 now_ns_ = 0;            // of this turn's reads and writes
+  u64 awake_ns_ = 0;          // when it last ran
+  u64 reported_ns_ = 0;
   u32 sampled_ = 0;
   std::mutex targets_mutex_;
   std::vector<Target> targets_;

@@ -7,19 +7,18 @@
 
 namespace fastqps::edge {
 
-inline constexpr u32 kNoLink = ~u32(0);
+inline constexpr u32 kNoLink = ~u32(0), kNoUpstream = ~u32(0);
 
 struct Flight {
   Claim claim;
   bool used = false;
   bool orphan = false;    // its slot is back already: nobody waits for the server's answer
   bool launched = false;  // the slot's state
-  bool alone = false;     // two servers went down with it: nothing is sent beside it
   u8 strikes = 0;         // servers that went down with it
   u8 sends = 0;
-  u32 link = kNoLink;   // that has it
-  u32 avoid = kNoLink;  // the upstream that did not answer it
-  u32 tokens = 0;       // of a generation: those that the link has sent so far
+  u32 link = kNoLink;       // that has it
+  u32 avoid = kNoUpstream;  // the upstream that did not answer it
+  u32 tokens = 0;           // of a generation: those that the link has sent so far
   u64 claimed_ns = 0, sent_ns = 0;
 };
 

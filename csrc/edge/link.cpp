@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "grpc/grpc_status.h"
+#include "upstream/greeting.h"
 
 namespace fastqps::edge {
 
@@ -42,8 +43,10 @@ std::string text_of(const CallEnd& end) {
   if (StatusCode(end.status) == StatusCode::kUnimplemented)
     return "it does not know StepService: its fastqps is too old, or it is no fastqps";
   if (StatusCode(end.status) == StatusCode::kUnauthenticated)
-    return "it does not accept the token; see --upstream-token-file: " + end.text;
-  return end.text.empty() ? "it ended the call with status " + std::to_string(end.status) : end.text;
+    return "it does not accept the token; see --upstream-token-file: " + upstream::printable(end.text);
+  if (!end.status) return "it has ended the call";
+  return end.text.empty() ? "it ended the call with status " + std::to_string(end.status)
+                          : upstream::printable(end.text);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // One connection to an upstream: a call of StepService/Run, from the hello to its end.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -51,7 +52,11 @@ class Link final : private upstream::CallListener {
 
   // ---- sending
   // Items that may be sent now.
-  u32 room() const { return state_ == State::kServing && window.size() > in_flight ? window.size() - in_flight : 0; }
+  u32 room() const {
+    constexpr size_t kUnsentMax = 1 << 20;  // a network that is slower than the server
+    if (state_ != State::kServing || call_->unsent() > kUnsentMax) return 0;
+    return window.size() - std::min(window.size(), in_flight);
+  }
   // Sends what is in the writer, and empties it. Returns false if there is no memory: the link has ended.
   bool send(front::StepRequestWriter& message);
   void cancel(u32 number) { cancels_.cancel(number); }

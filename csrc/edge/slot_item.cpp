@@ -66,11 +66,33 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
   return item;
 }
 
-Written write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
+// Whether the answer has the form that the request asks for.
+bool fits(const Route& route, const StepRow& answer, u32 n_tokens, const Slot& slot) {
+  const u32 n = answer.n_values;
+  const bool vector = Answer(answer.kind) == Answer::kFloats || Answer(answer.kind) == Answer::kRaw;
+  const u32 width = slot.dimensions ? std::min(slot.dimensions, route.dimensions) : route.dimensions;
+  switch (route.task) {
+    case Task::kEmbed:
+      return vector && n == width;
+    case Task::kEmbedMulti:
+      return vector && width && n % width == 0 && n / width <= n_tokens;
+    case Task::kClassify:
+      return Answer(answer.kind) == Answer::kLabels && n && n <= route.dimensions;
+    case Task::kClassifyTokens:
+      return Answer(answer.kind) == Answer::kTokenLabels && n <= n_tokens;
+    case Task::kEmbedSparse:
+      return Answer(answer.kind) == Answer::kSparse && n <= sparse_weights(route.dimensions);
+    case Task::kGenerate:
+      break;
+  }
+  return false;
+}
+
+Written write_row(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot) {
   const std::span<u8> room = segment.answer_room(slot);
-  if (answer.kind > u32(Answer::kSparse) || answer.dtype > 3) return Written::kBroken;
+  if (answer.dtype > 3 || !fits(route, answer, n_tokens, slot)) return Written::kBroken;
   const u64 bytes = answer_bytes(Answer(answer.kind), u8(answer.dtype), answer.n_values);
-  if (!bytes || bytes != answer.values.size() || bytes > room.size()) return Written::kBroken;
+  if (bytes != answer.values.size() || bytes > room.size()) return Written::kBroken;
   std::memcpy(room.data(), answer.values.data(), bytes);
   slot.status = 0;
   slot.kind = Answer(answer.kind);

@@ -24,7 +24,7 @@ enum class Written : u8 {
 };
 
 // Writes the answer to an encoder's item.
-Written write_row(const Segment& segment, const StepRow& answer, Slot& slot);
+Written write_row(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot);
 // Writes tokens behind the first `before` ones, which the same server has sent.
 Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot);
 // Writes why there is no answer.

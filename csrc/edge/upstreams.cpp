@@ -27,7 +27,10 @@ void Upstreams::set(const std::vector<Target>& targets) {
       change(upstream, UpstreamState::kDraining, "its name does not lead to it any more");
       for (const u32 link : upstream.links) links_[link]->retire();
     } else if (!upstream.listed && listed) {
-      upstream = {.target = upstream.target, .row = upstream.row, .links = std::move(upstream.links)};
+      upstream.listed = true;
+      upstream.failures = 0;
+      upstream.retry_ns = upstream.resume_ns = 0;
+      change(upstream, UpstreamState::kConnecting, "");
     }
   }
   for (const Target& target : targets) {
@@ -78,9 +81,10 @@ void Upstreams::connect(u64 now_ns) {
 
 void Upstreams::serving(Link& link, const front::StepReady&) {
   Upstream& upstream = of(link);
+  if (!upstream.listed) return link.retire();
   upstream.failures = 0;
   if (UpstreamRow* shown = row(link)) bump(shown->connects);
-  if (upstream.listed) change(upstream, UpstreamState::kServing, "");
+  change(upstream, UpstreamState::kServing, "");
 }
 
 void Upstreams::reported(Link& link, const front::StepLoad& load) {
@@ -106,6 +110,10 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   }
   const auto serves = [this](u32 each) { return links_[each]->state() == Link::State::kServing; };
   if (std::any_of(upstream.links.begin(), upstream.links.end(), serves)) {  // the others go on
+    upstream.retry_ns = now_ns + kRetryNs;
+    return;
+  }
+  if (upstream.state == UpstreamState::kDraining && !link->broke()) {  // as it has said
     upstream.retry_ns = now_ns + kRetryNs;
     return;
   }
@@ -171,10 +179,11 @@ UpstreamRow* Upstreams::row(const Link& link) {
   return row < kUpstreamRows ? &table_.row[row] : nullptr;
 }
 
-u64 Upstreams::due_ns() const {
+u64 Upstreams::due_ns(u64 now_ns) const {
   u64 due = front::kNever;
   for (const Upstream& upstream : upstreams_) {
     if (!upstream.listed) continue;
+    if (upstream.resume_ns > now_ns) due = std::min(due, upstream.resume_ns);
     const bool wants = upstream.links.size() < (upstream.state == UpstreamState::kServing ? connections_ : 1);
     if (wants) due = std::min(due, upstream.retry_ns);
   }

@@ -68,8 +68,8 @@ class Upstreams {
     for (size_t i = 0; i < links_.size(); i++)
       if (links_[i]) each(*links_[i]);
   }
-  // When connect() has something to do.
-  u64 due_ns() const;
+  // When connect() has something to do, or a server that refused may be sent items again.
+  u64 due_ns(u64 now_ns) const;
   u32 in_flight() const;
   // Writes the table's rows.
   void report();

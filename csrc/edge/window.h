@@ -13,7 +13,8 @@ class Window {
  public:
   static constexpr u32 kFirst = 64, kLeast = 8;
 
-  explicit Window(u32 most = kFirst) : most_(std::max(most, kLeast)), size_(std::min(kFirst, most_)) {}
+  explicit Window(u32 most = kFirst)
+      : most_(std::max(most, 1u)), least_(std::min(kLeast, most_)), size_(std::min(kFirst, most_)) {}
 
   u32 size() const { return size_; }
   // Items could not be sent because the window was full.
@@ -29,7 +30,7 @@ class Window {
     answers_ = 0;
     if (waits_long()) {
       starting_ = false;
-      size_ = std::max(kLeast, size_ - std::max(1u, size_ / 8));
+      size_ = std::max(least_, size_ - std::max(1u, size_ / 8));
     } else if (limited_ && !starting_) {
       size_ = std::min(most_, size_ + std::max(1u, size_ / 16));
     }
@@ -38,7 +39,7 @@ class Window {
   // The server has refused an item.
   void refused() {
     starting_ = false;
-    size_ = std::max(kLeast, size_ - std::max(1u, size_ / 4));
+    size_ = std::max(least_, size_ - std::max(1u, size_ / 4));
   }
 
  private:
@@ -47,7 +48,7 @@ class Window {
 
   bool waits_long() const { return waited_us_ > std::max(kLongUs, kLongSteps * step_us_); }
 
-  u32 most_, size_, answers_ = 0;
+  u32 most_, least_, size_, answers_ = 0;
   bool starting_ = true, limited_ = false;
   double waited_us_ = 0, step_us_ = 0;
 };

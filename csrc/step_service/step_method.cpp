@@ -21,6 +21,7 @@ void StepMethod::send(CallId call, size_t size, Write write) {
 
 // A message of which only a part was taken comes again. What comes before its items is done the first time.
 Took StepMethod::on_message(CallId call, std::span<const u8> message, const CallInfo& info) {
+  const ReadTime time(message);
   if (const char* why = reader_.read(message))
     return end_call(call, info, StatusCode::kDataLoss, "a message cannot be read: %s", why), Took::kAll;
   if (reader_.has_hello()) begin(call, info);
@@ -36,13 +37,15 @@ Took StepMethod::on_message(CallId call, std::span<const u8> message, const Call
     if (!reader_.cancels().empty()) path_.withdrawals.cancel(g, reader_.cancels());
     if (!path_.attachment->alive(call)) return Took::kAll;
   }
-  return take_items(g, call, info, message.size());
+  return take_items(g, call, info, message.size(), time.ns());
 }
 
 // Answers the hello: the call is for one model in one version.
 void StepMethod::begin(CallId call, const CallInfo& info) {
   const StepHello& hello = reader_.hello();
-  if (info.user) return end_call(call, info, StatusCode::kFailedPrecondition, "a second hello");
+  if (info.user || reader_.items())
+    return end_call(call, info, StatusCode::kFailedPrecondition,
+                    info.user ? "a second hello" : "the message with the hello has items");
   if (hello.protocol != kStepProtocol)
     return end_call(call, info, StatusCode::kFailedPrecondition,
                     "the edge speaks protocol %u of StepService, this server (fastqps %s) %u: update the older one",
@@ -72,8 +75,10 @@ bool StepMethod::serves(std::string_view version, u32 route) const {
   return version == std::string_view(own, strnlen(own, sizeof(Route::version)));
 }
 
-Took StepMethod::take_items(u32 g, CallId call, const CallInfo& info, size_t message_bytes) {
+// read_ns: what reading the message has taken. Its next part reads it again, so this one takes items for as long.
+Took StepMethod::take_items(u32 g, CallId call, const CallInfo& info, size_t message_bytes, u64 read_ns) {
   const u32 n = reader_.items();
+  const u64 until = n > 1 ? now_ns() + read_ns : 0;
   const std::string_view context = path_.groups[g].context;
   const std::string_view model = context.substr(0, context.find('\0'));
   const i32 found = n ? routes_.find(model) : 0;
@@ -84,12 +89,11 @@ Took StepMethod::take_items(u32 g, CallId call, const CallInfo& info, size_t mes
     take_item(reader_.item(i), model, served ? &routes_[u32(found)] : nullptr, g, call, info);
     if (!path_.attachment->alive(call)) return Took::kAll;
     path_.groups[g].taken = i + 1;
-    if (i + 1 < n && path_.attachment->slice_over(message_bytes / n)) return Took::kPart;
+    if (i + 1 < n && path_.attachment->slice_over(message_bytes / n) && now_ns() >= until) return Took::kPart;
   }
   Group& group = path_.groups[g];
   group.taken = 0;
-  if (group.open && (group.in_flight() >= path_.inflight_max || !path_.attachment->writable(call)))
-    path_.groups.hold(g);
+  if (group.open && (group.in_flight() > path_.inflight_max || !path_.attachment->writable(call))) path_.groups.hold(g);
   return Took::kAll;
 }
 
@@ -175,8 +179,11 @@ void StepMethod::end_call(CallId call, const CallInfo& info, StatusCode code, co
   va_start(args, format);
   std::vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  // The answers to what it has sent are dropped.
-  if (info.user) return path_.groups.end(u32(info.user - 1), {.code = code, .message = text});
+  if (info.user) {
+    const u32 g = u32(info.user - 1);
+    path_.withdrawals.abandon_items(g);
+    return path_.groups.end(g, {.code = code, .message = text});
+  }
   path_.attachment->finish(call, {.code = code, .message = text});
   path_.counts.call(routes_.first(), kSteps, code, info.receive_ns);
 }

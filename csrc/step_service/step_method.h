@@ -21,7 +21,7 @@ class StepMethod final : public Method {
 
  private:
   void begin(CallId call, const CallInfo& info);
-  Took take_items(u32 group, CallId call, const CallInfo& info, size_t message_bytes);
+  Took take_items(u32 group, CallId call, const CallInfo& info, size_t message_bytes, u64 read_ns);
   void take_item(const StepItem& item, std::string_view model, const Route* route, u32 group, CallId call,
                  const CallInfo& info);
   void fill(const StepItem& item, const Route& route, RequestView& view) const;

@@ -265,11 +265,13 @@ void StepRequestWriter::add(const StepItem& item) {
   generates_bytes_ += delimited_size(generate_size(*item.generate));
 }
 
-// The place of a name, from 1 on. Few are different, and neighbours often have the same. 0: none, or no room.
+// The place of a name, from 1 on; 0: none. Neighbours often have the same. One that is not among the last is written
+// again: there is room for two names of each item.
 u32 StepRequestWriter::name(std::string_view text) {
+  constexpr size_t kLooked = 4;
   if (text.empty()) return 0;
-  for (size_t i = names_.size(); i-- > 0;)
-    if (names_[i] == text) return u32(i + 1);
+  for (size_t i = names_.size(); i > 0 && names_.size() - i < kLooked; i--)
+    if (names_[i - 1] == text) return u32(i);
   if (names_.size() == kStepNamesMax) return 0;
   names_.emplace_back(text);
   names_bytes_ += delimited_size(text.size());
@@ -369,6 +371,8 @@ const char* StepRequestReader::read_fields(std::string_view message) {
 const char* StepRequestReader::check_columns() {
   const size_t n = items_.size();
   if (n > kStepItemsMax) return "more than 1024 items";
+  if (cancels_.size() > kStepItemsMax) return "more than 1024 cancels";
+  std::sort(cancels_.begin(), cancels_.end());
   auto fits = [n](size_t entries) { return entries == 0 || entries == n; };
   if (lengths_.size() != n || !fits(first_lengths_.size()) || !fits(timeouts_.size()) || !fits(options_.size()) ||
       !fits(callers_.size()) || !fits(generates_.size()))

@@ -106,6 +106,7 @@ class StepRequestReader {
   u32 items() const { return u32(items_.size()); }
   // i < items().
   StepItem item(u32 i) const;
+  // In ascending order.
   std::span<const u32> cancels() const { return cancels_; }
   u64 echo() const { return echo_; }
 

@@ -12,7 +12,7 @@ DISPATCHERS_CORES = 4  # from so many on, an edge has two dispatchers of each mo
 MESSAGE_ITEMS = 256  # of one message: longer ones save little, and the last item waits for the first
 UPSTREAMS_MAX = 64  # names; each may have several addresses
 _DNS = "dns:///"
-_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
+_HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 _PORT_MAX = 65535
 # They say how steps are computed, which is the upstreams' matter.
 _OF_STEPS = (

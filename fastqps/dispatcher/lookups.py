@@ -45,8 +45,12 @@ class Lookups:
             try:
                 self._found[host, port] = addresses_of(host, port)
                 self._report(host, port, "")
-            except OSError as error:
-                self._report(host, port, error.strerror or str(error))
+            except (OSError, UnicodeError) as error:
+                self._report(host, port, getattr(error, "strerror", None) or str(error))
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """One slow name does not keep back the others. Without any address there is an answer, too."""
         by_name = {each[0]: each for several in self._found.values() for each in several}  # two may lead to one
         found = list(by_name.values())
         if found != self._used:

@@ -50,6 +50,8 @@ std::unique_ptr<EdgeHandle> open(const SegmentHandle& s, const WakeFds& fds, u32
                       .call = {.path = front::kStepRunPath, .authority = {}, .token = std::move(token)},
                       .max_items = max_items,
                       .connections = connections};
+  const u64 answer_bytes = std::max(s.segment.sizes().answer_bytes, s.segment.sizes().large_answer_bytes);
+  options.call.message_bytes_max = std::max(options.call.message_bytes_max, u32(answer_bytes) + (64 << 10));
   if (tls) options.call.tls = make_tls(*tls);
   return std::make_unique<EdgeHandle>(s, fds, index, epoch, route, std::move(options));
 }

@@ -8,7 +8,7 @@ AnswerPath::AnswerPath(ServiceTables& t, const PhaseWatch& phase)
       answers(t.memory, t.attachment, t.routes, groups, counts),
       reader(t.memory, t.slots, t.items, t.routes, t.generations, t.spans, t.loads, t.clock, t.refusals),
       records(t.memory, t.attachment, t.slots, t.items, t.generations, t.clock),
-      generating(t.memory, t.attachment, t.slots, t.items, t.routes, t.generations, reader, records, answers),
+      generating(t.memory, t.slots, t.items, t.routes, t.generations, reader, records, answers),
       poison(t.memory, t.slots),
       withdrawals(t.memory, t.attachment, t.slots, t.items, t.room, t.routes, groups, t.tokenizers, records, answers,
                   counts, t.refusals, phase) {}

@@ -40,6 +40,12 @@ bool Answers::send_chunk(const Item& item, const ChunkView& chunk) {
   return true;
 }
 
+// Of a call with many items some part of another one always waits. So what counts there is how much waits.
+bool Answers::takes_more(const Item& item) const {
+  const bool shared = item.group != Groups::kNone && groups_.shares_call(item.group);
+  return shared ? attachment_->writable(item.call) : attachment_->caught_up(item.call);
+}
+
 void Answers::answer(const Item& item, const Refusal& refusal) {
   counts_.item(item.route, refusal.code);
   if (item.held && refusal.code == StatusCode::kUnavailable) bump(memory_.line.lost_items);

@@ -20,6 +20,8 @@ class Answers {
   void answer(const Item& item, const ChunkView& last);
   // Sends a part of a generation. Returns false if the call has ended.
   bool send_chunk(const Item& item, const ChunkView& chunk);
+  // Whether the item's client has read enough to be sent a further part.
+  bool takes_more(const Item& item) const;
   void answer(const Item& item, const Refusal& refusal);
   // Answers an item that never got a slot. `view` holds the fields that could be read.
   void refuse(const Origin& from, const RequestView& view, const Refusal& refusal);

@@ -53,7 +53,7 @@ void GenerationCalls::read_progress(u32 slot) {
   if (made <= generation->taken() || made > token_room(slot)) return;  // nothing new, or impossible bytes
   // A chunk of a few bytes takes several times its size in memory. So a client that reads slowly gets the rest in one
   // chunk.
-  if (generation->stream() && !attachment_->caught_up(item.call)) return;
+  if (generation->stream() && !answers_.takes_more(item)) return;
   advance(slot, made, Finish::kNot);
 }
 

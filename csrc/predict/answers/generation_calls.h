@@ -17,11 +17,9 @@ namespace fastqps::front {
 
 class GenerationCalls {
  public:
-  GenerationCalls(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items,
-                  ModelRoutes& routes, Generations& generations, AnswerReader& reader, ItemRecords& records,
-                  Answers& answers)
+  GenerationCalls(const DoorMemory& memory, Slots& slots, Items& items, ModelRoutes& routes, Generations& generations,
+                  AnswerReader& reader, ItemRecords& records, Answers& answers)
       : memory_(memory),
-        attachment_(attachment),
         slots_(slots),
         items_(items),
         routes_(routes),
@@ -46,7 +44,6 @@ class GenerationCalls {
   void send_last(u32 slot, const GenerationView& view, bool done);
 
   const DoorMemory& memory_;
-  const Attachment& attachment_;
   Slots& slots_;
   Items& items_;
   ModelRoutes& routes_;

@@ -338,7 +338,8 @@ void GroupCalls::end_reading(u32 stream) {
 }
 
 void GroupCalls::end_drained(u32 g) {
-  end(g, {.code = StatusCode::kUnavailable, .message = "the server is draining: open the stream again"});
+  end(g, {.code = StatusCode::kUnavailable,
+          .message = "the server is draining, or serves another version now: open the stream again"});
 }
 
 void GroupCalls::hold(u32 g) {

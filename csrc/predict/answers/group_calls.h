@@ -37,6 +37,8 @@ class GroupCalls {
   // The last piece of a generation that is sent in pieces, and one before.
   void answer(u32 group, const ChunkView& last);
   bool send_chunk(u32 group, const ChunkView& chunk);
+  // Whether its call has had other items, too.
+  bool shares_call(u32 group) { return groups_[group].stream != Groups::kNone || groups_[group].items > 1; }
   // Whether the call fails because one of its items did.
   bool failed(u32 group) { return groups_[group].failure.code != StatusCode::kOk; }
   // This many items of a failed call are not read.

@@ -73,14 +73,25 @@ void Withdrawals::expire(u32 slot) {
 void Withdrawals::cancel(u32 group, std::span<const u32> request_ids) {
   std::vector<u32> found;
   for (u32 slot = groups_[group].first; slot != Groups::kNone; slot = groups_.next(slot))
-    if (!items_[slot].answered &&
-        std::find(request_ids.begin(), request_ids.end(), items_[slot].request_id) != request_ids.end())
+    if (!items_[slot].answered && std::binary_search(request_ids.begin(), request_ids.end(), items_[slot].request_id))
       found.push_back(slot);
   for (const u32 slot : found) {
     const Item kept = items_[slot];
     if (kept.answered || kept.group != group || !take_back(slot)) continue;
     if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, StatusCode::kCancelled);
     answers_.answer(kept, refusals_.refuse(StatusCode::kCancelled, "the edge has withdrawn it"));
+  }
+}
+
+void Withdrawals::abandon_items(u32 group) {
+  for (u32 slot = groups_[group].first; slot != Groups::kNone;) {
+    const u32 next = groups_.next(slot);
+    if (!items_[slot].answered) {
+      counts_.item(items_[slot].route, StatusCode::kCancelled);
+      groups_[group].unanswered--;
+      (void)abandon(slot);
+    }
+    slot = next;
   }
 }
 

@@ -34,8 +34,11 @@ class Withdrawals {
   Gone group_gone(u64 user);
   // Answers an item whose deadline has passed. A dispatcher that holds its slot returns it later.
   void expire(u32 slot);
-  // The same of the unanswered items of a group that have one of these request ids: nobody waits for them.
+  // The same of the unanswered items of a group that have one of these request ids, which are in ascending order:
+  // nobody waits for them.
   void cancel(u32 group, std::span<const u32> request_ids);
+  // Ends the unanswered items of a group whose call is about to end: their answers would be dropped.
+  void abandon_items(u32 group);
   // Answers an item of the waiting room that makes way for one of a higher class.
   void evict(u32 slot, u64 retry_after_ns);
   // Called once a second: ends waiting items of routes whose dispatchers all stay down.

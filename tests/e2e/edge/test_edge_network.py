@@ -1,0 +1,136 @@
+"""A bad network between an edge and one of two servers: it is seen soon, no request fails, and no answer is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from bad_network import BadNetwork
+from conftest import serving
+from ledger import Ledger, Load
+from serving import Server, until
+
+SEEN_S = 2.0  # how soon a server that is gone must be seen
+SLACK_S = 1.0  # for the test's machine
+
+
+class World:
+    """Two servers behind an edge, the first one over a bad network."""
+
+    def __init__(self, servers: list[Server], network: BadNetwork, front: Server) -> None:
+        self.servers, self.network, self.front = servers, network, front
+
+    def serving(self) -> bool:
+        return serving(self.front, self.network.address)
+
+    def news(self) -> list[str]:
+        """What the edge has said of the first one."""
+        return [line for line in self.front.lines if f"upstream {self.network.address}: " in line]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[World]:
+    servers: list[Server] = []
+    try:
+        servers += [Server("--frontdoors=1", "--dispatchers=1", echo=True) for _ in range(2)]
+        with BadNetwork(servers[0].address) as network:
+            upstreams = [f"--upstream={address}" for address in (network.address, servers[1].address)]
+            servers.append(Server("--device=remote", "--frontdoors=1", *upstreams))
+            yield World(servers[:2], network, servers[2])
+            for server in reversed(servers):
+                server.until_idle()
+                server.stop()
+    finally:
+        for server in servers:
+            server.kill()
+
+
+@pytest.fixture
+def world(started: World) -> World:
+    """Every test begins with a sound network."""
+    network = started.network
+    network.delay_s, network.silent, network.flip, network.bytes_per_s = 0.0, False, 0.0, 0
+    until(started.serving, f"it serves\n{started.front.log()}")
+    return started
+
+
+def under_load(world: World, harm: Callable[[], Any], more: int = 200, lasts_s: float = 0) -> Ledger:
+    """A load that meets the harm; what its clients have seen."""
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with Load(world.front.address, ledger) as load:
+            await load.more(200)
+            await asyncio.to_thread(harm)
+            end_s = time.monotonic() + lasts_s
+            while time.monotonic() < end_s:
+                await load.more(more)
+            await load.more(more)
+
+    asyncio.run(scenario())
+    ledger.check()
+    return ledger
+
+
+def test_a_connection_is_cut_in_the_middle(world: World) -> None:
+    """At every place: what the connection had is sent again, and the other connections go on."""
+
+    def cut() -> None:
+        for after in (0, 1, 700, 5000, 100_000):
+            before = len(world.news())
+            world.network.cut(after)
+            until(lambda: not world.network.to_cut, "it is cut")
+            until(world.serving, f"it serves again after {before}")
+
+    under_load(world, cut)
+
+
+def test_a_half_open_network(world: World) -> None:
+    """Connections stand, new ones are accepted, and nothing comes: the server is left alone within two seconds."""
+
+    def silence() -> None:
+        world.network.silent = True
+        took = until(lambda: not world.serving(), f"it is seen\n{world.front.log()}")
+        assert took < SEEN_S + SLACK_S, took
+
+    under_load(world, silence)
+    assert "it has not answered for" in world.news()[-1] or "connecting" in world.news()[-1], world.news()
+    world.network.silent = False
+    until(world.serving, "it comes back")
+
+
+def test_a_slow_network(world: World) -> None:
+    """Fifty milliseconds each way: all is answered, over both servers."""
+
+    def slow() -> None:
+        world.network.delay_s = 0.05
+
+    under_load(world, slow, more=300)
+    assert world.serving(), world.news()
+
+
+def test_a_narrow_network(world: World) -> None:
+    """A few kilobytes a second: whether the server is left alone or not, requests go on by the other one."""
+
+    def narrow() -> None:
+        world.network.bytes_per_s = 2000
+
+    under_load(world, narrow, lasts_s=2)
+
+
+@pytest.mark.parametrize("flip", [0.01, 0.3])
+def test_flipped_bits(world: World, flip: float) -> None:
+    """No flipped bit becomes an answer, an error, or a lost request."""
+    before = world.network.flipped
+
+    def harm() -> None:
+        world.network.flip = flip
+
+    under_load(world, harm, lasts_s=4)
+    assert world.network.flipped > before + 5
+    reasons = {re.sub(r"\d+", "N", line.partition(f"{world.network.address}: ")[2]) for line in world.news()}
+    assert any("checksum" in reason for reason in reasons), reasons

@@ -1,0 +1,203 @@
+"""What a request asks beside its answer reaches the server behind an edge: deadline, cancel, class, tenant, group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from conftest import serving
+from ledger import CANCELLED, EXPIRED, Ledger, channel_to, unary
+from serving import Server, until
+
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[Server, Server]]:
+    """A server whose steps hold one item, and an edge in front of it."""
+    started: list[Server] = []
+    try:
+        started.append(Server("--frontdoors=1", "--dispatchers=1", "--lanes=1", "--max-batch-items=1", echo=True))
+        started.append(Server("--frontdoors=1", "--device=remote", f"--upstream={started[0].address}"))
+        until(lambda: serving(started[1], started[0].address), "it serves")
+        yield started[0], started[1]
+        for each in reversed(started):
+            each.stop()
+    finally:
+        for each in started:
+            each.kill()
+
+
+async def sees(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
+    await asyncio.to_thread(until, condition, what, timeout_s)
+
+
+def test_deadlines(servers: tuple[Server, Server]) -> None:
+    """Those of calls, and of items of a batch by timeout_us. New servers know of no usual time yet."""
+    server, front = servers
+    ledger = Ledger()
+
+    def gone() -> float:
+        found = server.metrics()
+        return sum(
+            found.get(f"fastqps_items_total{{{code},minilm}}", 0) for code in (EXPIRED, CANCELLED)
+        )  # whoever is first
+
+    async def scenario() -> None:
+        async with channel_to(front.address) as channel:
+            with server.gate() as gate:
+                holder = asyncio.create_task(unary(Stub(channel), ledger, gate.id))
+                await sees(gate.reached, "the device is busy")
+                requests = [ledger.ask(timeout_us=each) for each in (2_000_000, 0, 2_000_000)]
+                before = gone()
+                call = Stub(channel).PredictBatch(pb.PredictBatchRequest(items=requests))
+                calls = [asyncio.create_task(unary(Stub(channel), ledger, timeout=2)) for _ in range(3)]
+                await sees(lambda: server.work()["fastqps_slots_used"] == 7, "they are there")
+                await sees(lambda: gone() == before + 5, "they end there", 10)
+            for request, item in zip(requests, (await call).items, strict=True):
+                ledger.answered(request.request_id, item)
+            await asyncio.gather(holder, *calls)
+
+    asyncio.run(scenario())
+    assert ledger.counts == {"OK": 2, EXPIRED: 5}
+    assert [ledger.ends[i] for i in (1, 2, 3)] == [EXPIRED, "OK", EXPIRED]
+    server.until_idle()
+
+
+def test_cancels(servers: tuple[Server, Server]) -> None:
+    """The server is rid of what waits there while its device is busy still."""
+    server, front = servers
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(front.address) as channel:
+            stub = Stub(channel)
+            before = server.metrics()
+            with server.gate() as gate:
+                holder = asyncio.create_task(unary(stub, ledger, gate.id))
+                await sees(gate.reached, "the device is busy")
+                calls = [asyncio.create_task(unary(stub, ledger)) for _ in range(9)]
+                await sees(lambda: server.work()["fastqps_slots_used"] == 10, "they are there")
+                for call in calls:
+                    call.cancel()
+                await asyncio.gather(*calls, return_exceptions=True)
+                await sees(lambda: server.work()["fastqps_slots_used"] <= 2, f"they go {server.metrics()}", 5)
+            await holder
+        await sees(lambda: not any(server.work().values()), "it is idle")
+        count = server.metrics()[f"fastqps_items_total{{{CANCELLED},minilm}}"]
+        assert count - before.get(f"fastqps_items_total{{{CANCELLED},minilm}}", 0) == 9
+
+    asyncio.run(scenario())
+    assert ledger.counts == {"OK": 1, CANCELLED: 9}
+    front.until_idle()
+
+
+def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) -> None:
+    """The edge's own dispatcher answers canaries while all that it has waits for the server."""
+    server, front = servers
+    ledger = Ledger()
+
+    def answered() -> float:
+        return front.metrics()["fastqps_canaries_total{0,answered}"]
+
+    async def scenario() -> None:
+        async with channel_to(front.address) as channel:
+            with server.gate() as gate:
+                calls = [asyncio.create_task(unary(Stub(channel), ledger, gate.id)) for _ in range(2)]
+                await sees(gate.reached, "the device is busy")
+                before = answered()
+                await sees(lambda: answered() >= before + 2, "canaries are answered")
+            await asyncio.gather(*calls)
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert front.metrics()["fastqps_restarts_total"] == 0, front.log()
+
+
+def order_of(servers: tuple[Server, Server], asked: list[dict[str, Any]]) -> list[int]:
+    """Sends requests one after the other while the server's device is busy; their numbers in the order of its steps."""
+    server, front = servers
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(front.address) as channel:
+            with server.gate() as gate:
+                calls = [asyncio.create_task(unary(Stub(channel), ledger, gate.id))]
+                await sees(gate.reached, "the device is busy")
+                form = {"dimensions": 5}
+                calls += [asyncio.create_task(unary(Stub(channel), ledger, output=form, **each)) for each in asked]
+                await sees(lambda: server.work()["fastqps_slots_used"] == len(calls), "all wait there")
+            await asyncio.gather(*calls)
+
+    asyncio.run(scenario())
+    ledger.check()
+    return [number - 1 for number in sorted(ledger.steps, key=ledger.steps.__getitem__)]
+
+
+def test_classes(servers: tuple[Server, Server]) -> None:
+    """Urgent requests that come last are served among the first."""
+    kinds = [pb.PRIORITY_LOW] * 20 + [pb.PRIORITY_NORMAL] * 20 + [pb.PRIORITY_HIGH] * 18
+    order = order_of(servers, [{"priority": kind} for kind in kinds])
+    places = {kind: [place for place, number in enumerate(order) if kinds[number] == kind] for kind in set(kinds)}
+    means = {kind: sum(found) / len(found) for kind, found in places.items()}
+    assert means[pb.PRIORITY_HIGH] < means[pb.PRIORITY_NORMAL] < means[pb.PRIORITY_LOW], (means, order)
+    waited = servers[0].metrics()
+    assert all(waited[f"fastqps_class_wait_seconds_count{{{name},minilm}}"] >= 18 for name in ("high", "low")), waited
+
+
+def test_tenants_and_groups(servers: tuple[Server, Server]) -> None:
+    """One tenant's many requests do not stand in front of another's few, and siblings stand together."""
+    server = servers[0]
+    before = server.metrics()
+    many = [{"tenant": "many"}] * 40
+    order = order_of(servers, [*many, *[{"tenant": "few", "group": "siblings"}] * 4])
+    places = [order.index(number) for number in range(40, 44)]
+    assert max(places) < 30 and max(places) - min(places) < 5, order
+    after = server.metrics()
+    counts = [
+        after[f"fastqps_tenant_items_total{{{name}}}"] - before.get(f"fastqps_tenant_items_total{{{name}}}", 0)
+        for name in ("many", "few")
+    ]
+    assert counts == [40, 4], [(key, value) for key, value in after.items() if "tenant" in key]
+
+
+def test_streams(serve: Callable[..., Server], tmp_path: Any) -> None:
+    """Tokens are passed on as they come, and a generation ends on the server when its client goes."""
+    from echo_generator import write_generator
+
+    write_generator(tmp_path / "echo")
+    usual = (f"--model=echo={tmp_path / 'echo'}", "--frontdoors=1", "--max-output-tokens=1000")
+    server = serve(*usual, "--dispatchers=1", echo=True)
+    front = serve(*usual, "--device=remote", f"--upstream={server.address}")
+    until(lambda: serving(front, server.address), "it serves")
+
+    async def scenario() -> None:
+        async with channel_to(front.address) as channel:
+            request = pb.PredictRequest(
+                token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
+            )
+            with server.gate() as gate:
+                held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
+                call = Stub(channel).Generate(held)
+                assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
+            assert (await call.read()).token_ids[0] == 8
+            calls = [Stub(channel).Generate(request) for _ in range(3)]
+            for call in calls:
+                assert (await call.read()).token_ids[0] == 1
+            await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
+            for call in calls:
+                call.cancel()
+            await sees(lambda: not any(server.work().values()), "they end", 5)
+            calls = [Stub(channel).Generate(request, timeout=1) for _ in range(3)]
+            for call in calls:
+                with pytest.raises(grpc.aio.AioRpcError) as expired:
+                    async for _ in call:
+                        pass
+                assert expired.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+            await sees(lambda: not any(server.work().values()), "they end", 5)
+
+    asyncio.run(scenario())
