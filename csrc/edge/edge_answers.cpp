@@ -1,0 +1,160 @@
+// How a flight ends: by a server's answer, its refusal, or none.
+#include <algorithm>
+#include <utility>
+
+#include "edge/edge_dispatcher.h"
+#include "edge/slot_item.h"
+
+namespace fastqps::edge {
+
+namespace {
+
+using front::StatusCode;
+
+constexpr u32 kStrikesAlone = 2, kStrikesMost = 4, kSendsMost = 8;
+constexpr double kBudgetMost = 128, kBudgetPart = 0.1;  // of items that are answered
+constexpr u32 kSampleEvery = 16;
+
+}  // namespace
+
+void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
+  Flight* flight = flights_.find(answer.item);
+  if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
+  const bool last = answer.status || answer.finish || route_.task != Task::kGenerate;
+  if (last && !answer.status && !flight->orphan) link.window.answered(answer.queue_us, answer.device_us);
+  if (flight->orphan) {
+    if (last) leave_link(*flight), flights_.close(answer.item);
+    return;
+  }
+  if (answer.status) return take_refusal(answer.item, link, answer);
+  route_.task == Task::kGenerate ? take_tokens(answer.item, link, answer) : take_row(answer.item, link, answer);
+}
+
+// What another server may take is sent there, as far as the budget goes.
+void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& answer) {
+  Flight& flight = flights_[number];
+  const bool elsewhere = StatusCode(answer.status) == StatusCode::kUnavailable ||
+                         StatusCode(answer.status) == StatusCode::kResourceExhausted ||
+                         StatusCode(answer.status) == StatusCode::kCancelled;
+  leave_link(flight);
+  if (elsewhere) {
+    if (UpstreamRow* row = upstreams_.row(link)) bump(row->refused);
+    upstreams_.refused(
+        link, answer.retry_after_ms ? now_ns_ + std::min(answer.retry_after_ms, 100u) * front::kMillisecond : 0);
+    // One that is going away has refused for ever, and that costs nothing.
+    const bool free = StatusCode(answer.status) != StatusCode::kResourceExhausted && flight.sends < kSendsMost;
+    if (free || (budget_ >= 1 && flight.sends < 3)) {
+      if (!free) budget_ -= 1;
+      flight.avoid = link.upstream();
+      return send_again(number);
+    }
+  }
+  refuse(number, StatusCode(answer.status), answer.message, answer.retry_after_ms);
+}
+
+void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {
+  Flight& flight = flights_[number];
+  if (!launch(flight)) return;
+  if (write_row(segment_, route_, answer, flight.claim.n_tokens, claimer_.slot(flight.claim)) != Written::kDone) {
+    leave_link(flight);
+    return refuse(number, StatusCode::kInternal, "the upstream server's answer is not one of this model");
+  }
+  landed(number, link, answer);
+}
+
+void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& answer) {
+  Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  if (!launch(flight)) return;
+  if (!flight.tokens) write_times(answer, flight.claimed_ns, flight.sent_ns, now_ns_, slot);
+  const Written written = write_tokens(segment_, route_, answer, flight.tokens, slot);
+  flight.tokens += answer.n_values;
+  if (written == Written::kDone) {
+    bump(claimer_.stats().generated_tokens, slot.n_values);
+    return landed(number, link, answer);
+  }
+  if (written == Written::kPart) return claimer_.progress(flight.claim);
+  if (answer.finish) {
+    leave_link(flight);
+  } else {
+    link.cancel(number);
+    flight.orphan = true;
+  }
+  refuse(number, StatusCode::kInternal,
+         written == Written::kOther
+             ? "the upstream server was lost, and another one made other tokens: the stream had begun"
+             : "the upstream server's answer is not one of this model");
+}
+
+// The answer is in the slot.
+void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer) {
+  Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  write_times(answer, flight.claimed_ns, flight.sent_ns, now_ns_, slot);
+  if (++sampled_ % kSampleEvery == 0) {
+    table_.queue.record(u64(answer.queue_us) * 1000, kSampleEvery);
+    table_.device.record(u64(answer.device_us) * 1000, kSampleEvery);
+    table_.wire.record(u64(slot.upstream_us) * 1000, kSampleEvery);
+    claimer_.stats().stage[kDevice].record(now_ns_ - std::min(now_ns_, flight.sent_ns), kSampleEvery);
+  }
+  link.took(answer.device_us, answer.batch_items);
+  if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
+  budget_ = std::min(kBudgetMost, budget_ + kBudgetPart);
+  count(flight.claimed_ns, now_ns_);
+  leave_link(flight);
+  if (!launch(flight) || !claimer_.finish(flight.claim)) fenced_ = true;
+  flights_.close(number);
+}
+
+// Answers an item that no link has, or whose link will still name it (an orphan).
+void EdgeDispatcher::refuse(u32 number, StatusCode code, std::string_view message, u32 retry_after_ms) {
+  Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  if (!launch(flight)) return;
+  write_refusal(segment_, u32(code), message, retry_after_ms, slot);
+  slot.claimed_ns = slot.gathered_ns = slot.launched_ns = flight.claimed_ns;
+  slot.finished_ns = slot.scattered_ns = now_ns_;
+  if (!claimer_.finish(flight.claim)) fenced_ = true;
+  bump(claimer_.own().steps_done);
+  if (!flight.orphan) flights_.close(number);
+}
+
+bool EdgeDispatcher::launch(Flight& flight) {
+  if (!std::exchange(flight.launched, true) && !claimer_.launch(flight.claim)) fenced_ = true;
+  return !fenced_;
+}
+
+void EdgeDispatcher::leave_link(Flight& flight) {
+  if (Link* link = upstreams_.link(std::exchange(flight.link, kNoLink)); link && link->in_flight) link->in_flight--;
+}
+
+void EdgeDispatcher::send_again(u32 number) {
+  Flight& flight = flights_[number];
+  bump(table_.resent);
+  (flight.strikes >= kStrikesAlone ? suspects_ : waiting_).push_back(number);
+}
+
+void EdgeDispatcher::lose(u32 number, bool broke) {
+  Flight& flight = flights_[number];
+  flight.link = kNoLink;
+  if (flight.orphan) return flights_.close(number);
+  flight.strikes = u8(flight.strikes + broke);
+  if (flight.sends >= kSendsMost)
+    return refuse(number, StatusCode::kUnavailable, "no upstream server keeps a connection long enough to answer");
+  if (flight.strikes >= kStrikesMost) {
+    bump(claimer_.stats().poisoned);
+    return refuse(number, StatusCode::kInternal, "the request broke the upstream servers that had it");
+  }
+  send_again(number);
+}
+
+// What front doors learn from: how many items come back, and how long that takes.
+void EdgeDispatcher::count(u64 claimed_ns, u64 now_ns) {
+  DispatcherLine& own = claimer_.own();
+  bump(own.items_done);
+  bump(own.steps_done);
+  const u64 usual = own.step_usual_ns.load(kRelaxed), took = now_ns - std::min(now_ns, claimed_ns);
+  own.step_usual_ns.store(usual ? usual - usual / 64 + took / 64 : took, kRelaxed);
+}
+
+}  // namespace fastqps::edge
