@@ -48,24 +48,32 @@ EdgeDispatcher::~EdgeDispatcher() { ::close(epoll_); }
 
 void EdgeDispatcher::set_upstreams(std::vector<Target> targets) {
   {
-    std::lock_guard lock(targets_mutex_);
-    targets_ = std::move(targets);
-    new_targets_ = true;
+    std::lock_guard lock(commands_mutex_);
+    commands_.targets = std::move(targets);
   }
   signal_fd(fds_->dispatcher[me_]);
 }
 
-void EdgeDispatcher::take_targets() {
-  std::lock_guard lock(targets_mutex_);
-  if (std::exchange(new_targets_, false)) upstreams_.set(targets_);
+void EdgeDispatcher::set_credentials(std::string token, std::shared_ptr<const upstream::ClientTls> tls) {
+  std::lock_guard lock(commands_mutex_);
+  commands_.credentials.emplace(std::move(token), std::move(tls));
 }
 
-// Front doors keep as much in the rings as a message takes, and know of sequences that can run.
+void EdgeDispatcher::take_commands() {
+  Commands given;
+  {
+    std::lock_guard lock(commands_mutex_);
+    given = std::exchange(commands_, {});
+  }
+  if (given.credentials) upstreams_.set_credentials(given.credentials->first, given.credentials->second);
+  if (given.targets) upstreams_.set(*given.targets);
+}
+
 void EdgeDispatcher::set_ready() { claimer_.own().ready.store(1, kRelease); }
 
 bool EdgeDispatcher::turn(u64 timeout_ns) {
   now_ns_ = now_ns();
-  take_targets();
+  take_commands();
   upstreams_.connect(now_ns_);
   while (claimer_.next_canary(batch_)) answer_canary();  // items that wait for servers must not hold it up
   const bool more = claim_and_send();

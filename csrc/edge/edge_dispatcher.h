@@ -6,7 +6,12 @@
 // too: it is sent again, from the second strike on with nothing beside it, and after four it is given up.
 #pragma once
 #include <deque>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "edge/flights.h"
 #include "edge/upstreams.h"
@@ -29,6 +34,8 @@ class EdgeDispatcher final : private Link::Host {
 
   // Any thread: the servers are these from the next turn on.
   void set_upstreams(std::vector<Target> targets);
+  // Any thread: connections are opened with these from the next turn on. tls: nullptr without.
+  void set_credentials(std::string token, std::shared_ptr<const upstream::ClientTls> tls);
   // Sends and receives what there is, and waits up to timeout_ns if there is nothing. Returns false if this process has
   // been declared dead: it must exit at once.
   [[nodiscard]] bool turn(u64 timeout_ns);
@@ -70,7 +77,7 @@ class EdgeDispatcher final : private Link::Host {
   void wait(u64 timeout_ns);
   void run_timers();
   void watch(Link& link);
-  void take_targets();
+  void take_commands();
   void count(u64 claimed_ns, u64 now_ns);
 
   Segment segment_;
@@ -96,9 +103,13 @@ class EdgeDispatcher final : private Link::Host {
   u64 awake_ns_ = 0;          // when it last ran
   u64 reported_ns_ = 0;
   u32 sampled_ = 0;
-  std::mutex targets_mutex_;
-  std::vector<Target> targets_;
-  bool new_targets_ = false;
+  // Of other threads.
+  struct Commands {
+    std::optional<std::vector<Target>> targets;
+    std::optional<std::pair<std::string, std::shared_ptr<const upstream::ClientTls>>> credentials;
+  };
+  std::mutex commands_mutex_;
+  Commands commands_;
 };
 
 }  // namespace fastqps::edge

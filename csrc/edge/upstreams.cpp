@@ -39,6 +39,11 @@ void Upstreams::set(const std::vector<Target>& targets) {
   }
 }
 
+void Upstreams::set_credentials(const std::string& token, std::shared_ptr<const upstream::ClientTls> tls) {
+  settings_.token = token;
+  settings_.tls = std::move(tls);
+}
+
 // Takes the place of one that is gone, if there is one.
 Upstream& Upstreams::open(const Target& target) {
   const auto gone = [](const Upstream& each) { return !each.listed && each.links.empty(); };

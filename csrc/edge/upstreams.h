@@ -42,6 +42,8 @@ class Upstreams {
 
   // The servers are these from now on. Others get no more items.
   void set(const std::vector<Target>& targets);
+  // Connections are opened with these from now on; those that are open stay.
+  void set_credentials(const std::string& token, std::shared_ptr<const upstream::ClientTls> tls);
   // Opens connections that are due.
   void connect(u64 now_ns);
   // The server's state changed, or a connection of it.
@@ -85,7 +87,7 @@ class Upstreams {
 
   Link::Host& host_;
   const Terms& terms_;
-  const upstream::CallSettings settings_;
+  upstream::CallSettings settings_;
   const u32 connections_;
   UpstreamTable& table_;
   bool known_ = false;               // set() was called

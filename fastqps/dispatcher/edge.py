@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fastqps._core import Heartbeat, Segment, WakeFds
 from fastqps.dispatcher.lookups import Lookups
+from fastqps.dispatcher.upstream_credentials import UpstreamCredentials
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
@@ -113,6 +114,7 @@ def main(settings: EdgeSettings) -> int:
     gc.freeze()
     wait_exactly()
     Lookups(settings.upstreams, native.set_upstreams, serving, say).start()
+    UpstreamCredentials(UpstreamFiles(*settings.credentials), native.set_credentials, say).start()
     end_s = math.inf if settings.on_trial else time.monotonic() + CONNECT_MAX_S
     while not (serving() or edge.stopping or time.monotonic() > end_s):
         edge.turn()

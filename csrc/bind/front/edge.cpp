@@ -72,6 +72,10 @@ void set_upstreams(EdgeHandle& self, const std::vector<Named>& from) {
   self.own.set_upstreams(std::move(targets));
 }
 
+void set_credentials(EdgeHandle& self, std::string token, const std::optional<Pem>& tls) {
+  self.own.set_credentials(std::move(token), tls ? make_tls(*tls) : nullptr);
+}
+
 u64 nanoseconds(double seconds) { return u64(std::clamp(seconds, 0.0, 60.0) * 1e9); }
 
 edge::ProbeAnswer probe(const Named& address, std::string model, std::string version, u32 max_input_tokens,
@@ -97,6 +101,8 @@ void register_edge(py::module_& m) {
            "tls: authorities (empty: the system's), certificate and key (empty: none) as PEM; None: no TLS.")
       .def("set_upstreams", &set_upstreams, "addresses"_a,
            "Any thread: the servers, each as its name, IP address, port, and the name in its certificate.")
+      .def("set_credentials", &set_credentials, "token"_a, "tls"_a,
+           "Any thread: connections are opened with these from now on. TlsError as at the start.")
       .def("turn", &turn, "timeout_s"_a,
            "Sends and receives what there is, or waits. False: this process has been declared dead.")
       .def(

@@ -1,0 +1,49 @@
+"""An edge follows the files of its token and certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastqps.dispatcher.upstream_credentials import UpstreamCredentials
+from fastqps.process.credential_files import UpstreamFiles
+
+pytestmark = pytest.mark.compute
+
+OLD, NEW = "old-token-of-an-edge", "new-token-of-an-edge"
+
+
+def test_a_new_token_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(OLD)
+    used: list[tuple[str, object]] = []
+    said: list[str] = []
+    watch = UpstreamCredentials(UpstreamFiles("", "", "", str(path)), lambda *found: used.append(found), said.append)
+    watch.look()
+    assert not used and not said
+    path.write_text(NEW)
+    watch.look(), watch.look()
+    assert used == [(NEW, None)] and len(said) == 1
+    path.write_text("short")
+    watch.look()
+    assert len(said) == 1, "it may be half written"
+    watch.look(), watch.look()
+    assert len(said) == 2 and "stay in use" in said[1] and str(path) in said[1]
+    path.write_text(OLD)
+    watch.look()
+    assert used[1:] == [(OLD, None)]
+
+
+def test_certificates_that_are_no_use_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("first")
+
+    def use(token: str, pem: object) -> None:
+        raise ValueError("the CA: it holds no certificate")
+
+    said: list[str] = []
+    watch = UpstreamCredentials(UpstreamFiles(str(path), "", "", ""), use, said.append)
+    path.write_text("second")
+    watch.look(), watch.look(), watch.look()
+    assert said == ["upstreams: the old token and certificates stay in use: the CA: it holds no certificate"]
