@@ -65,6 +65,7 @@ class Http2Call {
   bool on_data(std::span<const u8> bytes);
   void on_stream_close(u32 error);
   void break_off();
+  void end_at_greeting(std::string_view fault);
   ssize_t read_queue(size_t room, u32* flags);
   int send_queue(const u8* frame_header, size_t bytes);
   std::string goaway_words() const;
