@@ -16,13 +16,13 @@ class Greeting {
     first_.append(reinterpret_cast<const char*>(bytes.data()), taken);
   }
   bool empty() const { return first_.empty(); }
+  // Whether they are of a server that speaks TLS, and has been spoken to without.
+  bool wants_tls() const;
   // Why these bytes are no HTTP/2. fault: what the library says.
   std::string explain(std::string_view fault) const;
 
  private:
   static constexpr size_t kBytes = 64;
-
-  bool wants_tls() const;
 
   std::string first_;
 };

@@ -48,15 +48,18 @@ void Http2Call::receive(std::span<const u8> bytes) {
 // The server's bytes cannot be read on.
 void Http2Call::break_off() {
   const std::string fault = parting_.invalid ? parting_.invalid : "protocol error";
-  end({End::kProtocol, 0,
-       opened_ ? "the server's bytes are no valid HTTP/2 (" + fault + "); look for a proxy in between"
-               : greeting_.explain(fault)});
+  if (!opened_) return end_at_greeting(fault);
+  end({End::kProtocol, 0, "the server's bytes are no valid HTTP/2 (" + fault + "); look for a proxy in between"});
+}
+
+void Http2Call::end_at_greeting(std::string_view fault) {
+  end({greeting_.wants_tls() ? End::kTls : End::kProtocol, 0, greeting_.explain(fault)});
 }
 
 void Http2Call::cut() {
   if (end_) return;
   if (opened_) return end({End::kClosed, 0, "the server closed the connection" + reason()});
-  if (!greeting_.empty()) return end({End::kProtocol, 0, greeting_.explain("they end")});
+  if (!greeting_.empty()) return end_at_greeting("they end");
   end({End::kClosed, 0,
        settings_.tls
            ? "the server closed the connection before it said anything"

@@ -58,6 +58,7 @@ class Http2Call {
   void on_stream_close(u32 error);
   void break_off();
   void end_refused();
+  void end_at_greeting(std::string_view fault);
   ssize_t read_queue(size_t room, u32* flags);
   int send_queue(const u8* frame_header, size_t bytes);
   std::string reason() const;

@@ -161,10 +161,10 @@ TEST(other_protocols) {
               "the server answers 'HTTP/1.1 400 Bad Request', which is not HTTP/2");
   check_end(end_after("SSH-2.0-OpenSSH_9.2\r\n"), End::kProtocol, "the server's first bytes are not HTTP/2");
   check_end(end_after("+OK", true), End::kProtocol, "the server's first bytes are not HTTP/2 (they end)");
-  check_end(end_after(std::string("\x15\3\1\0\2\2\x46", 7), true), End::kProtocol,
+  check_end(end_after(std::string("\x15\3\1\0\2\2\x46", 7), true), End::kTls,
             "the server speaks TLS; set --upstream-tls-ca");
   check_end(end_after(frame(NGHTTP2_GOAWAY, 0, 0, be32(0) + be32(NGHTTP2_INADEQUATE_SECURITY) + "for TLS")),
-            End::kProtocol, "the server speaks TLS; set --upstream-tls-ca");
+            End::kTls, "the server speaks TLS; set --upstream-tls-ca");
 }
 
 TEST(damaged_http2) {

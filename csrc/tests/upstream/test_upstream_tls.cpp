@@ -145,7 +145,7 @@ TEST(only_one_side_speaks_tls) {
   {
     SecureDoor door(own);
     Caller caller(door.listening.address, settings_for("/test.Service/Stream"));
-    check_end(door.end_of(caller), End::kProtocol, "the server speaks TLS; set --upstream-tls-ca");
+    check_end(door.end_of(caller), End::kTls, "the server speaks TLS; set --upstream-tls-ca");
   }
   {
     Door door;

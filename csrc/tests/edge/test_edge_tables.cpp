@@ -1,0 +1,210 @@
+// What an edge knows of its items and connections: numbers, windows, and answers in slots.
+#include <set>
+#include <string>
+
+#include "edge/flights.h"
+#include "edge/slot_item.h"
+#include "edge/window.h"
+#include "tests/check.h"
+#include "tests/made_segment.h"
+
+using namespace fastqps;
+using namespace fastqps::edge;
+
+// A number that is given back is not given away soon: a late answer finds nothing.
+TEST(numbers_rest) {
+  Flights flights(2, 100);
+  std::set<u32> used;
+  for (u32 i = 0; i < 5000; i++) {
+    const u32 number = flights.open({.door = i % 2, .slot = i % 100, .seq = i, .n_tokens = 1}, i);
+    CHECK(number && flights.find(number) && flights.find(number)->claim.seq == i);
+    CHECK_EQ(flights.of_slot(i % 2, i % 100), number);
+    CHECK_EQ(flights.open_items(), 1u);
+    if (i < 1000) CHECK(used.insert(number).second);
+    flights.close(number);
+    CHECK(!flights.find(number) && !flights.of_slot(i % 2, i % 100) && !flights.open_items());
+  }
+  CHECK(!flights.find(0) && !flights.find(1 << 30));
+  CHECK(!flights.of_slot(2, 0) && !flights.of_slot(0, 100));
+}
+
+// A slot that was given back and claimed again belongs to the later one, whoever is closed first.
+TEST(a_slot_has_the_newest) {
+  Flights flights(1, 10);
+  const u32 orphan = flights.open({.door = 0, .slot = 3, .seq = 1, .n_tokens = 1}, 0);
+  const u32 later = flights.open({.door = 0, .slot = 3, .seq = 2, .n_tokens = 1}, 0);
+  flights.close(orphan);
+  CHECK_EQ(flights.of_slot(0, 3), later);
+  u32 seen = 0;
+  flights.for_each([&](u32 number) { seen++, flights.close(number); });
+  CHECK_EQ(seen, 1u);
+  CHECK_EQ(flights.of_slot(0, 3), 0u);
+}
+
+namespace {
+
+void answer(Window& window, u32 items, u32 queue_us, u32 device_us) {
+  for (u32 i = 0; i < items; i++) window.limit(), window.answered(queue_us, device_us);
+}
+
+}  // namespace
+
+TEST(a_window_grows_while_nothing_waits) {
+  Window window(1000);
+  CHECK_EQ(window.size(), Window::kFirst);
+  for (u32 i = 0; i < 500; i++) window.answered(0, 5000);
+  CHECK_EQ(window.size(), Window::kFirst);  // it was never full
+  answer(window, 5000, 100, 5000);
+  CHECK_EQ(window.size(), 1000u);
+}
+
+TEST(a_window_shrinks_while_items_wait) {
+  Window window(1000);
+  answer(window, 100'000, 50'000, 5000);
+  CHECK_EQ(window.size(), Window::kLeast);
+  answer(window, 100'000, 5000, 5000);
+  CHECK_EQ(window.size(), 1000u);
+  for (u32 i = 0; i < 50; i++) window.refused();
+  CHECK_EQ(window.size(), Window::kLeast);
+}
+
+// It settles where the server's queue is about two steps long. The server: `rate` items in a step of 5 ms.
+TEST(a_window_settles) {
+  for (const u32 rate : {16u, 64u, 200u}) {
+    Window window(4096);
+    for (u32 i = 0; i < 200'000; i++) {
+      const double steps = double(window.size()) / rate;  // that all in flight take
+      answer(window, 1, u32(5000 * std::max(0.0, steps - 1)), 5000);
+    }
+    CHECK(window.size() > rate && window.size() < 5 * rate);
+  }
+}
+
+TEST(a_window_has_limits) {
+  Window tiny(1);
+  CHECK_EQ(tiny.size(), Window::kLeast);
+  answer(tiny, 1000, 0, 0);
+  CHECK_EQ(tiny.size(), Window::kLeast);
+}
+
+namespace {
+
+struct World {
+  static constexpr u32 kOut = 8;
+  Segment segment;
+  Route route{};
+  std::vector<u8> bytes;
+
+  World()
+      : segment(
+            test::made_segment({.slots = 4, .max_tokens = 16, .answer_bytes = kOut * kTokenBytes, .upstreams = 1})) {
+    route.max_output_tokens = kOut;
+  }
+  Slot& slot() { return segment.slot(0, 0); }
+  Written row(Answer kind, u32 dtype, u32 n, size_t size) {
+    bytes.assign(size, 7);
+    return write_row(segment, {.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = bytes}, slot());
+  }
+  Written tokens(std::vector<u32> ids, u32 before, Finish finish = Finish::kNot, size_t cut = 0) {
+    bytes.resize(ids.size() * (slot().flags & kLogprobs ? kTokenBytes : sizeof(u32)) - cut);
+    std::memcpy(bytes.data(), ids.data(), std::min(bytes.size(), ids.size() * sizeof(u32)));
+    for (size_t i = ids.size() * sizeof(u32); i + 4 <= bytes.size(); i += 4) {
+      const float p = -1.0f - float(i);
+      std::memcpy(bytes.data() + i, &p, 4);
+    }
+    return write_tokens(
+        segment, route,
+        {.item = 1, .kind = u32(Answer::kTokens), .n_values = u32(ids.size()), .values = bytes, .finish = u32(finish)},
+        before, slot());
+  }
+  std::vector<u32> made() {
+    const u32* ids = reinterpret_cast<const u32*>(segment.answer_room(slot()).data());
+    return {ids, ids + (slot().n_values ? slot().n_values : slot().n_made.load(kRelaxed))};
+  }
+  void begin(u8 flags) {
+    slot().flags = flags;
+    slot().n_values = 0;
+    slot().n_made.store(0, kRelaxed);
+  }
+};
+
+}  // namespace
+
+TEST(rows_fit_or_are_broken) {
+  World world;
+  CHECK(world.row(Answer::kFloats, 1, 16, 64) == Written::kDone);
+  CHECK(world.slot().n_values == 16 && world.slot().kind == Answer::kFloats && !world.slot().status);
+  for (const size_t size : {0, 60, 63, 65, 68}) CHECK(world.row(Answer::kFloats, 1, 16, size) == Written::kBroken);
+  CHECK(world.row(Answer::kFloats, 9, 16, 64) == Written::kBroken);
+  CHECK(world.row(Answer(99), 1, 16, 64) == Written::kBroken);
+  CHECK(world.row(Answer::kTokens, 1, 16, 64) == Written::kBroken);
+  CHECK(world.row(Answer::kFloats, 1, 0, 0) == Written::kBroken);
+  CHECK(world.row(Answer::kFloats, 1, ~u32(0), 64) == Written::kBroken);
+  CHECK(world.row(Answer::kFloats, 1, 1000, 4000) == Written::kBroken);  // more than the slot has room for
+}
+
+TEST(tokens_come_in_parts) {
+  World world;
+  for (const u8 flags : {u8(0), u8(kLogprobs)}) {
+    world.begin(flags);
+    CHECK(world.tokens({5, 6}, 0) == Written::kPart);
+    CHECK(world.tokens({7}, 2) == Written::kPart);
+    CHECK(world.tokens({8}, 3, Finish::kLength) == Written::kDone);
+    CHECK(world.made() == std::vector<u32>({5, 6, 7, 8}));
+    CHECK(world.slot().finish == Finish::kLength);
+  }
+}
+
+// Another server begins again: what the client has is compared.
+TEST(a_generation_begins_again) {
+  World world;
+  world.begin(0);
+  CHECK(world.tokens({5, 6, 7}, 0) == Written::kPart);
+  CHECK(world.tokens({5}, 0) == Written::kPart);
+  CHECK_EQ(world.slot().n_made.load(kRelaxed), 3u);
+  CHECK(world.tokens({6, 7, 8}, 1) == Written::kPart);
+  CHECK(world.tokens({9}, 4, Finish::kStop) == Written::kDone);
+  CHECK(world.made() == std::vector<u32>({5, 6, 7, 8, 9}));
+  for (const std::vector<u32>& other : {std::vector<u32>{4}, {5, 9}, {5, 6, 1, 8}}) {
+    world.begin(0);
+    CHECK(world.tokens({5, 6, 7}, 0) == Written::kPart);
+    CHECK(world.tokens(other, 0) == Written::kOther);
+    CHECK(world.made() == std::vector<u32>({5, 6, 7}));  // the client may read them still
+  }
+  world.begin(0);
+  CHECK(world.tokens({5, 6, 7}, 0) == Written::kPart);
+  CHECK(world.tokens({5, 6, 7}, 0, Finish::kStop) == Written::kOther);  // it ends where the other one went on
+}
+
+TEST(tokens_fit_or_are_broken) {
+  World world;
+  world.begin(0);
+  CHECK(world.tokens({1, 2, 3, 4, 5, 6, 7, 8, 9}, 0) == Written::kBroken);
+  CHECK(world.tokens({1}, World::kOut) == Written::kBroken);
+  CHECK(world.tokens({1, 2}, 0, Finish::kNot, 1) == Written::kBroken);
+  CHECK(world.tokens({1}, 0, Finish(7)) == Written::kBroken);
+  CHECK(world.tokens({}, 0) == Written::kBroken);
+  CHECK(world.tokens({1, 2, 3, 4, 5, 6, 7, 8}, 0, Finish::kLength) == Written::kDone);
+}
+
+TEST(refusals_fit) {
+  World world;
+  write_refusal(world.segment, 14, std::string(5000, 'w'), 250, world.slot());
+  CHECK_EQ(world.slot().status, 14u);
+  CHECK(world.slot().kind == Answer::kRefusal &&
+        world.slot().n_values + 4 <= world.segment.answer_room(world.slot()).size());
+}
+
+// Times that cannot be, as of a server whose clock or words are wrong, give no times that cannot be.
+TEST(times_add_up) {
+  World world;
+  for (const u32 queue : {0u, 1000u, ~0u})
+    for (const u32 device : {0u, 1000u, ~0u}) {
+      write_times({.queue_us = queue, .device_us = device}, 1'000'000, 2'000'000, 10'000'000, world.slot());
+      const Slot& s = world.slot();
+      CHECK(s.claimed_ns <= s.gathered_ns && s.gathered_ns <= s.launched_ns && s.launched_ns <= s.finished_ns);
+      CHECK(s.finished_ns <= s.scattered_ns && s.upstream_us <= 8000);
+    }
+}
+
+TEST_MAIN

@@ -1,0 +1,155 @@
+// The messages between an edge and a server: what is written is read, and every damaged byte is found.
+#include <string>
+
+#include "tests/check.h"
+#include "tests/edge/step_random.h"
+
+using namespace fastqps;
+using namespace fastqps::test;
+
+namespace {
+
+bool same(const StepGenerate& a, const StepGenerate& b) {
+  auto ids = [](const u32* from, u32 n) { return std::vector<u32>(from, from + n); };
+  return a.seed == b.seed && a.temperature == b.temperature && a.top_p == b.top_p && a.top_k == b.top_k &&
+         a.repetition_penalty == b.repetition_penalty && a.max_tokens == b.max_tokens &&
+         a.no_repeat_ngram_size == b.no_repeat_ngram_size && a.min_tokens == b.min_tokens &&
+         a.min_length == b.min_length && ids(a.stop_ids, a.n_stop_ids) == ids(b.stop_ids, b.n_stop_ids) &&
+         ids(a.suppress_ids, a.n_suppress_ids) == ids(b.suppress_ids, b.n_suppress_ids);
+}
+
+void check_same(const StepItem& a, const StepItem& b) {
+  CHECK_EQ(a.number, b.number);
+  CHECK(std::vector<u32>(a.ids.begin(), a.ids.end()) == std::vector<u32>(b.ids.begin(), b.ids.end()));
+  CHECK_EQ(a.first_len, b.first_len);
+  CHECK_EQ(a.timeout_us, b.timeout_us);
+  CHECK_EQ(a.options.pack(), b.options.pack());
+  CHECK_EQ(a.tenant, b.tenant);
+  CHECK_EQ(a.group, b.group);
+  CHECK_EQ(!a.generate, !b.generate);
+  if (a.generate) CHECK(same(*a.generate, *b.generate));
+}
+
+}  // namespace
+
+TEST(requests_are_read_as_they_were_written) {
+  StepRequestWriter writer;
+  StepRequestReader reader;
+  for (u64 seed = 0; seed < 500; seed++) {
+    fuzz::Random random(seed);
+    const RandomItems made = random_items(random);
+    std::vector<u32> cancels(random.below(4));
+    const u64 echo = random.one_in(2) ? random.next() : 0;
+    const bool hello = random.one_in(4);
+    if (hello) writer.hello({.protocol = 7, .model = "m", .version = "0123456789ab"});
+    for (const StepItem& item : made.items) writer.add(item);
+    for (u32& each : cancels) writer.cancel(each = u32(random.next()));
+    writer.echo(echo);
+    CHECK_EQ(writer.items(), made.items.size());
+    const std::vector<u8> bytes = written(writer);
+    writer.clear();
+    CHECK(writer.empty() && writer.size() == kChecksumBytes);
+    const char* why = reader.read(bytes);
+    CHECK_EQ(std::string(why ? why : ""), "");
+    CHECK_EQ(reader.items(), made.items.size());
+    for (u32 i = 0; i < reader.items(); i++) check_same(reader.item(i), made.items[i]);
+    CHECK(std::vector<u32>(reader.cancels().begin(), reader.cancels().end()) == cancels);
+    CHECK_EQ(reader.echo(), echo);
+    CHECK_EQ(reader.has_hello(), hello);
+    if (hello) CHECK(reader.hello().protocol == 7 && reader.hello().version == "0123456789ab");
+  }
+}
+
+TEST(responses_are_read_as_they_were_written) {
+  StepResponseReader reader;
+  for (u64 seed = 0; seed < 500; seed++) {
+    fuzz::Random random(seed);
+    std::string bytes;
+    StepReady ready;
+    StepLoad load;
+    const StepResponse r = random_response(random, bytes, ready, load);
+    const std::vector<u8> message = written(r);
+    CHECK(!reader.read(message));
+    const StepResponse& got = reader.response();
+    CHECK_EQ(got.item, r.item);
+    CHECK_EQ(got.status, r.status);
+    CHECK_EQ(got.message, r.message);
+    CHECK_EQ(std::string(got.values.begin(), got.values.end()), bytes);
+    CHECK(got.retry_after_ms == r.retry_after_ms && got.kind == r.kind && got.dtype == r.dtype);
+    CHECK(got.n_values == r.n_values && got.finish == r.finish && got.batch_items == r.batch_items);
+    CHECK(got.queue_us == r.queue_us && got.device_us == r.device_us);
+    CHECK(!got.ready == !r.ready && !got.load == !r.load);
+    if (r.ready) CHECK(got.ready->protocol == ready.protocol && got.ready->max_inflight == ready.max_inflight);
+    if (r.load) CHECK(got.load->echo == load.echo && got.load->draining == load.draining);
+  }
+}
+
+// Every bit of every byte, every cut, and a byte too many.
+template <class Reader>
+void check_damage(std::vector<u8> message) {
+  Reader reader;
+  CHECK(!reader.read(message));
+  for (size_t at = 0; at < message.size(); at++)
+    for (u32 bit = 0; bit < 8; bit++) {
+      message[at] ^= u8(1 << bit);
+      CHECK(reader.read(message));
+      message[at] ^= u8(1 << bit);
+    }
+  for (size_t n = 0; n < message.size(); n++) CHECK(reader.read({message.data(), n}));
+  message.push_back(0);
+  CHECK(reader.read(message));
+}
+
+TEST(every_damaged_byte_is_found) {
+  for (u64 seed = 0; seed < 20; seed++) {
+    fuzz::Random random(seed);
+    const RandomItems made = random_items(random, 4);
+    StepRequestWriter writer;
+    for (const StepItem& item : made.items) writer.add(item);
+    check_damage<StepRequestReader>(written(writer));
+    std::string bytes;
+    StepReady ready;
+    StepLoad load;
+    check_damage<StepResponseReader>(written(random_response(random, bytes, ready, load)));
+  }
+}
+
+// Two words of a message that have changed places, as a faulty buffer would have it.
+TEST(swapped_words_are_found) {
+  fuzz::Random random(3);
+  std::vector<u8> message(200);
+  for (u8& each : message) each = u8(random.next());
+  const u64 sum = step_checksum(message.data(), message.size());
+  for (size_t a = 0; a + 8 <= message.size(); a += 8)
+    for (size_t b = a + 8; b + 8 <= message.size(); b += 8) {
+      std::vector<u8> other = message;
+      std::swap_ranges(other.begin() + i64(a), other.begin() + i64(a) + 8, other.begin() + i64(b));
+      CHECK(step_checksum(other.data(), other.size()) != sum);
+    }
+  for (size_t n = 0; n < 64; n++) CHECK(step_checksum(message.data(), n) != step_checksum(message.data(), n + 1));
+}
+
+// As many names and items as a message has room for, and an item too many.
+TEST(limits) {
+  std::vector<std::string> names;
+  for (u32 i = 0; i < kStepNamesMax + 5; i++) names.push_back("tenant " + std::to_string(i));
+  StepRequestWriter writer;
+  const u32 id = 5;
+  for (u32 i = 0; i < kStepItemsMax; i++)
+    writer.add({.number = i + 1,
+                .ids = {&id, 1},
+                .first_len = 1,
+                .options = {},
+                .tenant = names[2 * i],
+                .group = names[2 * i + 1]});
+  StepRequestReader reader;
+  const std::vector<u8> bytes = written(writer);
+  CHECK(!reader.read(bytes));
+  for (u32 i = 0; i < kStepItemsMax; i++)
+    CHECK(reader.item(i).tenant == names[2 * i] && reader.item(i).group == names[2 * i + 1]);
+  writer.add({.number = 9999, .ids = {&id, 1}, .first_len = 1, .options = {}});
+  const std::vector<u8> more = written(writer);
+  CHECK(reader.read(more));
+}
+
+TEST_MAIN
