@@ -63,35 +63,57 @@ inline std::vector<u8> written(const StepRequestWriter& writer) {
   return out;
 }
 
-inline std::vector<u8> written(const StepResponse& response) {
-  std::vector<u8> out(step_response_size(response));
-  CHECK(write_step_response(response, out.data()) == out.data() + out.size());
+// An answer's parts, and what their views lie in.
+struct RandomResponse {
+  bool has_ready = false, has_load = false;
+  StepReady ready;
+  StepLoad load;
+  std::deque<std::string> bytes;
+  std::vector<StepRow> rows;
+};
+
+inline std::vector<u8> written(const RandomResponse& response) {
+  size_t size = kChecksumBytes;
+  if (response.has_ready) size += step_ready_size(response.ready);
+  for (const StepRow& row : response.rows) size += step_row_size(row);
+  if (response.has_load) size += step_load_size(response.load);
+  std::vector<u8> out(size);
+  u8* at = out.data();
+  if (response.has_ready) at = write_step_ready(response.ready, at);
+  for (const StepRow& row : response.rows) at = write_step_row(row, at);
+  if (response.has_load) at = write_step_load(response.load, at);
+  CHECK(seal_step_message(out.data(), at) == out.data() + out.size());
   return out;
 }
 
-inline StepResponse random_response(fuzz::Random& random, std::string& bytes, StepReady& ready, StepLoad& load) {
+inline RandomResponse random_response(fuzz::Random& random, u32 most = 6) {
   auto maybe = [&random] { return random.one_in(2) ? u32(random.next() >> random.below(64)) : 0; };
-  bytes = random.bytes(3000);
-  StepResponse r{.item = maybe(), .status = maybe()};
-  if (random.one_in(2)) r.message = "why it failed";
-  r.retry_after_ms = maybe(), r.kind = maybe(), r.dtype = maybe(), r.n_values = maybe(), r.finish = maybe();
-  r.batch_items = maybe(), r.queue_us = maybe(), r.device_us = maybe();
-  const size_t half = random.below(bytes.size() + 1);
-  const u8* data = reinterpret_cast<const u8*>(bytes.data());
-  r.values = {data, half}, r.more_values = {data + half, bytes.size() - half};
-  ready = {.protocol = maybe(),
-           .max_input_tokens = maybe(),
-           .max_output_tokens = maybe(),
-           .max_inflight = maybe(),
-           .server = "0.1"};
-  load = {.echo = random.next(),
-          .utilization_thousandth = maybe(),
-          .waiting = maybe(),
-          .running = maybe(),
-          .draining = random.one_in(2)};
-  if (random.one_in(2)) r.ready = &ready;
-  if (random.one_in(2)) r.load = &load;
-  return r;
+  RandomResponse out;
+  for (u64 n = random.below(most + 1); n; n--) {
+    const std::string& bytes = out.bytes.emplace_back(random.bytes(3000));
+    StepRow row{.item = 1 + u32(random.below(~u32(0))), .status = maybe()};
+    if (random.one_in(2)) row.message = "why it failed";
+    row.retry_after_ms = maybe(), row.kind = maybe(), row.dtype = maybe(), row.n_values = maybe();
+    row.finish = maybe(), row.batch_items = maybe(), row.queue_us = maybe(), row.device_us = maybe();
+    const size_t half = random.below(bytes.size() + 1);
+    const u8* data = reinterpret_cast<const u8*>(bytes.data());
+    row.values = {data, half}, row.more_values = {data + half, bytes.size() - half};
+    out.rows.push_back(row);
+  }
+  out.ready = {.protocol = 1 + u32(random.below(9)),
+               .max_input_tokens = maybe(),
+               .max_output_tokens = maybe(),
+               .max_inflight = maybe(),
+               .server = "0.1"};
+  out.load = {.echo = random.next(),
+              .utilization_thousandth = maybe(),
+              .waiting = maybe(),
+              .running = maybe(),
+              .draining = random.one_in(2),
+              .items_per_s = maybe()};
+  out.has_ready = random.one_in(2);
+  out.has_load = random.one_in(2);
+  return out;
 }
 
 }  // namespace fastqps::test

@@ -81,10 +81,10 @@ TEST(a_window_settles) {
 }
 
 TEST(a_window_has_limits) {
-  Window tiny(1);
-  CHECK_EQ(tiny.size(), Window::kLeast);
+  Window tiny(1);  // as the server says, also below the least that is usual
+  CHECK_EQ(tiny.size(), 1u);
   answer(tiny, 1000, 0, 0);
-  CHECK_EQ(tiny.size(), Window::kLeast);
+  CHECK_EQ(tiny.size(), 1u);
 }
 
 namespace {
@@ -99,11 +99,13 @@ struct World {
       : segment(
             test::made_segment({.slots = 4, .max_tokens = 16, .answer_bytes = kOut * kTokenBytes, .upstreams = 1})) {
     route.max_output_tokens = kOut;
+    route.dimensions = 16;
   }
   Slot& slot() { return segment.slot(0, 0); }
   Written row(Answer kind, u32 dtype, u32 n, size_t size) {
     bytes.assign(size, 7);
-    return write_row(segment, {.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = bytes}, slot());
+    return write_row(segment, route, {.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = bytes}, 16,
+                     slot());
   }
   Written tokens(std::vector<u32> ids, u32 before, Finish finish = Finish::kNot, size_t cut = 0) {
     bytes.resize(ids.size() * (slot().flags & kLogprobs ? kTokenBytes : sizeof(u32)) - cut);
@@ -141,6 +143,24 @@ TEST(rows_fit_or_are_broken) {
   CHECK(world.row(Answer::kFloats, 1, 0, 0) == Written::kBroken);
   CHECK(world.row(Answer::kFloats, 1, ~u32(0), 64) == Written::kBroken);
   CHECK(world.row(Answer::kFloats, 1, 1000, 4000) == Written::kBroken);  // more than the slot has room for
+}
+
+// A server that answers something else than it was asked for.
+TEST(rows_of_another_form_are_broken) {
+  World world;
+  world.slot().dimensions = 4;
+  CHECK(world.row(Answer::kFloats, 1, 4, 16) == Written::kDone);
+  CHECK(world.row(Answer::kRaw, 2, 4, 8) == Written::kDone);
+  CHECK(world.row(Answer::kFloats, 1, 16, 64) == Written::kBroken);
+  CHECK(world.row(Answer::kLabels, 0, 4, 32) == Written::kBroken);
+  world.route.task = Task::kClassify;
+  CHECK(world.row(Answer::kLabels, 0, 4, 32) == Written::kDone);
+  CHECK(world.row(Answer::kFloats, 1, 4, 16) == Written::kBroken);
+  world.route.task = Task::kClassifyTokens;
+  CHECK(world.row(Answer::kTokenLabels, 0, 0, 0) == Written::kDone);
+  CHECK(world.row(Answer::kTokenLabels, 0, 17, 17 * 8) == Written::kBroken);
+  world.route.task = Task::kGenerate;
+  CHECK(world.row(Answer::kFloats, 1, 4, 16) == Written::kBroken);
 }
 
 TEST(tokens_come_in_parts) {

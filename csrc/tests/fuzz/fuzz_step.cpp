@@ -57,11 +57,18 @@ void check_request(const std::vector<u8>& message) {
 void check_response(const std::vector<u8>& message) {
   StepResponseReader reader;
   if (reader.read(message)) return;
-  const StepResponse& r = reader.response();
-  CHECK(within(r.values.data(), r.values.size(), message) && within(r.message.data(), r.message.size(), message));
-  if (r.ready) CHECK(within(r.ready->server.data(), r.ready->server.size(), message));
+  if (reader.ready()) CHECK(within(reader.ready()->server.data(), reader.ready()->server.size(), message));
+  RandomResponse again{.has_ready = reader.ready() != nullptr, .has_load = reader.load() != nullptr};
+  if (reader.ready()) again.ready = *reader.ready();
+  if (reader.load()) again.load = *reader.load();
+  for (StepRow row; reader.next_row(row);) {
+    if (!row.item) continue;  // it could not be read
+    CHECK(within(row.values.data(), row.values.size(), message));
+    CHECK(within(row.message.data(), row.message.size(), message));
+    again.rows.push_back(row);
+  }
   StepResponseReader second;
-  const std::vector<u8> bytes = written(r);
+  const std::vector<u8> bytes = written(again);
   CHECK(!second.read(bytes));
 }
 
