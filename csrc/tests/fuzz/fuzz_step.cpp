@@ -127,6 +127,25 @@ struct Door {
   }
 };
 
+// One call with a sound hello, and these messages.
+std::string call_of(const std::vector<std::string>& messages) {
+  StepRequestWriter writer;
+  writer.hello({.model = "generator", .version = ""});
+  const std::vector<u8> hello = written(writer);
+  std::string body = framed(std::string(hello.begin(), hello.end()), 0);
+  for (const std::string& message : messages)
+    if (message.find("generator") == message.npos) body += framed(message, 0);
+  const std::string head = fuzz::header_block({{":method", "POST"},
+                                               {":scheme", "http"},
+                                               {":path", kStepRunPath},
+                                               {":authority", "test"},
+                                               {"content-type", "application/grpc"},
+                                               {"te", "trailers"}});
+  constexpr u8 kEndHeaders = 4;
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + fuzz::frame(fuzz::kSettings, 0, 0, "") +
+         fuzz::frame(fuzz::kHeaders, kEndHeaders, 1, head) + fuzz::frame(fuzz::kData, 0, 1, body.substr(0, 16384));
+}
+
 constexpr u64 kInputsOfDoor = 2000;
 
 void talk(fuzz::Random& random) {
@@ -136,7 +155,9 @@ void talk(fuzz::Random& random) {
   static const std::vector<std::string> kPaths = {kStepRunPath};
   std::vector<std::string> messages;
   for (u32 i = 0; i < 8; i++) messages.push_back(random_request(random));
-  fuzz::say(random, *door->door, fuzz::Conversation(random, kPaths, messages).bytes(), [&] { door->serve(random); });
+  const bool polite = random.one_in(2);
+  const std::string bytes = polite ? call_of(messages) : fuzz::Conversation(random, kPaths, messages).bytes();
+  fuzz::say(random, *door->door, bytes, [&] { door->serve(random); });
   if (++inputs % kInputsOfDoor) return;
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (door->door->net.connections.open() > 1 || door->world.segment.door(0).slots_used.load()) {
