@@ -131,8 +131,8 @@ class Claimer {
       }
   }
 
-  // Claims a canary beside whatever else is under way: for a process that has no device, so that it never waits for one.
-  // Returns whether there is one.
+  // Claims a canary beside whatever else is under way: for a process that has no device, so that it never waits for
+  // one. Returns whether there is one.
   bool next_canary(Batch& batch) {
     batch.clear();
     claim_canary(batch);

@@ -163,8 +163,8 @@ TEST(other_protocols) {
   check_end(end_after("+OK", true), End::kProtocol, "the server's first bytes are not HTTP/2 (they end)");
   check_end(end_after(std::string("\x15\3\1\0\2\2\x46", 7), true), End::kTls,
             "the server speaks TLS; set --upstream-tls-ca");
-  check_end(end_after(frame(NGHTTP2_GOAWAY, 0, 0, be32(0) + be32(NGHTTP2_INADEQUATE_SECURITY) + "for TLS")),
-            End::kTls, "the server speaks TLS; set --upstream-tls-ca");
+  check_end(end_after(frame(NGHTTP2_GOAWAY, 0, 0, be32(0) + be32(NGHTTP2_INADEQUATE_SECURITY) + "for TLS")), End::kTls,
+            "the server speaks TLS; set --upstream-tls-ca");
 }
 
 TEST(damaged_http2) {

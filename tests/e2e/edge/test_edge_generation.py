@@ -1,0 +1,172 @@
+"""Generations through an edge while one of two servers dies: each has its own tokens, or ends with a status."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from conftest import serving
+from echo_generator import END, PACE
+from echo_generator import write_generator as write_echo
+from generators import Alone, requests, write_generator
+from ledger import channel_to
+from serving import PATIENCE_S, Server, until
+
+from fastqps import AsyncClient
+from fastqps.api.prediction import Generation
+from fastqps.errors import CallError
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
+
+LONG = 200  # tokens
+
+
+def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[list[Server], Server]:
+    """Two servers, and an edge in front of them."""
+    servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
+    model = [flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input"))]
+    upstreams = [f"--upstream={server.address}" for server in servers]
+    edge = serve(*model, "--frontdoors=1", "--device=remote", *upstreams)
+    for server in servers:
+        until(lambda address=server.address: serving(edge, address), f"it serves\n{edge.log()}")
+    return servers, edge
+
+
+def killed(server: Server) -> None:
+    server.kill()
+
+
+def stopped(server: Server) -> None:
+    for process in server.processes():
+        process.suspend()
+
+
+def drained(server: Server) -> None:
+    server.signal(signal.SIGTERM)
+
+
+def kill_busiest(servers: list[Server]) -> None:
+    """Once one of them has made some tokens."""
+
+    def made(server: Server) -> float:
+        return server.metrics()["fastqps_generated_tokens_total"]
+
+    until(lambda: max(map(made, servers)) > 40, "tokens are made")
+    max(servers, key=made).kill()
+
+
+@pytest.mark.parametrize("fault", [killed, stopped, drained])
+def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Callable[[Server], None]) -> None:
+    """What a client has is not said again, nothing is left out, and the end is that of a server that lives."""
+    write_echo(tmp_path / "echo")
+    servers, edge = between(serve, f"--model=echo={tmp_path / 'echo'}", f"--max-output-tokens={LONG}", echo=True)
+    begun = 0
+
+    async def one(stub: Any, first: int, stream: bool) -> list[int]:
+        nonlocal begun
+        ids = [first, 7, 8, 9]
+        request = pb.PredictRequest(
+            token_ids={"ids": [*ids, PACE + 5]}, generate={"max_tokens": LONG, "ignore_eos": True}
+        )
+        if not stream:
+            return list((await stub.Predict(request, timeout=PATIENCE_S)).generation.token_ids)
+        found: list[int] = []
+        async for chunk in stub.Generate(request, timeout=PATIENCE_S):
+            begun += not found
+            found += chunk.token_ids
+        return found
+
+    async def scenario() -> None:
+        async with channel_to(edge.address) as channel:
+            tasks = []
+            for i in range(24):  # at once they were one message, to one server
+                tasks.append(asyncio.create_task(one(Stub(channel), i, bool(i % 3))))
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(until, lambda: begun == 16, "all streams have begun")
+            assert all(server.metrics()["fastqps_cache_slots_used"] for server in servers), "both have some"
+            await asyncio.to_thread(fault, servers[0])
+            for i, tokens in enumerate(await asyncio.gather(*tasks)):
+                assert tokens == [i, 7, 8, 9] * (LONG // 4), (i, tokens)
+
+    asyncio.run(scenario())
+    servers[0].kill()
+    assert END not in range(24)
+    edge.until_idle()
+    servers[1].until_idle()
+
+
+def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies."""
+    model = write_generator(tmp_path / "tiny")
+    flags = ("--device=cpu", "--dtype=float32", "--max-running=4", "--max-output-tokens=64")
+    servers, edge = between(serve, *flags, f"--model={model}")
+    alone = Alone(model, 64)
+    asked = requests(24, 64, seed=3)
+    failures: list[CallError] = []
+
+    async def one(client: AsyncClient, i: int) -> None:
+        try:
+            if i % 2:
+                found = await client.generate(asked[i].prompt, **asked[i].options)
+            else:
+                chunks = [chunk async for chunk in client.generate_stream(asked[i].prompt, **asked[i].options)]
+                probabilities = [p for chunk in chunks for p in chunk.logprobs or ()]
+                found = Generation(
+                    text="".join(chunk.text for chunk in chunks),
+                    token_ids=[token for chunk in chunks for token in chunk.token_ids],
+                    finish_reason=chunks[-1].finish_reason,
+                    logprobs=probabilities or None,
+                )
+        except CallError as error:
+            failures.append(error)
+            return
+        alone.check(asked[i], found, usage=bool(i % 2))
+
+    async def scenario() -> None:
+        async with AsyncClient(edge.address) as client:
+            tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]
+            await asyncio.to_thread(kill_busiest, servers)
+            await asyncio.gather(*tasks)
+
+    asyncio.run(scenario())
+    assert all("other tokens" in str(error) for error in failures), failures
+    assert len(failures) < 4, failures
+    edge.until_idle()
+
+
+def test_sampled_without_a_seed(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """A sampled stream without a seed: the edge has drawn one, so that it goes on with the same tokens, too."""
+    model = write_generator(tmp_path / "tiny")
+    flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=300", "--max-input-tokens=64")
+    servers, edge = between(serve, *flags, f"--model={model}")
+    request = pb.PredictRequest(
+        token_ids={"ids": [5, 6, 7]}, generate={"max_tokens": 300, "temperature": 1.5, "ignore_eos": True}
+    )
+
+    async def one(stub: Any) -> tuple[list[int], grpc.StatusCode]:
+        call, found = stub.Generate(request, timeout=PATIENCE_S), []
+        try:
+            async for chunk in call:
+                found += chunk.token_ids
+        except grpc.aio.AioRpcError as error:
+            assert "other tokens" in (error.details() or ""), error
+        return found, await call.code()
+
+    async def scenario() -> None:
+        async with channel_to(edge.address) as channel:
+            tasks = []
+            for _ in range(4):
+                tasks.append(asyncio.create_task(one(Stub(channel))))
+                await asyncio.sleep(0.02)
+            await asyncio.to_thread(kill_busiest, servers)
+            ends = await asyncio.gather(*tasks)
+            assert all(code == grpc.StatusCode.INTERNAL or len(found) == 300 for found, code in ends), ends
+            assert any(code == grpc.StatusCode.OK for _, code in ends)
+
+    asyncio.run(scenario())
+    edge.until_idle()

@@ -1,0 +1,280 @@
+"""Servers that an edge cannot use, each with one line of its log; and reloads, after which it can or cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from certificates import Authority
+from ledger import Ledger, Load
+from reloading import Reloaded
+from serving import PATIENCE_S, Server, until
+from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
+from versions import write_version
+
+from fastqps._core import Segment
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
+
+TOKEN = "a-token-of-the-file-for-edges"
+
+
+def states(edge: Server, dispatcher: int = 0) -> dict[str, tuple[str, str]]:
+    """State and reason of each upstream, as the edge's segment says."""
+    files = Path(f"/proc/{edge.pid}/fd")
+    (found,) = {path for path in files.iterdir() if os.readlink(path).startswith("/memfd:fastqps (")}
+    fd = os.open(found, os.O_RDWR)
+    try:
+        return {row.name: (row.state, row.reason) for row in Segment(fd).upstreams(dispatcher) if row.state != "none"}
+    finally:
+        os.close(fd)
+
+
+def news(edge: Server, address: str) -> list[str]:
+    """What the log says of an upstream."""
+    return [line.partition(f"{address}: ")[2] for line in list(edge.lines) if f"upstream {address}: " in line]
+
+
+def assert_refused(edge: Server, address: str, state: str, *words: str, again_s: float = 1.6) -> None:
+    """One line says so, however often the edge tries again, and the table says the same."""
+    until(lambda: news(edge, address) and news(edge, address)[-1].startswith(f"{state}: "), f"{state}\n{edge.log()}")
+    time.sleep(again_s)  # it tries again
+    (line,) = (line for line in news(edge, address) if not line.startswith("connecting"))
+    assert all(word in line for word in words), line
+    found, reason = states(edge)[address]
+    assert (found, f"{state}: {reason}") == (state, line)
+    with grpc.insecure_channel(edge.address) as channel, pytest.raises(grpc.RpcError) as refused:
+        Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def edge_of(serve: Callable[..., Server], address: str, *flags: str) -> Server:
+    return serve("--device=remote", "--frontdoors=1", f"--upstream={address}", *flags)
+
+
+# ---- versions and protocols
+
+
+def silent(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    for _ in requests:
+        yield from ()
+
+
+def ended(code: grpc.StatusCode, text: str) -> Replies:
+    def replies(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        next(requests)
+        context.abort(code, text)
+        yield from ()
+
+    return replies
+
+
+def saying(*messages: bytes) -> Replies:
+    def replies(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        next(requests)
+        yield from messages
+        for _ in requests:
+            pass
+
+    return replies
+
+
+OTHERS: list[tuple[Replies | None, str, tuple[str, ...]]] = [
+    (saying(ready(protocol=2)), "mismatch", ("protocol 2", "this edge 1", "update")),
+    (None, "mismatch", ("does not know StepService",)),
+    (saying(ready(input_tokens=255)), "mismatch", ("--max-input-tokens is 255", "256")),
+    (ended(grpc.StatusCode.FAILED_PRECONDITION, "it serves m@2"), "mismatch", ("it serves m@2",)),
+    (saying(ready()[:-1] + b"?"), "suspended", ("checksum",)),
+    (saying(sealed(b"\xff\xff")), "suspended", ("not a message of this protocol",)),
+    (silent, "suspended", ("has not answered",)),
+]
+
+
+def test_other_servers(serve: Callable[..., Server]) -> None:
+    with ExitStack() as running:
+        addresses = [running.enter_context(step_server(replies)) for replies, _, _ in OTHERS]
+        edge = edge_of(serve, addresses[0], *(f"--upstream={address}" for address in addresses[1:]))
+        for address, (_, state, words) in zip(addresses, OTHERS, strict=True):
+            assert_refused(edge, address, state, *words, again_s=0)
+        assert_refused(edge, addresses[-1], *OTHERS[-1][1:2], *OTHERS[-1][2])
+
+
+BROKEN = [
+    (number(6, 1) + number(7, 1) + number(8, 384) + part(9, b"\0" * 1535), "not one of this model"),
+    (number(6, 9) + number(8, 384) + part(9, b"\0" * 1536), "not one of this model"),
+    (number(6, 1) + number(7, 9) + number(8, 384) + part(9, b"\0" * 1536), "not one of this model"),
+    (number(6, 1) + number(7, 1) + number(8, 1 << 31) + part(9, b"\0" * 1536), "not one of this model"),
+    (number(3, 13) + part(4, b"it is broken"), "it is broken"),
+]
+
+
+def test_broken_answers(serve: Callable[..., Server]) -> None:
+    """They fail their request alone; answers to what was never asked are nobody's."""
+    answers = iter(BROKEN * 2)
+
+    def replies(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        next(requests)
+        yield ready()
+        for request in requests:
+            if request[:1] != b"\x12":  # an echo
+                yield sealed(part(14, b"\x09" + request[1:9]))
+                continue
+            answer, _ = next(answers)
+            for item in ((77).to_bytes(4, "little"), request[2:6]):
+                yield sealed(b"\x15" + item + answer)
+
+    with step_server(replies) as address:
+        edge = edge_of(serve, address)
+        until(lambda: news(edge, address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
+        with grpc.insecure_channel(edge.address) as channel:
+            for _, words in BROKEN * 2:
+                with pytest.raises(grpc.RpcError) as failed:
+                    Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+                assert failed.value.code() == grpc.StatusCode.INTERNAL and words in failed.value.details()
+        assert news(edge, address)[-1] == "serving"
+
+
+def test_other_edges(serve: Callable[..., Server]) -> None:
+    """A server says to each why it does not serve it."""
+    server = serve("--frontdoors=1", "--dispatchers=1")
+    version = server.log().partition("minilm@")[2][:12]
+    asked = {
+        (hello(2, "minilm", version),): ("FAILED_PRECONDITION", "protocol 2"),
+        (hello(1, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
+        (hello(1, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
+        (hello(1, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
+        (sealed(b""),): ("FAILED_PRECONDITION", "no hello"),
+        (hello(1, "minilm", version), hello(1, "minilm", version)): ("FAILED_PRECONDITION", "second hello"),
+        (): ("FAILED_PRECONDITION", "no hello"),
+    }
+    with grpc.insecure_channel(server.address) as channel:
+        for messages, (code, words) in asked.items():
+            with pytest.raises(grpc.RpcError) as refused:
+                list(channel.stream_stream(RUN)(iter(messages), timeout=PATIENCE_S))
+            assert refused.value.code().name == code and words in refused.value.details(), refused.value
+
+
+def test_wrong_model_and_version(serve: Callable[..., Server], tmp_path: Path) -> None:
+    first, second = (write_version(tmp_path / each, each) for each in ("one", "two"))
+    server = serve(f"--model=m={first}", "--frontdoors=1", "--dispatchers=1")
+    edge = edge_of(serve, server.address, f"--model=m={second}")
+    assert_refused(edge, server.address, "mismatch", "it serves m@", "the edge asks for m@")
+    edge = edge_of(serve, server.address, f"--model=other={first}")
+    assert_refused(edge, server.address, "mismatch", "'other' is not served here; served: 'm'")
+
+
+def test_reloads(serve: Callable[..., Any], tmp_path: Path) -> None:
+    """Servers are reloaded one after the other under load, and the edge in between: no request fails."""
+    servers = []
+    for each in ("first", "second"):
+        (tmp_path / each).mkdir()
+        servers.append(serve(tmp_path / each, "--frontdoors=1", "--dispatchers=1", kind=Reloaded))
+    one, two = servers[0].one, servers[0].two
+    upstreams = [f"--upstream={server.address}" for server in servers]
+    edge = serve("--device=remote", "--frontdoors=1", f"--model=m={one}", "--slots=256", *upstreams)
+    ledger = Ledger()
+
+    async def until_state(place: int, state: str) -> None:
+        address = servers[place].address
+        await asyncio.to_thread(until, lambda: news(edge, address)[-1].startswith(state), f"{state}\n{edge.log()}")
+
+    async def scenario() -> None:
+        for i in range(2):
+            await until_state(i, "serving")
+        async with Load(edge.address, ledger) as load:
+            await load.more(200)
+            await servers[0].becomes(servers[0].two)
+            await until_state(0, "mismatch")
+            await load.more(200)
+            status, answer = await asyncio.to_thread(edge.reload, **{"from": two})
+            assert (status, answer["outcome"]) == (200, "reloaded"), answer
+            await until_state(0, "serving")
+            await until_state(1, "mismatch")
+            await load.more(200)
+            await servers[1].becomes(servers[1].two)
+            await until_state(1, "serving")
+            await load.more(200)
+
+    asyncio.run(scenario())
+    ledger.check()
+
+
+# ---- TLS and tokens
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def guarded(authority: Authority) -> Iterator[Server]:
+    """With TLS, client certificates and tokens."""
+    tokens = authority.folder / "tokens"
+    tokens.write_text(f"{TOKEN}\n")
+    flags = (f"--tls-client-ca={authority.certificate}", f"--auth-token-file={tokens}", "--frontdoors=1")
+    server = Server(*authority.pair("guarded").flags, *flags, "--dispatchers=1")
+    yield server
+    server.stop()
+
+
+def guards(authority: Authority, **other: str) -> list[str]:
+    """The flags of an edge that the guarded server lets in, but for others; empty ones are left out."""
+    own = authority.pair("edge")
+    flags = {"tls-ca": str(authority.certificate), "tls-cert": str(own.certificate), "tls-key": str(own.key)}
+    flags |= {"token-file": str(authority.folder / "tokens"), **{key.replace("_", "-"): v for key, v in other.items()}}
+    return [f"--upstream-{key}={value}" for key, value in flags.items() if value]
+
+
+def test_all_is_right(serve: Callable[..., Server], guarded: Server, authority: Authority) -> None:
+    edge = edge_of(serve, guarded.address, *guards(authority))
+    until(lambda: news(edge, guarded.address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
+    with grpc.insecure_channel(edge.address) as channel:
+        assert Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S).embedding.values
+    assert TOKEN not in edge.log() + guarded.log()
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "words"),
+    [
+        ("no tls", "refused", ("TLS", "--upstream-tls-ca")),
+        ("wrong ca", "refused", ("not trusted",)),
+        ("no certificate", "refused", ("certificate",)),
+        ("wrong certificate", "refused", ("certificate",)),
+        ("no token", "refused", ("token",)),
+        ("wrong token", "refused", ("token", "--upstream-token-file")),
+    ],
+)
+def test_it_is_not_let_in(
+    serve: Callable[..., Server], guarded: Server, authority: Authority, tmp_path: Path, case: str, state: str,
+    words: tuple[str],
+) -> None:  # fmt: skip
+    other = Authority(tmp_path, "other")
+    own = other.pair("edge")
+    (tmp_path / "tokens").write_text("not-the-token-of-the-server\n")
+    flags = {
+        "no tls": list,
+        "wrong ca": lambda: guards(authority, tls_ca=str(other.certificate)),
+        "no certificate": lambda: guards(authority, tls_cert="", tls_key=""),
+        "wrong certificate": lambda: guards(authority, tls_cert=str(own.certificate), tls_key=str(own.key)),
+        "no token": lambda: guards(authority, token_file=""),
+        "wrong token": lambda: guards(authority, token_file=str(tmp_path / "tokens")),
+    }[case]()
+    assert_refused(edge_of(serve, guarded.address, *flags), guarded.address, state, *words)
+
+
+def test_wrong_name_and_no_tls(serve: Callable[..., Server], authority: Authority) -> None:
+    """A certificate for another host, and a server that speaks no TLS."""
+    named = serve(*authority.pair("named", names="DNS:elsewhere").flags, "--frontdoors=1", "--dispatchers=1")
+    plain = serve("--frontdoors=1", "--dispatchers=1")
+    flags = (f"--upstream={plain.address}", f"--upstream-tls-ca={authority.certificate}")
+    edge = edge_of(serve, named.address, *flags)
+    assert_refused(edge, named.address, "refused", "for another name")
+    assert_refused(edge, plain.address, "refused", "TLS")

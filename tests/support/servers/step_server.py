@@ -1,0 +1,80 @@
+"""StepService as a test wants it: a gRPC server that tells edges what the test says, and the bytes of its messages."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+RUN = "/fastqps.v1.StepService/Run"
+_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
+_ALL = (1 << 64) - 1
+Replies = Callable[[Iterator[bytes], Any], Iterator[bytes]]
+
+
+def _rotated(value: int, bits: int) -> int:
+    return ((value << bits) | (value >> (64 - bits))) & _ALL
+
+
+def checksum(data: bytes) -> int:
+    """As csrc/wire/step_message.h says."""
+    lanes = [len(data), 1, 2, 3]
+    whole = len(data) // 8
+    rest = whole % 4
+    words = [*struct.unpack_from(f"<{whole}Q", data), int.from_bytes(data[8 * whole :], "little")]
+    for at, word in enumerate(words):
+        lane = at % 4 if at < whole else rest
+        lanes[lane] = _rotated(((lanes[lane] ^ word) * _FACTORS[lane]) & _ALL, 29)
+    total = 0
+    for lane in lanes:
+        total = _rotated(((total ^ lane) * _FACTORS[0]) & _ALL, 31)
+    return total ^ total >> 32
+
+
+def sealed(message: bytes) -> bytes:
+    """A message with its checksum, field 15."""
+    return message + b"\x79" + checksum(message).to_bytes(8, "little")
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value)
+
+
+def part(field: int, data: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def hello(protocol: int, model: str, version: str) -> bytes:
+    return sealed(part(1, number(1, protocol) + part(2, model.encode()) + part(3, version.encode())))
+
+
+def ready(protocol: int = 1, input_tokens: int = 1 << 16, output_tokens: int = 1 << 16, inflight: int = 1024) -> bytes:
+    limits = number(2, input_tokens) + number(3, output_tokens) + number(4, inflight)
+    return sealed(part(1, number(1, protocol) + limits))
+
+
+@contextmanager
+def step_server(replies: Replies | None) -> Iterator[str]:
+    """The address of a server that answers calls of Run so. None: it knows no StepService."""
+    server = grpc.server(futures.ThreadPoolExecutor(8))
+    if replies:
+        run = grpc.stream_stream_rpc_method_handler(replies)
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("fastqps.v1.StepService", {"Run": run})])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(0).wait()
