@@ -19,6 +19,7 @@ using front::StatusCode;
 constexpr u32 kTokensMax = 256 << 10;  // of a message: a quarter of what a server takes
 constexpr u32 kBatchesMax = 16;        // claimed in a turn, before answers are read
 constexpr u64 kReportNs = 100 * front::kMillisecond;
+constexpr u64 kAloneNs = 500 * front::kMillisecond;  // more than a step and a queue in front of it usually take
 // When this process did not run for so long, others are not to blame for their silence.
 constexpr u64 kPausedNs = 300 * front::kMillisecond;
 constexpr double kBudgetFirst = 32;
@@ -117,8 +118,7 @@ bool EdgeDispatcher::claim_and_send() {
 
 // Items that a server did not answer go first. Returns false if none may be claimed now.
 bool EdgeDispatcher::send_waiting() {
-  if (const Flight* flight = flights_.find(alone_); flight && flight->link != kNoLink) return false;
-  alone_ = 0;
+  send_suspect();
   while (const u32 number = next_of(waiting_)) {
     Link* link = upstreams_.choose(flights_[number].avoid, now_ns_);
     if (!link) return false;
@@ -126,22 +126,31 @@ bool EdgeDispatcher::send_waiting() {
     add(number, *link);
     link->send(message_);
   }
-  return !next_of(suspects_) || send_suspect();
+  return true;
 }
 
-// A suspect flies alone: nothing is sent before it is back. Between two of them others have a turn, because the loss of
-// one server can make many suspects. Returns whether that is now.
-bool EdgeDispatcher::send_suspect() {
-  if (std::exchange(others_turn_, false)) return true;
-  if (upstreams_.in_flight()) return false;
-  Link* link = upstreams_.choose(flights_[suspects_.front()].avoid, now_ns_);
-  if (!link) return false;
-  alone_ = suspects_.front();
+// A suspect has a server to itself: nothing is sent there until what it had is answered, and then until the suspect is.
+// But not for long, because a generation may last a minute, and the loss of one server can make many suspects: between
+// two of them others have a turn.
+void EdgeDispatcher::send_suspect() {
+  const Flight* last = flights_.find(alone_);
+  if (last && last->link != kNoLink && now_ns_ < alone_until_ns_) return;
+  const u32 number = next_of(suspects_);
+  if (std::exchange(alone_, 0) || !number) return upstreams_.reserve(kNoUpstream);
+  if (upstreams_.reserved() == kNoUpstream) {
+    const Link* link = upstreams_.choose(flights_[number].avoid, now_ns_);
+    if (!link) return;
+    upstreams_.reserve(link->upstream());
+    alone_until_ns_ = now_ns_ + kAloneNs;
+  }
+  if (upstreams_.in_flight(upstreams_.reserved()) && now_ns_ < alone_until_ns_) return;
+  Link* link = upstreams_.reserved_link();
+  if (!link) return upstreams_.reserve(kNoUpstream);  // it has gone, or is full
   suspects_.pop_front();
-  others_turn_ = true;
-  add(alone_, *link);
+  alone_ = number;
+  alone_until_ns_ = now_ns_ + kAloneNs;
+  add(number, *link);
   link->send(message_);
-  return false;
 }
 
 // The first item of a queue; 0: it is empty. Items that nobody waits for any more are dropped.
@@ -184,6 +193,7 @@ void EdgeDispatcher::add(u32 number, Link& link) {
 
 // No server is left: what waits is answered at once. Returns whether more may wait.
 bool EdgeDispatcher::reject_waiting() {
+  upstreams_.reserve(kNoUpstream);
   for (std::deque<u32>* queue : {&waiting_, &suspects_})
     for (; const u32 number = next_of(*queue); queue->pop_front()) reject(number);
   if (draining_) return claimer_.rest(0), false;
@@ -263,6 +273,7 @@ void EdgeDispatcher::wait(u64 timeout_ns) {
   const u64 before = now_ns();
   u64 due = std::min(upstreams_.due_ns(before), before + timeout_ns);
   upstreams_.for_each_link([&](Link& link) { due = std::min(due, link.due_ns()); });
+  if (upstreams_.reserved() != kNoUpstream) due = std::min(due, alone_until_ns_);
   const u64 left = due > before ? due - before : 0;
   constexpr int kEvents = 64;
   epoll_event events[kEvents];

@@ -3,7 +3,7 @@
 //
 // A claimed request is an item of a message to one server (a *flight*, flights.h). Its slot is CLAIMED until the first
 // answer comes, so that a crash of this process counts as one strike. A server that goes down with it counts as one,
-// too: it is sent again, from the second strike on with nothing beside it, and after four it is given up.
+// too: it is sent again, from the second strike on with nothing beside it for a while, and after four it is given up.
 #pragma once
 #include <deque>
 #include <memory>
@@ -50,7 +50,7 @@ class EdgeDispatcher final : private Link::Host {
   // ---- out
   bool claim_and_send();
   bool send_waiting();
-  bool send_suspect();
+  void send_suspect();
   u32 next_of(std::deque<u32>& queue);
   void send_batch(Link& link);
   void add(u32 number, Link& link);
@@ -96,11 +96,11 @@ class EdgeDispatcher final : private Link::Host {
   std::vector<u32> lost_;               // of collect_ended()
   int epoll_ = -1;
   bool draining_ = false, fenced_ = false;
-  u32 alone_ = 0;             // a suspect that may be under way
-  bool others_turn_ = false;  // a suspect has been sent, and nothing else since
-  double budget_;             // of items that a server has refused and that are sent again
-  u64 now_ns_ = 0;            // of this turn's reads and writes
-  u64 awake_ns_ = 0;          // when it last ran
+  u32 alone_ = 0;           // the suspect that was sent last
+  u64 alone_until_ns_ = 0;  // its server is reserved for it
+  double budget_;           // of items that a server has refused and that are sent again
+  u64 now_ns_ = 0;          // of this turn's reads and writes
+  u64 awake_ns_ = 0;        // when it last ran
   u64 reported_ns_ = 0;
   u32 sampled_ = 0;
   // Of other threads.

@@ -59,7 +59,10 @@ class Link final : private upstream::CallListener {
   }
   // Sends what is in the writer, and empties it. Returns false if there is no memory: the link has ended.
   bool send(front::StepRequestWriter& message);
-  void cancel(u32 number) { cancels_.cancel(number); }
+  void cancel(u32 number) {
+    cancels_.cancel(number);
+    if (cancels_.cancels() == front::kStepItemsMax) send(cancels_);
+  }
   void flush(u64 now_ns);
   // Takes no more items, and ends when it has none.
   void retire();

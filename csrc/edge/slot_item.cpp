@@ -69,7 +69,9 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
 // Whether the answer has the form that the request asks for.
 bool fits(const Route& route, const StepRow& answer, u32 n_tokens, const Slot& slot) {
   const u32 n = answer.n_values;
-  const bool vector = Answer(answer.kind) == Answer::kFloats || Answer(answer.kind) == Answer::kRaw;
+  const bool raw = Answer(answer.kind) == Answer::kRaw;
+  if (answer.kind > u32(Answer::kRefusal) || answer.dtype > 3 || raw != (answer.dtype > 1)) return false;
+  const bool vector = raw || Answer(answer.kind) == Answer::kFloats;
   const u32 width = slot.dimensions ? std::min(slot.dimensions, route.dimensions) : route.dimensions;
   switch (route.task) {
     case Task::kEmbed:

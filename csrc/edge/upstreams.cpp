@@ -134,13 +134,13 @@ void Upstreams::drop(u32 index, u64 now_ns) {
 Link* Upstreams::choose(u32 avoid, u64 now_ns) {
   able_.clear();
   for (u32 u = 0; u < upstreams_.size(); u++)
-    if (upstreams_[u].resume_ns <= now_ns && freest(upstreams_[u])) able_.push_back(u);
+    if (u != reserved_ && upstreams_[u].resume_ns <= now_ns && freest(upstreams_[u])) able_.push_back(u);
   if (able_.size() > 1) std::erase(able_, avoid);
   if (able_.empty()) return nullptr;
   const u32 one = random(u32(able_.size())), step = 1 + random(u32(std::max<size_t>(able_.size(), 2) - 1));
-  Upstream& first = upstreams_[able_[one]];
-  Upstream& second = upstreams_[able_[(one + step) % able_.size()]];
-  return freest(load(second) < load(first) ? second : first);
+  const Upstream& first = upstreams_[able_[one]];
+  const Upstream& second = upstreams_[able_[(one + step) % able_.size()]];
+  return freest(does_less(second, first) ? second : first);
 }
 
 // Its link with the most room; nullptr: none has any.
@@ -153,17 +153,26 @@ Link* Upstreams::freest(const Upstream& upstream) {
   return best;
 }
 
-// How long the server would take for what it has and one more item: so unequal ones get as much as each of them can do.
-// Before it knows its capacity, the time of its steps has to do.
-double Upstreams::load(const Upstream& upstream) const {
+// Which would be done sooner with what it has and one more item: so unequal ones get as much as each of them can do.
+// One that has answered nothing yet is taken to be as fast as the other.
+bool Upstreams::does_less(const Upstream& one, const Upstream& other) const {
+  double one_us = item_us(one), other_us = item_us(other);
+  if (!one_us || !other_us) one_us = other_us = 1;
+  return items(one) * one_us < items(other) * other_us;
+}
+
+u32 Upstreams::items(const Upstream& upstream) const {
   u32 items = 1;
-  double item_us = 1;
-  for (const u32 index : upstream.links) {
-    items += links_[index]->in_flight;
-    item_us = std::max(item_us, links_[index]->item_us());
-  }
-  if (upstream.load.items_per_s) item_us = 1e6 / upstream.load.items_per_s;
-  return std::max(items, upstream.load.waiting) * item_us;
+  for (const u32 index : upstream.links) items += links_[index]->in_flight;
+  return std::max(items, upstream.load.waiting);
+}
+
+// The server's time for an item. Before it knows its capacity, the time of its steps has to do. 0: not known.
+double Upstreams::item_us(const Upstream& upstream) const {
+  if (upstream.load.items_per_s) return 1e6 / upstream.load.items_per_s;
+  double us = 0;
+  for (const u32 index : upstream.links) us = std::max(us, links_[index]->item_us());
+  return us ? std::max(us, 1.0) : 0;
 }
 
 void Upstreams::note_limit() {
@@ -198,6 +207,12 @@ u64 Upstreams::due_ns(u64 now_ns) const {
 u32 Upstreams::in_flight() const {
   u32 n = 0;
   for (const auto& each : links_) n += each ? each->in_flight : 0;
+  return n;
+}
+
+u32 Upstreams::in_flight(u32 upstream) const {
+  u32 n = 0;
+  for (const u32 index : upstreams_[upstream].links) n += links_[index]->in_flight;
   return n;
 }
 

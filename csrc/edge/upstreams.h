@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/segment.h"
+#include "edge/flights.h"
 #include "edge/link.h"
 
 namespace fastqps::edge {
@@ -56,6 +57,11 @@ class Upstreams {
   // A link with room, of the one of two servers taken at random that has less to do; nullptr: there is none. avoid: a
   // server that is only taken if no other one has room.
   Link* choose(u32 avoid, u64 now_ns);
+  // choose() leaves this server out from now on; kNoUpstream: none.
+  void reserve(u32 upstream) { reserved_ = upstream; }
+  u32 reserved() const { return reserved_; }
+  // Its link with the most room; nullptr: none has any.
+  Link* reserved_link() { return freest(upstreams_[reserved_]); }
   // Tells the links that could take items, but have no room, that there are some.
   void note_limit();
   // Whether items have to wait for room, or for a connection that is likely to come back at once. Otherwise no server
@@ -73,6 +79,7 @@ class Upstreams {
   // When connect() has something to do, or a server that refused may be sent items again.
   u64 due_ns(u64 now_ns) const;
   u32 in_flight() const;
+  u32 in_flight(u32 upstream) const;
   // Writes the table's rows.
   void report();
   // Lines for the log since the last call.
@@ -82,7 +89,9 @@ class Upstreams {
   Upstream& open(const Target& target);
   void change(Upstream& upstream, UpstreamState state, std::string reason);
   Link* freest(const Upstream& upstream);
-  double load(const Upstream& upstream) const;
+  bool does_less(const Upstream& one, const Upstream& other) const;
+  u32 items(const Upstream& upstream) const;
+  double item_us(const Upstream& upstream) const;
   u32 random(u32 below) { return u32(u64(random_()) * below >> 32); }
 
   Link::Host& host_;
@@ -94,6 +103,7 @@ class Upstreams {
   std::vector<Upstream> upstreams_;  // places stay: links name them
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<u32> able_;  // of choose(): upstreams
+  u32 reserved_ = kNoUpstream;
   std::vector<std::string> news_;
   std::mt19937 random_{std::random_device{}()};
 };

@@ -76,6 +76,7 @@ class StepRequestWriter {
 
   u32 items() const { return u32(items_.size()); }
   u32 tokens() const { return u32(ids_.size()); }
+  u32 cancels() const { return u32(cancels_.size()); }
   bool empty() const { return items_.empty() && cancels_.empty() && !echo_ && hello_.empty(); }
   // The exact number of bytes that write() writes.
   size_t size() const;

@@ -10,6 +10,7 @@ from fastqps.errors import ConfigError
 REMOTE = "remote"
 DISPATCHERS_CORES = 4  # from so many on, an edge has two dispatchers of each model
 MESSAGE_ITEMS = 256  # of one message: longer ones save little, and the last item waits for the first
+MESSAGE_ITEMS_MOST = 1024  # that a server reads (kStepItemsMax in csrc/wire/step_message.h)
 UPSTREAMS_MAX = 64  # names; each may have several addresses
 _DNS = "dns:///"
 _HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
@@ -33,6 +34,11 @@ def check_edge(config: Config, device: str) -> None:
     if given := _given(config, _OF_STEPS):
         raise ConfigError(f"--{given}: an edge computes no steps; set it on the servers that --upstream names")
     upstreams(config)
+    if (config.max_batch_items or 0) > MESSAGE_ITEMS_MOST:
+        raise ConfigError(
+            f"--max-batch-items {config.max_batch_items}: a message of an edge holds at most {MESSAGE_ITEMS_MOST} "
+            "requests"
+        )
     if bool(config.upstream_tls_cert) != bool(config.upstream_tls_key):
         have, lack = ("cert", "key") if config.upstream_tls_cert else ("key", "cert")
         raise ConfigError(f"--upstream-tls-{have} needs --upstream-tls-{lack} too: a certificate and its key")

@@ -69,6 +69,7 @@ def test_sources_of_upstreams() -> None:
         ({"upstream_tls_key": "x"}, "--upstream-tls-key needs --upstream-tls-cert too"),
         ({"upstream_tls_cert": "x", "upstream_tls_key": "x"}, "--upstream-tls-cert needs --upstream-tls-ca"),
         ({"device": "remote,null"}, "can be served side by side"),
+        ({"max_batch_items": 1025}, "--max-batch-items 1025: a message of an edge holds at most 1024 requests"),
         *(
             ({field: value}, f"--{field.removesuffix('_ns').replace('_', '-')}: an edge computes no steps")
             for field, value in {

@@ -132,11 +132,13 @@ class QueueLoads {
 
   // About what the dispatchers of a route take next: of an encoder a step each, and no less than two items, since a
   // door is woken when the first has gone. A generator's take as many as end meanwhile. Where steps are so short that
-  // many of them end before a door is awake, what they take in kAheadS.
+  // many of them end before a door is awake, what they take in kAheadS. An edge's messages are no steps: they could
+  // take far more than its servers answer soon, and what is in a ring is not ordered by tenants any more.
   u64 next_items(const Route& route, const Load& load) const {
-    constexpr u64 kLeastStep = 2, kUnknown = 64, kLeastJoin = 8, kPartOfCache = 8;
+    constexpr u64 kLeastStep = 2, kUnknown = 64, kOfEdge = 16, kLeastJoin = 8, kPartOfCache = 8;
     constexpr double kAheadS = 0.004;
-    const u64 batch = route.max_batch_items.load(kRelaxed), cache = route.cache_slots.load(kRelaxed);
+    const u64 cache = route.cache_slots.load(kRelaxed);
+    const u64 batch = segment_.sizes().upstreams ? kOfEdge : route.max_batch_items.load(kRelaxed);
     const u64 by_tokens = u64(route.max_batch_tokens / std::max(1.0, load.mean_tokens));
     const u64 each = route.task == Task::kGenerate
                          ? std::max(kLeastJoin, cache / kPartOfCache)
