@@ -106,12 +106,16 @@ def test_other_servers(serve: Callable[..., Server]) -> None:
         assert_refused(edge, addresses[-1], *OTHERS[-1][1:2], *OTHERS[-1][2])
 
 
+def row(kind: int, dtype: int, values: int, size: int) -> bytes:
+    return number(5, kind) + number(6, dtype) + number(7, values) + part(8, b"\0" * size)
+
+
 BROKEN = [
-    (number(6, 1) + number(7, 1) + number(8, 384) + part(9, b"\0" * 1535), "not one of this model"),
-    (number(6, 9) + number(8, 384) + part(9, b"\0" * 1536), "not one of this model"),
-    (number(6, 1) + number(7, 9) + number(8, 384) + part(9, b"\0" * 1536), "not one of this model"),
-    (number(6, 1) + number(7, 1) + number(8, 1 << 31) + part(9, b"\0" * 1536), "not one of this model"),
-    (number(3, 13) + part(4, b"it is broken"), "it is broken"),
+    (row(1, 1, 384, 1535), "not one of this model"),
+    (row(9, 0, 384, 1536), "not one of this model"),
+    (row(1, 9, 1 << 30, 1536), "not one of this model"),
+    (row(1, 1, 1 << 31, 1536), "not one of this model"),
+    (number(2, 13) + part(3, b"it is broken"), "it is broken"),
 ]
 
 
@@ -124,11 +128,11 @@ def test_broken_answers(serve: Callable[..., Server]) -> None:
         yield ready()
         for request in requests:
             if request[:1] != b"\x12":  # an echo
-                yield sealed(part(14, b"\x09" + request[1:9]))
+                yield sealed(part(3, b"\x09" + request[1:9]))
                 continue
             answer, _ = next(answers)
             for item in ((77).to_bytes(4, "little"), request[2:6]):
-                yield sealed(b"\x15" + item + answer)
+                yield sealed(part(2, b"\x0d" + item + answer))
 
     with step_server(replies) as address:
         edge = edge_of(serve, address)

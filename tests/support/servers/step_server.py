@@ -11,7 +11,11 @@ from typing import Any
 import grpc
 
 RUN = "/fastqps.v1.StepService/Run"
-_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93)
+_PLACES = (
+    0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93,
+    0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3,
+)  # fmt: skip
+_NEXT_PLACE = 0x9FB21C651E98DF25
 _ALL = (1 << 64) - 1
 Replies = Callable[[Iterator[bytes], Any], Iterator[bytes]]
 
@@ -21,17 +25,19 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def checksum(data: bytes) -> int:
-    """As csrc/wire/step_message.h says."""
-    lanes = [len(data), 1, 2, 3]
-    whole = len(data) // 8
-    rest = whole % 4
-    words = [*struct.unpack_from(f"<{whole}Q", data), int.from_bytes(data[8 * whole :], "little")]
-    for at, word in enumerate(words):
-        lane = at % 4 if at < whole else rest
-        lanes[lane] = _rotated(((lanes[lane] ^ word) * _FACTORS[lane]) & _ALL, 29)
+    """As csrc/wire/step_checksum.cpp has it."""
+    sums = [len(data), *range(1, 8)]
+    whole = len(data) // 64
+    for stripe in range(whole):
+        for i, word in enumerate(struct.unpack_from("<8Q", data, 64 * stripe)):
+            mixed = word ^ ((_PLACES[i] + stripe * _NEXT_PLACE) & _ALL)
+            sums[i] = (sums[i] + (mixed & 0xFFFFFFFF) * (mixed >> 32)) & _ALL
+            sums[i ^ 1] = (sums[i ^ 1] + word) & _ALL
+    rest = struct.unpack("<8Q", data[64 * whole :].ljust(64, b"\0"))
     total = 0
-    for lane in lanes:
-        total = _rotated(((total ^ lane) * _FACTORS[0]) & _ALL, 31)
+    for each, word in zip(sums, rest, strict=True):
+        each = ((each ^ word) * _PLACES[0]) & _ALL
+        total = _rotated(((total ^ each ^ each >> 29) * _PLACES[0]) & _ALL, 31)
     return total ^ total >> 32
 
 
