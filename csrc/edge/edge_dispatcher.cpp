@@ -18,6 +18,7 @@ using front::StatusCode;
 
 constexpr u32 kTokensMax = 256 << 10;  // of a message: a quarter of what a server takes
 constexpr u32 kBatchesMax = 16;        // claimed in a turn, before answers are read
+constexpr u32 kHandful = 16;
 constexpr u64 kReportNs = 100 * front::kMillisecond;
 constexpr u64 kAloneNs = 500 * front::kMillisecond;  // more than a step and a queue in front of it usually take
 // When this process did not run for so long, others are not to blame for their silence.
@@ -100,10 +101,9 @@ bool EdgeDispatcher::claim_and_send() {
   if (!upstreams_.hope()) return reject_waiting();
   if (!send_waiting() || draining_) return claimer_.rest(0), false;
   for (u32 i = 0; i < kBatchesMax && !fenced_; i++) {
-    Link* link = upstreams_.choose(kNoUpstream, now_ns_);
-    if (!link) return upstreams_.note_limit(), claimer_.rest(0), false;
     BatchLimits limits = limits_;
-    limits.items = std::min(limits.items, link->room());
+    limits.items = std::min(limits.items, upstreams_.room(now_ns_));
+    if (!limits.items) return upstreams_.note_limit(), claimer_.rest(0), false;
     const ClaimMode mode = flights_.open_items() ? ClaimMode::kLaneFree : ClaimMode::kFree;
     if (!claimer_.next(batch_, mode, limits, 0)) return false;
     claimer_.read_controls(batch_, [this](u32 door, u32 slot, u32 seq) { withdraw(door, slot, seq); });
@@ -111,7 +111,7 @@ bool EdgeDispatcher::claim_and_send() {
     if (batch_.canary)
       answer_canary();
     else if (!batch_.claims.empty())
-      send_batch(*link);
+      send_batch();
   }
   return true;
 }
@@ -124,7 +124,6 @@ bool EdgeDispatcher::send_waiting() {
     if (!link) return false;
     waiting_.pop_front();
     add(number, *link);
-    link->send(message_);
   }
   return true;
 }
@@ -150,7 +149,6 @@ void EdgeDispatcher::send_suspect() {
   alone_ = number;
   alone_until_ns_ = now_ns_ + kAloneNs;
   add(number, *link);
-  link->send(message_);
 }
 
 // The first item of a queue; 0: it is empty. Items that nobody waits for any more are dropped.
@@ -162,12 +160,26 @@ u32 EdgeDispatcher::next_of(std::deque<u32>& queue) {
   return 0;
 }
 
-void EdgeDispatcher::send_batch(Link& link) {
-  const u64 n = batch_.claims.size();
+// A burst is for all servers. Items of an encoder go in handfuls: a server's cost of a message is that of many items.
+void EdgeDispatcher::send_batch() {
+  const u32 handful = route_.task == Task::kGenerate ? 1 : kHandful;
+  Link* link = nullptr;
+  u32 left = 0;
   for (const Claim& claim : batch_.claims) {
     claimer_.record_wait(claim, batch_.claimed_ns);
-    add(flights_.open(claim, batch_.claimed_ns), link);
+    const u32 number = flights_.open(claim, batch_.claimed_ns);
+    if (!left || !link->room()) {
+      link = upstreams_.choose(kNoUpstream, now_ns_);
+      left = link ? handful : 0;
+    }
+    if (link) {
+      add(number, *link);
+      left--;
+    } else {
+      waiting_.push_back(number);
+    }
   }
+  const u64 n = batch_.claims.size();
   Stats& stats = claimer_.stats();
   stats.batch_items.record(n);
   stats.batch_tokens.record(batch_.n_tokens);
@@ -175,10 +187,9 @@ void EdgeDispatcher::send_batch(Link& link) {
   bump(stats.step_items, n);
   bump(stats.step_tokens, batch_.n_tokens);
   stats.stage[kGather].record(now_ns() - batch_.claimed_ns, n);
-  link.send(message_);
 }
 
-// Adds an item to the message to a link.
+// Adds an item to what its link sends at the end of the turn.
 void EdgeDispatcher::add(u32 number, Link& link) {
   Flight& flight = flights_[number];
   flight.link = link.index();
@@ -188,7 +199,7 @@ void EdgeDispatcher::add(u32 number, Link& link) {
   link.in_flight++;
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->sent);
   front::StepGenerate generate;
-  message_.add(read_item(segment_, route_, number, flight.claim, now_ns_, generate));
+  link.put(read_item(segment_, route_, number, flight.claim, now_ns_, generate));
 }
 
 // No server is left: what waits is answered at once. Returns whether more may wait.

@@ -52,7 +52,7 @@ class EdgeDispatcher final : private Link::Host {
   bool send_waiting();
   void send_suspect();
   u32 next_of(std::deque<u32>& queue);
-  void send_batch(Link& link);
+  void send_batch();
   void add(u32 number, Link& link);
   bool reject_waiting();
   void reject(u32 number);
@@ -91,7 +91,6 @@ class EdgeDispatcher final : private Link::Host {
   Flights flights_;
   Upstreams upstreams_;
   Batch batch_;
-  front::StepRequestWriter message_;
   std::deque<u32> waiting_, suspects_;  // claimed items to be sent: again, or alone
   std::vector<u32> lost_;               // of collect_ended()
   int epoll_ = -1;

@@ -19,6 +19,7 @@ using front::StepRequestWriter;
 using upstream::CallEnd;
 using upstream::End;
 
+constexpr u32 kWrittenTokensMax = 128 << 10;  // of a message that is not sent yet; one input more, and it is
 constexpr u64 kEchoNs = 250 * front::kMillisecond;
 constexpr u64 kSilenceNs = 1500 * front::kMillisecond;  // without an answer to an echo
 
@@ -58,6 +59,12 @@ Link::Link(Host& host, u32 index, u32 upstream, const Terms& terms, const upstre
   call_ = std::make_unique<upstream::UpstreamCall>(listener, address, settings);
 }
 
+void Link::put(const front::StepItem& item) {
+  if (items_.items() == front::kStepItemsMax || items_.tokens() > kWrittenTokensMax) send(items_);
+  items_.add(item);
+}
+
+// Sends what is in the writer, and empties it. Returns false if there is no memory: the link has ended.
 bool Link::send(StepRequestWriter& message) {
   const size_t size = message.size();
   u8* out = state_ == State::kEnded ? nullptr : call_->begin_message(size);
@@ -74,6 +81,7 @@ bool Link::send(StepRequestWriter& message) {
 void Link::flush(u64 now_ns) {
   if (state_ == State::kEnded) return;
   now_ns_ = now_ns;
+  if (!items_.empty() && !send(items_)) return;
   if (!cancels_.empty() && !send(cancels_)) return;
   if (state_ == State::kRetiring && !in_flight && !std::exchange(half_closed_, true)) {
     call_->half_close();

@@ -57,11 +57,11 @@ class Link final : private upstream::CallListener {
     if (state_ != State::kServing || call_->unsent() > kUnsentMax) return 0;
     return window.size() - std::min(window.size(), in_flight);
   }
-  // Sends what is in the writer, and empties it. Returns false if there is no memory: the link has ended.
-  bool send(front::StepRequestWriter& message);
+  // It leaves with the next flush(), before the cancels.
+  void put(const front::StepItem& item);
   void cancel(u32 number) {
     cancels_.cancel(number);
-    if (cancels_.cancels() == front::kStepItemsMax) send(cancels_);
+    if (cancels_.cancels() == front::kStepItemsMax) flush(now_ns_);
   }
   void flush(u64 now_ns);
   // Takes no more items, and ends when it has none.
@@ -98,6 +98,7 @@ class Link final : private upstream::CallListener {
   void message(std::span<const u8> bytes) override;
   void retiring() override { retire(); }
   void ended(const upstream::CallEnd& end) override;
+  bool send(front::StepRequestWriter& message);
   void accept(const front::StepReady& ready);
   void hear(const front::StepLoad& load);
 
@@ -110,7 +111,7 @@ class Link final : private upstream::CallListener {
   UpstreamState verdict_ = UpstreamState::kConnecting;
   bool broke_ = false, half_closed_ = false;
   std::string why_;
-  front::StepRequestWriter cancels_, echo_;
+  front::StepRequestWriter items_, cancels_, echo_;
   front::StepResponseReader reader_;
   u64 now_ns_ = 0;                            // of the events that are being handled
   u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the oldest echo without an answer; 0: none

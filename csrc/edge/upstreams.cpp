@@ -131,6 +131,14 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   change(upstream, link->verdict(), link->why());
 }
 
+u32 Upstreams::room(u64 now_ns) const {
+  u32 room = 0;
+  for (u32 u = 0; u < upstreams_.size(); u++)
+    if (u != reserved_ && upstreams_[u].resume_ns <= now_ns)
+      for (const u32 index : upstreams_[u].links) room += links_[index]->room();
+  return room;
+}
+
 Link* Upstreams::choose(u32 avoid, u64 now_ns) {
   able_.clear();
   for (u32 u = 0; u < upstreams_.size(); u++)

@@ -54,6 +54,8 @@ class Upstreams {
   // Forgets a link that has ended. No item names it any more.
   void drop(u32 link, u64 now_ns);
 
+  // Items that all servers together may be sent now.
+  u32 room(u64 now_ns) const;
   // A link with room, of the one of two servers taken at random that has less to do; nullptr: there is none. avoid: a
   // server that is only taken if no other one has room.
   Link* choose(u32 avoid, u64 now_ns);

@@ -123,8 +123,9 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
 
 SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const {
   auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
+  const bool vectors = s.kind == Answer::kFloats || s.kind == Answer::kRaw;  // others leave the dtype as it was
   return {u8(s.kind),
-          s.answer_dtype,
+          vectors ? s.answer_dtype : u8(0),
           s.n_values,
           bytes,
           s.batch_items,
