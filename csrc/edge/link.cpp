@@ -21,7 +21,7 @@ using upstream::End;
 
 constexpr u32 kWrittenTokensMax = 128 << 10;  // of a message that is not sent yet; one input more, and it is
 constexpr u64 kEchoNs = 250 * front::kMillisecond;
-constexpr u64 kSilenceNs = 1500 * front::kMillisecond;  // without an answer to an echo
+constexpr u64 kSilenceNs = 1500 * front::kMillisecond;  // without a byte, an echo being unanswered
 
 UpstreamState verdict_of(const CallEnd& end) {
   if (end.how == End::kTls) return UpstreamState::kRefused;
@@ -107,7 +107,11 @@ void Link::end(UpstreamState verdict, std::string why) {
 void Link::on_events(u32 events, u64 now_ns) {
   if (state_ == State::kEnded) return;
   now_ns_ = now_ns;
+  const u64 before = call_->bytes_in();
   call_->on_events(events, now_ns);
+  // A narrow network: the answer to the echo stands behind others.
+  const bool speaks = state_ == State::kServing || state_ == State::kRetiring;
+  if (speaks && silent_from_ns_ && call_->bytes_in() != before) silent_from_ns_ = now_ns;
 }
 
 u64 Link::due_ns() const {

@@ -114,7 +114,7 @@ class Link final : private upstream::CallListener {
   front::StepRequestWriter items_, cancels_, echo_;
   front::StepResponseReader reader_;
   u64 now_ns_ = 0;                            // of the events that are being handled
-  u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the oldest echo without an answer; 0: none
+  u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the last byte since an unanswered echo; 0: none
   u64 rtt_ns_ = 0, heard_ns_ = 0;
   double item_us_ = 0;
   std::unique_ptr<upstream::UpstreamCall> call_;

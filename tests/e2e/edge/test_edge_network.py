@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from bad_network import BadNetwork
 from conftest import serving
-from ledger import Ledger, Load
+from ledger import Ledger, Load, batch_of, channel_to
 from serving import Server, until
+
+from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 SEEN_S = 2.0  # how soon a server that is gone must be seen
 SLACK_S = 1.0  # for the test's machine
@@ -120,6 +122,23 @@ def test_a_narrow_network(world: World) -> None:
         world.network.bytes_per_s = 2000
 
     under_load(world, narrow, lasts_s=2)
+
+
+def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Server]) -> None:
+    """Seconds of bytes wait to be sent, and echoes behind them: a server whose answers come is not taken for dead."""
+    address = world.network.address
+    front = serve("--device=remote", "--frontdoors=1", "--lanes=1", f"--upstream={address}")
+    until(lambda: serving(front, address), "it serves")
+    ledger = Ledger()
+
+    async def scenario() -> None:
+        async with channel_to(front.address) as channel:
+            await batch_of(Stub(channel), ledger, [ledger.ask(*[7] * 240) for _ in range(80)])
+
+    world.network.bytes_per_s = 25_000
+    asyncio.run(scenario())
+    ledger.check()
+    assert len([line for line in front.lines if f"upstream {address}: " in line]) == 1, front.log()
 
 
 @pytest.mark.parametrize("flip", [0.01, 0.3])

@@ -97,9 +97,10 @@ def test_cancels(servers: tuple[Server, Server]) -> None:
 
 
 def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) -> None:
-    """The edge's own dispatcher answers canaries while all that it has waits for the server."""
+    """The edge's own dispatcher answers canaries while all that it has waits for the server, and is not ended."""
     server, front = servers
     ledger = Ledger()
+    dispatcher, stuck_s = front.child("dispatcher 0"), 5
 
     def answered() -> float:
         return front.metrics()["fastqps_canaries_total{0,answered}"]
@@ -111,10 +112,12 @@ def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) -> None:
                 await sees(gate.reached, "the device is busy")
                 before = answered()
                 await sees(lambda: answered() >= before + 2, "canaries are answered")
+                await asyncio.sleep(stuck_s)
             await asyncio.gather(*calls)
 
     asyncio.run(scenario())
     ledger.check()
+    assert front.child("dispatcher 0") == dispatcher, front.log()
     assert front.metrics()["fastqps_restarts_total"] == 0, front.log()
 
 
