@@ -19,7 +19,8 @@ using front::StepRequestWriter;
 using upstream::CallEnd;
 using upstream::End;
 
-constexpr u32 kWrittenTokensMax = 128 << 10;  // of a message that is not sent yet; one input more, and it is
+// Of a message that is not sent yet. Over a narrow network the answers to a short one come while the next is under way.
+constexpr u32 kWrittenTokensMax = 4 << 10;
 constexpr u64 kEchoNs = 250 * front::kMillisecond;
 constexpr u64 kSilenceNs = 1500 * front::kMillisecond;  // without a byte, an echo being unanswered
 
