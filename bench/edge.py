@@ -67,11 +67,12 @@ class Point:
 def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
     """All points in turn, ``repetitions`` times."""
     whole = write_body(folder / "whole", request(texts(1)[0]))
+    small = write_body(folder / "small", request(texts(1)[0], dimensions=4))
     one = write_messages(folder / "one", map(request, texts(1)))
 
-    def deep(address: str, load: Load = DEEP) -> Callable[[], tuple[float, float]]:
+    def deep(address: str, load: Load = DEEP, body: Path = whole) -> Callable[[], tuple[float, float]]:
         timed = Load(load.connections, load.inflight, seconds)
-        return lambda: (h2load(address, PREDICT, whole, timed, LOAD_CPU), 0.0)
+        return lambda: (h2load(address, PREDICT, body, timed, LOAD_CPU), 0.0)
 
     def single(address: str) -> Callable[[], tuple[float, float]]:
         def run() -> tuple[float, float]:
@@ -92,7 +93,8 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
                 Point("server alone, fair", deep(server.address, FAIR), {"server": server}),
                 Point("server behind an edge, fair", deep(edge_beside.address, FAIR), {"server": server}),
                 Point("server behind an edge, deep", deep(edge_beside.address), {"server": server}),
-                Point("edge", deep(edge.address), {"edge": edge}),
+                Point("server alone, small", deep(server.address, body=small), {"server": server}),
+                Point("edge, small", deep(edge.address, body=small), {"edge": edge}),
                 Point("one in flight, server alone", single(server.address), {}),
                 Point("one in flight, by an edge", single(edge.address), {}),
             ]
@@ -105,18 +107,17 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
 
 
 def _rows(points: dict[str, Point]) -> list[Row]:
-    alone, edge = points["server alone"], points["edge"]
-    own_us = alone.cost_us("server")
     rows = []
     for load, accept, goal in (("fair", ACCEPT["server"], ACCEPT["server goal"]), ("deep", None, None)):
         behind = points[f"server behind an edge, {load}"].cost_us("server")
-        direct = (alone if load == "deep" else points["server alone, fair"]).cost_us("server")
+        direct = points["server alone" if load == "deep" else "server alone, fair"].cost_us("server")
         in_flight = 16 * (DEEP if load == "deep" else FAIR).inflight
         note = f"{behind:.2f} µs, alone {direct:.2f} µs"
         name = f"server behind an edge, {in_flight} in flight: CPU per request"
         rows.append(Row(name, behind / direct, "×", accept, goal, at_most=True, note=note))
-    edge_us = edge.cost_us("edge")
-    note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs"
+    alone, edge = points["server alone, small"], points["edge, small"]
+    edge_us, own_us = edge.cost_us("edge"), alone.cost_us("server")
+    note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs; answers of 4 dimensions, so that the edge is the limit"
     rows.append(Row("edge: CPU per request", edge_us / own_us, "×", ACCEPT["edge"], at_most=True, note=note))
     note = f"{edge.rate:,.0f}/s, a server {alone.rate:,.0f}/s; the server and the load share the other core"
     rows.append(Row("edge: rate of one core", edge.rate / alone.rate, "×", ACCEPT["rate"], note=note))

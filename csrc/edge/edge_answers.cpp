@@ -17,6 +17,15 @@ constexpr u32 kSampleEvery = 16;
 
 }  // namespace
 
+void EdgeDispatcher::expect(u32 item) {
+  const Flight* flight = flights_.find(item);
+  if (!flight) return;
+  Slot& slot = claimer_.slot(flight->claim);
+  __builtin_prefetch(&slot, 1);
+  __builtin_prefetch(&slot.status, 1);
+  __builtin_prefetch(segment_.answer(slot), 1);
+}
+
 void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
   Flight* flight = flights_.find(answer.item);
   if (!flight || flight->link != link.index()) return;  // of a link that is forgotten

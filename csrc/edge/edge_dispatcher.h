@@ -53,12 +53,14 @@ class EdgeDispatcher final : private Link::Host {
   void send_suspect();
   u32 next_of(std::deque<u32>& queue);
   void send_batch();
+  void fetch(const Claim& claim) const;
   void add(u32 number, Link& link);
   bool reject_waiting();
   void reject(u32 number);
   void answer_dropped();
   void answer_canary();
   // ---- back
+  void expect(u32 item) override;
   void answered(Link& link, const front::StepRow& answer) override;
   void serving(Link& link, const front::StepReady& ready) override { upstreams_.serving(link, ready); }
   void reported(Link& link, const front::StepLoad& load) override { upstreams_.reported(link, load); }

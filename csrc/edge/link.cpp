@@ -154,8 +154,11 @@ void Link::message(std::span<const u8> bytes) {
   heard_ns_ = now_ns_;
   if (const StepReady* ready = reader_.ready()) accept(*ready);
   if (const StepLoad* load = reader_.load()) hear(*load);
-  for (front::StepRow row; state_ != State::kEnded && reader_.next_row(row);) {
+  front::StepRow row, next;
+  for (bool more = reader_.next_row(row); more && state_ != State::kEnded; row = next) {
     if (!row.item) return end(UpstreamState::kSuspended, "an answer of it cannot be read");
+    more = reader_.next_row(next);
+    if (more) host_.expect(next.item);
     host_.answered(*this, row);
   }
 }

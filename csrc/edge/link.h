@@ -29,6 +29,8 @@ class Link final : private upstream::CallListener {
   class Host {
    public:
     virtual void answered(Link& link, const front::StepRow& answer) = 0;
+    // The answer to this item is the next one.
+    virtual void expect(u32) {}
     // The server can be sent items from now on.
     virtual void serving(Link& link, const front::StepReady& ready) = 0;
     virtual void reported(Link& link, const front::StepLoad& load) = 0;

@@ -1,7 +1,6 @@
 #include "predict/intake/intake.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -9,6 +8,10 @@
 #include "predict/answers/slot_events.h"
 
 namespace fastqps::front {
+
+namespace {
+constexpr char kConnectionPrefix[] = "connection:";
+}
 
 Intake::ParseBegin Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
@@ -105,13 +108,14 @@ void Intake::link(u32 slot, std::string_view group, TenantId tenant) {
 void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   CallerNames& names = memory_.segment.caller(slots_.slot(slot));
   std::string_view name = tenants_.name(tenant);
-  char text[48];
+  char text[sizeof kConnectionPrefix - 1 + 16];
   if (name == Tenants::kConnectionName) {
     const ConnectionId connection = items_[slot].connection;
-    const int bytes =
-        std::snprintf(text, sizeof text, "connection:%08x.%x.%x.%x", u32(memory_.segment.header().boot_id[0]),
-                      memory_.door, connection.index, connection.generation);
-    name = {text, size_t(bytes)};
+    const u64 number = memory_.segment.header().boot_id[0] ^
+                       (u64(connection.generation) << 40 ^ u64(memory_.door) << 32) ^ u64(connection.index);
+    char* at = std::copy_n(kConnectionPrefix, sizeof kConnectionPrefix - 1, text);
+    for (int shift = 60; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[number >> shift & 15];
+    name = {text, sizeof text};
   }
   names.tenant_bytes = u16(std::min(name.size(), sizeof names.tenant));
   names.group_bytes = u16(std::min(group.size(), sizeof names.group));
