@@ -15,7 +15,8 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 PREDICT = "fastqps/v1/predict.proto"
-STANDARD = [
+OTHERS = [
+    "fastqps/v1/step.proto",
     "grpc/health/v1/health.proto",
     "grpc/reflection/v1/reflection.proto",
     "grpc/reflection/v1alpha/reflection.proto",
@@ -39,7 +40,7 @@ def run_protoc(*arguments: str) -> None:
 def compile_files(folder: Path) -> list[descriptor_pb2.FileDescriptorProto]:
     """All files, without comments and json names; `folder` takes an intermediate file."""
     out = folder / "descriptors.binpb"
-    run_protoc(f"--descriptor_set_out={out}", PREDICT, *STANDARD)
+    run_protoc(f"--descriptor_set_out={out}", PREDICT, *OTHERS)
     files = list(descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file)
     for file in files:
         for message in file.message_type:

@@ -235,7 +235,7 @@ def test_predict_takes_text_pairs_ids_and_messages(client: Any) -> None:
 def test_options_arrive(client: Any) -> None:
     out = client.predict("a", priority="high", truncate=True, timings=True, dtype="float32")
     assert out.usage == prediction.Usage(input_tokens=0, output_tokens=pb.PRIORITY_HIGH, truncated=True)
-    assert out.timings["parse"] == 1 and out.timings["device"] == 200 and len(out.timings) == 8
+    assert out.timings["parse"] == 1 and out.timings["device"] == 200 and len(out.timings) == 9
     np.testing.assert_array_equal(out.embedding, vector("a"))
     half = client.predict("a", dtype="float16").embedding
     assert half.dtype == np.float32

@@ -451,7 +451,7 @@ def random_response(rng: random.Random) -> dict[str, Any]:
             raw = rng.randbytes(rng.choice([0, 1, 384]))
             out["multi"] = (random_floats(rng), raw, rng.choice([0, 1, 2, 3]), rng.choice(COUNTS))
     if rng.random() < 0.4:
-        out["timings"] = [rng.choice(COUNTS) for _ in range(8)]
+        out["timings"] = [rng.choice(COUNTS) for _ in TIMINGS]
     if rng.random() < 0.4:
         out["status"] = (rng.choice([0, 3, 8, 16, -1]), rng.choice(TEXTS), rng.choice(COUNTS))
     if rng.random() < 0.4:
