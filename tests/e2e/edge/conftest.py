@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from serving import Server, until
+from upstream_state import serving
 
 
 @pytest.fixture
@@ -29,9 +30,3 @@ def edge(serve: Callable[..., Server]) -> Callable[..., Server]:
         return found
 
     return start
-
-
-def serving(edge: Server, address: str) -> bool:
-    """Whether the log's last word on an upstream is that it serves."""
-    lines = [line for line in list(edge.lines) if f"upstream {address}: " in line]
-    return bool(lines) and lines[-1].endswith(": serving")

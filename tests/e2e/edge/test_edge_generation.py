@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 import pytest
-from conftest import serving
 from echo_generator import END, PACE
 from echo_generator import write_generator as write_echo
 from generators import Alone, requests, write_generator
 from ledger import channel_to
 from serving import PATIENCE_S, Server, until
+from upstream_state import serving
 
 from fastqps import AsyncClient
 from fastqps.api.prediction import Generation

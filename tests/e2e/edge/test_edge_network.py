@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from bad_network import BadNetwork
-from conftest import serving
 from ledger import Ledger, Load, batch_of, channel_to
 from serving import Server, until
+from upstream_state import serving
 
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import grpc
 import pytest
-from conftest import serving
 from ledger import CANCELLED, EXPIRED, Ledger, channel_to, unary
 from serving import Server, until
+from upstream_state import serving
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub

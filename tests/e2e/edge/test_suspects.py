@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bad_network import BadNetwork
-from conftest import serving
 from echo_generator import PACE, write_generator
 from ledger import channel_to
 from serving import Server, until
+from upstream_state import serving
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub

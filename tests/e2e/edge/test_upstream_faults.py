@@ -11,9 +11,9 @@ from typing import Any
 
 import grpc
 import pytest
-from conftest import serving
 from ledger import OK, Ledger, Load, channel_to, unary
 from serving import Server, until
+from upstream_state import serving
 
 from fastqps.v1 import predict_pb2_grpc
 

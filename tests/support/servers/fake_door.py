@@ -12,7 +12,7 @@ from fastqps._core import Heartbeat, Segment
 from fastqps.process.children import DoorSettings
 
 # csrc/core/layout.h: where Header keeps the offset of the front doors' lines, and what of a line is where.
-HEADER_DOOR_LINES, LINE_BYTES, READY = 144, 2240, 80
+HEADER_DOOR_LINES, LINE_BYTES, READY = 152, 2240, 80
 
 
 def main(settings: DoorSettings) -> int:
