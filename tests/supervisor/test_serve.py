@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from raw import PREFACE, SETTINGS, frame
 from serving import PATIENCE_S, Server
 from test_supervisor import gone, until
 from tries import until_in_time
@@ -229,6 +230,8 @@ def test_a_burst_of_clients_is_let_in_at_once() -> None:
     def burst(address: tuple[str, int]) -> str:
         with contextlib.ExitStack() as all:
             clients = [all.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in range(300)]
+            for client in clients:  # until a client says what it speaks, a server says nothing
+                client.sendall(PREFACE + frame(SETTINGS, 0, 0))
             start = time.monotonic()
             for client in clients:
                 assert client.recv(9)  # the server's SETTINGS
