@@ -57,8 +57,7 @@ inline bool read_fixed64(WireReader& in, u64* out) {
 }
 inline bool read_text(WireReader& in, std::string_view* out) { return in.bytes(out) && text::valid_utf8(*out); }
 
-// Calls field(tag) for each field of a submessage. field() returns whether it is sound; false for an unknown tag is
-// damage, because both sides speak one protocol.
+// Calls field(in, tag) for each field of a submessage. It returns whether the field is sound.
 template <class Field>
 bool read_submessage(WireReader& in, Field field) {
   std::string_view part;
