@@ -11,10 +11,11 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/huge_pages.h"
+#include "core/round_up.h"
+
 namespace fastqps {
 namespace {
-
-constexpr u64 round_up(u64 value, u64 to) { return (value + to - 1) / to * to; }
 
 u64 hash(u64 h, u64 value) {
   h ^= value + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
@@ -125,6 +126,7 @@ Segment::Created Segment::create(const Sizes& sizes) {
     errno = e;
     return fail(reason(("shared segment of " + std::to_string(h.total_bytes >> 20) + " MiB").c_str()));
   }
+  make_huge_pages(fd, h.total_bytes);
   if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) return fail(reason("sealing the segment"));
   if (pwrite(fd, &h, sizeof h, 0) != ssize_t(sizeof h)) return fail(reason("writing the segment's header"));
   return {fd, {}};
@@ -141,10 +143,12 @@ Segment Segment::attach(int fd, std::string* error) {
   struct stat st;
   if (fstat(fd, &st) < 0 || u64(st.st_size) < h.total_bytes)
     return *error = "the segment is shorter than its header says", none;
-  void* base = mmap(nullptr, h.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) return *error = reason("mapping the segment"), none;
+  void* base = map_for_huge_pages(fd, h.total_bytes);
+  if (!base) return *error = reason("mapping the segment"), none;
   made.base_ = static_cast<char*>(base);
   return made;
 }
+
+bool Segment::lock() const { return mlock(base_, header().total_bytes) == 0; }
 
 }  // namespace fastqps

@@ -22,6 +22,8 @@ class Segment {
   static Segment attach(int fd, std::string* error);
 
   bool valid() const { return base_ != nullptr; }
+  // Keeps its pages in memory as long as this process lives. Returns false if the limit for locked memory is too low.
+  bool lock() const;
   Header& header() const { return *at<Header>(0); }
   const Sizes& sizes() const { return header().sizes; }
 

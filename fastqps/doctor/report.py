@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import os
 import platform
+import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -38,7 +39,8 @@ MEMORY_WANTED = 1 << 30
 def examine() -> list[Finding]:
     """All findings, in a fixed order. Takes seconds, because torch is imported to ask it about devices."""
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _versions, _extensions, _cores, _governor, _memory, _huge_pages, _open_files, examine_gpus, _models,
+        _versions, _extensions, _cores, _governor, _memory, _huge_pages, _locked_memory, _open_files, examine_gpus,
+        _models,
     )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
@@ -141,10 +143,19 @@ def _memfd() -> Finding:
 
 
 def _huge_pages() -> Iterator[Finding]:
-    path = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
-    mode = path.read_text() if path.is_file() else "[unknown]"
-    chosen = mode[mode.find("[") + 1 : mode.find("]")]
-    yield Finding("huge pages", f"reserved {_meminfo('HugePages_Total')}, for shared memory: {chosen} (not needed)")
+    release = platform.release()
+    has = tuple(int(part) for part in re.findall(r"\d+", release)[:2]) >= (6, 1)
+    made = "are made" if has else "take Linux 6.1"
+    yield Finding("huge pages", f"reserved {_meminfo('HugePages_Total')}; for the shared segment they {made}")
+
+
+def _locked_memory() -> Iterator[Finding]:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if soft == resource.RLIM_INFINITY:
+        yield Finding("locked memory", "unlimited")
+    else:
+        note = "; a larger shared segment may be swapped out" if _meminfo("SwapTotal") else ""
+        yield Finding("locked memory", f"{format_bytes(soft)}{note}")
 
 
 def _open_files() -> Iterator[Finding]:

@@ -30,6 +30,7 @@ class Shared:
         except (RuntimeError, OSError) as error:
             raise ConfigError(f"the shared segment ({self.sizes_text}): {error}; lower --slots") from None
         self.segment = Segment(self.segment_fd)
+        self.segment.lock()  # where it may; without swap, or with memory to spare, nothing takes its pages away
         self.wake_dispatchers = tuple(_eventfd() for _ in range(server.workers))
         self.wake_doors = tuple(_eventfd() for _ in range(server.doors))
         self.wake_fds = WakeFds(dispatchers=list(self.wake_dispatchers), doors=list(self.wake_doors))

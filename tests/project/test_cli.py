@@ -98,6 +98,7 @@ def test_doctor() -> None:
         "memory",
         "memfd",
         "huge pages",
+        "locked memory",
         "open files",
         "bfloat16",
         "cpu governor",

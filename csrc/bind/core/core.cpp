@@ -119,6 +119,9 @@ void register_segment(py::module_& m) {
            "fd"_a)
       .def_property_readonly("sizes", [](const SegmentHandle& s) { return s.segment.sizes(); })
       .def_property_readonly("total_bytes", [](const SegmentHandle& s) { return s.segment.header().total_bytes; })
+      .def(
+          "lock", [](const SegmentHandle& s) { return s.segment.lock(); },
+          "Keeps its pages in memory as long as this process lives. False: the limit for locked memory is too low.")
       .def_property_readonly("boot_id", [](const SegmentHandle& s) { return hex(s.segment.header().boot_id); })
       .def(
           "set_phase",

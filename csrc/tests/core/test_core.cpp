@@ -124,6 +124,20 @@ TEST(segment_does_not_overlap) {
   CHECK_EQ(h.slot_stride, 448u);    // seven lines: odd
 }
 
+TEST(segment_lies_where_huge_pages_can_be_mapped) {
+  auto made = Segment::create(kSizes);
+  std::string error;
+  const Segment first = Segment::attach(made.fd, &error), second = Segment::attach(made.fd, &error);
+  CHECK_EQ(reinterpret_cast<uintptr_t>(&first.header()) % (2 << 20), 0u);
+  CHECK_EQ(reinterpret_cast<uintptr_t>(&second.header()) % (2 << 20), 0u);
+  first.supervisor().phase.store(Phase::kDraining, kRelease);  // both are the same memory
+  CHECK_EQ(u32(second.supervisor().phase.load(kAcquire)), u32(Phase::kDraining));
+  const u64 last = first.header().total_bytes - 1;
+  CHECK_EQ(reinterpret_cast<char*>(&second.header())[last], 0);
+  CHECK(first.lock() || errno == ENOMEM || errno == EPERM);
+  close(made.fd);
+}
+
 TEST(segment_attaches_only_to_its_own_kind) {
   auto made = Segment::create(kSizes);
   CHECK_EQ(made.error, "");
