@@ -90,13 +90,20 @@ class Slab {
     free_.pop_back();
     return i;
   }
-  // Fetches what take() will return, which is filled soon: with many slots in use, its data is not in the near caches.
+  // Fetches what the next calls of take() will return, which is filled soon: with many slots in use, its data is not in
+  // the near caches, and the first one's alone would come too late.
   void expect_take() {
-    if (free_.empty()) return;
-    Slot& s = slot(free_.back());
+    constexpr size_t kAhead = 3, kUsualIds = 3 * 64;
+    const size_t n = std::min(kAhead, free_.size());
+    if (!n) return;
+    const u32 i = free_[free_.size() - n];
+    Slot& s = slot(i);
     __builtin_prefetch(&s.state, 1);
-    __builtin_prefetch(segment_.ids(s), 1);
-    host_.expect_item(free_.back());
+    __builtin_prefetch(&s.status, 1);
+    const char* ids = reinterpret_cast<const char*>(segment_.ids(s));
+    for (size_t byte = 0; byte < kUsualIds; byte += 64) __builtin_prefetch(ids + byte, 1);
+    __builtin_prefetch(&records_[i], 1);
+    host_.expect_item(i);
   }
   void give_back(u32 i) { free_.push_back(i); }
   // The same, of a slot for which the host has an item.

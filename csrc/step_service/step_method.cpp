@@ -104,18 +104,17 @@ void StepMethod::take_item(const StepItem& item, std::string_view model, const R
   const Origin from{call, &info, kSteps, g, group.items++, 0, (item.options.flags & kProgress) != 0};
   group.unanswered++;
   RequestView view;
-  Refusal refusal{.code = StatusCode::kUnavailable, .message = "the model was reloaded"};
   const auto read = [&](RequestView& taken) {
     taken.model = model;
     taken.request_id = item.number;
     if (route) fill(item, *route, taken);
     return FieldError{};
   };
-  if (route)
-    refusal = path_.intake.accept(read, from, view);
-  else
+  if (!route) {
     read(view);
-  if (refusal) path_.answers.refuse(from, view, refusal);
+    return path_.answers.refuse(from, view, {.code = StatusCode::kUnavailable, .message = "the model was reloaded"});
+  }
+  if (const Refusal refusal = path_.intake.accept(read, from, view)) path_.answers.refuse(from, view, refusal);
 }
 
 void StepMethod::fill(const StepItem& item, const Route& route, RequestView& view) const {

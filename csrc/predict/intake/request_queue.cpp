@@ -14,19 +14,11 @@ Refusal RequestQueue::put(u32 slot) {
   // An item's wait for a dispatcher begins when its earlier stages end. Reading the clock for every item would cost a
   // percent of its work, so only the first item of a turn does, and later ones use the newest reading.
   if (stamp_ns_ < attachment_->turn_ns()) stamp();
-  Refusal refusal;
-  if (poison_.marked(slots_.slot(slot), stamp_ns_)) {
-    bump(memory_.stats.rejected[kRejectPoison]);
-    refusal =
-        refusals_.refuse(StatusCode::kInternal, "this request has broken dispatchers and is refused for ten minutes");
-  } else if ((refusal = hold_answer(slot))) {
-    bump(memory_.stats.rejected[kRejectSlots]);
-  }
-  if (refusal) {
-    if (refusal.code == StatusCode::kResourceExhausted) items_.shares.refused(items_.tenant(slot));
-    slots_.discard(slot);
-    return refusal;
-  }
+  if (poison_.marked(slots_.slot(slot), stamp_ns_))
+    return refuse(
+        slot, kRejectPoison,
+        refusals_.refuse(StatusCode::kInternal, "this request has broken dispatchers and is refused for ten minutes"));
+  if (const Refusal refusal = hold_answer(slot)) return refuse(slot, kRejectSlots, refusal);
   Slot& s = slots_.slot(slot);
   const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
   items_.shares.accepted(items_.tenant(slot), n_tokens, stamp_ns_);
@@ -42,6 +34,13 @@ Refusal RequestQueue::put(u32 slot) {
     room_.add(slot, {r, kind, items_.tenant(slot), u32(cost_of(memory_.route(r).task, s)), stamp_ns_});
   }
   return {};
+}
+
+const Refusal& RequestQueue::refuse(u32 slot, Reject why, const Refusal& refusal) {
+  bump(memory_.stats.rejected[why]);
+  if (refusal.code == StatusCode::kResourceExhausted) items_.shares.refused(items_.tenant(slot));
+  slots_.discard(slot);
+  return refusal;
 }
 
 bool RequestQueue::has_room(u32 route, u32 kind) const {

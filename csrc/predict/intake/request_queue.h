@@ -43,6 +43,7 @@ class RequestQueue {
   bool has_room(u32 route, u32 kind) const;
   void make_way(u32 route);
   Refusal hold_answer(u32 slot);
+  const Refusal& refuse(u32 slot, Reject why, const Refusal& refusal);
 
   const DoorMemory& memory_;
   const Attachment& attachment_;

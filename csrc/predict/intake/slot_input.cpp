@@ -228,10 +228,12 @@ Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 sl
     return refusals_.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
   Slot& s = slots_.slot(slot);
   u32* ids = memory_.segment.ids(s);
-  token_ids(view, ids);
   const u32 mark = rows_by_token(route.task) ? kNoOwnAnswer : 0;
   u32 largest = 0;
-  for (u32 i = 0; i < n; i++) largest = std::max(largest, ids[i] & ~mark);
+  for (u32 i = 0; i < n; i++) {
+    ids[i] = view.tokens[i];
+    largest = std::max(largest, view.tokens[i] & ~mark);
+  }
   if (largest >= route.vocab_size)
     return refusals_.refuse_field("ids", "id %u, the vocabulary has %u", largest, route.vocab_size);
   s.first_len = view.first_tokens;

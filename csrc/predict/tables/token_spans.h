@@ -9,13 +9,19 @@ namespace fastqps::front {
 
 class TokenSpans {
  public:
-  explicit TokenSpans(u32 slots) : spans_(slots) {}
+  explicit TokenSpans(u32 slots) : slots_(slots) {}
 
   // To be filled.
-  std::vector<text::TokenSpan>& of(u32 slot) { return spans_[slot]; }
-  std::span<const text::TokenSpan> operator[](u32 slot) const { return spans_[slot]; }
+  std::vector<text::TokenSpan>& of(u32 slot) {
+    if (spans_.empty()) spans_.resize(slots_);
+    return spans_[slot];
+  }
+  std::span<const text::TokenSpan> operator[](u32 slot) const {
+    return spans_.empty() ? std::span<const text::TokenSpan>() : spans_[slot];
+  }
   // Keeps the memory of usual texts.
   void drop(u32 slot) {
+    if (spans_.empty()) return;
     spans_[slot].clear();
     if (spans_[slot].capacity() > kKept) std::vector<text::TokenSpan>().swap(spans_[slot]);
   }
@@ -23,7 +29,8 @@ class TokenSpans {
  private:
   static constexpr size_t kKept = 128;
 
-  std::vector<std::vector<text::TokenSpan>> spans_;  // by slot
+  const u32 slots_;
+  std::vector<std::vector<text::TokenSpan>> spans_;  // by slot; empty until a token classifier has a request
 };
 
 }  // namespace fastqps::front
