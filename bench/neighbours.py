@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +21,11 @@ from bench.row import Row
 from bench.texts import request, texts
 from bench.transport import LOAD_CPU, SERVER_CPU, grpc_echo
 from fastqps.bench.measure.workload import write_messages
-from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
+from fastqps.bench.neighbours.beside import NEIGHBOURS, autogroups, beside
 from fastqps.process.server_process import ServerProcess
 
 ALONE = "alone"
+HALF_A_CORE = "… half of the core its own"  # of the server before
 KEPT_MIN = 95  # % of the modelled device's rate
 WARMUP_S = 0.5
 DEEP, SIM_LOAD = (16, 64), (CONNECTIONS, 8)  # connections, calls in flight on each
@@ -62,12 +64,16 @@ class Run(NamedTuple):
 
 @dataclass
 class Server:
-    """A server and its runs by neighbour. ``accept``: % that it is to keep."""
+    """A server and its runs by neighbour. ``accept``: % that it is to keep.
+
+    ``own_session``: the neighbours have one, so that half of the core is the server's, however many they are.
+    """
 
     name: str
     load: Callable[[float], Run]  # by seconds
     accept: float | None = None
     neighbours: Sequence[str] = NEIGHBOURS
+    own_session: bool = False
     runs: dict[str, list[Run]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,8 +82,11 @@ class Server:
     def measure(self, seconds: float) -> None:
         """One round: alone, then beside each neighbour."""
         for name, runs in self.runs.items():
-            with contextlib.nullcontext() if name == ALONE else beside(name, [SERVER_CPU]):
+            with contextlib.nullcontext() if name == ALONE else self._beside(name):
                 runs.append(self.load(seconds))
+
+    def _beside(self, name: str) -> AbstractContextManager[object]:
+        return beside(name, [SERVER_CPU], own_session=self.own_session)
 
     def rate(self, name: str) -> float:
         return statistics.median(run.rate for run in self.runs[name])
@@ -106,11 +115,13 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         echo, _ = stack.enter_context(grpc_echo())
         mosec_address, mosec_server = mosec(SERVER_CPU)
         stack.enter_context(mosec_server)
+        device = modelled(_ITEMS, _GPU_STEPS)
         servers = [
             Server("fastqps", _grpc(null_server.address, payloads, DEEP)),
             Server("grpc.aio echo", _grpc(echo, payloads, DEEP, may_fail=True)),
             Server("mosec echo", _http(mosec_address, folder)),
-            Server("fastqps, modelled device", modelled(_ITEMS, _GPU_STEPS), KEPT_MIN),
+            Server("fastqps, modelled device", device),
+            *([Server(HALF_A_CORE, device, KEPT_MIN, own_session=True)] if autogroups() else []),
             *(
                 Server(f"… steps of 0.4 ms, {steps} in flight", modelled(_FEW_ITEMS, steps), neighbours=["spinner"])
                 for steps in IN_FLIGHT

@@ -27,6 +27,14 @@ def test_a_neighbour_works_on_its_cpu_and_ends(name: str, tmp_path: Path, monkey
     assert process.returncode == -9
 
 
+@pytest.mark.parametrize("own_session", [False, True])
+def test_a_neighbour_has_a_session_of_its_own_if_asked(own_session: bool) -> None:
+    with beside("spinner", [CPU], own_session=own_session) as (process,):
+        assert (os.getsid(process.pid) == process.pid) is own_session
+        assert os.getpgid(process.pid) == process.pid
+    assert process.returncode == -9
+
+
 def test_a_neighbour_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(BenchError, match="the neighbour spinner ended with exit code 1"), beside("spinner", [CPU]):
