@@ -62,7 +62,7 @@ class EdgeDispatcher final : private Link::Host {
   // ---- back
   void expect(u32 item) override;
   void answered(Link& link, const front::StepRow& answer) override;
-  void serving(Link& link, const front::StepReady& ready) override { upstreams_.serving(link, ready); }
+  void serving(Link& link, const front::StepReady&) override { upstreams_.serving(link); }
   void reported(Link& link, const front::StepLoad& load) override { upstreams_.reported(link, load); }
   void take_refusal(u32 number, Link& link, const front::StepRow& answer);
   void take_tokens(u32 number, Link& link, const front::StepRow& answer);

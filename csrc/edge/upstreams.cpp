@@ -84,7 +84,7 @@ void Upstreams::connect(u64 now_ns) {
   }
 }
 
-void Upstreams::serving(Link& link, const front::StepReady&) {
+void Upstreams::serving(Link& link) {
   Upstream& upstream = of(link);
   if (!upstream.listed) return link.retire();
   upstream.failures = 0;

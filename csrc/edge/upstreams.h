@@ -48,7 +48,7 @@ class Upstreams {
   // Opens connections that are due.
   void connect(u64 now_ns);
   // The server's state changed, or a connection of it.
-  void serving(Link& link, const front::StepReady& ready);
+  void serving(Link& link);
   void reported(Link& link, const front::StepLoad& load);
   void refused(Link& link, u64 until_ns);
   // Forgets a link that has ended. No item names it any more.
