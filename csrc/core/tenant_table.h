@@ -1,11 +1,9 @@
 // The counts of a front door's tenants in shared memory: of those that metrics show by name, and of all together.
 #pragma once
-#include <algorithm>
 #include <string>
 #include <string_view>
 
-#include "core/histogram.h"
-#include "core/types.h"
+#include "core/shared_text.h"
 
 namespace fastqps {
 
@@ -17,26 +15,14 @@ struct TenantCounters {
 };
 
 struct alignas(64) TenantRow {
-  std::atomic<u64> changes;                      // [D] odd while the row changes hands
-  std::atomic<u64> words[kTenantNameBytes / 8];  // [D] the name, and zeros behind it; all zero: the row is free
+  SharedText<kTenantNameBytes> name;  // [D] empty: the row is free. It changes when the row changes hands
   TenantCounters counts;
 
   // Only by its front door. The counts begin anew.
-  void rename(std::string_view name) {
-    const u64 odd = changes.load(kRelaxed) | 1;  // relaxed: only this process writes it
-    changes.store(odd, kRelaxed);                // relaxed: the releases below order it before what they store
-    u64 bytes[kTenantNameBytes / 8] = {};
-    name.copy(reinterpret_cast<char*>(bytes), std::min<size_t>(name.size(), kTenantNameBytes - 1));
-    // Release pairs with the acquires of read(): who sees one of these also sees that the row changes hands.
-    for (u32 i = 0; i < kTenantNameBytes / 8; i++) words[i].store(bytes[i], kRelease);
-    for (auto* count : {&counts.items, &counts.tokens, &counts.refused}) count->store(0, kRelease);
-    changes.store(odd + 1, kRelease);
-  }
-  std::string name() const {
-    u64 bytes[kTenantNameBytes / 8];
-    for (u32 i = 0; i < kTenantNameBytes / 8; i++) bytes[i] = words[i].load(kAcquire);
-    const std::string_view all(reinterpret_cast<const char*>(bytes), sizeof bytes);
-    return std::string(all.substr(0, std::min(all.size(), all.find('\0'))));
+  void rename(std::string_view to) {
+    name.write(to, [this] {
+      for (auto* count : {&counts.items, &counts.tokens, &counts.refused}) count->store(0, kRelease);
+    });
   }
 
   struct Reading {
@@ -46,12 +32,12 @@ struct alignas(64) TenantRow {
   };
   // Returns false if the row is free or changes hands just now.
   bool read(Reading& found) const {
-    found.changes = changes.load(kAcquire);
-    found.name = name();
-    found.items = counts.items.load(kAcquire), found.tokens = counts.tokens.load(kAcquire);
-    found.refused = counts.refused.load(kAcquire);
-    const u64 now = changes.load(kRelaxed);  // relaxed: behind the acquires above
-    return !(found.changes & 1) && now == found.changes && !found.name.empty();
+    const bool whole = name.read(found.name, [&](u64 changes) {
+      found.changes = changes;
+      found.items = counts.items.load(kAcquire), found.tokens = counts.tokens.load(kAcquire);
+      found.refused = counts.refused.load(kAcquire);
+    });
+    return whole && !found.name.empty();
   }
 };
 

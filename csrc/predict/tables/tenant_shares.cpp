@@ -25,9 +25,9 @@ TenantShares::TenantShares(const DoorMemory& memory, const Tenants& tenants)
       row_(Tenants::kAll, kNoRow) {
   for (u8 row = 0; row < kTenantRows; row++) {
     TenantRow& found = table_.row[row];
-    const bool torn = found.changes.load(kRelaxed) & 1;  // relaxed: only this door writes it
+    const bool torn = found.name.changes.load(kRelaxed) & 1;  // relaxed: only this door writes it
     if (torn) found.rename("");
-    names_[row] = torn ? "" : found.name();
+    names_[row] = torn ? "" : found.name.get();
   }
 }
 

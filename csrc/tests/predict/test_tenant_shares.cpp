@@ -102,7 +102,7 @@ TEST(a_restarted_door_goes_on_with_its_rows) {
   Door door;
   door.take("a", 5);
   door.take("b", 6);
-  door.table().row[1].changes.fetch_add(1);  // it died while b's row changed hands
+  door.table().row[1].name.changes.fetch_add(1);  // it died while b's row changed hands
   door.start();
   door.take("a", 1);
   CHECK_EQ(door.counts("a"), "2 6 0");
@@ -117,7 +117,7 @@ TEST(a_row_that_changes_hands_is_not_read) {
   TenantRow::Reading found;
   CHECK(door.table().row[0].read(found));
   CHECK(!door.table().row[1].read(found));
-  door.table().row[0].changes.fetch_add(1);
+  door.table().row[0].name.changes.fetch_add(1);
   CHECK(!door.table().row[0].read(found));
 }
 
