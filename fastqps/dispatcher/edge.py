@@ -5,23 +5,19 @@ The loop is native (csrc/edge). Python starts it, looks up the servers' names an
 
 from __future__ import annotations
 
-import gc
 import math
-import os
-import signal
-import sys
 import time
 from typing import TYPE_CHECKING
 
-from fastqps._core import Heartbeat, Segment, WakeFds
+from fastqps._core import Segment
 from fastqps.dispatcher.lookups import Lookups
+from fastqps.dispatcher.process import DispatcherProcess, check_alive, say, wake_fds
 from fastqps.dispatcher.upstream_credentials import UpstreamCredentials
 from fastqps.errors import ConfigError
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
-from fastqps.process.children import FENCED, LEAVE, EdgeSettings
+from fastqps.process.children import EdgeSettings
 from fastqps.process.credential_files import UpstreamFiles
-from fastqps.process.scheduling import wait_exactly
 
 if TYPE_CHECKING:
     from fastqps._front import EdgeDispatcher
@@ -42,10 +38,8 @@ class Edge:
         self._told_s = 0.0
 
     def turn(self) -> None:
-        """One turn. Leaves at once, without a single further write, when the supervisor has declared this process
-        dead."""
-        if not self._native.turn(IDLE_S):
-            os._exit(FENCED)
+        """One turn."""
+        check_alive(self._native.turn(IDLE_S))
         if (now_s := time.monotonic()) - self._told_s >= IDLE_S:
             self._told_s = now_s
             for line in self._native.news():
@@ -67,7 +61,7 @@ def make_edge(card: ModelCard, segment: Segment, settings: EdgeSettings) -> Edge
     try:
         return EdgeDispatcher(
             segment,
-            WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
+            wake_fds(settings),
             settings.index,
             epoch=settings.epoch,
             route=settings.route,
@@ -90,41 +84,19 @@ def main(settings: EdgeSettings) -> int:
     Raises ``ModelError`` if the model's files are others than those of its card, and ``ConfigError`` for certificates
     and tokens that cannot be used.
     """
-    segment = Segment(settings.segment_fd)
-    heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
-    card = ModelCard.from_json(segment.card(settings.route))
-    check_files(card)
-    native = make_edge(card, segment, settings)
+    process = DispatcherProcess(settings)
+    check_files(process.card)
+    native = make_edge(process.card, process.segment, settings)
     edge = Edge(native)
 
-    def stop(number: int, frame: object) -> None:
-        # Otherwise the signal was meant for the supervisor, which drains first.
-        edge.stopping = segment.phase == "stopping"
-
-    def leave(number: int, frame: object) -> None:
-        edge.stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(LEAVE, leave)
-
     def serving() -> bool:
-        return any(row.state == "serving" for row in segment.upstreams(settings.index))
+        return any(row.state == "serving" for row in process.segment.upstreams(settings.index))
 
-    gc.collect()
-    gc.freeze()
-    wait_exactly()
+    process.prepare(edge)
     Lookups(settings.upstreams, native.set_upstreams, serving, say).start()
     UpstreamCredentials(UpstreamFiles(*settings.credentials), native.set_credentials, say).start()
     end_s = math.inf if settings.on_trial else time.monotonic() + CONNECT_MAX_S
     while not (serving() or edge.stopping or time.monotonic() > end_s):
         edge.turn()
-    native.set_ready()
-    edge.serve()
-    native.leave()
-    del heartbeat
+    process.serve(edge, native)
     return 0
-
-
-def say(line: str) -> None:
-    """Writes a line to the server's log."""
-    print(line, file=sys.stderr, flush=True)

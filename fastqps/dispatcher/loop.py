@@ -6,19 +6,17 @@ The loop is the same for every kind of steps: gather, launch, run, scatter. ``fa
 from __future__ import annotations
 
 import gc
-import os
-import signal
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fastqps._core import CudaError, Heartbeat, Segment, Stepper, WakeFds
+from fastqps._core import CudaError, Segment, Stepper
 from fastqps.devices import DeviceFault, make_runner
+from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
 from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
-from fastqps.process.children import FENCED, LEAVE, DispatcherSettings
-from fastqps.process.scheduling import wait_exactly
+from fastqps.process.children import DispatcherSettings
 from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
 
@@ -56,15 +54,15 @@ class Dispatcher:
                     self._retire(steps.popleft())
 
     def _launch(self, gathered: int) -> None:
-        _check_ours(gathered >= 0)
-        _check_ours(self._stepper.launch(gathered))
+        check_alive(gathered >= 0)
+        check_alive(self._stepper.launch(gathered))
         step = self._steps[gathered]
         step.on.launch(step.place, *self._stepper.shape(gathered))
         self._in_flight[step.lane].append(step)
 
     def _retire(self, step: _Step) -> None:
         step.on.wait(step.place)  # raises the step's exception
-        _check_ours(self._stepper.scatter(step.number))
+        check_alive(self._stepper.scatter(step.number))
 
     def _due_s(self) -> float:
         """The longest wait: until a lane without a signal may be done, or IDLE_S if nothing runs."""
@@ -83,17 +81,11 @@ class _Step(NamedTuple):
         return self.on.due_s(self.place)
 
 
-def _check_ours(ours: bool) -> None:
-    """Leaves at once, without a single further write, when the supervisor has declared this process dead."""
-    if not ours:
-        os._exit(FENCED)
-
-
 def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings, limits: StepLimits) -> Stepper:
     """Makes the native half of the loop, for the kind of the model's steps."""
     return step_kind(card).make_stepper(
         segment,
-        WakeFds(dispatchers=list(settings.wake_dispatchers), doors=list(settings.wake_doors)),
+        wake_fds(settings),
         settings.index,
         epoch=settings.epoch,
         route=settings.route,
@@ -136,9 +128,8 @@ def main(settings: DispatcherSettings) -> int:
 
 def serve(settings: DispatcherSettings) -> int:
     """Serves as ``main`` does, but lets ``CudaError`` through."""
-    segment = Segment(settings.segment_fd)
-    heartbeat = Heartbeat(segment, "dispatcher", settings.index, settings.parent_fd)
-    card = ModelCard.from_json(segment.card(settings.route))
+    process = DispatcherProcess(settings)
+    segment, card = process.segment, process.card
     lanes = load_lanes(card, settings, segment)
     if settings.weights_fd < 0:  # otherwise the weight holder has checked them
         check_files(card)
@@ -146,24 +137,9 @@ def serve(settings: DispatcherSettings) -> int:
         lane.warm_up()
     stepper = make_stepper(card, segment, settings, step_limits(card, settings, segment, lanes))
     dispatcher = Dispatcher(stepper, lanes)
-
-    def stop(number: int, frame: object) -> None:
-        # Otherwise the signal was meant for the supervisor, which drains first.
-        dispatcher.stopping = segment.phase == "stopping"
-
-    def leave(number: int, frame: object) -> None:
-        dispatcher.stopping = True
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(LEAVE, leave)  # all dispatchers of the device restart together
-    gc.collect()
-    gc.freeze()
     gc.disable()  # a collection would stall the device, and the loop makes no cycles
-    wait_exactly()
-    stepper.set_ready()
-    dispatcher.serve()
-    stepper.leave()
+    process.prepare(dispatcher)
+    process.serve(dispatcher, stepper)
     for lane in lanes:
         lane.close()
-    del heartbeat
     return 0

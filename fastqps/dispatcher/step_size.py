@@ -15,6 +15,7 @@ from typing import Any
 
 from fastqps._core import Segment
 from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
+from fastqps.dispatcher.process import say
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
 from fastqps.runners.first_steps import usual_tokens
@@ -91,7 +92,7 @@ def step_limits(
         return StepLimits(settings.max_batch_items, settings.max_batch_tokens)
     if chosen := _chosen(segment, settings):
         return chosen
-    with STEPS.measuring(_say):
+    with STEPS.measuring(say):
         chosen = _chosen(segment, settings) or _choose(card, settings, segment, lanes)
         cache_slots = chosen.items * settings.lanes if card.task == "generate" else 0
         segment.set_batch_limits(settings.route, items=chosen.items, tokens=chosen.tokens, cache_slots=cache_slots)
@@ -122,17 +123,17 @@ def _within_step_time(
     fit = items_within(settings.max_step_time_ns / 1e9 / settings.lanes, rates)
     if not fit:
         size, rate = rates[0]
-        _say(
+        say(
             f"{bound}: warning: a step of {size} takes {size / rate * settings.lanes * 1e3:.1f} ms, and none is shorter"
         )
         fit = 1
     items = min(most.items, fit)
     if card.task == "generate":  # a step must have room for a longest prompt beside the sequences that run
-        _say(f"{bound}: at most {items} sequences of {most.items}")
+        say(f"{bound}: at most {items} sequences of {most.items}")
         return StepLimits(items, most.tokens)
     # Longer and shorter items take about the same time for a token.
     tokens = min(most.tokens, fit * usual_tokens(card))
-    _say(f"{bound}: at most {items} items of {most.items} and {tokens} tokens of {most.tokens}")
+    say(f"{bound}: at most {items} items of {most.items} and {tokens} tokens of {most.tokens}")
     return StepLimits(items, tokens)
 
 
@@ -141,9 +142,9 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     paths = STEPS.places(Path(card.path))
     where = _circumstances(card, settings, segment)
     name = _KNEE if not settings.choose_items else _GENERATES if card.task == "generate" else _ANSWERS
-    if found := STEPS.find(paths, where, _say):
+    if found := STEPS.find(paths, where, say):
         path, choice = found
-        _say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
+        say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
         return choice
     # Others may run on the CPUs meanwhile, as the dispatchers that serve during a reload: CPU time is not theirs.
     alone = settings.device == "cpu" and settings.threads == 1
@@ -151,10 +152,10 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     knee = find_knee(steps, steps.most)
     # A step that holds as many items of usual length as there is room for may hold more that are shorter.
     items = settings.max_batch_items if knee.items == steps.most else knee.items
-    _say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee)}")
+    say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee)}")
     choice = Choice(now_utc(), items, knee.rates)
     if knee.decided:
-        STEPS.store(paths, where, choice, _say)
+        STEPS.store(paths, where, choice, say)
     return choice
 
 
@@ -181,7 +182,3 @@ def _reason(knee: Knee) -> str:
     if not knee.decided:
         took += "; uncertain, so the next start measures again"
     return f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
