@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from echo_generator import END, PACE
 from echo_generator import write_generator as write_echo
 from generators import Alone, requests, write_generator
 from ledger import channel_to
+from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
 from upstream_state import serving
 
@@ -35,19 +35,6 @@ def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[
     for server in servers:
         until(lambda address=server.address: serving(edge, address), f"it serves\n{edge.log()}")
     return servers, edge
-
-
-def killed(server: Server) -> None:
-    server.kill()
-
-
-def stopped(server: Server) -> None:
-    for process in server.processes():
-        process.suspend()
-
-
-def drained(server: Server) -> None:
-    server.signal(signal.SIGTERM)
 
 
 def kill_busiest(servers: list[Server]) -> None:

@@ -4,7 +4,6 @@ swapped, and no client sees an error while one server lives."""
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from ledger import OK, Ledger, Load, channel_to, unary
+from server_faults import drained, killed, stopped
 from serving import Server, until
 from upstream_state import serving
 
@@ -24,19 +24,6 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[Any, Any, Any]:
     return asyncio.to_thread(function, *arguments)
-
-
-def killed(server: Server) -> None:
-    server.kill()
-
-
-def stopped(server: Server) -> None:
-    for process in server.processes():
-        process.suspend()
-
-
-def drained(server: Server) -> None:
-    server.signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("fault", [killed, stopped, drained])
