@@ -15,7 +15,6 @@ from generators import Alone, requests, write_generator
 from ledger import channel_to
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
-from upstream_state import serving
 
 from fastqps import AsyncClient
 from fastqps.api.prediction import Generation
@@ -24,17 +23,19 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 LONG = 200  # tokens
+Between = Callable[..., tuple[list[Server], Server]]
 
 
-def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[list[Server], Server]:
-    """Two servers, and an edge in front of them."""
-    servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
-    model = [flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input"))]
-    upstreams = [f"--upstream={server.address}" for server in servers]
-    edge = serve(*model, "--frontdoors=1", "--device=remote", *upstreams)
-    for server in servers:
-        until(lambda address=server.address: serving(edge, address), f"it serves\n{edge.log()}")
-    return servers, edge
+@pytest.fixture
+def between(serve: Callable[..., Server], edge: Callable[..., Server]) -> Between:
+    """Starts two servers with these flags, and an edge in front of them."""
+
+    def start(*flags: str, **options: Any) -> tuple[list[Server], Server]:
+        servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
+        model = tuple(flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input")))
+        return servers, edge(*servers, flags=model)
+
+    return start
 
 
 def kill_busiest(servers: list[Server]) -> None:
@@ -48,10 +49,10 @@ def kill_busiest(servers: list[Server]) -> None:
 
 
 @pytest.mark.parametrize("fault", [killed, stopped, drained])
-def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Callable[[Server], None]) -> None:
+def test_streams_go_on(between: Between, tmp_path: Path, fault: Callable[[Server], None]) -> None:
     """What a client has is not said again, nothing is left out, and the end is that of a server that lives."""
     write_echo(tmp_path / "echo")
-    servers, edge = between(serve, f"--model=echo={tmp_path / 'echo'}", f"--max-output-tokens={LONG}", echo=True)
+    servers, edge = between(f"--model=echo={tmp_path / 'echo'}", f"--max-output-tokens={LONG}", echo=True)
     begun = 0
 
     async def one(stub: Any, first: int, stream: bool) -> list[int]:
@@ -87,11 +88,11 @@ def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Call
     servers[1].until_idle()
 
 
-def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_seeded_generations(between: Between, tmp_path: Path) -> None:
     """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies."""
     model = write_generator(tmp_path / "tiny")
     flags = ("--device=cpu", "--dtype=float32", "--max-running=4", "--max-output-tokens=64")
-    servers, edge = between(serve, *flags, f"--model={model}")
+    servers, edge = between(*flags, f"--model={model}")
     alone = Alone(model, 64)
     asked = requests(24, 64, seed=3)
     failures: list[CallError] = []
@@ -126,11 +127,11 @@ def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> Non
     edge.until_idle()
 
 
-def test_sampled_without_a_seed(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_sampled_without_a_seed(between: Between, tmp_path: Path) -> None:
     """A sampled stream without a seed: the edge has drawn one, so that it goes on with the same tokens, too."""
     model = write_generator(tmp_path / "tiny")
     flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=300", "--max-input-tokens=64")
-    servers, edge = between(serve, *flags, f"--model={model}")
+    servers, edge = between(*flags, f"--model={model}")
     request = pb.PredictRequest(
         token_ids={"ids": [5, 6, 7]}, generate={"max_tokens": 300, "temperature": 1.5, "ignore_eos": True}
     )
