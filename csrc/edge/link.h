@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/upstream_table.h"
+#include "core/layout/upstream_table.h"
 #include "edge/window.h"
 #include "upstream/upstream_call.h"
 #include "wire/step_message.h"

@@ -13,7 +13,7 @@ from fastqps.supervisor.plan import Plan, answer_bytes, fetch_again, memory_of, 
 from fastqps.supervisor.room import Room, format_size, room_of
 from fastqps.telemetry.metrics.usage import private_bytes
 
-CARD_BYTES_MAX = 256 << 10  # csrc/core/layout.h: kCardBytes
+CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
 
 
 class NextModel(NamedTuple):

@@ -302,7 +302,7 @@ class Metrics:
 
 
 def _counters(stats: list[ProcessStats]) -> Iterator[CounterMetricFamily]:
-    """The counters without labels, summed over all processes: those whose rows in csrc/core/layout.h name a metric."""
+    """The counters without labels, summed over all processes: those with a metric in csrc/core/layout/stats.h."""
     for row in COUNTERS:
         if row.metric:
             total = sum(process.counters[row.name] for process in stats)

@@ -11,7 +11,8 @@ import time
 from fastqps._core import Heartbeat, Segment
 from fastqps.process.children import DoorSettings
 
-# csrc/core/layout.h: where Header keeps the offset of the front doors' lines, and what of a line is where.
+# Where Header keeps the offset of the front doors' lines (csrc/core/layout.h), and what of a line is where
+# (csrc/core/layout/processes.h).
 HEADER_DOOR_LINES, LINE_BYTES, READY = 152, 2240, 80
 
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/shared_text.h"
+#include "core/layout/shared_text.h"
 
 namespace fastqps {
 

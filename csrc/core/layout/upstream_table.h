@@ -1,7 +1,7 @@
 // What an edge's dispatcher knows of the servers that it sends steps to, in shared memory, for metrics and pages.
 #pragma once
 #include "core/histogram.h"
-#include "core/shared_text.h"
+#include "core/layout/shared_text.h"
 
 namespace fastqps {
 

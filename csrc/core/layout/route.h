@@ -1,0 +1,60 @@
+// What a segment says of models: each generation of one is a route. In brackets: who writes a word (layout.h).
+#pragma once
+#include "core/layout/limits.h"
+
+namespace fastqps {
+
+enum class Task : u32 {
+  kEmbed = 0,
+  kClassify = 1,
+  kGenerate = 2,
+  kClassifyTokens = 3,
+  kEmbedSparse = 4,
+  kEmbedMulti = 5
+};
+// Whether a device puts out a row for each token of a request, not one for the whole.
+constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens || task == Task::kEmbedMulti; }
+enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
+
+struct alignas(64) Model {
+  char name[kNameBytes];     // [S], before any route of it serves
+  std::atomic<u32> serving;  // [S] which generation answers: route = model * kGenerations + serving
+  std::atomic<u32> ready;    // [S] 0 until the first generation serves
+};
+
+// One generation of one model: its limits, and how its answers are computed. S writes it while kWarming; then it is
+// constant, except for what its first dispatcher chooses before it is ready.
+enum class RouteState : u32 { kEmpty = 0, kWarming = 1, kServing = 2, kDraining = 3 };
+struct alignas(64) Route {
+  std::atomic<RouteState> state;
+  std::atomic<u64> dispatchers;  // [S] bit d: dispatcher d serves this route
+  u32 generation;                // grows with every reload of the model
+  Task task;
+  Activation activation;  // classification: turns logits into scores
+  u32 normalize;          // embeddings: L2, unless the request says otherwise
+  u32 dimensions;         // floats in a row of the device's output: embedding width, or number of labels
+  u32 vocab_size;         // ids at or above it are refused
+  u32 max_input_tokens;
+  u32 max_queue_items;                // limit of waiting items, over all doors
+  std::atomic<u32> max_batch_items;   // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
+  std::atomic<u32> max_batch_tokens;  // [as max_batch_items]
+  u64 max_batch_delay_ns;
+  u32 position_offset;           // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
+  u32 pair_type_id;              // token type of a pair's second text
+  u32 max_output_tokens;         // generators: room for them in a slot's answer
+  u32 prefix_tokens;             // generators: ids in front of every prompt, kept in no slot
+  std::atomic<u32> cache_slots;  // [as max_batch_items] generators: sequences that one dispatcher can run
+  u32 card_bytes;
+  char version[16];  // 12 hex digits
+};
+
+// The state of a route at a front door. S sets all of a dead door's to 0.
+struct alignas(64) DoorRoute {
+  std::atomic<u32> loaded;   // [D] 1 + the generation whose requests it can take and answer
+  std::atomic<u32> refused;  // [D] 1 + the generation whose files it could not use
+  std::atomic<u32> held;     // [D] its items of this route, claimed or not. Written while a route is draining
+  // [D] by class: items that wait for a place in its ring. A dispatcher that takes entries wakes a door that has any.
+  std::atomic<u32> held_back[kPriorities];
+};
+
+}  // namespace fastqps

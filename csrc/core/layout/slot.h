@@ -1,0 +1,154 @@
+// A slot: one request, how it is to be answered, and its answer. In brackets: who writes a word (layout.h).
+#pragma once
+#include <algorithm>
+
+#include "core/layout/route.h"
+
+namespace fastqps {
+
+// Options of a request's answer.
+enum SlotFlag : u8 {
+  kNormalizeSet = 1,
+  kNormalize = 2,
+  kRawScores = 4,
+  kWantTimings = 8,
+  kIgnoreEos = 16,
+  kLogprobs = 32,
+  kProgress = 64,  // the dispatcher leaves a hint for every token, not only for the last
+};
+// kRefusal: the answer's bytes are why there is none: u32 retry_after_ms, and n_values bytes of UTF-8.
+enum class Answer : u8 {
+  kNone = 0,
+  kFloats = 1,
+  kRaw = 2,
+  kLabels = 3,
+  kTokens = 4,
+  kTokenLabels = 5,
+  kSparse = 6,
+  kRefusal = 7
+};
+enum class Finish : u8 { kNot = 0, kStop = 1, kLength = 2 };  // why a generation has ended
+struct LabelScore {
+  u32 index;
+  float score;
+};
+
+// A sparse embedding in a slot: u32 how many weights the model gives, u32 ids[n_values], float weights[n_values],
+// largest weight first, equal ones by id. An output row has room for this many (ModelCard in fastqps/models/card.py).
+constexpr u32 sparse_weights(u32 row_width) { return (row_width - 1) / 2; }
+
+// What a token classifier gives a label to: with the first two each token, with the others each word, whose label is
+// that of its first token, of its tokens' mean, or of its surest token.
+enum class Aggregation : u8 { kNone = 1, kSimple = 2, kFirst = 3, kAverage = 4, kMax = 5 };  // fastqps.v1.Aggregation
+constexpr bool labels_words(Aggregation aggregation) { return aggregation >= Aggregation::kFirst; }
+// In the ids of a slot whose answer is by token: the token has no answer of its own. It continues a word, or is one of
+// those to which the model gives no vector. No vocabulary is so large.
+inline constexpr u32 kNoOwnAnswer = u32(1) << 31;
+
+// The bytes of a number of a vector, by its fastqps.v1.DType.
+constexpr u64 value_bytes(u8 dtype) { return dtype == 2 ? 2 : dtype == 3 ? 1 : 4; }
+
+// The bytes of an encoder's answer in a slot; 0: there is no such answer.
+constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
+  switch (kind) {
+    case Answer::kFloats:
+      return n_values * sizeof(float);
+    case Answer::kRaw:
+      return n_values * value_bytes(dtype);
+    case Answer::kLabels:
+    case Answer::kTokenLabels:
+      return n_values * sizeof(LabelScore);
+    case Answer::kSparse:
+      return (1 + 2 * n_values) * sizeof(u32);
+    case Answer::kNone:
+    case Answer::kTokens:
+    case Answer::kRefusal:
+      break;
+  }
+  return 0;
+}
+
+// The bytes of the answer to an input of this many tokens, of any model but a generator; `width` of an output row.
+constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens) {
+  if (task == Task::kClassifyTokens) return u64(n_tokens) * sizeof(LabelScore);
+  if (task == Task::kEmbedMulti) return u64(n_tokens) * width * sizeof(float);
+  return u64(width) * (task == Task::kClassify ? sizeof(LabelScore) : sizeof(float));
+}
+
+// How a generator chooses a request's tokens. The defaults of the last fields change no logits.
+inline constexpr u32 kStopIdsMax = 8;
+inline constexpr u32 kSuppressIdsMax = 8;
+struct alignas(64) Sampling {
+  u64 seed;           // of its random numbers: the same again when the request has to run again
+  float temperature;  // 0: greedy
+  float top_p;        // in (0, 1]
+  u32 top_k;          // 0: all
+  u32 max_tokens;     // 1 to Route::max_output_tokens
+  u32 n_stop_ids;
+  u32 stop_ids[kStopIdsMax];
+  float repetition_penalty = 1;  // above 0; 1: off
+  u32 no_repeat_ngram_size = 0;  // 0: off
+  u32 min_tokens = 0;            // no end-of-text token is chosen before this many tokens of the answer
+  u32 min_length = 0;            // the same, for prefix, prompt and answer together
+  u32 n_suppress_ids = 0;
+  u32 suppress_ids[kSuppressIdsMax] = {};  // never chosen
+};
+static_assert(sizeof(Sampling) == 128);
+
+// A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
+// its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The last token comes
+// with DONE and is never counted by n_made.
+inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
+
+// A canary is a request of one token that a front door sends to one dispatcher, to check that it makes progress. It
+// uses the slot that is reserved for this pair and has no ring entry: an idle dispatcher reads its canary slots.
+struct alignas(64) Slot {
+  std::atomic<u64> state;      // D: FREE→QUEUED→FREE, requeue, DONE→FREE. d: QUEUED→CLAIMED→LAUNCHED→DONE
+  std::atomic<u64> queued_ns;  // D; others use it as a hint (which ring's head is oldest)
+  std::atomic<u32> n_tokens;   // D; a hint until claimed, then exact
+  u32 first_len;               // D: tokens of the first text; the rest has token type Route::pair_type_id
+  u64 deadline_ns;             // D: 0 for none
+  u32 dimensions;              // D: 0 for all of them; of a sparse embedding, the most weights
+  u16 top_labels;              // D: 0 for all of them
+  u8 dtype;                    // D: fastqps.v1.DType
+  u8 flags;                    // D: SlotFlag
+  u32 strikes;                 // D: deaths of dispatchers that held it: 1 claimed, 2 launched (1 with n_made)
+  Aggregation aggregation;     // D: token classifiers only
+  u32 large_answer;            // D: 1 + the number of the large answer that it holds; 0: the answer is in the slot
+
+  // The owning dispatcher while CLAIMED or LAUNCHED; the front door reads at DONE, and n_made at any time.
+  alignas(64) u16 status;  // gRPC code; 0: the answer follows
+  Answer kind;
+  u8 answer_dtype;
+  u32 n_values;                                                         // floats, raw elements, labels, or tokens
+  u64 claimed_ns, gathered_ns, launched_ns, finished_ns, scattered_ns;  // the whole batch's, except claimed_ns
+  std::atomic<u32> n_made;  // tokens so far, possibly fewer; D sets it to 0 when it queues the slot
+  Finish finish;
+  u32 batch_items;  // items in its batch; for a generation, when it joined
+  u32 upstream_us;  // of an edge: time that it was neither here nor in the server that answered it
+
+  Sampling sampling;  // D: generators only
+};
+static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
+
+// Of an edge: whom a slot's request belongs to, behind its answer.
+struct CallerNames {
+  u16 tenant_bytes, group_bytes;  // D; 0: none
+  char tenant[256], group[128];   // D
+};
+
+// The same of an answer by token, in the form that the slot's request asks for.
+inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
+  if (route.task != Task::kEmbedMulti) return answer_bytes(route.task, route.dimensions, n_tokens);
+  const u32 dimensions = slot.dimensions && slot.dimensions < route.dimensions ? slot.dimensions : route.dimensions;
+  return u64(n_tokens) * dimensions * value_bytes(slot.dtype);
+}
+
+// What a request counts where the service is shared: its tokens, and those that it may generate; at least 1.
+// relaxed: its front door may read it any time, a dispatcher only guesses until it has claimed the request.
+inline u64 cost_of(Task task, const Slot& slot) {
+  const u64 made = task == Task::kGenerate ? slot.sampling.max_tokens : 0;
+  return std::max<u64>(1, slot.n_tokens.load(std::memory_order_relaxed) + made);
+}
+
+}  // namespace fastqps
