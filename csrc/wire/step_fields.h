@@ -1,5 +1,5 @@
-// The fields that messages of edges consist of, and the seal at their end. For step_request.cpp and step_response.cpp
-// alone.
+// What messages of edges consist of: fields of a few kinds, and a seal. The list of a message's fields measures, writes
+// and reads it. For step_request.cpp and step_response.cpp alone.
 #pragma once
 #include <bit>
 #include <cstring>
@@ -20,59 +20,135 @@ inline u64 load64(const u8* at) {
   return word;
 }
 
-template <class T>
-size_t column_size(const std::vector<T>& column) {
-  return bytes_size(column.size() * sizeof(T));
-}
-template <class T>
-void write_column(WireWriter& out, u32 field, const std::vector<T>& column) {
-  out.bytes(field, column.data(), column.size() * sizeof(T));
-}
-template <class T>
-bool read_column(WireReader& in, std::vector<T>& column) {
-  std::string_view packed;
-  if (!in.bytes(&packed) || packed.size() % sizeof(T) || !column.empty()) return false;
-  column.resize(packed.size() / sizeof(T));
-  if (!packed.empty()) std::memcpy(column.data(), packed.data(), packed.size());
-  return true;
-}
+// ---- kinds of fields: how a value is written. Zeros and what is empty are left out.
 
-inline bool take_u32(WireReader& in, u32* out) {
-  u64 value;
-  if (!in.varint(&value) || value > ~u32(0)) return false;
-  *out = u32(value);
-  return true;
-}
-inline bool read_fixed32(WireReader& in, u32* out) {
-  float bits;
-  if (!in.fixed32(&bits)) return false;
-  *out = std::bit_cast<u32>(bits);
-  return true;
-}
-inline bool read_fixed64(WireReader& in, u64* out) {
-  double bits;
-  if (!in.fixed64(&bits)) return false;
-  *out = std::bit_cast<u64>(bits);
-  return true;
-}
-inline bool read_text(WireReader& in, std::string_view* out) { return in.bytes(out) && text::valid_utf8(*out); }
-
-// Calls field(in, tag) for each field of a submessage. It returns whether the field is sound.
-template <class Field>
-bool read_submessage(WireReader& in, Field field) {
-  std::string_view part;
-  if (!in.bytes(&part)) return false;
-  for (WireReader of(part); !of.done();) {
-    u32 tag;
-    if (!of.tag(&tag) || !field(of, tag)) return false;
+// A u32 or bool.
+struct Varint {
+  static constexpr WireType kType = WireType::kVarint;
+  static size_t size(u64 value) { return scalar_size(value); }
+  static void write(WireWriter& out, u32 number, u64 value) { out.scalar(number, value); }
+  template <class T>
+  static bool read(WireReader& in, T& value) {
+    u64 bits;
+    if (!in.varint(&bits) || bits > ~u32(0)) return false;
+    value = T(bits);
+    return true;
   }
-  return true;
-}
+};
 
-inline size_t fixed32_field(u32 value) { return value ? 5 : 0; }
-inline size_t fixed64_field(u64 value) { return value ? 9 : 0; }
-inline void write_fixed32(WireWriter& out, u32 field, u32 value) { out.float32(field, std::bit_cast<float>(value)); }
-inline void write_fixed64(WireWriter& out, u32 field, u64 value) { out.float64(field, std::bit_cast<double>(value)); }
+// A u32 or float.
+struct Fixed32 {
+  static constexpr WireType kType = WireType::kFixed32;
+  template <class T>
+  static size_t size(T value) {
+    return float32_size(std::bit_cast<float>(value));
+  }
+  template <class T>
+  static void write(WireWriter& out, u32 number, T value) {
+    out.float32(number, std::bit_cast<float>(value));
+  }
+  template <class T>
+  static bool read(WireReader& in, T& value) {
+    float bits;
+    if (!in.fixed32(&bits)) return false;
+    value = std::bit_cast<T>(bits);
+    return true;
+  }
+};
+
+struct Fixed64 {
+  static constexpr WireType kType = WireType::kFixed64;
+  static size_t size(u64 value) { return float64_size(std::bit_cast<double>(value)); }
+  static void write(WireWriter& out, u32 number, u64 value) { out.float64(number, std::bit_cast<double>(value)); }
+  static bool read(WireReader& in, u64& value) {
+    double bits;
+    if (!in.fixed64(&bits)) return false;
+    value = std::bit_cast<u64>(bits);
+    return true;
+  }
+};
+
+struct Bytes {
+  static constexpr WireType kType = WireType::kLength;
+  static size_t size(std::string_view bytes) { return bytes_size(bytes.size()); }
+  static void write(WireWriter& out, u32 number, std::string_view bytes) { out.string(number, bytes); }
+  static bool read(WireReader& in, std::string_view& bytes) { return in.bytes(&bytes); }
+};
+
+struct Text : Bytes {
+  static bool read(WireReader& in, std::string_view& text) { return in.bytes(&text) && text::valid_utf8(text); }
+};
+
+// Numbers of a fixed size, in one piece.
+struct Column {
+  static constexpr WireType kType = WireType::kLength;
+  template <class T>
+  static size_t size(const std::vector<T>& column) {
+    return bytes_size(column.size() * sizeof(T));
+  }
+  template <class T>
+  static void write(WireWriter& out, u32 number, const std::vector<T>& column) {
+    out.bytes(number, column.data(), column.size() * sizeof(T));
+  }
+  template <class T>
+  static bool read(WireReader& in, std::vector<T>& column) {
+    std::string_view packed;
+    if (!in.bytes(&packed) || packed.size() % sizeof(T) || !column.empty()) return false;
+    column.resize(packed.size() / sizeof(T));
+    if (!packed.empty()) std::memcpy(column.data(), packed.data(), packed.size());
+    return true;
+  }
+};
+
+// ---- lists of fields
+
+// A field of a message: its number, its kind, and the members that it is written from and read into.
+template <u32 number, class Kind, auto... member>
+struct Field {
+  static constexpr u32 kTag = wire_tag(number, Kind::kType);
+  template <class Message>
+  static size_t size(const Message& message) {
+    return Kind::size(message.*member...);
+  }
+  template <class Message>
+  static void write(WireWriter& out, const Message& message) {
+    Kind::write(out, number, message.*member...);
+  }
+  template <class Message>
+  static bool read(WireReader& in, Message& message) {
+    return Kind::read(in, message.*member...);
+  }
+};
+
+// What to do with a field that is not in the list. One of a later protocol is skipped: hello says which it is.
+inline bool skip(WireReader& in, u32 tag) { return in.skip(tag, kWireDepthMax); }
+inline bool refuse(WireReader&, u32) { return false; }
+
+template <class... Field>
+struct Fields {
+  template <class Message>
+  static size_t size(const Message& message) {
+    return (Field::size(message) + ...);
+  }
+  template <class Message>
+  static void write(WireWriter& out, const Message& message) {
+    (Field::write(out, message), ...);
+  }
+  // Reads what is in `bytes`, and leaves other members alone. Returns whether all of it is sound.
+  template <class Message>
+  static bool read(std::string_view bytes, Message& message, bool (*unknown)(WireReader&, u32) = skip) {
+    for (WireReader in(bytes); !in.done();) {
+      u32 tag;
+      bool sound;
+      if (!in.tag(&tag)) return false;
+      const bool known = ((tag == Field::kTag && (sound = Field::read(in, message), true)) || ...);
+      if (!(known ? sound : unknown(in, tag))) return false;
+    }
+    return true;
+  }
+};
+
+// ---- the seal
 
 // Writes the last field: the sum of what lies before it.
 inline u8* seal(const u8* begin, u8* end) {
@@ -89,4 +165,5 @@ inline std::string_view unseal(std::span<const u8> message) {
   if (*end != u8(kChecksumTag) || load64(end + 1) != step_checksum(message.data(), bytes)) return {};
   return {reinterpret_cast<const char*>(message.data()), bytes};
 }
+
 }  // namespace fastqps::front::step

@@ -65,19 +65,38 @@ struct StepItem {
   const StepGenerate* generate = nullptr;    // of a generator; else nullptr
 };
 
+// The fields of a message. A column has an entry for each item, or none if all entries are the default. Text:
+// std::string where items are collected, std::string_view where they are read.
+template <class Text>
+struct StepColumns {
+  Text hello;  // the fields of a StepHello
+  std::vector<u32> items, lengths, ids, first_lengths, timeouts, callers, cancels;
+  std::vector<u64> options;
+  std::vector<Text> names;
+  std::vector<StepGenerate> generates;
+  u64 echo = 0;
+
+  void clear() {
+    hello = {};
+    for (auto* column : {&items, &lengths, &ids, &first_lengths, &timeouts, &callers, &cancels}) column->clear();
+    options.clear(), names.clear(), generates.clear();
+    echo = 0;
+  }
+};
+
 // Collects items and writes them as one message.
 class StepRequestWriter {
  public:
-  void clear();
+  void clear() { columns_.clear(); }
   void hello(const StepHello& hello);
   void add(const StepItem& item);
-  void cancel(u32 number) { cancels_.push_back(number); }
-  void echo(u64 number) { echo_ = number; }
+  void cancel(u32 number) { columns_.cancels.push_back(number); }
+  void echo(u64 number) { columns_.echo = number; }
 
-  u32 items() const { return u32(items_.size()); }
-  u32 tokens() const { return u32(ids_.size()); }
-  u32 cancels() const { return u32(cancels_.size()); }
-  bool empty() const { return items_.empty() && cancels_.empty() && !echo_ && hello_.empty(); }
+  u32 items() const { return u32(columns_.items.size()); }
+  u32 tokens() const { return u32(columns_.ids.size()); }
+  u32 cancels() const { return u32(columns_.cancels.size()); }
+  bool empty() const { return !items() && !cancels() && !columns_.echo && columns_.hello.empty(); }
   // The exact number of bytes that write() writes.
   size_t size() const;
   // Returns the end of what was written.
@@ -86,14 +105,7 @@ class StepRequestWriter {
  private:
   u32 name(std::string_view text);
 
-  std::vector<u8> hello_;
-  std::vector<u32> items_, lengths_, ids_, first_lengths_, timeouts_, callers_, cancels_;
-  std::vector<u64> options_;
-  std::vector<std::string> names_;
-  std::vector<StepGenerate> generates_;
-  size_t names_bytes_ = 0, generates_bytes_ = 0;
-  u64 echo_ = 0;
-  bool pairs_ = false, limited_ = false, optioned_ = false, called_ = false;
+  StepColumns<std::string> columns_;
 };
 
 // Reads one message. What it returns is valid until the next read(), as long as the message's bytes are.
@@ -102,26 +114,21 @@ class StepRequestReader {
   // Returns why the bytes cannot be a message; nullptr: they are one.
   const char* read(std::span<const u8> message);
 
-  bool has_hello() const { return has_hello_; }
+  bool has_hello() const { return columns_.hello.data(); }
   const StepHello& hello() const { return hello_; }
-  u32 items() const { return u32(items_.size()); }
+  u32 items() const { return u32(columns_.items.size()); }
   // i < items().
   StepItem item(u32 i) const;
   // In ascending order.
-  std::span<const u32> cancels() const { return cancels_; }
-  u64 echo() const { return echo_; }
+  std::span<const u32> cancels() const { return columns_.cancels; }
+  u64 echo() const { return columns_.echo; }
 
  private:
-  const char* read_fields(std::string_view message);
   const char* check_columns();
 
+  StepColumns<std::string_view> columns_;
   StepHello hello_;
-  bool has_hello_ = false;
-  std::vector<u32> items_, lengths_, ids_, first_lengths_, timeouts_, callers_, cancels_, begins_;
-  std::vector<u64> options_;
-  std::vector<std::string_view> names_;
-  std::vector<StepGenerate> generates_;
-  u64 echo_ = 0;
+  std::vector<u32> begins_;  // of the items' ids
 };
 
 // ---- StepResponse

@@ -6,176 +6,59 @@ using namespace step;
 
 namespace {
 
-size_t ready_size(const StepReady& r) {
-  return scalar_size(r.protocol) + scalar_size(r.max_input_tokens) + scalar_size(r.max_output_tokens) +
-         scalar_size(r.max_inflight) + bytes_size(r.server.size());
-}
+constexpr u32 kReady = 1, kRow = 2, kLoad = 3;  // the fields of a message
 
-void write_ready(WireWriter& out, const StepReady& r) {
-  out.head(1, ready_size(r));
-  out.scalar(1, r.protocol);
-  out.scalar(2, r.max_input_tokens);
-  out.scalar(3, r.max_output_tokens);
-  out.scalar(4, r.max_inflight);
-  out.string(5, r.server);
-}
+using ReadyFields = Fields<Field<1, Varint, &StepReady::protocol>, Field<2, Varint, &StepReady::max_input_tokens>,
+                           Field<3, Varint, &StepReady::max_output_tokens>, Field<4, Varint, &StepReady::max_inflight>,
+                           Field<5, Text, &StepReady::server>>;
 
-// As read_hello().
-bool read_ready(WireReader& in, StepReady& r) {
-  r = {.protocol = 0};
-  return read_submessage(in, [&r](WireReader& of, u32 tag) {
-    if (tag == varint_tag(1)) return take_u32(of, &r.protocol);
-    if (tag == varint_tag(2)) return take_u32(of, &r.max_input_tokens);
-    if (tag == varint_tag(3)) return take_u32(of, &r.max_output_tokens);
-    if (tag == varint_tag(4)) return take_u32(of, &r.max_inflight);
-    if (tag == length_tag(5)) return read_text(of, &r.server);
-    return of.skip(tag, kWireDepthMax);
-  });
-}
+using LoadFields = Fields<Field<1, Fixed64, &StepLoad::echo>, Field<2, Varint, &StepLoad::utilization_thousandth>,
+                          Field<3, Varint, &StepLoad::waiting>, Field<4, Varint, &StepLoad::running>,
+                          Field<5, Varint, &StepLoad::draining>, Field<6, Varint, &StepLoad::items_per_s>>;
 
-size_t load_size(const StepLoad& l) {
-  return fixed64_field(l.echo) + scalar_size(l.utilization_thousandth) + scalar_size(l.waiting) +
-         scalar_size(l.running) + scalar_size(l.draining) + scalar_size(l.items_per_s);
-}
+// Written from two parts; read, it is all in the first.
+struct Values {
+  using Part = std::span<const u8>;
+  static constexpr WireType kType = WireType::kLength;
+  static size_t size(Part values, Part more) { return bytes_size(values.size() + more.size()); }
+  static void write(WireWriter& out, u32 number, Part values, Part more) {
+    if (values.empty() && more.empty()) return;
+    out.head(number, values.size() + more.size());
+    out.raw(values.data(), values.size());
+    out.raw(more.data(), more.size());
+  }
+  static bool read(WireReader& in, Part& values, Part&) {
+    std::string_view bytes;
+    if (!in.bytes(&bytes)) return false;
+    values = {reinterpret_cast<const u8*>(bytes.data()), bytes.size()};
+    return true;
+  }
+};
 
-void write_load(WireWriter& out, const StepLoad& l) {
-  out.head(3, load_size(l));
-  write_fixed64(out, 1, l.echo);
-  out.scalar(2, l.utilization_thousandth);
-  out.scalar(3, l.waiting);
-  out.scalar(4, l.running);
-  out.scalar(5, l.draining);
-  out.scalar(6, l.items_per_s);
-}
+using RowFields =
+    Fields<Field<1, Fixed32, &StepRow::item>, Field<2, Varint, &StepRow::status>, Field<3, Text, &StepRow::message>,
+           Field<4, Varint, &StepRow::retry_after_ms>, Field<5, Varint, &StepRow::kind>,
+           Field<6, Varint, &StepRow::dtype>, Field<7, Varint, &StepRow::n_values>,
+           Field<8, Values, &StepRow::values, &StepRow::more_values>, Field<9, Varint, &StepRow::finish>,
+           Field<10, Varint, &StepRow::batch_items>, Field<11, Varint, &StepRow::queue_us>,
+           Field<12, Varint, &StepRow::device_us>>;
 
-bool read_load(WireReader& in, StepLoad& l) {
-  l = {};
-  return read_submessage(in, [&l](WireReader& of, u32 tag) {
-    u32 draining = 0;
-    switch (tag) {
-      case fixed64_tag(1):
-        return read_fixed64(of, &l.echo);
-      case varint_tag(2):
-        return take_u32(of, &l.utilization_thousandth);
-      case varint_tag(3):
-        return take_u32(of, &l.waiting);
-      case varint_tag(4):
-        return take_u32(of, &l.running);
-      case varint_tag(5):
-        if (!take_u32(of, &draining)) return false;
-        l.draining = draining != 0;
-        return true;
-      case varint_tag(6):
-        return take_u32(of, &l.items_per_s);
-      default:
-        return of.skip(tag, kWireDepthMax);
-    }
-  });
+template <class Fields, class Part>
+u8* write_part(u32 number, const Part& part, u8* begin) {
+  WireWriter out(begin);
+  out.head(number, Fields::size(part));
+  Fields::write(out, part);
+  return out.end();
 }
 
 }  // namespace
 
-namespace {
-
-size_t row_size(const StepRow& r) {
-  return fixed32_field(r.item) + scalar_size(r.status) + bytes_size(r.message.size()) + scalar_size(r.retry_after_ms) +
-         scalar_size(r.kind) + scalar_size(r.dtype) + scalar_size(r.n_values) +
-         bytes_size(r.values.size() + r.more_values.size()) + scalar_size(r.finish) + scalar_size(r.batch_items) +
-         scalar_size(r.queue_us) + scalar_size(r.device_us);
-}
-
-bool read_row(std::string_view bytes, StepRow& r) {
-  for (WireReader in(bytes); !in.done();) {
-    u32 tag;
-    if (!in.tag(&tag)) return false;
-    bool sound = false;
-    std::string_view values;
-    switch (tag) {
-      case fixed32_tag(1):
-        sound = read_fixed32(in, &r.item);
-        break;
-      case varint_tag(2):
-        sound = take_u32(in, &r.status);
-        break;
-      case length_tag(3):
-        sound = read_text(in, &r.message);
-        break;
-      case varint_tag(4):
-        sound = take_u32(in, &r.retry_after_ms);
-        break;
-      case varint_tag(5):
-        sound = take_u32(in, &r.kind);
-        break;
-      case varint_tag(6):
-        sound = take_u32(in, &r.dtype);
-        break;
-      case varint_tag(7):
-        sound = take_u32(in, &r.n_values);
-        break;
-      case length_tag(8):
-        sound = in.bytes(&values);
-        r.values = {reinterpret_cast<const u8*>(values.data()), values.size()};
-        break;
-      case varint_tag(9):
-        sound = take_u32(in, &r.finish);
-        break;
-      case varint_tag(10):
-        sound = take_u32(in, &r.batch_items);
-        break;
-      case varint_tag(11):
-        sound = take_u32(in, &r.queue_us);
-        break;
-      case varint_tag(12):
-        sound = take_u32(in, &r.device_us);
-        break;
-      default:
-        sound = in.skip(tag, kWireDepthMax);
-    }
-    if (!sound) return false;
-  }
-  return r.item != 0;
-}
-
-}  // namespace
-
-size_t step_ready_size(const StepReady& ready) { return delimited_size(ready_size(ready)); }
-size_t step_load_size(const StepLoad& load) { return delimited_size(load_size(load)); }
-size_t step_row_size(const StepRow& row) { return delimited_size(row_size(row)); }
-
-u8* write_step_ready(const StepReady& ready, u8* begin) {
-  WireWriter out(begin);
-  write_ready(out, ready);
-  return out.end();
-}
-
-u8* write_step_load(const StepLoad& load, u8* begin) {
-  WireWriter out(begin);
-  write_load(out, load);
-  return out.end();
-}
-
-u8* write_step_row(const StepRow& r, u8* begin) {
-  WireWriter out(begin);
-  out.head(2, row_size(r));
-  write_fixed32(out, 1, r.item);
-  out.scalar(2, r.status);
-  out.string(3, r.message);
-  out.scalar(4, r.retry_after_ms);
-  out.scalar(5, r.kind);
-  out.scalar(6, r.dtype);
-  out.scalar(7, r.n_values);
-  if (const size_t bytes = r.values.size() + r.more_values.size()) {
-    out.head(8, bytes);
-    out.raw(r.values.data(), r.values.size());
-    out.raw(r.more_values.data(), r.more_values.size());
-  }
-  out.scalar(9, r.finish);
-  out.scalar(10, r.batch_items);
-  out.scalar(11, r.queue_us);
-  out.scalar(12, r.device_us);
-  return out.end();
-}
-
+size_t step_ready_size(const StepReady& ready) { return delimited_size(ReadyFields::size(ready)); }
+size_t step_load_size(const StepLoad& load) { return delimited_size(LoadFields::size(load)); }
+size_t step_row_size(const StepRow& row) { return delimited_size(RowFields::size(row)); }
+u8* write_step_ready(const StepReady& ready, u8* out) { return write_part<ReadyFields>(kReady, ready, out); }
+u8* write_step_load(const StepLoad& load, u8* out) { return write_part<LoadFields>(kLoad, load, out); }
+u8* write_step_row(const StepRow& row, u8* out) { return write_part<RowFields>(kRow, row, out); }
 u8* seal_step_message(const u8* begin, u8* end) { return seal(begin, end); }
 
 // Rows are only measured here, so that a damaged one is found before any is used.
@@ -187,21 +70,23 @@ const char* StepResponseReader::read(std::span<const u8> message) {
   rest_ = body;
   for (WireReader in(body); !in.done();) {
     u32 tag;
-    if (!in.tag(&tag)) return kNoMessage;
-    bool sound = false;
     std::string_view part;
+    if (!in.tag(&tag)) return kNoMessage;
+    bool sound;
     switch (tag) {
-      case length_tag(1):
-        sound = read_ready(in, ready_) && ready_.protocol;
+      case length_tag(kReady):
+        ready_ = {.protocol = 0};
+        sound = in.bytes(&part) && ReadyFields::read(part, ready_) && ready_.protocol;
         break;
-      case length_tag(2):
+      case length_tag(kRow):
         sound = in.bytes(&part);
         break;
-      case length_tag(3):
-        sound = has_load_ = read_load(in, load_);
+      case length_tag(kLoad):
+        load_ = {};
+        sound = has_load_ = in.bytes(&part) && LoadFields::read(part, load_);
         break;
       default:
-        sound = in.skip(tag, kWireDepthMax);
+        sound = skip(in, tag);
     }
     if (!sound) return kNoMessage;
   }
@@ -214,14 +99,14 @@ bool StepResponseReader::next_row(StepRow& row) {
     u32 tag;
     std::string_view part;
     if (!in.tag(&tag)) return false;
-    if (tag != length_tag(2)) {
-      if (!in.skip(tag, kWireDepthMax)) return false;
+    if (tag != length_tag(kRow)) {
+      if (!skip(in, tag)) return false;
       continue;
     }
     if (!in.bytes(&part)) return false;
     rest_.remove_prefix(size_t(in.at() - rest_.data()));
     row = {};
-    if (!read_row(part, row)) row = {};
+    if (!RowFields::read(part, row) || !row.item) row = {};
     return true;
   }
   return false;
