@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "front/loop.h"
+#include "tests/transport/bare_service.h"
 #include "tests/transport/tls_fixture.h"
 #include "tests/upstream/call_fixture.h"
 #include "upstream/client_tls.h"
@@ -25,29 +26,21 @@ using fastqps::upstream::CallListener;
 using fastqps::upstream::UpstreamCall;
 
 // Answers each message by as many of so many bytes as its first four bytes say.
-class AnswerService final : public Service, public Method {
+class AnswerService final : public BareService, public Method {
  public:
   explicit AnswerService(size_t answer_bytes) : answer_bytes_(answer_bytes) {}
   void add_methods(MethodTable& methods) override { methods.add({"/bench/Answer", MethodKind::kBidi, this}); }
-  void on_attach(Transport& transport) override { transport_ = &transport; }
-  void on_turn(u64) override {}
-  void on_flushed() override {}
-  u64 next_wakeup_ns() override { return kNever; }
-  bool about_to_sleep() override { return true; }
-  void awake() override {}
-  bool may_accept(u32) override { return true; }
   Took on_message(CallId call, std::span<const u8> message, const CallInfo&) override {
     for (u32 left = read_be32(message.data()); left; left--)
-      if (u8* out = transport_->begin_message(call, answer_bytes_)) {
+      if (u8* out = transport->begin_message(call, answer_bytes_)) {
         std::memset(out, 1, answer_bytes_);
-        transport_->commit_message(call, answer_bytes_);
+        transport->commit_message(call, answer_bytes_);
       }
     return Took::kAll;
   }
 
  private:
   const size_t answer_bytes_;
-  Transport* transport_ = nullptr;
 };
 
 struct Counter final : CallListener {

@@ -18,6 +18,7 @@
 
 #include "core/clock.h"
 #include "front/loop.h"
+#include "tests/transport/bare_service.h"
 
 namespace {
 
@@ -40,7 +41,7 @@ class EchoMethod final : public Method {
   const bool stream_;
 };
 
-class EchoService final : public Service {
+class EchoService final : public BareService {
  public:
   explicit EchoService(size_t answer_bytes) : answer_bytes(answer_bytes) {}
   void add_methods(MethodTable& methods) override {
@@ -48,17 +49,9 @@ class EchoService final : public Service {
     methods.add({"/fastqps.bench.Echo/EchoStream", MethodKind::kBidi, &stream_});
     methods.add({"/fastqps.bench.Echo/Chunks", MethodKind::kServerStream, &chunks_});
   }
-  void on_attach(Transport& t) override { transport = &t; }
-  void on_turn(u64) override {}
-  void on_flushed() override {}
-  u64 next_wakeup_ns() override { return kNever; }
-  bool about_to_sleep() override { return true; }
-  void awake() override {}
-  bool may_accept(u32) override { return true; }
 
   HeaderId header = 0;
   const size_t answer_bytes;
-  Transport* transport = nullptr;
 
  private:
   EchoMethod echo_{*this, 1, false}, stream_{*this, 1, true}, chunks_{*this, 10, false};

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "front/front_door.h"
 #include "tests/check.h"
+#include "tests/transport/bare_service.h"
 #include "tests/transport/http2_client.h"
 
 namespace fastqps::front {
@@ -32,7 +33,7 @@ class LedgerMethod final : public Method {
 };
 
 // Every call that it is told about must end once: by finish() or by on_gone().
-class LedgerService : public Service {
+class LedgerService : public BareService {
  public:
   void add_methods(MethodTable& table) override {
     CHECK(table.add({"/test.Service/Echo", MethodKind::kUnary, &echo_}));
@@ -48,7 +49,6 @@ class LedgerService : public Service {
     CHECK(routes.add({HttpVerb::kPost, "/chunks", &chunks_}));
     CHECK(routes.add({HttpVerb::kPost, "/models/{model}/versions/{version}", &echo_}));
   }
-  void on_attach(Transport& t) override { transport = &t; }
   Took on_message(CallId call, TestMethod method, std::span<const u8> message, const CallInfo& info) {
     tell(call);
     last_info = info;
@@ -79,12 +79,6 @@ class LedgerService : public Service {
     finish(call, {.code = StatusCode::kUnavailable, .message = "idle"});
     return true;
   }
-  void on_turn(u64) override {}
-  void on_flushed() override {}
-  u64 next_wakeup_ns() override { return kNever; }
-  bool about_to_sleep() override { return true; }
-  void awake() override {}
-  bool may_accept(u32) override { return true; }
 
   void say(CallId call, std::string_view text) {
     u8* out = transport->begin_message(call, text.size() + 7);  // more than is used
@@ -100,7 +94,6 @@ class LedgerService : public Service {
     if (open.insert({call.index, call.generation}).second) told++;
   }
 
-  Transport* transport = nullptr;
   std::set<std::pair<u32, u32>> open;
   std::vector<CallId> waiting;
   std::vector<std::string> messages;
