@@ -23,7 +23,9 @@ bool within(const void* data, size_t bytes, const std::vector<u8>& whole) {
 std::vector<u8> damaged(fuzz::Random& random, const std::vector<u8>& message) {
   std::string body(message.begin(), message.end() - kChecksumBytes);
   if (!random.one_in(4)) body = fuzz::mutated(random, std::move(body));
-  std::vector<u8> out(body.begin(), body.end());
+  std::vector<u8> out;
+  out.reserve(body.size() + kChecksumBytes);  // so that it lies somewhere even if it is empty
+  out.assign(body.begin(), body.end());
   const u64 sum = step_checksum(out.data(), out.size());
   out.push_back(15 << 3 | 1);
   for (u32 i = 0; i < 8; i++) out.push_back(u8(sum >> 8 * i));
