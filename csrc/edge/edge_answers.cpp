@@ -14,6 +14,7 @@ using front::StatusCode;
 constexpr u32 kStrikesAlone = 2, kStrikesMost = 4, kSendsMost = 8;
 constexpr double kBudgetMost = 128, kBudgetPart = 0.1;  // of items that are answered
 constexpr u32 kSampleEvery = 16;
+constexpr const char* kMisfit = "no upstream server's answer is one of this model";
 
 }  // namespace
 
@@ -48,8 +49,7 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& 
   leave_link(flight);
   if (elsewhere) {
     if (UpstreamRow* row = upstreams_.row(link)) bump(row->refused);
-    upstreams_.refused(
-        link, answer.retry_after_ms ? now_ns_ + std::min(answer.retry_after_ms, 100u) * front::kMillisecond : 0);
+    upstreams_.refused(link, flight.sent_ns, answer.retry_after_ms, now_ns_);
     // One that is going away has refused for ever, and that costs nothing.
     const bool free = StatusCode(answer.status) != StatusCode::kResourceExhausted && flight.sends < kSendsMost;
     if (free || (budget_ >= 1 && flight.sends < 3)) {
@@ -63,12 +63,19 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& 
 
 void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
+  Slot& slot = claimer_.slot(flight.claim);
+  if (!row_fits(segment_, route_, answer, flight.claim.n_tokens, slot)) return take_misfit(number, link, answer);
   if (!launch(flight)) return;
-  if (write_row(segment_, route_, answer, flight.claim.n_tokens, claimer_.slot(flight.claim)) != Written::kDone) {
-    leave_link(flight);
-    return refuse(number, StatusCode::kInternal, "the upstream server's answer is not one of this model");
-  }
+  write_row(segment_, answer, slot);
   landed(number, link, answer);
+}
+
+// An answer that is none of this model. The server's others would be no better, so that all that it has goes to others.
+void EdgeDispatcher::take_misfit(u32 number, Link& link, const front::StepRow& answer) {
+  flights_[number].misfit = true;
+  const std::string form = std::to_string(answer.n_values) + " values of kind " + std::to_string(answer.kind) + " in " +
+                           std::to_string(answer.values.size()) + " bytes";
+  upstreams_.doubt(link, "its answers are none of this model (" + form + "): run the same fastqps there", now_ns_);
 }
 
 void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& answer) {
@@ -82,7 +89,8 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& a
     bump(claimer_.stats().generated_tokens, slot.n_values);
     return landed(number, link, answer);
   }
-  if (written == Written::kPart) return claimer_.progress(flight.claim);
+  if (written == Written::kBroken) return take_misfit(number, link, answer);
+  if (written == Written::kPart) return upstreams_.believe(link), claimer_.progress(flight.claim);
   if (answer.finish) {
     leave_link(flight);
   } else {
@@ -90,9 +98,7 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& a
     flight.orphan = true;
   }
   refuse(number, StatusCode::kInternal,
-         written == Written::kOther
-             ? "the upstream server was lost, and another one made other tokens: the stream had begun"
-             : "the upstream server's answer is not one of this model");
+         "the upstream server was lost, and another one made other tokens: the stream had begun");
 }
 
 // The answer is in the slot.
@@ -108,6 +114,7 @@ void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer
   }
   link.took(answer.device_us, answer.batch_items);
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
+  upstreams_.believe(link);
   budget_ = std::min(kBudgetMost, budget_ + kBudgetPart);
   count(flight.claimed_ns, now_ns_);
   leave_link(flight);
@@ -126,6 +133,14 @@ void EdgeDispatcher::refuse(u32 number, StatusCode code, std::string_view messag
   if (!claimer_.finish(flight.claim)) fenced_ = true;
   bump(claimer_.own().steps_done);
   if (!flight.orphan) flights_.close(number);
+}
+
+// No server is left for an item that no link has.
+void EdgeDispatcher::reject(u32 number) {
+  constexpr u32 kRetryMs = 500;
+  bump(table_.unroutable);
+  if (flights_[number].misfit) return refuse(number, StatusCode::kInternal, kMisfit);
+  refuse(number, StatusCode::kUnavailable, "no upstream server can be used", kRetryMs);
 }
 
 bool EdgeDispatcher::launch(Flight& flight) {
@@ -148,6 +163,7 @@ void EdgeDispatcher::lose(u32 number, bool broke) {
   flight.link = kNoLink;
   if (flight.orphan) return flights_.close(number);
   flight.strikes = u8(flight.strikes + broke);
+  if (flight.sends >= kSendsMost && flight.misfit) return refuse(number, StatusCode::kInternal, kMisfit);
   if (flight.sends >= kSendsMost)
     return refuse(number, StatusCode::kUnavailable, "no upstream server keeps a connection long enough to answer");
   if (flight.strikes >= kStrikesMost) {

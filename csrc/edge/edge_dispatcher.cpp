@@ -230,12 +230,6 @@ bool EdgeDispatcher::reject_waiting() {
   return true;
 }
 
-void EdgeDispatcher::reject(u32 number) {
-  constexpr u32 kRetryMs = 500;
-  bump(table_.unroutable);
-  refuse(number, StatusCode::kUnavailable, "no upstream server can be reached", kRetryMs);
-}
-
 void EdgeDispatcher::answer_dropped() {
   for (const auto& [claim, code] : batch_.dropped) {
     const u32 number = flights_.open(claim, batch_.claimed_ns);

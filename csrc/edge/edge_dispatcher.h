@@ -56,7 +56,6 @@ class EdgeDispatcher final : private Link::Host {
   void fetch(const Claim& claim) const;
   void add(u32 number, Link& link);
   bool reject_waiting();
-  void reject(u32 number);
   void answer_dropped();
   void answer_canary();
   // ---- back
@@ -67,8 +66,10 @@ class EdgeDispatcher final : private Link::Host {
   void take_refusal(u32 number, Link& link, const front::StepRow& answer);
   void take_tokens(u32 number, Link& link, const front::StepRow& answer);
   void take_row(u32 number, Link& link, const front::StepRow& answer);
+  void take_misfit(u32 number, Link& link, const front::StepRow& answer);
   void landed(u32 number, Link& link, const front::StepRow& answer);
   void refuse(u32 number, front::StatusCode code, std::string_view message, u32 retry_after_ms = 0);
+  void reject(u32 number);
   void send_again(u32 number);
   void leave_link(Flight& flight);
   bool launch(Flight& flight);

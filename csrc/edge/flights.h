@@ -14,6 +14,7 @@ struct Flight {
   bool used = false;
   bool orphan = false;    // its slot is back already: nobody waits for the server's answer
   bool launched = false;  // the slot's state
+  bool misfit = false;    // a server has answered it with what is no answer of this model
   u8 strikes = 0;         // servers that went down with it
   u8 sends = 0;
   u32 link = kNoLink;       // that has it

@@ -96,11 +96,11 @@ void Link::retire() {
   if (state_ == State::kServing) state_ = State::kRetiring;
 }
 
-void Link::end(UpstreamState verdict, std::string why) {
+void Link::end(UpstreamState verdict, std::string why, bool broke) {
   if (state_ == State::kEnded) return;
   state_ = State::kEnded;
   verdict_ = verdict;
-  broke_ = true;
+  broke_ = broke;
   why_ = std::move(why);
   if (call_) call_->close();
 }
@@ -178,7 +178,8 @@ void Link::accept(const StepReady& ready) {
   };
   if (short_of(ready.max_input_tokens, terms_.max_input_tokens, "--max-input-tokens")) return;
   if (short_of(ready.max_output_tokens, terms_.max_output_tokens, "--max-output-tokens")) return;
-  window = Window(ready.max_inflight);
+  max_inflight_ = ready.max_inflight;
+  window = Window(max_inflight_);
   state_ = State::kServing;
   host_.serving(*this, ready);
 }

@@ -68,8 +68,11 @@ class Link final : private upstream::CallListener {
   void flush(u64 now_ns);
   // Takes no more items, and ends when it has none.
   void retire();
-  // Ends it: the server has not kept to the protocol, or not answered in time.
-  void end(UpstreamState verdict, std::string why);
+  // Ends it: the server has not kept to the protocol, or not answered in time. broke: it may have gone down with what
+  // it had.
+  void end(UpstreamState verdict, std::string why, bool broke = true);
+  // One item at a time, until it is believed.
+  void try_out(bool on) { window = Window(on ? 1 : max_inflight_); }
 
   // ---- events
   int fd() const { return call_->fd(); }
@@ -112,6 +115,7 @@ class Link final : private upstream::CallListener {
   State state_ = State::kOpening;
   UpstreamState verdict_ = UpstreamState::kConnecting;
   bool broke_ = false, half_closed_ = false;
+  u32 max_inflight_ = 1;
   std::string why_;
   front::StepRequestWriter items_, cancels_, echo_;
   front::StepResponseReader reader_;

@@ -44,30 +44,8 @@ u32 timeout_of(u64 deadline_ns, u64 now_ns) {
   return u32(std::min<u64>(left, ~u32(0)));
 }
 
-}  // namespace
-
-StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
-                   StepGenerate& generate) {
-  Slot& slot = segment.slot(claim.door, claim.slot);
-  StepItem item{.number = number,
-                .ids = {segment.ids(slot), claim.n_tokens},
-                .first_len = std::min(slot.first_len, claim.n_tokens),
-                .timeout_us = timeout_of(slot.deadline_ns, now_ns),
-                .options = options_of(route, slot, claim.kind)};
-  if (segment.sizes().caller_bytes) {
-    const CallerNames& names = segment.caller(slot);
-    item.tenant = {names.tenant, std::min<size_t>(names.tenant_bytes, sizeof names.tenant)};
-    item.group = {names.group, std::min<size_t>(names.group_bytes, sizeof names.group)};
-  }
-  if (route.task == Task::kGenerate) {
-    read_sampling(slot.sampling, generate);
-    item.generate = &generate;
-  }
-  return item;
-}
-
 // Whether the answer has the form that the request asks for.
-bool fits(const Route& route, const StepRow& answer, u32 n_tokens, const Slot& slot) {
+bool has_form(const Route& route, const StepRow& answer, u32 n_tokens, const Slot& slot) {
   const u32 n = answer.n_values;
   const bool raw = Answer(answer.kind) == Answer::kRaw;
   if (answer.kind > u32(Answer::kRefusal) || answer.dtype > 3 || raw != (answer.dtype > 1)) return false;
@@ -90,18 +68,41 @@ bool fits(const Route& route, const StepRow& answer, u32 n_tokens, const Slot& s
   return false;
 }
 
-Written write_row(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot) {
-  const std::span<u8> room = segment.answer_room(slot);
-  if (answer.dtype > 3 || !fits(route, answer, n_tokens, slot)) return Written::kBroken;
+}  // namespace
+
+StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
+                   StepGenerate& generate) {
+  Slot& slot = segment.slot(claim.door, claim.slot);
+  StepItem item{.number = number,
+                .ids = {segment.ids(slot), claim.n_tokens},
+                .first_len = std::min(slot.first_len, claim.n_tokens),
+                .timeout_us = timeout_of(slot.deadline_ns, now_ns),
+                .options = options_of(route, slot, claim.kind)};
+  if (segment.sizes().caller_bytes) {
+    const CallerNames& names = segment.caller(slot);
+    item.tenant = {names.tenant, std::min<size_t>(names.tenant_bytes, sizeof names.tenant)};
+    item.group = {names.group, std::min<size_t>(names.group_bytes, sizeof names.group)};
+  }
+  if (route.task == Task::kGenerate) {
+    read_sampling(slot.sampling, generate);
+    item.generate = &generate;
+  }
+  return item;
+}
+
+bool row_fits(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot) {
+  if (!has_form(route, answer, n_tokens, slot)) return false;
   const u64 bytes = answer_bytes(Answer(answer.kind), u8(answer.dtype), answer.n_values);
-  if (bytes != answer.values.size() || bytes > room.size()) return Written::kBroken;
-  std::memcpy(room.data(), answer.values.data(), bytes);
+  return bytes == answer.values.size() && bytes <= segment.answer_room(slot).size();
+}
+
+void write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
+  std::memcpy(segment.answer_room(slot).data(), answer.values.data(), answer.values.size());
   slot.status = 0;
   slot.kind = Answer(answer.kind);
   slot.answer_dtype = u8(answer.dtype);
   slot.n_values = answer.n_values;
   slot.batch_items = answer.batch_items;
-  return Written::kDone;
 }
 
 // Tokens that the client may have already are compared with what is in the slot.

@@ -15,16 +15,18 @@ using front::StepRow;
 StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
                    StepGenerate& generate);
 
-// What came of an answer that was written, or could not be.
+// What came of tokens that were written, or could not be.
 enum class Written : u8 {
   kDone,    // the answer is complete
-  kPart,    // more tokens follow
+  kPart,    // more follow
   kBroken,  // it is no answer of this model, or does not fit
   kOther,   // a generation that began again has made other tokens than the client has
 };
 
-// Writes the answer to an encoder's item.
-Written write_row(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot);
+// Whether the answer has the form that an encoder's item asks for, and its bytes are those of that form.
+bool row_fits(const Segment& segment, const Route& route, const StepRow& answer, u32 n_tokens, Slot& slot);
+// Writes an answer that fits.
+void write_row(const Segment& segment, const StepRow& answer, Slot& slot);
 // Writes tokens behind the first `before` ones, which the same server has sent.
 Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot);
 // Writes why there is no answer.

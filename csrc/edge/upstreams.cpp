@@ -8,6 +8,7 @@ namespace fastqps::edge {
 namespace {
 
 constexpr u64 kRetryNs = 250 * front::kMillisecond, kRetryWrongNs = 1000 * front::kMillisecond;
+constexpr u64 kRestMostNs = 16 * kRetryWrongNs;
 constexpr size_t kNewsMax = 64;
 
 }  // namespace
@@ -89,6 +90,7 @@ void Upstreams::serving(Link& link) {
   if (!upstream.listed) return link.retire();
   upstream.failures = 0;
   if (UpstreamRow* shown = row(link)) bump(shown->connects);
+  if (upstream.on_trial) return link.try_out(true);
   change(upstream, UpstreamState::kServing, "");
 }
 
@@ -98,9 +100,28 @@ void Upstreams::reported(Link& link, const front::StepLoad& load) {
   if (load.draining) change(upstream, UpstreamState::kDraining, "it takes no more requests");
 }
 
-void Upstreams::refused(Link& link, u64 until_ns) {
-  link.window.refused();
-  of(link).resume_ns = std::max(of(link).resume_ns, until_ns);
+// While it has other items their answers say when there is room again. A pause would let its short queue run empty.
+void Upstreams::refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns) {
+  constexpr u32 kPauseMsMost = 100;
+  link.window.refused(sent_ns, now_ns);
+  if (in_flight(link.upstream())) return;
+  of(link).resume_ns = now_ns + std::min(retry_after_ms, kPauseMsMost) * front::kMillisecond;
+}
+
+// It is left alone for twice as long as the last time, if that was not long ago.
+void Upstreams::doubt(Link& link, const std::string& why, u64 now_ns) {
+  Upstream& upstream = of(link);
+  const bool again = upstream.rest_ns && now_ns - upstream.doubted_ns < 4 * kRestMostNs;
+  upstream.rest_ns = again ? std::min(2 * upstream.rest_ns, kRestMostNs) : kRetryWrongNs;
+  upstream.doubted_ns = now_ns;
+  upstream.on_trial = true;
+  for (const u32 index : upstream.links) links_[index]->end(UpstreamState::kMismatch, why, false);
+}
+
+void Upstreams::acquit(Link& link) {
+  of(link).on_trial = false;
+  link.try_out(false);
+  change(of(link), UpstreamState::kServing, "");
 }
 
 void Upstreams::drop(u32 index, u64 now_ns) {
@@ -127,7 +148,8 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   const bool again =
       upstream.state == UpstreamState::kServing && link->broke() && link->verdict() == UpstreamState::kConnecting;
   upstream.failures += !again;
-  upstream.retry_ns = again ? now_ns : now_ns + (wrong ? kRetryWrongNs : kRetryNs) + random(u32(kRetryNs));
+  const u64 rest = link->verdict() != UpstreamState::kMismatch || !upstream.on_trial ? kRetryWrongNs : upstream.rest_ns;
+  upstream.retry_ns = again ? now_ns : now_ns + (wrong ? rest : kRetryNs) + random(u32(kRetryNs));
   change(upstream, link->verdict(), link->why());
 }
 

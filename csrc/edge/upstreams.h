@@ -27,9 +27,11 @@ struct Upstream {
   bool listed = true;       // among the addresses that were resolved last
   UpstreamState state = UpstreamState::kConnecting;
   std::string reason = {};
-  u32 failures = 0;   // attempts to connect since the last one that succeeded
-  u64 retry_ns = 0;   // no attempt before
-  u64 resume_ns = 0;  // it refuses: nothing is sent before
+  u32 failures = 0;                 // attempts to connect since the last one that succeeded
+  u64 retry_ns = 0;                 // no attempt before
+  u64 resume_ns = 0;                // it refuses: nothing is sent before
+  bool on_trial = false;            // it has answered what is no answer, and nothing better since
+  u64 doubted_ns = 0, rest_ns = 0;  // when it last did, and how long it was left alone then
   front::StepLoad load = {};
   u64 bytes_in = 0, bytes_out = 0;  // of links that have ended
   std::vector<u32> links = {};      // those that have not
@@ -50,7 +52,14 @@ class Upstreams {
   // The server's state changed, or a connection of it.
   void serving(Link& link);
   void reported(Link& link, const front::StepLoad& load);
-  void refused(Link& link, u64 until_ns);
+  // sent_ns: when the item was sent that it refused. retry_after_ms: as it says; 0: it does not.
+  void refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns);
+  // Its server has answered what is no answer of this model, as `why` says: its links end.
+  void doubt(Link& link, const std::string& why, u64 now_ns);
+  // It has answered as it should.
+  void believe(Link& link) {
+    if (of(link).on_trial) acquit(link);
+  }
   // Forgets a link that has ended. No item names it any more.
   void drop(u32 link, u64 now_ns);
 
@@ -89,6 +98,7 @@ class Upstreams {
 
  private:
   Upstream& open(const Target& target);
+  void acquit(Link& link);
   void change(Upstream& upstream, UpstreamState state, std::string reason);
   Link* freest(const Upstream& upstream);
   bool does_less(const Upstream& one, const Upstream& other) const;

@@ -26,29 +26,36 @@ class Window {
     if (starting_ && limited_ && !waits_long()) {
       size_ = std::min(size_ + 1, most_);  // it doubles with each round trip
     }
-    if (++answers_ < size_) return;
+    if (++answers_ < std::max(size_, refused_ ? kCalmAnswers : 0)) return;
     answers_ = 0;
     if (waits_long()) {
       starting_ = false;
-      size_ = std::max(least_, size_ - std::max(1u, size_ / 8));
+      if (size_ > least_) size_ = std::max(least_, size_ - std::max(1u, size_ / 8));
     } else if (limited_ && !starting_) {
       size_ = std::min(most_, size_ + std::max(1u, size_ / 16));
     }
     limited_ = false;
   }
-  // The server has refused an item.
-  void refused() {
-    starting_ = false;
-    size_ = std::max(least_, size_ - std::max(1u, size_ / 4));
+  // The server has refused an item that was sent at sent_ns. The window halves once in a round trip, and below that to
+  // as many items as the server has kept. Its queue may be shorter than the usual least window.
+  void refused(u64 sent_ns, u64 now_ns) {
+    if (sent_ns > cut_ns_) cut_ns_ = now_ns, before_ = size_, refused_ = 0;
+    refused_++;
+    starting_ = limited_ = false;
+    answers_ = 0;
+    size_ = std::max(1u, std::min(before_ / 2, before_ - std::min(before_, refused_)));
   }
 
  private:
   static constexpr double kMeanOver = 32;  // items
+  static constexpr u32 kCalmAnswers = 32;  // before a window that was refused grows: so few more are refused
   static constexpr double kLongUs = 1000, kLongSteps = 2;
 
   bool waits_long() const { return waited_us_ > std::max(kLongUs, kLongSteps * step_us_); }
 
   u32 most_, least_, size_, answers_ = 0;
+  u32 before_ = 0, refused_ = 0;  // of the last round trip with refusals: the size before it, and their number
+  u64 cut_ns_ = 0;                // when its first one came
   bool starting_ = true, limited_ = false;
   double waited_us_ = 0, step_us_ = 0;
 };

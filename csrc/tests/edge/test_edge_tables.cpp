@@ -1,4 +1,5 @@
 // What an edge knows of its items and connections: numbers, windows, and answers in slots.
+#include <deque>
 #include <set>
 #include <string>
 
@@ -64,8 +65,49 @@ TEST(a_window_shrinks_while_items_wait) {
   CHECK_EQ(window.size(), Window::kLeast);
   answer(window, 100'000, 5000, 5000);
   CHECK_EQ(window.size(), 1000u);
-  for (u32 i = 0; i < 50; i++) window.refused();
-  CHECK_EQ(window.size(), Window::kLeast);
+}
+
+// By half once in a round trip, or to as many items as the server has kept of those that it was sent.
+TEST(a_window_shrinks_with_refusals) {
+  Window window(64);
+  window.refused(10, 100);
+  CHECK_EQ(window.size(), 32u);
+  for (u32 i = 0; i < 20; i++) window.refused(50 + i, 200);  // sent before the first one came back
+  CHECK_EQ(window.size(), 32u);
+  for (u32 i = 0; i < 39; i++) window.refused(100, 200);
+  CHECK_EQ(window.size(), 4u);
+  for (u32 i = 0; i < 9; i++) window.refused(300 + i, 400);
+  CHECK_EQ(window.size(), 1u);
+  answer(window, 1000, 50'000, 5000);  // items wait long: no reason for a larger one
+  CHECK_EQ(window.size(), 1u);
+}
+
+// A server with a queue of a few items stays busy, and refuses few. It takes an item each round, and a round trip lasts
+// three.
+TEST(a_tiny_queue_is_kept_busy) {
+  for (const u32 queue : {4u, 6u, 20u}) {
+    Window window(1024);
+    std::deque<u64> waiting, coming, answers, refusals;  // when each was sent, or comes back
+    u32 in_flight = 0, idle = 0, refused = 0;
+    constexpr u32 kRounds = 20'000;
+    for (u64 now = 3; now < kRounds; now++) {
+      for (; in_flight < window.size(); in_flight++) coming.push_back(now);
+      window.limit();
+      for (; !coming.empty() && coming.front() + 1 <= now; coming.pop_front())
+        waiting.size() < queue ? waiting.push_back(now) : (refused++, refusals.push_back(coming.front()));
+      for (; !refusals.empty() && refusals.front() + 3 <= now; refusals.pop_front(), in_flight--)
+        window.refused(refusals.front(), now);
+      if (waiting.empty()) {
+        idle++;
+      } else {
+        waiting.pop_front();
+        answers.push_back(now);
+      }
+      for (; !answers.empty() && answers.front() + 1 <= now; answers.pop_front(), in_flight--) window.answered(0, 1000);
+    }
+    CHECK(idle < kRounds / 20);
+    CHECK(refused < kRounds / 20);
+  }
 }
 
 // It settles where the server's queue is about two steps long. The server: `rate` items in a step of 5 ms.
@@ -102,10 +144,12 @@ struct World {
     route.dimensions = 16;
   }
   Slot& slot() { return segment.slot(0, 0); }
-  Written row(Answer kind, u32 dtype, u32 n, size_t size) {
+  bool row(Answer kind, u32 dtype, u32 n, size_t size) {
     bytes.assign(size, 7);
-    return write_row(segment, route, {.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = bytes}, 16,
-                     slot());
+    const StepRow answer{.item = 1, .kind = u32(kind), .dtype = dtype, .n_values = n, .values = bytes};
+    if (!row_fits(segment, route, answer, 16, slot())) return false;
+    write_row(segment, answer, slot());
+    return true;
   }
   Written tokens(std::vector<u32> ids, u32 before, Finish finish = Finish::kNot, size_t cut = 0) {
     bytes.resize(ids.size() * (slot().flags & kLogprobs ? kTokenBytes : sizeof(u32)) - cut);
@@ -134,33 +178,33 @@ struct World {
 
 TEST(rows_fit_or_are_broken) {
   World world;
-  CHECK(world.row(Answer::kFloats, 1, 16, 64) == Written::kDone);
+  CHECK(world.row(Answer::kFloats, 1, 16, 64));
   CHECK(world.slot().n_values == 16 && world.slot().kind == Answer::kFloats && !world.slot().status);
-  for (const size_t size : {0, 60, 63, 65, 68}) CHECK(world.row(Answer::kFloats, 1, 16, size) == Written::kBroken);
-  CHECK(world.row(Answer::kFloats, 9, 16, 64) == Written::kBroken);
-  CHECK(world.row(Answer(99), 1, 16, 64) == Written::kBroken);
-  CHECK(world.row(Answer::kTokens, 1, 16, 64) == Written::kBroken);
-  CHECK(world.row(Answer::kFloats, 1, 0, 0) == Written::kBroken);
-  CHECK(world.row(Answer::kFloats, 1, ~u32(0), 64) == Written::kBroken);
-  CHECK(world.row(Answer::kFloats, 1, 1000, 4000) == Written::kBroken);  // more than the slot has room for
+  for (const size_t size : {0, 60, 63, 65, 68}) CHECK(!world.row(Answer::kFloats, 1, 16, size));
+  CHECK(!world.row(Answer::kFloats, 9, 16, 64));
+  CHECK(!world.row(Answer(99), 1, 16, 64));
+  CHECK(!world.row(Answer::kTokens, 1, 16, 64));
+  CHECK(!world.row(Answer::kFloats, 1, 0, 0));
+  CHECK(!world.row(Answer::kFloats, 1, ~u32(0), 64));
+  CHECK(!world.row(Answer::kFloats, 1, 1000, 4000));  // more than the slot has room for
 }
 
 // A server that answers something else than it was asked for.
 TEST(rows_of_another_form_are_broken) {
   World world;
   world.slot().dimensions = 4;
-  CHECK(world.row(Answer::kFloats, 1, 4, 16) == Written::kDone);
-  CHECK(world.row(Answer::kRaw, 2, 4, 8) == Written::kDone);
-  CHECK(world.row(Answer::kFloats, 1, 16, 64) == Written::kBroken);
-  CHECK(world.row(Answer::kLabels, 0, 4, 32) == Written::kBroken);
+  CHECK(world.row(Answer::kFloats, 1, 4, 16));
+  CHECK(world.row(Answer::kRaw, 2, 4, 8));
+  CHECK(!world.row(Answer::kFloats, 1, 16, 64));
+  CHECK(!world.row(Answer::kLabels, 0, 4, 32));
   world.route.task = Task::kClassify;
-  CHECK(world.row(Answer::kLabels, 0, 4, 32) == Written::kDone);
-  CHECK(world.row(Answer::kFloats, 1, 4, 16) == Written::kBroken);
+  CHECK(world.row(Answer::kLabels, 0, 4, 32));
+  CHECK(!world.row(Answer::kFloats, 1, 4, 16));
   world.route.task = Task::kClassifyTokens;
-  CHECK(world.row(Answer::kTokenLabels, 0, 0, 0) == Written::kDone);
-  CHECK(world.row(Answer::kTokenLabels, 0, 17, 17 * 8) == Written::kBroken);
+  CHECK(world.row(Answer::kTokenLabels, 0, 0, 0));
+  CHECK(!world.row(Answer::kTokenLabels, 0, 17, 17 * 8));
   world.route.task = Task::kGenerate;
-  CHECK(world.row(Answer::kFloats, 1, 4, 16) == Written::kBroken);
+  CHECK(!world.row(Answer::kFloats, 1, 4, 16));
 }
 
 TEST(tokens_come_in_parts) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -110,39 +111,70 @@ def row(kind: int, dtype: int, values: int, size: int) -> bytes:
     return number(5, kind) + number(6, dtype) + number(7, values) + part(8, b"\0" * size)
 
 
-BROKEN = [
-    (row(1, 1, 384, 1535), "not one of this model"),
-    (row(9, 0, 384, 1536), "not one of this model"),
-    (row(1, 9, 1 << 30, 1536), "not one of this model"),
-    (row(1, 1, 1 << 31, 1536), "not one of this model"),
-    (number(2, 13) + part(3, b"it is broken"), "it is broken"),
-]
+RIGHT = row(1, 1, 384, 1536)
+BROKEN = number(2, 13) + part(3, b"it is broken")
+WRONG = [row(1, 1, 384, 1535), row(9, 0, 384, 1536), row(1, 9, 1 << 30, 1536), row(1, 1, 1 << 31, 1536)]
 
 
-def test_broken_answers(serve: Callable[..., Server]) -> None:
-    """They fail their request alone; answers to what was never asked are nobody's."""
-    answers = iter(BROKEN * 2)
+def answering(answer: Callable[[], bytes], opens: Callable[[], bool] = lambda: True) -> Replies:
+    """Every item with the same row, and what was never asked, which is nobody's, too."""
 
     def replies(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         next(requests)
+        if not opens():
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not yet")
         yield ready()
         for request in requests:
             if request[:1] != b"\x12":  # an echo
                 yield sealed(part(3, b"\x09" + request[1:9]))
                 continue
-            answer, _ = next(answers)
-            for item in ((77).to_bytes(4, "little"), request[2:6]):
-                yield sealed(part(2, b"\x0d" + item + answer))
+            items = (request[2 + i : 6 + i] for i in range(0, request[1], 4))
+            for item in ((1 << 30).to_bytes(4, "little"), *items):
+                yield sealed(part(2, b"\x0d" + item + answer()))
 
-    with step_server(replies) as address:
-        edge = edge_of(serve, address)
-        until(lambda: news(edge, address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
+    return replies
+
+
+def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
+    """Such a server gets no more, and one line says why. Its items go to others, and no client sees an error while
+    one server is right. A status is an answer, and fails its request alone."""
+    right, broken = threading.Event(), threading.Event()
+    with ExitStack() as running:
+        servers = [answering(lambda wrong=wrong: wrong) for wrong in WRONG]  # type: ignore[misc]
+        servers.append(answering(lambda: BROKEN if broken.is_set() else RIGHT, right.is_set))
+        addresses = [running.enter_context(step_server(replies)) for replies in servers]
+        wrong, last = addresses[:-1], addresses[-1]
+        edge = edge_of(serve, last, *(f"--upstream={address}" for address in wrong))
+        for address in wrong:
+            until(lambda address=address: news(edge, address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
         with grpc.insecure_channel(edge.address) as channel:
-            for _, words in BROKEN * 2:
+            ask = Stub(channel).Predict
+            with pytest.raises(grpc.RpcError) as failed:
+                ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+            assert failed.value.code() == grpc.StatusCode.INTERNAL
+            assert failed.value.details() == "no upstream server's answer is one of this model"
+            with pytest.raises(grpc.RpcError) as failed:
+                ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+            assert failed.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+            right.set()
+            until(lambda: news(edge, last)[-1:] == ["serving"], f"it serves\n{edge.log()}")
+            end_s = time.monotonic() + 3  # the others are tried again
+            while time.monotonic() < end_s:
+                calls = [ask.future(pb.PredictRequest(text="a"), timeout=PATIENCE_S) for _ in range(20)]
+                assert all(len(call.result().embedding.values) == 384 for call in calls)
+                time.sleep(0.02)
+            broken.set()
+            for _ in range(3):
                 with pytest.raises(grpc.RpcError) as failed:
-                    Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
-                assert failed.value.code() == grpc.StatusCode.INTERNAL and words in failed.value.details()
-        assert news(edge, address)[-1] == "serving"
+                    ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+                assert failed.value.code() == grpc.StatusCode.INTERNAL and failed.value.details() == "it is broken"
+        for address in wrong:
+            (line,) = (line for line in news(edge, address) if line != "serving" and not line.startswith("connecting"))
+            assert line.startswith("mismatch: its answers are none of this model ("), line
+            assert states(edge)[address][0] == "mismatch"
+            assert news(edge, address).count("serving") == 1
+        assert news(edge, last)[-1] == "serving"
+        assert edge.metrics()[f"fastqps_upstream_items_total{{answered,{last}}}"] > 20
 
 
 def test_other_edges(serve: Callable[..., Server]) -> None:
