@@ -42,7 +42,7 @@ bool ClientTls::trust(const std::string& ca, std::string* fault) {
     return *fault = "the system's certificate authorities: " + front::tls_reason(), false;
   }
   std::string why;
-  for (const front::Certificate& certificate : front::read_certificates(ca, &why)) {
+  for (const front::Certificate& certificate : front::read_certificates(ca, front::kBundleMax, &why)) {
     if (X509_check_ca(certificate.get()) == 0) why = "a certificate in it is not one of a certificate authority";
     if (why.empty() && X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), certificate.get()) != 1)
       why = front::tls_reason();
@@ -57,7 +57,7 @@ bool ClientTls::show(const ClientPem& pem, std::string* fault) {
     return *fault = "a certificate needs its key, and a key its certificate; give both or none", false;
   if (pem.certificate.empty()) return true;
   std::string why;
-  const auto chain = front::read_certificates(pem.certificate, &why);
+  const auto chain = front::read_certificates(pem.certificate, front::kChainMax, &why);
   if (chain.empty() || !front::use_chain(context_, chain, &why)) return *fault = "the certificate: " + why, false;
   if (!front::use_key(context_, pem.key, &why)) return *fault = "the key: " + why, false;
   return true;

@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from fastqps.errors import ConfigError
 
 FILE_BYTES_MAX = 256 << 10
+BUNDLE_BYTES_MAX = 2 << 20  # of authorities: a system's has 220 KiB
 TOKENS_MAX = 1024
 TOKEN_LENGTHS = range(16, 4097)
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")  # the characters of a token in RFC 6750
 
 
-def read_credential(flag: str, path: str) -> bytes:
+def read_credential(flag: str, path: str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
     """The content of the file of a flag. ``ConfigError`` names both if it cannot be read or is too long."""
     try:
         with open(path, "rb", opener=_open_at_once) as stream:
-            data = stream.read(FILE_BYTES_MAX + 1)
+            data = stream.read(bytes_max + 1)
     except OSError as error:
         raise ConfigError(f"{flag} {path}: cannot be read: {error.strerror}") from None
-    if data is None or len(data) > FILE_BYTES_MAX:
-        raise ConfigError(f"{flag} {path}: it is no file of at most {FILE_BYTES_MAX >> 10} KiB")
+    if data is None or len(data) > bytes_max:
+        raise ConfigError(f"{flag} {path}: it is no file of at most {bytes_max >> 10} KiB")
     return data
 
 
@@ -65,7 +66,7 @@ class UpstreamFiles:
         """(authorities, certificate, key), the last two possibly empty; None: no TLS. Raises ``ConfigError``."""
         if not self.tls_ca:
             return None
-        ca = read_credential("--upstream-tls-ca", self.tls_ca)
+        ca = read_credential("--upstream-tls-ca", self.tls_ca, BUNDLE_BYTES_MAX)
         if not self.tls_cert:
             return ca, b"", b""
         cert = read_credential("--upstream-tls-cert", self.tls_cert)

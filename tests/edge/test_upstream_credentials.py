@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fastqps._front import TlsError, probe
 from fastqps.dispatcher.upstream_credentials import UpstreamCredentials
+from fastqps.errors import ConfigError
 from fastqps.process.credential_files import UpstreamFiles
 
 pytestmark = pytest.mark.compute
@@ -47,3 +49,27 @@ def test_certificates_that_are_no_use_change_nothing(tmp_path: Path) -> None:
     path.write_text("second")
     watch.look(), watch.look(), watch.look()
     assert said == ["upstreams: the old token and certificates stay in use: the CA: it holds no certificate"]
+
+
+def test_a_bundle_of_authorities(tmp_path: Path) -> None:
+    """A system's bundle is taken; what no bundle is like is refused in one line."""
+    bundle = Path(pytest.importorskip("certifi").where())
+
+    def ask(ca: Path) -> str:
+        """Of a port that is closed."""
+        answer = probe(
+            ("closed", "127.0.0.1", 1, "closed"), model="m", version="0" * 12, max_input_tokens=1, max_output_tokens=0,
+            token="", tls=UpstreamFiles(str(ca), "", "", "").pem(), timeout_s=5.0,
+        )  # fmt: skip
+        return answer.state
+
+    assert bundle.read_text().count("BEGIN CERTIFICATE") > 100
+    assert ask(bundle) == "connecting"
+    one = tmp_path / "one.pem"
+    end = "-----END CERTIFICATE-----\n"
+    one.write_text((bundle.read_text().partition(end)[0] + end) * 1025)
+    with pytest.raises(TlsError, match="it holds more than 1024 certificates"):
+        ask(one)
+    one.write_bytes(b"x" * ((2 << 20) + 1))
+    with pytest.raises(ConfigError, match=r"one.pem: it is no file of at most 2048 KiB"):
+        ask(one)

@@ -7,8 +7,6 @@ namespace fastqps::front {
 
 namespace {
 
-constexpr size_t kChainMax = 16;  // certificates in a file
-
 struct BioFree {
   void operator()(BIO* bio) const { BIO_free(bio); }
 };
@@ -28,13 +26,13 @@ std::string tls_reason() {
   return text ? text : "it cannot be read";
 }
 
-std::vector<Certificate> read_certificates(std::string_view pem, std::string* why) {
+std::vector<Certificate> read_certificates(std::string_view pem, size_t most, std::string* why) {
   std::vector<Certificate> found;
   const Bio bio = reader(pem);
   while (X509* certificate = PEM_read_bio_X509(bio.get(), nullptr, no_password, nullptr)) {
     found.emplace_back(certificate);
-    if (found.size() > kChainMax) {
-      *why = "it holds more than " + std::to_string(kChainMax) + " certificates";
+    if (found.size() > most) {
+      *why = "it holds more than " + std::to_string(most) + " certificates";
       return {};
     }
   }

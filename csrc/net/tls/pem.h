@@ -23,8 +23,11 @@ using PrivateKey = std::unique_ptr<EVP_PKEY, PemFree>;
 // OpenSSL's reason for its last failure, which it forgets.
 std::string tls_reason();
 
-// All certificates of the text, at most 16; empty: *why says what is wrong.
-std::vector<Certificate> read_certificates(std::string_view pem, std::string* why);
+inline constexpr size_t kChainMax = 16;     // certificates that a side shows, or that clients are checked with
+inline constexpr size_t kBundleMax = 1024;  // of a bundle of authorities; a system's has 140
+
+// All certificates of the text; empty: *why says what is wrong, such as more than `most`.
+std::vector<Certificate> read_certificates(std::string_view pem, size_t most, std::string* why);
 
 // The context shows this chain, its own certificate first. False: *why says what is wrong.
 bool use_chain(SSL_CTX* context, const std::vector<Certificate>& chain, std::string* why);

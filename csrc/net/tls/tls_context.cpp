@@ -66,7 +66,7 @@ std::shared_ptr<TlsContext> TlsContext::make(const TlsPem& pem, Dates dates, Tls
 
 bool TlsContext::take_certificates(std::string_view pem, Dates dates, TlsFault* fault) {
   fault->part = TlsFault::kCertificate;
-  const std::vector<Certificate> chain = read_certificates(pem, &fault->text);
+  const std::vector<Certificate> chain = read_certificates(pem, kChainMax, &fault->text);
   if (chain.empty()) return false;
   if (dates == Dates::kChecked) fault->text = out_of_date(chain);
   if (!fault->text.empty()) return false;
@@ -85,7 +85,7 @@ bool TlsContext::take_key(std::string_view pem, TlsFault* fault) {
 // From now on a client has to show a certificate that one of these has signed.
 bool TlsContext::take_client_ca(std::string_view pem, Dates dates, TlsFault* fault) {
   fault->part = TlsFault::kClientCa;
-  const std::vector<Certificate> trusted = read_certificates(pem, &fault->text);
+  const std::vector<Certificate> trusted = read_certificates(pem, kChainMax, &fault->text);
   if (trusted.empty()) return false;
   if (dates == Dates::kChecked) fault->text = out_of_date(trusted);
   if (!fault->text.empty()) return false;
