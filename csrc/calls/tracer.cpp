@@ -49,7 +49,10 @@ void Tracer::tracestate(Call& call, std::string_view value) {
 
 // The client's decision holds if it made one. Otherwise a random share of the calls is traced.
 void Tracer::begin(Call& call) {
-  const bool served = call.role == MethodRole::kService && call.method;
+  bool served = call.role == MethodRole::kService && call.method;
+  Rpc method = kOther;
+  if (served) method = Rpc(call.plain ? call.http->row->rpc : door_.grpc.methods.all()[call.row].rpc);
+  served = served && method != kSteps;  // each of its items is a call, and may be traced
   const bool decided = call.trace_parent == TraceParent::kSampled || call.trace_parent == TraceParent::kNotSampled;
   const bool sampled =
       decided ? call.trace_parent == TraceParent::kSampled : served && random_.next() < source_.threshold;
@@ -61,9 +64,12 @@ void Tracer::begin(Call& call) {
     std::memset(record->parent_id, 0, sizeof record->parent_id);
     record->state_bytes = 0;
   }
-  random_bytes(record->span_id, sizeof record->span_id);
+  if (source_.ring)
+    random_bytes(record->span_id, sizeof record->span_id);
+  else
+    std::memcpy(record->span_id, record->parent_id, sizeof record->span_id);
   record->kind = TraceKind::kCall;
-  record->method = call.plain ? call.http->row->rpc : door_.grpc.methods.all()[call.row].rpc;
+  record->method = method;
   record->model = record->dispatcher = kTraceUnknown;
   record->at_ns[kReceive] = call.opened_ns;
 }
@@ -78,7 +84,8 @@ void Tracer::random_bytes(u8* out, u32 bytes) {
 
 void Tracer::end(Call& call, StatusCode code) {
   TraceRecord* record = std::exchange(call.trace, nullptr);
-  if (!record->at_ns[kReceive]) return door_.calls.allocator.release(record);  // its header block was never complete
+  const bool complete = record->at_ns[kReceive];  // its header block was
+  if (!complete || !source_.ring) return door_.calls.allocator.release(record);
   record->code = u8(code);
   if (ended_.size() < kEndedMax) return ended_.push_back(record);
   count_dropped(*record);
@@ -86,8 +93,9 @@ void Tracer::end(Call& call, StatusCode code) {
 }
 
 void Tracer::item(const TraceRecord& record) {
+  if (!source_.ring) return;
   TraceRecord own = record;
-  own.kind = TraceKind::kItem;
+  own.kind = record.method == kSteps ? TraceKind::kCall : TraceKind::kItem;
   std::memcpy(own.parent_id, record.span_id, sizeof own.parent_id);
   random_bytes(own.span_id, sizeof own.span_id);
   publish(own);

@@ -17,6 +17,7 @@ struct DoorState;
 struct TraceSource {
   TraceRing* ring = nullptr;  // nullptr: none is traced
   u64 threshold = 0;
+  bool forwards = false;  // of an edge: servers hear of the client's span even if none is traced here
 };
 
 class Tracer {
@@ -25,7 +26,7 @@ class Tracer {
   ~Tracer();
   Tracer(const Tracer&) = delete;
 
-  bool on() const { return source_.ring; }
+  bool on() const { return source_.ring || source_.forwards; }
 
   // Headers of a request, in any order; only while on().
   void traceparent(Call& call, std::string_view value);

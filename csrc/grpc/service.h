@@ -78,7 +78,10 @@ class Transport {
 
   // The record of a traced call, to be filled in until finish(); nullptr if the call has ended or is not traced.
   TraceRecord* trace(CallId call);
-  // Records that an item of a traced call has ended. `record`: a copy of the call's, with the item's own data.
+  // Whether anything is traced.
+  bool traces() const;
+  // Records that an item of a traced call has ended. `record`: a copy of the call's, with the item's own data; or, of
+  // an edge's item, with the edge's span.
   void trace_item(const TraceRecord& record);
 
   // Whether the connection's part of this turn is over, after `bytes` more of its message: then kPart is the answer.

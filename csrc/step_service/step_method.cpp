@@ -127,6 +127,7 @@ void StepMethod::fill(const StepItem& item, const Route& route, RequestView& vie
   view.priority = options.priority;
   view.tenant = item.tenant;
   view.group = item.group;
+  view.span = item.span;
   view.has_output = true;
   OutputOptions& output = view.output;
   output.dtype = options.dtype;

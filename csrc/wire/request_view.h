@@ -14,6 +14,10 @@
 #include "core/field_fault.h"
 #include "core/types.h"
 
+namespace fastqps {
+struct SpanContext;
+}
+
 namespace fastqps::front {
 
 // The fault of a request, for an INVALID_ARGUMENT. `field` is a literal, a path such as "pair.first", or empty
@@ -108,6 +112,7 @@ struct RequestView {
   std::span<const u32> tokens;
   std::span<const std::string_view> stops;
   std::span<const u32> stop_tokens, suppressed;
+  const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
 };
 
 // Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.

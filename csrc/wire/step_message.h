@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "core/layout.h"
 #include "wire/wire.h"
 
 namespace fastqps::front {
 
 inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
-inline constexpr u32 kStepProtocol = 1;      // grows with every change of the messages
+inline constexpr u32 kStepProtocol = 2;      // grows with every change of the messages
 inline constexpr u32 kStepItemsMax = 1024;   // items of one message
 inline constexpr u32 kStepNamesMax = 2048;   // names of one message
 inline constexpr size_t kChecksumBytes = 9;  // of the last field: its tag and the sum
@@ -63,6 +63,7 @@ struct StepItem {
   StepOptions options;
   std::string_view tenant = {}, group = {};  // empty: none
   const StepGenerate* generate = nullptr;    // of a generator; else nullptr
+  const SpanContext* span = nullptr;         // nullptr: it is not traced
 };
 
 // The fields of a message. A column has an entry for each item, or none if all entries are the default. Text:
@@ -72,6 +73,7 @@ struct StepColumns {
   Text hello;  // the fields of a StepHello
   std::vector<u32> items, lengths, ids, first_lengths, timeouts, callers, cancels;
   std::vector<u64> options;
+  std::vector<u64> spans;  // of each traced item: its place among the message's, and its SpanContext
   std::vector<Text> names;
   std::vector<StepGenerate> generates;
   u64 echo = 0;
@@ -79,7 +81,7 @@ struct StepColumns {
   void clear() {
     hello = {};
     for (auto* column : {&items, &lengths, &ids, &first_lengths, &timeouts, &callers, &cancels}) column->clear();
-    options.clear(), names.clear(), generates.clear();
+    options.clear(), spans.clear(), names.clear(), generates.clear();
     echo = 0;
   }
 };
@@ -125,6 +127,7 @@ class StepRequestReader {
 
  private:
   const char* check_columns();
+  const SpanContext* span_of(u32 i) const;
 
   StepColumns<std::string_view> columns_;
   StepHello hello_;

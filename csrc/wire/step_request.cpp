@@ -78,9 +78,13 @@ using RequestFields =
            Field<4, Column, &Columns::ids>, Field<5, Column, &Columns::first_lengths>,
            Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Names, &Columns::names>,
            Field<9, Column, &Columns::callers>, Field<10, Generates, &Columns::generates>,
-           Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>>;
+           Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>,
+           Field<13, Column, &Columns::spans>>;
 using WrittenFields = RequestFields<StepColumns<std::string>>;
 using ReadFields = RequestFields<StepColumns<std::string_view>>;
+
+constexpr size_t kSpanWords = 1 + sizeof(SpanContext) / sizeof(u64);
+static_assert(sizeof(SpanContext) == 24);
 
 // Adds an entry to a column that is left out while all entries are zero. before: how many items came before it.
 template <class T>
@@ -111,6 +115,11 @@ void StepRequestWriter::add(const StepItem& item) {
   append(columns_.options, before, item.options.pack());
   append(columns_.callers, before, name(item.tenant) | name(item.group) << 16);
   if (item.generate) columns_.generates.push_back(*item.generate);
+  if (!item.span) return;
+  const size_t at = columns_.spans.size();
+  columns_.spans.resize(at + kSpanWords);
+  columns_.spans[at] = before;
+  std::memcpy(&columns_.spans[at + 1], item.span, sizeof *item.span);
 }
 
 // The place of a name, from 1 on; 0: none. Neighbours often have the same. One that is not among the last is written
@@ -154,6 +163,9 @@ const char* StepRequestReader::check_columns() {
   if (c.lengths.size() != n || !fits(c.first_lengths.size()) || !fits(c.timeouts.size()) || !fits(c.options.size()) ||
       !fits(c.callers.size()) || !fits(c.generates.size()))
     return "columns of different lengths";
+  if (c.spans.size() % kSpanWords) return "a span that is cut off";
+  for (size_t i = 0; i < c.spans.size(); i += kSpanWords)
+    if (c.spans[i] >= n || (i && c.spans[i] <= c.spans[i - kSpanWords])) return "a span of an item that is not there";
   u64 at = 0;
   begins_.reserve(n);
   for (size_t i = 0; i < n; i++) {
@@ -168,6 +180,19 @@ const char* StepRequestReader::check_columns() {
   return at == c.ids.size() ? nullptr : "more ids than its items have";
 }
 
+// Few items have one, and they are in order.
+const SpanContext* StepRequestReader::span_of(u32 i) const {
+  const std::vector<u64>& spans = columns_.spans;
+  size_t from = 0, to = spans.size() / kSpanWords;
+  while (from < to) {
+    const size_t middle = (from + to) / 2;
+    spans[middle * kSpanWords] < i ? from = middle + 1 : to = middle;
+  }
+  const size_t at = from * kSpanWords;
+  if (at == spans.size() || spans[at] != i) return nullptr;
+  return reinterpret_cast<const SpanContext*>(&spans[at + 1]);
+}
+
 StepItem StepRequestReader::item(u32 i) const {
   const auto& c = columns_;
   const std::span<const u32> ids{c.ids.data() + begins_[i], c.lengths[i]};
@@ -176,7 +201,8 @@ StepItem StepRequestReader::item(u32 i) const {
                 .first_len = c.first_lengths.empty() ? u32(ids.size()) : c.first_lengths[i],
                 .timeout_us = c.timeouts.empty() ? 0 : c.timeouts[i],
                 .options = c.options.empty() ? StepOptions{} : StepOptions::unpack(c.options[i]),
-                .generate = c.generates.empty() ? nullptr : &c.generates[i]};
+                .generate = c.generates.empty() ? nullptr : &c.generates[i],
+                .span = c.spans.empty() ? nullptr : span_of(i)};
   const u32 caller = c.callers.empty() ? 0 : c.callers[i];
   if (caller & 0xffff) item.tenant = c.names[(caller & 0xffff) - 1];
   if (caller >> 16) item.group = c.names[(caller >> 16) - 1];

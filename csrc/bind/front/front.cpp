@@ -276,7 +276,7 @@ class Door {
     return fds;
   }
   static TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
-    if (!ratio) return {};
+    if (!ratio) return {.forwards = segment.sizes().upstreams > 0};
     return {&segment.trace_ring(index), *ratio >= 1 ? ~u64(0) : u64(std::ldexp(*ratio, 64))};
   }
 

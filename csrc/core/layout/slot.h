@@ -131,10 +131,16 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 
-// Of an edge: whom a slot's request belongs to, behind its answer.
+// A span as other servers know it, byte for byte as W3C Trace Context has it; span_id all 0: none.
+struct SpanContext {
+  u8 trace_id[16], span_id[8];
+};
+
+// Of an edge: whom a slot's request belongs to, and the span in which it is sent on, behind its answer.
 struct CallerNames {
   u16 tenant_bytes, group_bytes;  // D; 0: none
   char tenant[256], group[128];   // D
+  SpanContext span;               // D
 };
 
 // The same of an answer by token, in the form that the slot's request asks for.

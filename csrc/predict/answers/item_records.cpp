@@ -1,6 +1,7 @@
 #include "predict/answers/item_records.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "predict/answers/slot_events.h"
 
@@ -10,7 +11,12 @@ namespace {
 constexpr u32 kItemsMax = 16;  // of one call: a stream may have millions
 }
 
-bool ItemRecords::is_traced(const Origin& from, u32 route) {
+bool ItemRecords::is_traced(const RequestView& view, const Origin& from, u32 slot, u32 route) {
+  if (from.method == kSteps) {
+    if (!view.span || !attachment_->traces()) return false;
+    items_.span(slot) = *view.span;
+    return true;
+  }
   if (!from.info->traced) return false;
   TraceRecord* record = attachment_->trace(from.call);
   if (!record) return false;
@@ -28,14 +34,16 @@ void ItemRecords::answered(u32 slot, Ended ended) {
 }
 
 void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code) {
-  TraceRecord* call = attachment_->trace(item.call);
-  if (!call) return;
+  const bool step = item.method == kSteps;
+  TraceRecord* call = step ? nullptr : attachment_->trace(item.call);
+  if (!step && !call) return;
   const Slot& s = slots_.slot(slot);
   const u64 now = clock_.drain_ns;
-  TraceRecord record = *call;
+  TraceRecord record = step ? record_of_step(item, slot) : *call;
   u64* at = record.at_ns;
   at[kReceive] = item.group == Groups::kNone ? call->at_ns[kReceive] : item.received_ns;
   at[kParse] = items_.times(slot).parse_begun_ns;
+  if (step && !at[kParse]) at[kParse] = items_.times(slot).parse_ended_ns;  // that it is traced was not known before
   at[kTokenize] = items_.times(slot).parse_ended_ns;
   if (!item.tokenizing) at[kQueue] = s.queued_ns.load(kRelaxed);
   if (ended != Ended::kUnanswered) {  // otherwise the slot's times belong to no request, or to an earlier one
@@ -57,6 +65,19 @@ void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code
   }
   at[kStages] = std::max(now, attachment_->turn_ns());
   attachment_->trace_item(record);
+}
+
+// To the edge its item is a call.
+TraceRecord ItemRecords::record_of_step(const Item& item, u32 slot) {
+  const SpanContext& span = items_.span(slot);
+  TraceRecord record{};
+  std::memcpy(record.trace_id, span.trace_id, sizeof record.trace_id);
+  std::memcpy(record.span_id, span.span_id, sizeof record.span_id);
+  record.items = 1;
+  record.model = u16(item.route / kGenerations);
+  record.dispatcher = kTraceUnknown;
+  record.method = kSteps;
+  return record;
 }
 
 }  // namespace fastqps::front

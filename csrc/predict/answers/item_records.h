@@ -21,14 +21,17 @@ class ItemRecords {
         generations_(generations),
         clock_(clock) {}
 
-  // Whether an item's times are recorded. For a call of many items, only those of the first few are.
-  bool is_traced(const Origin& from, u32 route);
+  // Whether an item's times are recorded. For a call of many items, only those of the first few are; of an edge's call,
+  // those that the edge traces.
+  bool is_traced(const RequestView& view, const Origin& from, u32 slot, u32 route);
   // Records that a slot's answer is sent now.
   void answered(u32 slot, Ended ended);
   // Records that an item of a traced call has ended. `item` may be a copy, because its slot may be free already.
   void trace(const Item& item, u32 slot, Ended ended, StatusCode code);
 
  private:
+  TraceRecord record_of_step(const Item& item, u32 slot);
+
   const DoorMemory& memory_;
   const Attachment& attachment_;
   Slots& slots_;

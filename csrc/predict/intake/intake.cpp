@@ -30,7 +30,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
 
   const u32 slot = u32(taken);
   Item& item = begin_item(view, from, route, slot, deadline);
-  item.traced = records_.is_traced(from, route);
+  item.traced = records_.is_traced(view, from, slot, route);
   item.stamped = begin.timed || view.output.timings || item.traced;
   const u64 parsed_ns = item.stamped ? now_ns() : 0;
   const Refusal refusal = input_.fill(view, route, slot, item);
@@ -121,6 +121,12 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   names.group_bytes = u16(std::min(group.size(), sizeof names.group));
   std::memcpy(names.tenant, name.data(), names.tenant_bytes);
   std::memcpy(names.group, group.data(), names.group_bytes);
+  names.span = {};
+  const Item& item = items_[slot];
+  if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
+    std::memcpy(names.span.trace_id, call->trace_id, sizeof call->trace_id);
+    std::memcpy(names.span.span_id, call->span_id, sizeof call->span_id);
+  }
 }
 
 Refusal Intake::finish_text(TokenizeResult& result) {

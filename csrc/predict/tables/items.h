@@ -71,10 +71,13 @@ class Items {
         tenants_(tenants),
         items_(memory.segment.sizes().slots),
         times_(memory.segment.sizes().slots),
+        spans_(memory.segment.sizes().slots),
         tenant_of_(memory.segment.sizes().slots) {}
 
   Item& operator[](u32 slot) { return items_[slot]; }
   ItemTimes& times(u32 slot) { return times_[slot]; }
+  // Of a traced item of an edge: the edge's span.
+  SpanContext& span(u32 slot) { return spans_[slot]; }
   u32 size() const { return u32(items_.size()); }
 
   TenantId tenant(u32 slot) const { return tenant_of_[slot]; }
@@ -120,6 +123,7 @@ class Items {
   Tenants& tenants_;
   std::vector<Item> items_;
   std::vector<ItemTimes> times_;
+  std::vector<SpanContext> spans_;
   std::vector<TenantId> tenant_of_;
 };
 

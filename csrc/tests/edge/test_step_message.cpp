@@ -1,5 +1,6 @@
 // The messages between an edge and a server: what is written is read, and every damaged byte is found.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "tests/check.h"
@@ -29,6 +30,8 @@ void check_same(const StepItem& a, const StepItem& b) {
   CHECK_EQ(a.group, b.group);
   CHECK_EQ(!a.generate, !b.generate);
   if (a.generate) CHECK(same(*a.generate, *b.generate));
+  CHECK_EQ(!a.span, !b.span);
+  if (a.span) CHECK(!std::memcmp(a.span, b.span, sizeof *a.span));
 }
 
 }  // namespace
@@ -129,6 +132,29 @@ TEST(swapped_words_are_found) {
       CHECK(step_checksum(other.data(), other.size()) != sum);
     }
   for (size_t n = 0; n < 64; n++) CHECK(step_checksum(message.data(), n) != step_checksum(message.data(), n + 1));
+}
+
+// Spans of items that are not there, that change places, and that are cut off.
+TEST(spans_belong_to_items) {
+  constexpr u32 kId = 5;
+  const auto why = [&](std::vector<u64> words) {
+    StepRequestWriter writer;
+    for (u32 i = 0; i < 3; i++) writer.add({.number = i + 1, .ids = {&kId, 1}, .first_len = 1, .options = {}});
+    std::vector<u8> bytes = written(writer);
+    bytes.resize(bytes.size() - kChecksumBytes);
+    bytes.push_back(13 << 3 | 2), bytes.push_back(u8(8 * words.size()));
+    const size_t before = bytes.size();
+    bytes.resize(before + 8 * words.size() + kChecksumBytes);
+    std::memcpy(&bytes[before], words.data(), 8 * words.size());
+    seal_step_message(bytes.data(), bytes.data() + bytes.size() - kChecksumBytes);
+    StepRequestReader reader;
+    const char* found = reader.read(bytes);
+    return std::string(found ? found : "");
+  };
+  CHECK_EQ(why({0, 1, 2, 3, 2, 4, 5, 6}), "");
+  const std::vector<u64> astray[] = {{3, 1, 2, 3}, {1, 1, 2, 3, 0, 4, 5, 6}, {1, 1, 2, 3, 1, 4, 5, 6}};
+  for (const auto& words : astray) CHECK_EQ(why(words), "a span of an item that is not there");
+  CHECK_EQ(why({0, 1, 2}), "a span that is cut off");
 }
 
 // As many names and items as a message has room for, and an item too many.

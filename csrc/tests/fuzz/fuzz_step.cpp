@@ -77,7 +77,7 @@ void check_response(const std::vector<u8>& message) {
 std::string random_request(fuzz::Random& random) {
   StepRequestWriter writer;
   if (random.one_in(2)) {
-    writer.hello({.protocol = random.one_in(8) ? 2 : kStepProtocol,
+    writer.hello({.protocol = random.one_in(8) ? kStepProtocol + 1 : kStepProtocol,
                   .model = random.one_in(2)   ? "generator"
                            : random.one_in(8) ? "nobody"
                                               : "encoder",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastqps._core import METHODS, STAGES, TraceRecord
 
-OF_ONE = ("Predict", "Generate")  # calls of the others may have several items
+OF_ONE = ("Predict", "Generate", "Steps")  # calls of the others may have several items; an edge's items are calls
 
 
 def span_ns(record: TraceRecord) -> tuple[int, int]:

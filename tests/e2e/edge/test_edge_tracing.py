@@ -1,0 +1,66 @@
+"""Traces across the hop: the span of a server is a child of its edge's, and only what the edge traces is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from serving import PATIENCE_S, Server, until
+from upstream_state import serving
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fastqps[tracing]")
+
+from otlp import attributes, receiver
+
+from fastqps._core import STAGES
+from fastqps.v1 import predict_pb2 as pb
+from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
+
+TRACE_ID, PARENT_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SAMPLED, NOT_SAMPLED = ((("traceparent", f"00-{TRACE_ID}-{PARENT_ID}-0{flag}"),) for flag in (1, 0))
+REQUEST = pb.PredictRequest(text="a trace of a text")
+CALL, KIND_SERVER = "Steps", 2
+
+
+def test_spans_of_both(serve: Callable[..., Server]) -> None:
+    """An edge that traces, and one that only passes on what its clients say."""
+    with receiver() as collector:
+        usual = ("--frontdoors=1", "--dispatchers=1")
+        traced = f"--otlp-endpoint=http://{collector.address}"
+        server = serve(*usual, traced, "--trace-ratio=1", env={"OTEL_SERVICE_NAME": "server"})
+        of_edge = ("--device=remote", f"--upstream={server.address}", "--trace-ratio=0")
+        edge = serve(*usual, *of_edge, traced, env={"OTEL_SERVICE_NAME": "edge"})
+        dark = serve(*usual, *of_edge)
+
+        def spans(service: str) -> list[Any]:
+            return [span for resource, span in collector.spans() if resource["service.name"] == service]
+
+        def calls() -> list[Any]:
+            return [span for span in spans("server") if span.kind == KIND_SERVER]
+
+        for front in (edge, dark):
+            until(lambda front=front: serving(front, server.address), f"it serves\n{front.log()}")
+        with grpc.insecure_channel(edge.address) as channel:
+            for metadata in (SAMPLED, NOT_SAMPLED, *[()] * 5):
+                Stub(channel).Predict(REQUEST, metadata=metadata, timeout=PATIENCE_S)
+            batch = pb.PredictBatchRequest(items=[REQUEST] * 20)
+            Stub(channel).PredictBatch(batch, metadata=SAMPLED, timeout=PATIENCE_S)
+        with grpc.insecure_channel(dark.address) as channel:
+            for metadata in (SAMPLED, NOT_SAMPLED, ()):
+                Stub(channel).Predict(REQUEST, metadata=metadata, timeout=PATIENCE_S)
+        until(lambda: len(calls()) >= 1 + 16 + 1 and len(spans("edge")) >= 2 + 16, "all spans")
+        server.stop()
+        edge.stop()
+        own = {span.name: span.span_id.hex() for span in spans("edge") if span.kind == KIND_SERVER}
+        parents = [span.parent_span_id.hex() for span in calls()]
+        one, many = (own[f"fastqps.v1.PredictService/{name}"] for name in ("Predict", "PredictBatch"))
+        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, PARENT_ID: 1}
+        for span in calls():
+            assert (span.name, span.trace_id.hex()) == (CALL, TRACE_ID)
+            told = attributes(span.attributes)
+            assert (told["fastqps.model"], told["fastqps.input_tokens"], told["fastqps.items"]) == ("minilm", 7, 1)
+            stages = [each for each in spans("server") if each.parent_span_id == span.span_id]
+            assert [each.name for each in stages] == list(STAGES)
+            assert stages[0].start_time_unix_nano == span.start_time_unix_nano
