@@ -86,6 +86,45 @@ def example(dispatchers: int = 3, more: str = "") -> View:
     return view(scraped(1, 10.0, dispatchers, f"{ACTIVE}1.0\n"), scraped(3, 12.0, dispatchers, f"{ACTIVE}2.8\n{more}"))
 
 
+UPSTREAM = """fastqps_upstream_state{{upstream="{0}",state="serving"}} {1}
+fastqps_upstream_state{{upstream="{0}",state="mismatch"}} {2}
+fastqps_upstream_in_flight{{upstream="{0}"}} 7
+fastqps_upstream_window{{upstream="{0}"}} 96
+fastqps_upstream_utilization_ratio{{upstream="{0}"}} 0.9
+fastqps_upstream_rtt_seconds{{upstream="{0}"}} 0.00008
+fastqps_upstream_items_total{{upstream="{0}",event="answered"}} {3}
+fastqps_upstream_items_total{{upstream="{0}",event="lost"}} {4}
+"""
+
+
+def edge(upstreams: int = 2) -> View:
+    """The first one serves, and has answered 500 items in two seconds; the others have lost 4."""
+
+    def more(n: int) -> str:
+        return "".join(
+            UPSTREAM.format(f"gpu-{i}.servers:50051", *((1, 1, 250 * n, 0) if not i else (0, 2, 0, 2 * n)))
+            for i in range(upstreams)
+        )
+
+    return view(scraped(1, 10.0, 3, more(1)), scraped(3, 12.0, 3, more(3)))
+
+
+def test_an_edge() -> None:
+    first, second = edge().upstreams
+    assert (first.name, first.state, first.in_flight, first.window) == ("gpu-0.servers:50051", "serving", 7, 96)
+    assert (first.saturation, first.rtt_s, first.rates) == (0.9, 80e-6, {"answered": 250, "lost": 0})
+    assert (second.state, second.rates["lost"]) == ("mismatch", 2)
+    said = [line for line in lines(edge()) if line.startswith("upstream ")]
+    assert said[0] == (
+        "upstream gpu-0.servers:50051 state=serving in_flight=7 window=96 saturation=0.9 rtt_us=80 answered=250 lost=0"
+    )
+    wide = PLAIN.sub("", rendered(edge(), 120, 40))
+    assert re.search(r"gpu-0.servers:50051 +serving +250/s +7 of 96 +90 % +80.0 µs", wide), wide
+    assert re.search(r"gpu-1.servers:50051 +mismatch .* lost 2/s", wide) and "device time" not in wide
+    many = PLAIN.sub("", rendered(edge(30), 80, 24))
+    assert re.search(r"\d+ more +0 serve", many) and many.count("\n") <= 24, many
+
+
 def test_view() -> None:
     """Two doors made two rounds each in two seconds."""
     found = example(more=CAPACITY)

@@ -77,6 +77,16 @@ def lines(view: View) -> Iterator[str]:
             **{f"idle_{reason}": share for reason, share in d.idle.items()},
             steps_per_s=d.steps_per_s,
         )
+    for each in view.upstreams:
+        yield _line(
+            f"upstream {printable(each.name)}",
+            state=each.state,
+            in_flight=each.in_flight,
+            window=each.window,
+            saturation=each.saturation,
+            rtt_us=_us(each.rtt_s),
+            **each.rates,
+        )
     yield _line("stages", **{f"{stage.name}_us": _us(stage.mean_s) for stage in view.stages})
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fastqps.telemetry.top.bars import DIM, bar_of, single
 from fastqps.telemetry.top.device_time import device_time, rows
+from fastqps.telemetry.top.upstream_table import upstream_table
 from fastqps.telemetry.top.view import Model, Stage, View
 from fastqps.telemetry.top.watch import Watch
 from fastqps.telemetry.top.words import NONE, count, listed, percent, printable, span, uptime
@@ -63,16 +64,21 @@ class Screen:
 
 
 def panels(view: View, console: Console, options: ConsoleOptions, height: int | None) -> RenderResult:
-    """From the most to the least urgent. Where the terminal is low, stages lose first, then dispatchers."""
+    """From the most to the least urgent. Where the terminal is low, stages lose first, then dispatchers. The devices of
+    an edge are its upstreams."""
     colour = not console.no_color and console.color_system is not None
     width = options.max_width - 4
     traffic, models = _traffic(view, bar_of(width // 4), colour), _models(view.models, width)
-    used = 1 + FRAME + traffic.row_count + FRAME + 1 + models.row_count + FRAME + rows(view)
-    room = len(view.dispatchers) if height is None else max(1, height - used)
+    devices = view.upstreams or view.dispatchers
+    used = 1 + FRAME + traffic.row_count + FRAME + 1 + models.row_count + FRAME + (1 if view.upstreams else rows(view))
+    room = len(devices) if height is None else max(1, height - used)
     yield _panel(traffic, "traffic")
     yield _panel(models, "models")
-    yield _panel(device_time(view, width, colour, room), "device time")
-    used += min(len(view.dispatchers), room)
+    if view.upstreams:
+        yield _panel(upstream_table(view.upstreams, width, room), "upstreams")
+    else:
+        yield _panel(device_time(view, width, colour, room), "device time")
+    used += min(len(devices), room)
     for columns in (1, 2):
         stages = _stages(view.stages, columns, width, colour)
         if height is None or stages.row_count + FRAME <= height - used:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from fastqps.telemetry.scrape import Difference, Scrape
 
+SERVING = "serving"  # the state of an upstream that takes requests
+
 
 @dataclass(frozen=True)
 class Model:
@@ -47,6 +49,20 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Upstream:
+    """A server that an edge sends to. ``state``: the best one in which a dispatcher sees it. ``saturation``: as it says.
+    Rates are items per second by what became of them."""
+
+    name: str
+    state: str
+    in_flight: int
+    window: int
+    saturation: float
+    rtt_s: float | None
+    rates: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class View:
     """Everything that is shown. Rates are per second; ``in_flight`` items on average, ``running`` now; ``active`` is
     the union over a device's dispatchers, a share."""
@@ -74,6 +90,7 @@ class View:
     active: Mapping[str, float]
     dispatchers: tuple[Dispatcher, ...]
     stages: tuple[Stage, ...]
+    upstreams: tuple[Upstream, ...]  # of an edge
 
     @property
     def rate(self) -> float:
@@ -121,6 +138,7 @@ def view(before: Scrape, after: Scrape) -> View:
         active={d: min(1.0, s * per_s) for d, s in change.by("fastqps_device_active_seconds_total", "device").items()},
         dispatchers=_dispatchers(change, after, per_s),
         stages=_stages(change, list(after.by("fastqps_stage_duration_seconds_count", "stage"))),
+        upstreams=tuple(_upstream(name, change, after) for name in after.by("fastqps_upstream_in_flight", "upstream")),
     )
 
 
@@ -164,6 +182,20 @@ def _dispatchers(change: Difference, after: Scrape, per_s: float) -> tuple[Dispa
             )
         )
     return tuple(found)
+
+
+def _upstream(name: str, change: Difference, after: Scrape) -> Upstream:
+    states = after.by("fastqps_upstream_state", "state", upstream=name)
+    counts = change.by("fastqps_upstream_items_total", "event", upstream=name)
+    return Upstream(
+        name=name,
+        state=SERVING if states.get(SERVING) else max(states, key=states.__getitem__, default="none"),
+        in_flight=int(after.total("fastqps_upstream_in_flight", upstream=name)),
+        window=int(after.total("fastqps_upstream_window", upstream=name)),
+        saturation=after.total("fastqps_upstream_utilization_ratio", upstream=name),
+        rtt_s=after.total("fastqps_upstream_rtt_seconds", upstream=name) or None,
+        rates=_rates(counts, 1 / max(change.seconds, 1e-9)),
+    )
 
 
 def _stages(change: Difference, names: list[str]) -> tuple[Stage, ...]:
