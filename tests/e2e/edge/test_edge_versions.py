@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from ledger import Ledger, Load
 from reloading import Reloaded
 from serving import PATIENCE_S, Server, until
 from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
-from versions import write_version
 
 from fastqps._core import Segment
+from fastqps._front import probe
+from fastqps.process.credential_files import UpstreamFiles
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
@@ -60,6 +62,21 @@ def edge_of(serve: Callable[..., Server], address: str, *flags: str) -> Server:
     return serve("--device=remote", "--frontdoors=1", f"--upstream={address}", *flags)
 
 
+NO_FILES = UpstreamFiles("", "", "", "")
+
+
+def probed(
+    address: str, version: str = "0" * 12, model: str = "minilm", files: UpstreamFiles = NO_FILES, host: str = ""
+) -> tuple[str, str]:
+    """State and reason of an upstream, as one connection of an edge finds them. ``host``: as which it is looked up."""
+    ip, _, port = address.rpartition(":")
+    answer = probe(
+        (address, ip, int(port), host or ip), model=model, version=version, max_input_tokens=256, max_output_tokens=0,
+        token=files.token(), tls=files.pem(), timeout_s=PATIENCE_S,
+    )  # fmt: skip
+    return answer.state, answer.reason
+
+
 # ---- versions and protocols
 
 
@@ -88,7 +105,7 @@ def saying(*messages: bytes) -> Replies:
 
 
 OTHERS: list[tuple[Replies | None, str, tuple[str, ...]]] = [
-    (saying(ready(protocol=2)), "mismatch", ("protocol 2", "this edge 1", "update")),
+    (saying(ready(protocol=3)), "mismatch", ("protocol 3", "this edge 2", "update")),
     (None, "mismatch", ("does not know StepService",)),
     (saying(ready(input_tokens=255)), "mismatch", ("--max-input-tokens is 255", "256")),
     (ended(grpc.StatusCode.FAILED_PRECONDITION, "it serves m@2"), "mismatch", ("it serves m@2",)),
@@ -182,12 +199,12 @@ def test_other_edges(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=1", "--dispatchers=1")
     version = server.log().partition("minilm@")[2][:12]
     asked = {
-        (hello(2, "minilm", version),): ("FAILED_PRECONDITION", "protocol 2"),
-        (hello(1, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
-        (hello(1, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
-        (hello(1, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
+        (hello(3, "minilm", version),): ("FAILED_PRECONDITION", "protocol 3"),
+        (hello(2, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
+        (hello(2, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
+        (hello(2, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
         (sealed(b""),): ("FAILED_PRECONDITION", "no hello"),
-        (hello(1, "minilm", version), hello(1, "minilm", version)): ("FAILED_PRECONDITION", "second hello"),
+        (hello(2, "minilm", version), hello(2, "minilm", version)): ("FAILED_PRECONDITION", "second hello"),
         (): ("FAILED_PRECONDITION", "no hello"),
     }
     with grpc.insecure_channel(server.address) as channel:
@@ -195,19 +212,17 @@ def test_other_edges(serve: Callable[..., Server]) -> None:
             with pytest.raises(grpc.RpcError) as refused:
                 list(channel.stream_stream(RUN)(iter(messages), timeout=PATIENCE_S))
             assert refused.value.code().name == code and words in refused.value.details(), refused.value
-
-
-def test_wrong_model_and_version(serve: Callable[..., Server], tmp_path: Path) -> None:
-    first, second = (write_version(tmp_path / each, each) for each in ("one", "two"))
-    server = serve(f"--model=m={first}", "--frontdoors=1", "--dispatchers=1")
-    edge = edge_of(serve, server.address, f"--model=m={second}")
-    assert_refused(edge, server.address, "mismatch", "it serves m@", "the edge asks for m@")
-    edge = edge_of(serve, server.address, f"--model=other={first}")
-    assert_refused(edge, server.address, "mismatch", "'other' is not served here; served: 'm'")
+    assert probed(server.address, version) == ("serving", "")
+    assert probed(server.address, "0" * 12) == (
+        "mismatch", f"it serves minilm@{version}, the edge asks for minilm@{'0' * 12}",
+    )  # fmt: skip
+    found = probed(server.address, version, model="nobody")
+    assert found == ("mismatch", "'nobody' is not served here; served: 'minilm'")
 
 
 def test_reloads(serve: Callable[..., Any], tmp_path: Path) -> None:
-    """Servers are reloaded one after the other under load, and the edge in between: no request fails."""
+    """Servers are reloaded one after the other under load, and the edge in between: no request fails. The edge's reload
+    waits for the first server of the new version, and the old one serves meanwhile."""
     servers = []
     for each in ("first", "second"):
         (tmp_path / each).mkdir()
@@ -226,10 +241,13 @@ def test_reloads(serve: Callable[..., Any], tmp_path: Path) -> None:
             await until_state(i, "serving")
         async with Load(edge.address, ledger) as load:
             await load.more(200)
-            await servers[0].becomes(servers[0].two)
-            await until_state(0, "mismatch")
+            reload = asyncio.create_task(asyncio.to_thread(edge.reload, **{"from": two}))
+            for i in range(2):
+                await until_state(i, "mismatch")  # says the edge's new dispatcher
             await load.more(200)
-            status, answer = await asyncio.to_thread(edge.reload, **{"from": two})
+            assert not reload.done()
+            await servers[0].becomes(servers[0].two)
+            status, answer = await reload
             assert (status, answer["outcome"]) == (200, "reloaded"), answer
             await until_state(0, "serving")
             await until_state(1, "mismatch")
@@ -261,56 +279,53 @@ def guarded(authority: Authority) -> Iterator[Server]:
     server.stop()
 
 
-def guards(authority: Authority, **other: str) -> list[str]:
-    """The flags of an edge that the guarded server lets in, but for others; empty ones are left out."""
+def guards(authority: Authority, **other: str) -> UpstreamFiles:
+    """The files of an edge that the guarded server lets in, but for others."""
     own = authority.pair("edge")
-    flags = {"tls-ca": str(authority.certificate), "tls-cert": str(own.certificate), "tls-key": str(own.key)}
-    flags |= {"token-file": str(authority.folder / "tokens"), **{key.replace("_", "-"): v for key, v in other.items()}}
-    return [f"--upstream-{key}={value}" for key, value in flags.items() if value]
+    files = {"tls_ca": str(authority.certificate), "tls_cert": str(own.certificate), "tls_key": str(own.key)}
+    return UpstreamFiles(**{**files, "token_file": str(authority.folder / "tokens"), **other})
 
 
-def test_all_is_right(serve: Callable[..., Server], guarded: Server, authority: Authority) -> None:
-    edge = edge_of(serve, guarded.address, *guards(authority))
-    until(lambda: news(edge, guarded.address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
-    with grpc.insecure_channel(edge.address) as channel:
-        assert Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S).embedding.values
-    assert TOKEN not in edge.log() + guarded.log()
+def test_who_is_let_in(serve: Callable[..., Server], guarded: Server, authority: Authority) -> None:
+    """An edge with all that the server asks for; and one server without TLS, which gets nothing of it."""
+    flags = [f"--upstream-{key.replace('_', '-')}={value}" for key, value in asdict(guards(authority)).items()]
+    with step_server(answering(lambda: RIGHT)) as plain:
+        edge = edge_of(serve, guarded.address, f"--upstream={plain}", *flags)
+        until(lambda: news(edge, guarded.address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
+        with grpc.insecure_channel(edge.address) as channel:
+            assert Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S).embedding.values
+        assert TOKEN not in edge.log() + guarded.log()
+        until(lambda: news(edge, plain)[-1:] and news(edge, plain)[-1].startswith("refused: "), f"so\n{edge.log()}")
+        assert states(edge)[plain] == ("refused", news(edge, plain)[-1].removeprefix("refused: "))
+        assert "TLS" in news(edge, plain)[-1]
 
 
 @pytest.mark.parametrize(
-    ("case", "state", "words"),
+    ("case", "words"),
     [
-        ("no tls", "refused", ("TLS", "--upstream-tls-ca")),
-        ("wrong ca", "refused", ("not trusted",)),
-        ("no certificate", "refused", ("certificate",)),
-        ("wrong certificate", "refused", ("certificate",)),
-        ("no token", "refused", ("token",)),
-        ("wrong token", "refused", ("token", "--upstream-token-file")),
+        ("no tls", ("TLS", "--upstream-tls-ca")),
+        ("wrong ca", ("not trusted",)),
+        ("wrong name", ("for another name",)),
+        ("no certificate", ("certificate",)),
+        ("wrong certificate", ("certificate",)),
+        ("no token", ("token",)),
+        ("wrong token", ("token", "--upstream-token-file")),
     ],
 )
 def test_it_is_not_let_in(
-    serve: Callable[..., Server], guarded: Server, authority: Authority, tmp_path: Path, case: str, state: str,
-    words: tuple[str],
-) -> None:  # fmt: skip
+    guarded: Server, authority: Authority, tmp_path: Path, case: str, words: tuple[str, ...]
+) -> None:
     other = Authority(tmp_path, "other")
     own = other.pair("edge")
     (tmp_path / "tokens").write_text("not-the-token-of-the-server\n")
-    flags = {
-        "no tls": list,
+    files = {
+        "no tls": lambda: UpstreamFiles("", "", "", ""),
         "wrong ca": lambda: guards(authority, tls_ca=str(other.certificate)),
+        "wrong name": lambda: guards(authority),
         "no certificate": lambda: guards(authority, tls_cert="", tls_key=""),
         "wrong certificate": lambda: guards(authority, tls_cert=str(own.certificate), tls_key=str(own.key)),
         "no token": lambda: guards(authority, token_file=""),
         "wrong token": lambda: guards(authority, token_file=str(tmp_path / "tokens")),
     }[case]()
-    assert_refused(edge_of(serve, guarded.address, *flags), guarded.address, state, *words)
-
-
-def test_wrong_name_and_no_tls(serve: Callable[..., Server], authority: Authority) -> None:
-    """A certificate for another host, and a server that speaks no TLS."""
-    named = serve(*authority.pair("named", names="DNS:elsewhere").flags, "--frontdoors=1", "--dispatchers=1")
-    plain = serve("--frontdoors=1", "--dispatchers=1")
-    flags = (f"--upstream={plain.address}", f"--upstream-tls-ca={authority.certificate}")
-    edge = edge_of(serve, named.address, *flags)
-    assert_refused(edge, named.address, "refused", "for another name")
-    assert_refused(edge, plain.address, "refused", "TLS")
+    state, reason = probed(guarded.address, files=files, host="elsewhere" if case == "wrong name" else "")
+    assert state == "refused" and all(word in reason for word in words), reason
