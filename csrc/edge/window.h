@@ -36,14 +36,14 @@ class Window {
     }
     limited_ = false;
   }
-  // The server has refused an item that was sent at sent_ns. The window halves once in a round trip, and below that to
-  // as many items as the server has kept. Its queue may be shorter than the usual least window.
+  // The server has refused an item that was sent at sent_ns. Once in a round trip the window loses a quarter, or as
+  // many items as the server has refused in that time. Its queue may be shorter than the usual least window.
   void refused(u64 sent_ns, u64 now_ns) {
     if (sent_ns > cut_ns_) cut_ns_ = now_ns, before_ = size_, refused_ = 0;
     refused_++;
     starting_ = limited_ = false;
     answers_ = 0;
-    size_ = std::max(1u, std::min(before_ / 2, before_ - std::min(before_, refused_)));
+    size_ = before_ - std::min(before_ - 1, std::max(before_ / 4, refused_));
   }
 
  private:

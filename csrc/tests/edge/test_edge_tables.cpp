@@ -67,14 +67,14 @@ TEST(a_window_shrinks_while_items_wait) {
   CHECK_EQ(window.size(), 1000u);
 }
 
-// By half once in a round trip, or to as many items as the server has kept of those that it was sent.
+// By a quarter once in a round trip, or to as many items as the server has kept of those that it was sent.
 TEST(a_window_shrinks_with_refusals) {
   Window window(64);
   window.refused(10, 100);
-  CHECK_EQ(window.size(), 32u);
-  for (u32 i = 0; i < 20; i++) window.refused(50 + i, 200);  // sent before the first one came back
-  CHECK_EQ(window.size(), 32u);
-  for (u32 i = 0; i < 39; i++) window.refused(100, 200);
+  CHECK_EQ(window.size(), 48u);
+  for (u32 i = 0; i < 15; i++) window.refused(50 + i, 200);  // sent before the first one came back
+  CHECK_EQ(window.size(), 48u);
+  for (u32 i = 0; i < 44; i++) window.refused(100, 200);
   CHECK_EQ(window.size(), 4u);
   for (u32 i = 0; i < 9; i++) window.refused(300 + i, 400);
   CHECK_EQ(window.size(), 1u);

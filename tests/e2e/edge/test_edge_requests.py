@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grpc
 import pytest
 from ledger import CANCELLED, EXPIRED, Ledger, channel_to, unary
 from serving import Server, until
@@ -166,41 +165,3 @@ def test_tenants_and_groups(servers: tuple[Server, Server]) -> None:
         for name in ("many", "few")
     ]
     assert counts == [40, 4], [(key, value) for key, value in after.items() if "tenant" in key]
-
-
-def test_streams(serve: Callable[..., Server], tmp_path: Any) -> None:
-    """Tokens are passed on as they come, and a generation ends on the server when its client goes."""
-    from echo_generator import write_generator
-
-    write_generator(tmp_path / "echo")
-    usual = (f"--model=echo={tmp_path / 'echo'}", "--frontdoors=1", "--max-output-tokens=1000")
-    server = serve(*usual, "--dispatchers=1", echo=True)
-    front = serve(*usual, "--device=remote", f"--upstream={server.address}")
-    until(lambda: serving(front, server.address), "it serves")
-
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            request = pb.PredictRequest(
-                token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
-            )
-            with server.gate() as gate:
-                held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
-                call = Stub(channel).Generate(held)
-                assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
-            assert (await call.read()).token_ids[0] == 8
-            calls = [Stub(channel).Generate(request) for _ in range(3)]
-            for call in calls:
-                assert (await call.read()).token_ids[0] == 1
-            await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
-            for call in calls:
-                call.cancel()
-            await sees(lambda: not any(server.work().values()), "they end", 5)
-            calls = [Stub(channel).Generate(request, timeout=1) for _ in range(3)]
-            for call in calls:
-                with pytest.raises(grpc.aio.AioRpcError) as expired:
-                    async for _ in call:
-                        pass
-                assert expired.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-            await sees(lambda: not any(server.work().values()), "they end", 5)
-
-    asyncio.run(scenario())

@@ -88,7 +88,8 @@ def world(started: World) -> World:
     return started
 
 
-@pytest.mark.parametrize("fault", [killed, stopped, drained])
+# Of a network that is silent test_edge_network.py shows the same.
+@pytest.mark.parametrize("fault", [killed, pytest.param(stopped, marks=pytest.mark.nightly), drained])
 def test_one_of_two_goes(world: World, fault: Callable[..., None]) -> None:
     """Each request is answered, what the lost server had included; and it is used again when it is back."""
     first, front = world.servers[0], world.front
