@@ -50,8 +50,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Upstream:
-    """A server that an edge sends to. ``state``: the best one in which a dispatcher sees it. ``saturation``: as it says.
-    Rates are items per second by what became of them."""
+    """A server that an edge sends to. ``state``: the best one that a dispatcher sees. ``saturation``: as it says. Rates
+    are items per second by what became of them."""
 
     name: str
     state: str
