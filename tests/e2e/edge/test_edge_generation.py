@@ -15,6 +15,7 @@ from generators import Alone, requests, write_generator
 from ledger import channel_to
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
+from upstream_state import serving
 
 from fastqps import AsyncClient
 from fastqps.api.prediction import Generation
@@ -23,19 +24,17 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 LONG = 200  # tokens
-Between = Callable[..., tuple[list[Server], Server]]
 
 
-@pytest.fixture
-def between(serve: Callable[..., Server], edge: Callable[..., Server]) -> Between:
-    """Starts two servers with these flags, and an edge in front of them."""
-
-    def start(*flags: str, **options: Any) -> tuple[list[Server], Server]:
-        servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
-        model = tuple(flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input")))
-        return servers, edge(*servers, flags=model)
-
-    return start
+def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[list[Server], Server]:
+    """Two servers, and an edge in front of them."""
+    servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
+    model = [flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input"))]
+    upstreams = [f"--upstream={server.address}" for server in servers]
+    edge = serve(*model, "--frontdoors=1", "--device=remote", *upstreams)
+    for server in servers:
+        until(lambda address=server.address: serving(edge, address), f"it serves\n{edge.log()}")
+    return servers, edge
 
 
 def kill_busiest(servers: list[Server]) -> None:
@@ -52,10 +51,10 @@ def kill_busiest(servers: list[Server]) -> None:
 @pytest.mark.parametrize(
     "fault", [killed, *(pytest.param(each, marks=pytest.mark.nightly) for each in (stopped, drained))]
 )
-def test_streams_go_on(between: Between, tmp_path: Path, fault: Callable[[Server], None]) -> None:
+def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Callable[[Server], None]) -> None:
     """What a client has is not said again, nothing is left out, and the end is that of a server that lives."""
     write_echo(tmp_path / "echo")
-    servers, edge = between(f"--model=echo={tmp_path / 'echo'}", f"--max-output-tokens={LONG}", echo=True)
+    servers, edge = between(serve, f"--model=echo={tmp_path / 'echo'}", f"--max-output-tokens={LONG}", echo=True)
     begun = 0
 
     async def one(stub: Any, first: int, stream: bool) -> list[int]:
@@ -91,12 +90,12 @@ def test_streams_go_on(between: Between, tmp_path: Path, fault: Callable[[Server
     servers[1].until_idle()
 
 
-def test_seeded_generations(between: Between, tmp_path: Path) -> None:
+def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies. For sampled
     streams without a seed the edge draws one, so that they go on with the same tokens, too."""
     model = write_generator(tmp_path / "tiny")
     flags = ("--device=cpu", "--dtype=float32", "--max-running=8", f"--max-output-tokens={LONG}")
-    servers, edge = between(*flags, f"--model={model}")
+    servers, edge = between(serve, *flags, f"--model={model}")
     alone = Alone(model, LONG)
     asked = requests(24, 64, seed=3)
     unseeded = pb.PredictRequest(
