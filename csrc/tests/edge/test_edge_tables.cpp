@@ -153,7 +153,7 @@ struct World {
   }
   Written tokens(std::vector<u32> ids, u32 before, Finish finish = Finish::kNot, size_t cut = 0) {
     bytes.resize(ids.size() * (slot().flags & kLogprobs ? kTokenBytes : sizeof(u32)) - cut);
-    std::memcpy(bytes.data(), ids.data(), std::min(bytes.size(), ids.size() * sizeof(u32)));
+    if (!bytes.empty()) std::memcpy(bytes.data(), ids.data(), std::min(bytes.size(), ids.size() * sizeof(u32)));
     for (size_t i = ids.size() * sizeof(u32); i + 4 <= bytes.size(); i += 4) {
       const float p = -1.0f - float(i);
       std::memcpy(bytes.data() + i, &p, 4);
@@ -247,7 +247,7 @@ TEST(tokens_fit_or_are_broken) {
   CHECK(world.tokens({1}, World::kOut) == Written::kBroken);
   CHECK(world.tokens({1, 2}, 0, Finish::kNot, 1) == Written::kBroken);
   CHECK(world.tokens({1}, 0, Finish(7)) == Written::kBroken);
-  CHECK(world.tokens({}, 0) == Written::kBroken);
+  for (const Finish finish : {Finish::kNot, Finish::kStop}) CHECK(world.tokens({}, 0, finish) == Written::kBroken);
   CHECK(world.tokens({1, 2, 3, 4, 5, 6, 7, 8}, 0, Finish::kLength) == Written::kDone);
 }
 
@@ -257,6 +257,8 @@ TEST(refusals_fit) {
   CHECK_EQ(world.slot().status, 14u);
   CHECK(world.slot().kind == Answer::kRefusal &&
         world.slot().n_values + 4 <= world.segment.answer_room(world.slot()).size());
+  write_refusal(world.segment, 1, {}, 0, world.slot());
+  CHECK_EQ(world.slot().n_values, 0u);
 }
 
 // Times that cannot be, as of a server whose clock or words are wrong, give no times that cannot be.
