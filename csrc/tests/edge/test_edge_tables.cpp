@@ -5,6 +5,7 @@
 
 #include "edge/flights.h"
 #include "edge/slot_item.h"
+#include "edge/upstreams.h"
 #include "edge/window.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
@@ -271,6 +272,28 @@ TEST(times_add_up) {
       CHECK(s.claimed_ns <= s.gathered_ns && s.gathered_ns <= s.launched_ns && s.launched_ns <= s.finished_ns);
       CHECK(s.finished_ns <= s.scattered_ns && s.upstream_us <= 8000);
     }
+}
+
+// A server that has no connection when its name leaves it is in the table no longer.
+TEST(servers_come_and_go) {
+  struct : Link::Host {
+    void answered(Link&, const StepRow&) override {}
+    void serving(Link&, const front::StepReady&) override {}
+    void reported(Link&, const front::StepLoad&) override {}
+  } host;
+  World world;
+  UpstreamTable& table = world.segment.upstream_table(0);
+  const Terms terms;
+  Upstreams upstreams(host, terms, {}, 2, table);
+  const auto shown = [&](u32 row) { return table.row[row].state.load(); };
+  std::vector<Target> targets;
+  for (const char* ip : {"127.0.0.1", "127.0.0.2"}) targets.push_back({*upstream::Address::of(ip, 1), "gpu"});
+  upstreams.set(targets);
+  CHECK(shown(0) == UpstreamState::kConnecting && shown(1) == UpstreamState::kConnecting);
+  upstreams.set({targets[1]});
+  CHECK(shown(0) == UpstreamState::kNone && shown(1) == UpstreamState::kConnecting);
+  upstreams.set(targets);
+  CHECK(shown(0) == UpstreamState::kConnecting);
 }
 
 TEST_MAIN
