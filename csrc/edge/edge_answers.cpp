@@ -49,8 +49,8 @@ void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
 void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
   const StatusCode code = code_of(answer);
-  const bool elsewhere = code == StatusCode::kUnavailable || code == StatusCode::kResourceExhausted ||
-                         code == StatusCode::kCancelled;
+  const bool elsewhere =
+      code == StatusCode::kUnavailable || code == StatusCode::kResourceExhausted || code == StatusCode::kCancelled;
   leave_link(flight);
   if (elsewhere) {
     if (UpstreamRow* row = upstreams_.row(link)) bump(row->refused);
