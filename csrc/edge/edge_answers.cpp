@@ -16,6 +16,11 @@ constexpr double kBudgetMost = 128, kBudgetPart = 0.1;  // of items that are ans
 constexpr u32 kSampleEvery = 16;
 constexpr const char* kMisfit = "no upstream server's answer is one of this model";
 
+// A code that is none of gRPC's is no answer of this protocol.
+StatusCode code_of(const front::StepRow& answer) {
+  return answer.status < front::kStatusCodes ? StatusCode(answer.status) : StatusCode::kInternal;
+}
+
 }  // namespace
 
 void EdgeDispatcher::expect(u32 item) {
@@ -43,22 +48,22 @@ void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
 // What another server may take is sent there, as far as the budget goes.
 void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
-  const bool elsewhere = StatusCode(answer.status) == StatusCode::kUnavailable ||
-                         StatusCode(answer.status) == StatusCode::kResourceExhausted ||
-                         StatusCode(answer.status) == StatusCode::kCancelled;
+  const StatusCode code = code_of(answer);
+  const bool elsewhere =
+      code == StatusCode::kUnavailable || code == StatusCode::kResourceExhausted || code == StatusCode::kCancelled;
   leave_link(flight);
   if (elsewhere) {
     if (UpstreamRow* row = upstreams_.row(link)) bump(row->refused);
     upstreams_.refused(link, flight.sent_ns, answer.retry_after_ms, now_ns_);
     // One that is going away has refused for ever, and that costs nothing.
-    const bool free = StatusCode(answer.status) != StatusCode::kResourceExhausted && flight.sends < kSendsMost;
+    const bool free = code != StatusCode::kResourceExhausted && flight.sends < kSendsMost;
     if (free || (budget_ >= 1 && flight.sends < 3)) {
       if (!free) budget_ -= 1;
       flight.avoid = link.upstream();
       return send_again(number);
     }
   }
-  refuse(number, StatusCode(answer.status), answer.message, answer.retry_after_ms);
+  refuse(number, code, answer.message, answer.retry_after_ms);
 }
 
 void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {

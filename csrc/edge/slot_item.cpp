@@ -99,7 +99,7 @@ bool row_fits(const Segment& segment, const Route& route, const StepRow& answer,
 }
 
 void write_row(const Segment& segment, const StepRow& answer, Slot& slot) {
-  std::memcpy(segment.answer_room(slot).data(), answer.values.data(), answer.values.size());
+  std::copy(answer.values.begin(), answer.values.end(), segment.answer_room(slot).begin());
   slot.status = 0;
   slot.kind = Answer(answer.kind);
   slot.answer_dtype = u8(answer.dtype);
@@ -114,7 +114,7 @@ Written write_tokens(const Segment& segment, const Route& route, const StepRow& 
   const std::span<u8> room = segment.answer_room(slot);
   if (Answer(answer.kind) != Answer::kTokens || answer.values.size() != n * (logprobs ? kTokenBytes : sizeof(u32)) ||
       end > route.max_output_tokens || u64(route.max_output_tokens) * kTokenBytes > room.size() ||
-      answer.finish > u32(Finish::kLength) || (!n && !answer.finish))
+      answer.finish > u32(Finish::kLength) || !n)
     return Written::kBroken;
   u32* ids = reinterpret_cast<u32*>(room.data());
   float* probabilities = reinterpret_cast<float*>(ids + route.max_output_tokens);
@@ -148,7 +148,7 @@ void write_refusal(const Segment& segment, u32 code, std::string_view message, u
   slot.kind = Answer::kRefusal;
   slot.n_values = u32(std::min({message.size(), kMessageMax, room.size() - sizeof retry_after_ms}));
   std::memcpy(room.data(), &retry_after_ms, sizeof retry_after_ms);
-  std::memcpy(room.data() + sizeof retry_after_ms, message.data(), slot.n_values);
+  std::copy_n(message.data(), slot.n_values, room.data() + sizeof retry_after_ms);
 }
 
 void write_times(const StepRow& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot) {

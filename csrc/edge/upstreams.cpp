@@ -27,6 +27,7 @@ void Upstreams::set(const std::vector<Target>& targets) {
       upstream.listed = false;
       change(upstream, UpstreamState::kDraining, "its name does not lead to it any more");
       for (const u32 link : upstream.links) links_[link]->retire();
+      hide_if_gone(upstream);
     } else if (!upstream.listed && listed) {
       upstream.listed = true;
       upstream.failures = 0;
@@ -46,7 +47,7 @@ void Upstreams::set_credentials(const std::string& token, std::shared_ptr<const 
 }
 
 // Takes the place of one that is gone, if there is one.
-Upstream& Upstreams::open(const Target& target) {
+void Upstreams::open(const Target& target) {
   const auto gone = [](const Upstream& each) { return !each.listed && each.links.empty(); };
   auto place = std::find_if(upstreams_.begin(), upstreams_.end(), gone);
   if (place == upstreams_.end()) place = upstreams_.insert(upstreams_.end(), Upstream{});
@@ -58,9 +59,9 @@ Upstream& Upstreams::open(const Target& target) {
                         &shown.bytes_in, &shown.rtt_ns, &shown.heard_ns})
       count->store(0, kRelaxed);
     shown.name.write(target.address.name);
+    shown.reason.write("");
+    shown.state.store(UpstreamState::kConnecting, kRelaxed);
   }
-  change(*place, UpstreamState::kConnecting, "");
-  return *place;
 }
 
 void Upstreams::connect(u64 now_ns) {
@@ -129,11 +130,7 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   Upstream& upstream = of(*link);
   std::erase(upstream.links, index);
   upstream.bytes_in += link->bytes_in(), upstream.bytes_out += link->bytes_out();
-  if (!upstream.listed) {
-    if (upstream.links.empty() && upstream.row < kUpstreamRows)
-      table_.row[upstream.row].state.store(UpstreamState::kNone, kRelaxed);
-    return;
-  }
+  if (!upstream.listed) return hide_if_gone(upstream);
   const auto serves = [this](u32 each) { return links_[each]->state() == Link::State::kServing; };
   if (std::any_of(upstream.links.begin(), upstream.links.end(), serves)) {  // the others go on
     upstream.retry_ns = now_ns + kRetryNs;
@@ -151,6 +148,12 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   const u64 rest = link->verdict() != UpstreamState::kMismatch || !upstream.on_trial ? kRetryWrongNs : upstream.rest_ns;
   upstream.retry_ns = again ? now_ns : now_ns + (wrong ? rest : kRetryNs) + random(u32(kRetryNs));
   change(upstream, link->verdict(), link->why());
+}
+
+// One that is not listed leaves the table with its last connection.
+void Upstreams::hide_if_gone(const Upstream& upstream) {
+  if (upstream.links.empty() && upstream.row < kUpstreamRows)
+    table_.row[upstream.row].state.store(UpstreamState::kNone, kRelaxed);
 }
 
 u32 Upstreams::room(u64 now_ns) const {

@@ -97,9 +97,10 @@ class Upstreams {
   std::vector<std::string> take_news() { return std::exchange(news_, {}); }
 
  private:
-  Upstream& open(const Target& target);
+  void open(const Target& target);
   void acquit(Link& link);
   void change(Upstream& upstream, UpstreamState state, std::string reason);
+  void hide_if_gone(const Upstream& upstream);
   Link* freest(const Upstream& upstream);
   bool does_less(const Upstream& one, const Upstream& other) const;
   u32 items(const Upstream& upstream) const;

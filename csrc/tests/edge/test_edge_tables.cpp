@@ -5,6 +5,7 @@
 
 #include "edge/flights.h"
 #include "edge/slot_item.h"
+#include "edge/upstreams.h"
 #include "edge/window.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
@@ -153,7 +154,7 @@ struct World {
   }
   Written tokens(std::vector<u32> ids, u32 before, Finish finish = Finish::kNot, size_t cut = 0) {
     bytes.resize(ids.size() * (slot().flags & kLogprobs ? kTokenBytes : sizeof(u32)) - cut);
-    std::memcpy(bytes.data(), ids.data(), std::min(bytes.size(), ids.size() * sizeof(u32)));
+    if (!bytes.empty()) std::memcpy(bytes.data(), ids.data(), std::min(bytes.size(), ids.size() * sizeof(u32)));
     for (size_t i = ids.size() * sizeof(u32); i + 4 <= bytes.size(); i += 4) {
       const float p = -1.0f - float(i);
       std::memcpy(bytes.data() + i, &p, 4);
@@ -247,7 +248,7 @@ TEST(tokens_fit_or_are_broken) {
   CHECK(world.tokens({1}, World::kOut) == Written::kBroken);
   CHECK(world.tokens({1, 2}, 0, Finish::kNot, 1) == Written::kBroken);
   CHECK(world.tokens({1}, 0, Finish(7)) == Written::kBroken);
-  CHECK(world.tokens({}, 0) == Written::kBroken);
+  for (const Finish finish : {Finish::kNot, Finish::kStop}) CHECK(world.tokens({}, 0, finish) == Written::kBroken);
   CHECK(world.tokens({1, 2, 3, 4, 5, 6, 7, 8}, 0, Finish::kLength) == Written::kDone);
 }
 
@@ -257,6 +258,8 @@ TEST(refusals_fit) {
   CHECK_EQ(world.slot().status, 14u);
   CHECK(world.slot().kind == Answer::kRefusal &&
         world.slot().n_values + 4 <= world.segment.answer_room(world.slot()).size());
+  write_refusal(world.segment, 1, {}, 0, world.slot());
+  CHECK_EQ(world.slot().n_values, 0u);
 }
 
 // Times that cannot be, as of a server whose clock or words are wrong, give no times that cannot be.
@@ -269,6 +272,28 @@ TEST(times_add_up) {
       CHECK(s.claimed_ns <= s.gathered_ns && s.gathered_ns <= s.launched_ns && s.launched_ns <= s.finished_ns);
       CHECK(s.finished_ns <= s.scattered_ns && s.upstream_us <= 8000);
     }
+}
+
+// A server that has no connection when its name leaves it is in the table no longer.
+TEST(servers_come_and_go) {
+  struct : Link::Host {
+    void answered(Link&, const StepRow&) override {}
+    void serving(Link&, const front::StepReady&) override {}
+    void reported(Link&, const front::StepLoad&) override {}
+  } host;
+  World world;
+  UpstreamTable& table = world.segment.upstream_table(0);
+  const Terms terms;
+  Upstreams upstreams(host, terms, {}, 2, table);
+  const auto shown = [&](u32 row) { return table.row[row].state.load(); };
+  std::vector<Target> targets;
+  for (const char* ip : {"127.0.0.1", "127.0.0.2"}) targets.push_back({*upstream::Address::of(ip, 1), "gpu"});
+  upstreams.set(targets);
+  CHECK(shown(0) == UpstreamState::kConnecting && shown(1) == UpstreamState::kConnecting);
+  upstreams.set({targets[1]});
+  CHECK(shown(0) == UpstreamState::kNone && shown(1) == UpstreamState::kConnecting);
+  upstreams.set(targets);
+  CHECK(shown(0) == UpstreamState::kConnecting);
 }
 
 TEST_MAIN

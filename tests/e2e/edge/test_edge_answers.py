@@ -97,6 +97,7 @@ def outputs(*options: dict[str, Any]) -> list[dict[str, Any]]:
 
 PAIRS = [{"pair": {"first": a, "second": b}} for a, b in zip(TEXTS, [*TEXTS[1:], LONG_TEXT], strict=True)]
 IDS = [{"token_ids": {"ids": ids}} for ids in ([2, 5, 6, 7], [9], list(range(4, 40)))]
+PUNCTUATION = {"token_ids": {"ids": [67, 69, 70]}}  # whose vectors a document leaves out
 HALF, BYTES = {"dtype": pb.DTYPE_FLOAT16}, {"dtype": pb.DTYPE_INT8}
 RAW: dict[str, Any] = {"normalize": False}
 ENCODED = {
@@ -117,7 +118,7 @@ ENCODED = {
     "multi": [
         *both("multi", {"prompt_name": "query"}, {"prompt_name": "document"}, {"output": {"dimensions": 7}}),
         *both("multi", *outputs(HALF, BYTES, RAW)),
-        *both("multi", {}, inputs=IDS),
+        *both("multi", {}, inputs=[*IDS, PUNCTUATION]),
     ],
     "static": both("static", *outputs({}, {"dimensions": 7}, BYTES, RAW)),
 }

@@ -129,7 +129,7 @@ def row(kind: int, dtype: int, values: int, size: int) -> bytes:
 
 
 RIGHT = row(1, 1, 384, 1536)
-BROKEN = number(2, 13) + part(3, b"it is broken")
+BROKEN = number(2, (1 << 16) + 14) + part(3, b"it is broken")  # no code of gRPC: INTERNAL
 WRONG = [row(1, 1, 384, 1535), row(9, 0, 384, 1536), row(1, 9, 1 << 30, 1536), row(1, 1, 1 << 31, 1536)]
 
 
