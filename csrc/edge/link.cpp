@@ -187,7 +187,6 @@ void Link::accept(const StepReady& ready) {
 void Link::hear(const StepLoad& load) {
   if (load.echo && load.echo <= now_ns_) rtt_ns_ = now_ns_ - load.echo;
   silent_from_ns_ = 0;
-  if (load.draining) retire();
   host_.reported(*this, load);
 }
 

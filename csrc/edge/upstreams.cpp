@@ -91,14 +91,29 @@ void Upstreams::serving(Link& link) {
   if (!upstream.listed) return link.retire();
   upstream.failures = 0;
   if (UpstreamRow* shown = row(link)) bump(shown->connects);
+  if (upstream.links.size() == 1) upstream.load = {};  // perhaps another process than the last time
   if (upstream.on_trial) return link.try_out(true);
-  change(upstream, UpstreamState::kServing, "");
+  if (!upstream.load.draining) change(upstream, UpstreamState::kServing, "");
 }
 
 void Upstreams::reported(Link& link, const front::StepLoad& load) {
   Upstream& upstream = of(link);
   upstream.load = load;
-  if (load.draining) change(upstream, UpstreamState::kDraining, "it takes no more requests");
+  if (load.draining) change(upstream, UpstreamState::kDraining, "it is about to stop");
+}
+
+// A server that is about to stop still answers, but gets requests only if no other one is there.
+bool Upstreams::may_take(u32 u, u64 now_ns) const {
+  const Upstream& upstream = upstreams_[u];
+  if (u == reserved_ || upstream.resume_ns > now_ns) return false;
+  return !upstream.load.draining || std::none_of(upstreams_.begin(), upstreams_.end(), [this](const Upstream& each) {
+    return !each.load.draining && serves(each);
+  });
+}
+
+bool Upstreams::serves(const Upstream& upstream) const {
+  return std::any_of(upstream.links.begin(), upstream.links.end(),
+                     [this](u32 link) { return links_[link]->state() == Link::State::kServing; });
 }
 
 // While it has other items their answers say when there is room again. A pause would let its short queue run empty.
@@ -131,8 +146,7 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   std::erase(upstream.links, index);
   upstream.bytes_in += link->bytes_in(), upstream.bytes_out += link->bytes_out();
   if (!upstream.listed) return hide_if_gone(upstream);
-  const auto serves = [this](u32 each) { return links_[each]->state() == Link::State::kServing; };
-  if (std::any_of(upstream.links.begin(), upstream.links.end(), serves)) {  // the others go on
+  if (serves(upstream)) {  // its other links go on
     upstream.retry_ns = now_ns + kRetryNs;
     return;
   }
@@ -159,7 +173,7 @@ void Upstreams::hide_if_gone(const Upstream& upstream) {
 u32 Upstreams::room(u64 now_ns) const {
   u32 room = 0;
   for (u32 u = 0; u < upstreams_.size(); u++)
-    if (u != reserved_ && upstreams_[u].resume_ns <= now_ns)
+    if (may_take(u, now_ns))
       for (const u32 index : upstreams_[u].links) room += links_[index]->room();
   return room;
 }
@@ -167,7 +181,7 @@ u32 Upstreams::room(u64 now_ns) const {
 Link* Upstreams::choose(u32 avoid, u64 now_ns) {
   able_.clear();
   for (u32 u = 0; u < upstreams_.size(); u++)
-    if (u != reserved_ && upstreams_[u].resume_ns <= now_ns && freest(upstreams_[u])) able_.push_back(u);
+    if (may_take(u, now_ns) && freest(upstreams_[u])) able_.push_back(u);
   if (able_.size() > 1) std::erase(able_, avoid);
   if (able_.empty()) return nullptr;
   const u32 one = random(u32(able_.size())), step = 1 + random(u32(std::max<size_t>(able_.size(), 2) - 1));

@@ -101,6 +101,8 @@ class Upstreams {
   void acquit(Link& link);
   void change(Upstream& upstream, UpstreamState state, std::string reason);
   void hide_if_gone(const Upstream& upstream);
+  bool may_take(u32 upstream, u64 now_ns) const;
+  bool serves(const Upstream& upstream) const;
   Link* freest(const Upstream& upstream);
   bool does_less(const Upstream& one, const Upstream& other) const;
   u32 items(const Upstream& upstream) const;

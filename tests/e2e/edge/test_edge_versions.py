@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import Any
 import grpc
 import pytest
 from certificates import Authority
-from ledger import Ledger, Load
+from ledger import OK, Ledger, Load
 from reloading import Reloaded
 from serving import PATIENCE_S, Server, until
 from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
@@ -192,6 +193,38 @@ def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
             assert news(edge, address).count("serving") == 1
         assert news(edge, last)[-1] == "serving"
         assert edge.metrics()[f"fastqps_upstream_items_total{{answered,{last}}}"] > 20
+
+
+def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> None:
+    """It gets nothing while another server is there, and everything when none is; the log has one line of it."""
+    flags = ("--frontdoors=1", "--dispatchers=1")
+    leaves, stays = serve(*flags, "--lame-duck=20s", echo=True), serve(*flags, echo=True)
+    edge = edge_of(serve, leaves.address, f"--upstream={stays.address}")
+    for server in (leaves, stays):
+        until(lambda address=server.address: states(edge)[address][0] == "serving", edge.log())
+    leaves.signal(signal.SIGTERM)
+    until(lambda: states(edge)[leaves.address] == ("draining", "it is about to stop"), edge.log())
+    ledger = Ledger()
+
+    def answers() -> float:
+        return leaves.metrics().get("fastqps_items_total", 0)
+
+    async def scenario() -> None:
+        async with Load(edge.address, ledger) as load:
+            before = await asyncio.to_thread(answers)
+            await load.more(200)
+            assert await asyncio.to_thread(answers) == before
+            await asyncio.to_thread(stays.kill)
+            await load.more(200)
+            assert await asyncio.to_thread(answers) > before
+
+    asyncio.run(scenario())
+    ledger.check()
+    assert set(ledger.counts) == {OK}, ledger.counts
+    assert [line for line in news(edge, leaves.address) if "connecting" not in line] == [
+        "serving", "draining: it is about to stop"
+    ]  # fmt: skip
+    leaves.kill()
 
 
 def test_other_edges(serve: Callable[..., Server]) -> None:
