@@ -14,7 +14,7 @@ using front::StatusCode;
 constexpr u32 kStrikesAlone = 2, kStrikesMost = 4, kSendsMost = 8;
 constexpr double kBudgetMost = 128, kBudgetPart = 0.1;  // of items that are answered
 constexpr u32 kSampleEvery = 16;
-constexpr const char* kMisfit = "no upstream server's answer is one of this model";
+constexpr const char* kInvalidAnswer = "the upstream servers' answers do not fit the model: the edge's log says how";
 
 // A code that is none of gRPC's is no answer of this protocol.
 StatusCode code_of(const front::StepRow& answer) {
@@ -69,18 +69,33 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& 
 void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
-  if (!row_fits(segment_, route_, answer, flight.claim.n_tokens, slot)) return take_misfit(number, link, answer);
+  if (!row_fits(segment_, route_, answer, flight.claim.n_tokens, slot)) return take_invalid(number, link, answer);
   if (!launch(flight)) return;
   write_row(segment_, answer, slot);
   landed(number, link, answer);
 }
 
-// An answer that is none of this model. The server's others would be no better, so that all that it has goes to others.
-void EdgeDispatcher::take_misfit(u32 number, Link& link, const front::StepRow& answer) {
-  flights_[number].misfit = true;
+// An answer that does not fit the model. Of a server that has answered others right, it concerns this request alone;
+// else one request that no server can answer would cost the edge all of them. The answers of any other server would be
+// no better, so that all that it has goes to others.
+void EdgeDispatcher::take_invalid(u32 number, Link& link, const front::StepRow& answer) {
+  if (upstreams_.of(link).proven) return fail(number, link, answer, kInvalidAnswer);
+  flights_[number].invalid_answer = true;
   const std::string form = std::to_string(answer.n_values) + " values of kind " + std::to_string(answer.kind) + " in " +
                            std::to_string(answer.values.size()) + " bytes";
-  upstreams_.doubt(link, "its answers are none of this model (" + form + "): run the same fastqps there", now_ns_);
+  upstreams_.eject(link, "its answers do not fit the model (" + form + "): run the same fastqps there", now_ns_);
+}
+
+// Answers INTERNAL. The server may have more to say of the item.
+void EdgeDispatcher::fail(u32 number, Link& link, const front::StepRow& answer, const char* why) {
+  Flight& flight = flights_[number];
+  if (answer.finish || route_.task != Task::kGenerate) {
+    leave_link(flight);
+  } else {
+    link.cancel(number);
+    flight.orphan = true;
+  }
+  refuse(number, StatusCode::kInternal, why);
 }
 
 void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& answer) {
@@ -94,16 +109,9 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& a
     bump(claimer_.stats().generated_tokens, slot.n_values);
     return landed(number, link, answer);
   }
-  if (written == Written::kBroken) return take_misfit(number, link, answer);
-  if (written == Written::kPart) return upstreams_.believe(link), claimer_.progress(flight.claim);
-  if (answer.finish) {
-    leave_link(flight);
-  } else {
-    link.cancel(number);
-    flight.orphan = true;
-  }
-  refuse(number, StatusCode::kInternal,
-         "the upstream server was lost, and another one made other tokens: the stream had begun");
+  if (written == Written::kBroken) return take_invalid(number, link, answer);
+  if (written == Written::kPart) return upstreams_.prove(link), claimer_.progress(flight.claim);
+  fail(number, link, answer, "the upstream server was lost, and another one made other tokens: the stream had begun");
 }
 
 // The answer is in the slot.
@@ -119,7 +127,7 @@ void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer
   }
   link.took(answer.device_us, answer.batch_items);
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
-  upstreams_.believe(link);
+  upstreams_.prove(link);
   budget_ = std::min(kBudgetMost, budget_ + kBudgetPart);
   count(flight.claimed_ns, now_ns_);
   leave_link(flight);
@@ -144,7 +152,7 @@ void EdgeDispatcher::refuse(u32 number, StatusCode code, std::string_view messag
 void EdgeDispatcher::reject(u32 number) {
   constexpr u32 kRetryMs = 500;
   bump(table_.unroutable);
-  if (flights_[number].misfit) return refuse(number, StatusCode::kInternal, kMisfit);
+  if (flights_[number].invalid_answer) return refuse(number, StatusCode::kInternal, kInvalidAnswer);
   refuse(number, StatusCode::kUnavailable, "no upstream server can be used", kRetryMs);
 }
 
@@ -168,7 +176,7 @@ void EdgeDispatcher::lose(u32 number, bool broke) {
   flight.link = kNoLink;
   if (flight.orphan) return flights_.close(number);
   flight.strikes = u8(flight.strikes + broke);
-  if (flight.sends >= kSendsMost && flight.misfit) return refuse(number, StatusCode::kInternal, kMisfit);
+  if (flight.sends >= kSendsMost && flight.invalid_answer) return refuse(number, StatusCode::kInternal, kInvalidAnswer);
   if (flight.sends >= kSendsMost)
     return refuse(number, StatusCode::kUnavailable, "no upstream server keeps a connection long enough to answer");
   if (flight.strikes >= kStrikesMost) {

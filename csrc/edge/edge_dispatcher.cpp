@@ -103,7 +103,7 @@ bool EdgeDispatcher::claim_and_send() {
   for (u32 i = 0; i < kBatchesMax && !fenced_; i++) {
     BatchLimits limits = limits_;
     limits.items = std::min(limits.items, upstreams_.room(now_ns_));
-    if (!limits.items) return upstreams_.note_limit(), claimer_.rest(0), false;
+    if (!limits.items) return upstreams_.note_limit(now_ns_), claimer_.rest(0), false;
     const ClaimMode mode = flights_.open_items() ? ClaimMode::kLaneFree : ClaimMode::kFree;
     if (!claimer_.next(batch_, mode, limits, 0)) return false;
     claimer_.read_controls(batch_, [this](u32 door, u32 slot, u32 seq) { withdraw(door, slot, seq); });
@@ -143,7 +143,7 @@ void EdgeDispatcher::send_suspect() {
     alone_until_ns_ = now_ns_ + kAloneNs;
   }
   if (upstreams_.in_flight(upstreams_.reserved()) && now_ns_ < alone_until_ns_) return;
-  Link* link = upstreams_.reserved_link();
+  Link* link = upstreams_.reserved_link(now_ns_);
   if (!link) return upstreams_.reserve(kNoUpstream);  // it has gone, or is full
   suspects_.pop_front();
   alone_ = number;
@@ -170,7 +170,7 @@ void EdgeDispatcher::send_batch() {
     const Claim& claim = batch_.claims[i];
     claimer_.record_wait(claim, batch_.claimed_ns);
     const u32 number = flights_.open(claim, batch_.claimed_ns);
-    if (!left || !link->room()) {
+    if (!left || !link->room(now_ns_)) {
       link = upstreams_.choose(kNoUpstream, now_ns_);
       left = link ? handful : 0;
     }

@@ -66,7 +66,8 @@ class EdgeDispatcher final : private Link::Host {
   void take_refusal(u32 number, Link& link, const front::StepRow& answer);
   void take_tokens(u32 number, Link& link, const front::StepRow& answer);
   void take_row(u32 number, Link& link, const front::StepRow& answer);
-  void take_misfit(u32 number, Link& link, const front::StepRow& answer);
+  void take_invalid(u32 number, Link& link, const front::StepRow& answer);
+  void fail(u32 number, Link& link, const front::StepRow& answer, const char* why);
   void landed(u32 number, Link& link, const front::StepRow& answer);
   void refuse(u32 number, front::StatusCode code, std::string_view message, u32 retry_after_ms = 0);
   void reject(u32 number);

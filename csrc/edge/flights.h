@@ -12,10 +12,10 @@ inline constexpr u32 kNoLink = ~u32(0), kNoUpstream = ~u32(0);
 struct Flight {
   Claim claim;
   bool used = false;
-  bool orphan = false;    // its slot is back already: nobody waits for the server's answer
-  bool launched = false;  // the slot's state
-  bool misfit = false;    // a server has answered it with what is no answer of this model
-  u8 strikes = 0;         // servers that went down with it
+  bool orphan = false;          // its slot is back already: nobody waits for the server's answer
+  bool launched = false;        // the slot's state
+  bool invalid_answer = false;  // a server's answer to it does not fit the model
+  u8 strikes = 0;               // servers that went down with it
   u8 sends = 0;
   u32 link = kNoLink;       // that has it
   u32 avoid = kNoUpstream;  // the upstream that did not answer it

@@ -54,9 +54,9 @@ class Link final : private upstream::CallListener {
 
   // ---- sending
   // Items that may be sent now.
-  u32 room() const {
+  u32 room(u64 now_ns) const {
     constexpr size_t kUnsentMax = 1 << 20;  // a network that is slower than the server
-    if (state_ != State::kServing || call_->unsent() > kUnsentMax) return 0;
+    if (state_ != State::kServing || now_ns < resume_ns || call_->unsent() > kUnsentMax) return 0;
     return window.size() - std::min(window.size(), in_flight);
   }
   // It leaves with the next flush(), before the cancels.
@@ -71,8 +71,8 @@ class Link final : private upstream::CallListener {
   // Ends it: the server has not kept to the protocol, or not answered in time. broke: it may have gone down with what
   // it had.
   void end(UpstreamState verdict, std::string why, bool broke = true);
-  // One item at a time, until it is believed.
-  void try_out(bool on) { window = Window(on ? 1 : max_inflight_); }
+  // One item at a time.
+  void set_probation(bool on) { window = Window(on ? 1 : max_inflight_); }
 
   // ---- events
   int fd() const { return call_->fd(); }
@@ -96,6 +96,7 @@ class Link final : private upstream::CallListener {
 
   Window window{};
   u32 in_flight = 0;     // items that it has, those included that nobody waits for any more
+  u64 resume_ns = 0;     // the server has refused: nothing is sent before
   u32 interest_set = 0;  // what epoll knows
 
  private:

@@ -31,7 +31,7 @@ void Upstreams::set(const std::vector<Target>& targets) {
     } else if (!upstream.listed && listed) {
       upstream.listed = true;
       upstream.failures = 0;
-      upstream.retry_ns = upstream.resume_ns = 0;
+      upstream.retry_ns = 0;
       change(upstream, UpstreamState::kConnecting, "");
     }
   }
@@ -91,8 +91,8 @@ void Upstreams::serving(Link& link) {
   if (!upstream.listed) return link.retire();
   upstream.failures = 0;
   if (UpstreamRow* shown = row(link)) bump(shown->connects);
-  if (upstream.links.size() == 1) upstream.load = {};  // perhaps another process than the last time
-  if (upstream.on_trial) return link.try_out(true);
+  if (upstream.links.size() == 1) upstream.load = {}, upstream.proven = false;  // perhaps another process than before
+  if (upstream.on_probation) return link.set_probation(true);  // it stays a mismatch until it has answered right
   if (!upstream.load.draining) change(upstream, UpstreamState::kServing, "");
 }
 
@@ -103,9 +103,9 @@ void Upstreams::reported(Link& link, const front::StepLoad& load) {
 }
 
 // A server that is about to stop still answers, but gets requests only if no other one is there.
-bool Upstreams::may_take(u32 u, u64 now_ns) const {
+bool Upstreams::may_take(u32 u) const {
   const Upstream& upstream = upstreams_[u];
-  if (u == reserved_ || upstream.resume_ns > now_ns) return false;
+  if (u == reserved_) return false;
   return !upstream.load.draining || std::none_of(upstreams_.begin(), upstreams_.end(), [this](const Upstream& each) {
     return !each.load.draining && serves(each);
   });
@@ -116,27 +116,28 @@ bool Upstreams::serves(const Upstream& upstream) const {
                      [this](u32 link) { return links_[link]->state() == Link::State::kServing; });
 }
 
-// While it has other items their answers say when there is room again. A pause would let its short queue run empty.
+// While the link has other items, their answers say when there is room again: a pause would let a short queue run
+// empty. A link without any would only be refused again, by a queue that is full of others' items.
 void Upstreams::refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns) {
   constexpr u32 kPauseMsMost = 100;
   link.window.refused(sent_ns, now_ns);
-  if (in_flight(link.upstream())) return;
-  of(link).resume_ns = now_ns + std::min(retry_after_ms, kPauseMsMost) * front::kMillisecond;
+  if (link.in_flight) return;
+  link.resume_ns = std::max(link.resume_ns, now_ns + std::min(retry_after_ms, kPauseMsMost) * front::kMillisecond);
 }
 
 // It is left alone for twice as long as the last time, if that was not long ago.
-void Upstreams::doubt(Link& link, const std::string& why, u64 now_ns) {
+void Upstreams::eject(Link& link, const std::string& why, u64 now_ns) {
   Upstream& upstream = of(link);
-  const bool again = upstream.rest_ns && now_ns - upstream.doubted_ns < 4 * kRestMostNs;
+  const bool again = upstream.rest_ns && now_ns - upstream.ejected_ns < 4 * kRestMostNs;
   upstream.rest_ns = again ? std::min(2 * upstream.rest_ns, kRestMostNs) : kRetryWrongNs;
-  upstream.doubted_ns = now_ns;
-  upstream.on_trial = true;
+  upstream.ejected_ns = now_ns;
+  upstream.on_probation = true;
   for (const u32 index : upstream.links) links_[index]->end(UpstreamState::kMismatch, why, false);
 }
 
-void Upstreams::acquit(Link& link) {
-  of(link).on_trial = false;
-  link.try_out(false);
+void Upstreams::readmit(Link& link) {
+  of(link).on_probation = false;
+  link.set_probation(false);
   change(of(link), UpstreamState::kServing, "");
 }
 
@@ -159,7 +160,8 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   const bool again =
       upstream.state == UpstreamState::kServing && link->broke() && link->verdict() == UpstreamState::kConnecting;
   upstream.failures += !again;
-  const u64 rest = link->verdict() != UpstreamState::kMismatch || !upstream.on_trial ? kRetryWrongNs : upstream.rest_ns;
+  const u64 rest =
+      link->verdict() != UpstreamState::kMismatch || !upstream.on_probation ? kRetryWrongNs : upstream.rest_ns;
   upstream.retry_ns = again ? now_ns : now_ns + (wrong ? rest : kRetryNs) + random(u32(kRetryNs));
   change(upstream, link->verdict(), link->why());
 }
@@ -173,29 +175,29 @@ void Upstreams::hide_if_gone(const Upstream& upstream) {
 u32 Upstreams::room(u64 now_ns) const {
   u32 room = 0;
   for (u32 u = 0; u < upstreams_.size(); u++)
-    if (may_take(u, now_ns))
-      for (const u32 index : upstreams_[u].links) room += links_[index]->room();
+    if (may_take(u))
+      for (const u32 index : upstreams_[u].links) room += links_[index]->room(now_ns);
   return room;
 }
 
 Link* Upstreams::choose(u32 avoid, u64 now_ns) {
   able_.clear();
   for (u32 u = 0; u < upstreams_.size(); u++)
-    if (may_take(u, now_ns) && freest(upstreams_[u])) able_.push_back(u);
+    if (may_take(u) && freest(upstreams_[u], now_ns)) able_.push_back(u);
   if (able_.size() > 1) std::erase(able_, avoid);
   if (able_.empty()) return nullptr;
   const u32 one = random(u32(able_.size())), step = 1 + random(u32(std::max<size_t>(able_.size(), 2) - 1));
   const Upstream& first = upstreams_[able_[one]];
   const Upstream& second = upstreams_[able_[(one + step) % able_.size()]];
-  return freest(does_less(second, first) ? second : first);
+  return freest(does_less(second, first) ? second : first, now_ns);
 }
 
 // Its link with the most room; nullptr: none has any.
-Link* Upstreams::freest(const Upstream& upstream) {
+Link* Upstreams::freest(const Upstream& upstream, u64 now_ns) {
   Link* best = nullptr;
   for (const u32 index : upstream.links) {
     Link* link = links_[index].get();
-    if (link->room() > (best ? best->room() : 0)) best = link;
+    if (link->room(now_ns) > (best ? best->room(now_ns) : 0)) best = link;
   }
   return best;
 }
@@ -222,9 +224,10 @@ double Upstreams::item_us(const Upstream& upstream) const {
   return us ? std::max(us, 1.0) : 0;
 }
 
-void Upstreams::note_limit() {
+void Upstreams::note_limit(u64 now_ns) {
   for (const auto& each : links_)
-    if (each && each->state() == Link::State::kServing && !each->room()) each->window.limit();
+    if (each && each->state() == Link::State::kServing && each->resume_ns <= now_ns && !each->room(now_ns))
+      each->window.limit();
 }
 
 bool Upstreams::hope() const {
@@ -244,7 +247,8 @@ u64 Upstreams::due_ns(u64 now_ns) const {
   u64 due = front::kNever;
   for (const Upstream& upstream : upstreams_) {
     if (!upstream.listed) continue;
-    if (upstream.resume_ns > now_ns) due = std::min(due, upstream.resume_ns);
+    for (const u32 link : upstream.links)
+      if (links_[link]->resume_ns > now_ns) due = std::min(due, links_[link]->resume_ns);
     const bool wants = upstream.links.size() < (upstream.state == UpstreamState::kServing ? connections_ : 1);
     if (wants) due = std::min(due, upstream.retry_ns);
   }

@@ -29,9 +29,9 @@ struct Upstream {
   std::string reason = {};
   u32 failures = 0;                 // attempts to connect since the last one that succeeded
   u64 retry_ns = 0;                 // no attempt before
-  u64 resume_ns = 0;                // it refuses: nothing is sent before
-  bool on_trial = false;            // it has answered what is no answer, and nothing better since
-  u64 doubted_ns = 0, rest_ns = 0;  // when it last did, and how long it was left alone then
+  bool proven = false;              // since its first connection it has answered right
+  bool on_probation = false;        // it was ejected, and has not answered right since
+  u64 ejected_ns = 0, rest_ns = 0;  // when it last was, and for how long
   front::StepLoad load = {};
   u64 bytes_in = 0, bytes_out = 0;  // of links that have ended
   std::vector<u32> links = {};      // those that have not
@@ -54,11 +54,12 @@ class Upstreams {
   void reported(Link& link, const front::StepLoad& load);
   // sent_ns: when the item was sent that it refused. retry_after_ms: as it says; 0: it does not.
   void refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns);
-  // Its server has answered what is no answer of this model, as `why` says: its links end.
-  void doubt(Link& link, const std::string& why, u64 now_ns);
+  // Its server's answers do not fit the model, as `why` says: its links end.
+  void eject(Link& link, const std::string& why, u64 now_ns);
   // It has answered as it should.
-  void believe(Link& link) {
-    if (of(link).on_trial) acquit(link);
+  void prove(Link& link) {
+    of(link).proven = true;
+    if (of(link).on_probation) readmit(link);
   }
   // Forgets a link that has ended. No item names it any more.
   void drop(u32 link, u64 now_ns);
@@ -72,9 +73,9 @@ class Upstreams {
   void reserve(u32 upstream) { reserved_ = upstream; }
   u32 reserved() const { return reserved_; }
   // Its link with the most room; nullptr: none has any.
-  Link* reserved_link() { return freest(upstreams_[reserved_]); }
+  Link* reserved_link(u64 now_ns) { return freest(upstreams_[reserved_], now_ns); }
   // Tells the links that could take items, but have no room, that there are some.
-  void note_limit();
+  void note_limit(u64 now_ns);
   // Whether items have to wait for room, or for a connection that is likely to come back at once. Otherwise no server
   // is left.
   bool hope() const;
@@ -98,12 +99,12 @@ class Upstreams {
 
  private:
   void open(const Target& target);
-  void acquit(Link& link);
+  void readmit(Link& link);
   void change(Upstream& upstream, UpstreamState state, std::string reason);
   void hide_if_gone(const Upstream& upstream);
-  bool may_take(u32 upstream, u64 now_ns) const;
+  bool may_take(u32 upstream) const;
   bool serves(const Upstream& upstream) const;
-  Link* freest(const Upstream& upstream);
+  Link* freest(const Upstream& upstream, u64 now_ns);
   bool does_less(const Upstream& one, const Upstream& other) const;
   u32 items(const Upstream& upstream) const;
   double item_us(const Upstream& upstream) const;

@@ -33,11 +33,13 @@ class Window {
       if (size_ > least_) size_ = std::max(least_, size_ - std::max(1u, size_ / 8));
     } else if (limited_ && !starting_) {
       size_ = std::min(most_, size_ + std::max(1u, size_ / 16));
+      if (size_ >= before_) refused_ = 0;  // it is as large again as when it was refused
     }
     limited_ = false;
   }
-  // The server has refused an item that was sent at sent_ns. Once in a round trip the window loses a quarter, or as
-  // many items as the server has refused in that time. Its queue may be shorter than the usual least window.
+  // The server has refused an item that was sent at sent_ns. What else is refused in the same round trip was sent with
+  // the same window, and says only how much too large that was. The server's queue may be shorter than the usual least
+  // window.
   void refused(u64 sent_ns, u64 now_ns) {
     if (sent_ns > cut_ns_) cut_ns_ = now_ns, before_ = size_, refused_ = 0;
     refused_++;

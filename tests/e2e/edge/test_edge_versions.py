@@ -131,6 +131,7 @@ def row(kind: int, dtype: int, values: int, size: int) -> bytes:
 
 RIGHT = row(1, 1, 384, 1536)
 BROKEN = number(2, (1 << 16) + 14) + part(3, b"it is broken")  # no code of gRPC: INTERNAL
+DO_NOT_FIT = "the upstream servers' answers do not fit the model: the edge's log says how"
 WRONG = [row(1, 1, 384, 1535), row(9, 0, 384, 1536), row(1, 9, 1 << 30, 1536), row(1, 1, 1 << 31, 1536)]
 
 
@@ -154,12 +155,15 @@ def answering(answer: Callable[[], bytes], opens: Callable[[], bool] = lambda: T
 
 
 def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
-    """Such a server gets no more, and one line says why. Its items go to others, and no client sees an error while
-    one server is right. A status is an answer, and fails its request alone."""
-    right, broken = threading.Event(), threading.Event()
+    """Such a server gets no more until it has answered one right, and one line says why. Its items go to others, and
+    no client sees an error while one server is right. A status is an answer, and fails its request alone; so does a
+    wrong answer of a server that has given right ones."""
+    right, mended = threading.Event(), threading.Event()
+    says = [RIGHT]
     with ExitStack() as running:
-        servers = [answering(lambda wrong=wrong: wrong) for wrong in WRONG]  # type: ignore[misc]
-        servers.append(answering(lambda: BROKEN if broken.is_set() else RIGHT, right.is_set))
+        servers = [answering(lambda wrong=wrong: wrong) for wrong in WRONG[1:]]  # type: ignore[misc]
+        servers.insert(0, answering(lambda: says[0] if mended.is_set() else WRONG[0]))
+        servers.append(answering(lambda: says[0], right.is_set))
         addresses = [running.enter_context(step_server(replies)) for replies in servers]
         wrong, last = addresses[:-1], addresses[-1]
         edge = edge_of(serve, last, *(f"--upstream={address}" for address in wrong))
@@ -170,25 +174,35 @@ def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
             with pytest.raises(grpc.RpcError) as failed:
                 ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
             assert failed.value.code() == grpc.StatusCode.INTERNAL
-            assert failed.value.details() == "no upstream server's answer is one of this model"
+            assert failed.value.details() == DO_NOT_FIT
             with pytest.raises(grpc.RpcError) as failed:
                 ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
             assert failed.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
             right.set()
             until(lambda: news(edge, last)[-1:] == ["serving"], f"it serves\n{edge.log()}")
+
+            def asks(end: Callable[[], bool]) -> None:
+                while not end():
+                    calls = [ask.future(pb.PredictRequest(text="a"), timeout=PATIENCE_S) for _ in range(20)]
+                    assert all(len(call.result().embedding.values) == 384 for call in calls)
+                    time.sleep(0.02)
+
             end_s = time.monotonic() + 3  # the others are tried again
-            while time.monotonic() < end_s:
-                calls = [ask.future(pb.PredictRequest(text="a"), timeout=PATIENCE_S) for _ in range(20)]
-                assert all(len(call.result().embedding.values) == 384 for call in calls)
-                time.sleep(0.02)
-            broken.set()
-            for _ in range(3):
-                with pytest.raises(grpc.RpcError) as failed:
-                    ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
-                assert failed.value.code() == grpc.StatusCode.INTERNAL and failed.value.details() == "it is broken"
+            asks(lambda: time.monotonic() > end_s)
+            assert states(edge)[wrong[0]][0] == "mismatch"
+            mended.set()
+            end_s = time.monotonic() + PATIENCE_S
+            asks(lambda: news(edge, wrong[0])[-1] == "serving" or time.monotonic() > end_s)
+            assert states(edge)[wrong.pop(0)][0] == "serving"
+            for answer, why in ((BROKEN, "it is broken"), (WRONG[0], DO_NOT_FIT)):
+                says[0] = answer
+                for _ in range(3):
+                    with pytest.raises(grpc.RpcError) as failed:
+                        ask(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
+                    assert (failed.value.code(), failed.value.details()) == (grpc.StatusCode.INTERNAL, why)
         for address in wrong:
             (line,) = (line for line in news(edge, address) if line != "serving" and not line.startswith("connecting"))
-            assert line.startswith("mismatch: its answers are none of this model ("), line
+            assert line.startswith("mismatch: its answers do not fit the model ("), line
             assert states(edge)[address][0] == "mismatch"
             assert news(edge, address).count("serving") == 1
         assert news(edge, last)[-1] == "serving"
