@@ -180,7 +180,7 @@ class Load:
     """Clients that go on asking, from ``async with`` to its end; then all that is under way is waited for."""
 
     def __init__(
-        self, address: str, ledger: Ledger, channels: int = 2, workers: int = 4, pause_s: float = 0.001
+        self, address: str, ledger: Ledger, channels: int = 2, workers: int = 4, pause_s: float = 0.005
     ) -> None:
         self.ledger = ledger
         self.channels = [channel_to(address) for _ in range(channels)]
