@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Unfeasible length constraints"),  # transformers', of the checkpoint's minimum
     pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered"),  # numpy's, interpreting
 ]
-SCENARIOS = int(os.environ.get("FASTQPS_OPTION_SCENARIOS", "12"))
+SCENARIOS = int(os.environ.get("FASTQPS_OPTION_SCENARIOS", "6"))
 MAX_INPUT, MAX_OUTPUT = 16, 14
 FLOAT32 = torch.float32
 FORCED = 60  # by checkpoints that force an end
