@@ -207,7 +207,7 @@ class Load:
     async def _repeat(self, call: Callable[[], Any]) -> None:
         while not self._stop.is_set():
             await call()
-            await asyncio.sleep(self._pause_s)
+            await asyncio.sleep(10 * self._pause_s)  # of many requests
 
     async def more(self, count: int, timeout_s: float = PATIENCE_S) -> None:
         """Until so many more have been answered."""
