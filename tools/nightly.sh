@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day includes clients tests static rolls soak generation wheel arm64 sanitizers model fuzz stress)
+parts=(day includes clients tests static random rolls soak generation wheel arm64 sanitizers model fuzz stress)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
@@ -14,6 +14,9 @@ run() {
         includes) make -j"$(nproc)" includes ;;
         tests) "$BIN/python" -m pytest -m nightly -v --durations=0 tests ;;
         static) FASTQPS_STATIC_TEXTS=100000 "$BIN/python" -m pytest -v --timeout 0 tests/models/test_static.py ;;
+        random) FASTQPS_SENTENCE_RUNS=500 FASTQPS_ENTITY_TEXTS=500 FASTQPS_REPORT_EXAMPLES=200 FASTQPS_OPTION_SCENARIOS=100 \
+            "$BIN/python" -m pytest -v --timeout 0 tests/models/test_sentence_files.py tests/models/test_cross_encoder_files.py \
+            tests/models/test_token_classifiers.py tests/bench/test_bench_report.py tests/kernels/test_kernels_options.py ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
         soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
             tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_soak.py ;;

@@ -15,7 +15,7 @@ from fastqps.api import reflection
 from fastqps.api.reflection import SERVICES, Version
 
 pytestmark = [pytest.mark.compute, pytest.mark.timeout(0)]
-INPUTS = int(os.environ.get("FASTQPS_FUZZ_CONTROL", "20000"))
+INPUTS = int(os.environ.get("FASTQPS_FUZZ_CONTROL", "5000"))
 HEADS = [
     "GET /livez HTTP/1.1\r\nhost: localhost:9464\r\naccept: */*",
     "POST /reload HTTP/1.1\r\ncontent-length: 70000",

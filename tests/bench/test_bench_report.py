@@ -418,7 +418,7 @@ SHALLOW = {
 
 
 @settings(
-    max_examples=int(os.environ.get("FASTQPS_REPORT_EXAMPLES", 40)),
+    max_examples=int(os.environ.get("FASTQPS_REPORT_EXAMPLES", 15)),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.reuse, Phase.generate),

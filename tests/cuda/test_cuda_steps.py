@@ -16,6 +16,7 @@ import torch
 from checkpoints import TASKS, write_checkpoint, write_sentence_modules
 from decoders import VOCAB, write_decoder
 from fake_cuda import VARIABLE, Knobs, environment, library
+from nightly import nightly, nightly_but
 from paths import ROOT
 from sparse_encoders import dense_rows, write_splade
 
@@ -49,6 +50,12 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Knobs]:
     found.set("copy_delay_ns", 0)
 
 
+@pytest.fixture(autouse=True)
+def same_chance() -> None:
+    """A test draws the same numbers whichever run before it: in some prompts rounding decides a draw."""
+    CHANCE.bit_generator.state = np.random.default_rng(7).bit_generator.state
+
+
 def items(count: int, vocab: int, longest: int) -> list[list[int]]:
     return [CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist() for _ in range(count)]
 
@@ -57,7 +64,21 @@ def pairs(found: list[list[int]]) -> list[tuple[list[int], int]]:
     return [(ids, int(CHANCE.integers(1, len(ids) + 1))) for ids in found]
 
 
-@pytest.mark.parametrize(("family", "task"), TASKS)
+# One for each kind of attention and each kind of answer: the arithmetic of families is in tests/models.
+FEW_TASKS = [
+    ("albert", "embed"),
+    ("deberta-v2", "classify"),
+    ("gemma3_text", "embed"),
+    ("jina_bert", "embed"),
+    ("modernbert", "classify_tokens"),
+    ("new", "classify"),
+    ("qwen2", "embed"),
+    ("roberta", "classify_tokens"),
+    ("t5", "embed"),
+]
+
+
+@pytest.mark.parametrize(("family", "task"), nightly_but(FEW_TASKS, TASKS))
 def test_every_encoder_equals_the_cpu(tmp_path: Path, family: str, task: str) -> None:
     """In fp32, in batches of every size up to the largest, and alone as batched."""
     write_checkpoint(tmp_path, family, task)
@@ -190,7 +211,7 @@ def test_lanes_at_once_equal_one(tmp_path: Path) -> None:
             assert 0 < start <= end
 
 
-@pytest.mark.parametrize(("kind", "prefix"), [("llama", 9), ("llama-5-heads", 0), ("qwen2", 9), ("qwen3", 0)])
+@pytest.mark.parametrize(("kind", "prefix"), [("qwen2", 9), ("qwen3", 0), *nightly(("llama", 9), ("llama-5-heads", 0))])
 def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str, prefix: int) -> None:
     """Token by token in fp32, greedy and drawn, whatever shares the steps, and with one or two steps in flight."""
     write_decoder(tmp_path, kind, eos_token_id=5)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from nightly import nightly
 from serving import PATIENCE_S, Server, until
 
 from fastqps import Client
@@ -47,8 +48,9 @@ class Window:
         return max(busy.values()) <= active + off and active <= sum(busy.values()) + off
 
 
-@pytest.mark.parametrize("device", ["null", "sim:h200-minilm-l6"])
-@pytest.mark.parametrize("clients", [0, 2])
+@pytest.mark.parametrize(
+    ("device", "clients"), [("sim:h200-minilm-l6", 2), ("null", 0), *nightly(("null", 2), ("sim:h200-minilm-l6", 0))]
+)
 def test_busy_and_idle_are_all_the_time(serve: Callable[..., Server], device: str, clients: int) -> None:
     server = serve(f"--device={device}", "--dispatchers=2", "--canary-interval=0")  # each of which is a step
     over = threading.Event()

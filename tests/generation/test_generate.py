@@ -26,7 +26,7 @@ from fastqps.runners.decoder import DecoderRunner
 
 pytestmark = [pytest.mark.compute, pytest.mark.usefixtures("one_thread")]
 
-SCENARIOS = int(os.environ.get("FASTQPS_GENERATION_SCENARIOS", "40"))
+SCENARIOS = int(os.environ.get("FASTQPS_GENERATION_SCENARIOS", "16"))
 MAX_INPUT, MAX_OUTPUT = 24, 16
 FLOAT32 = torch.float32
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers as tr
 from decoders import VOCAB, write_decoder
+from nightly import nightly, nightly_but
 from reference_ops.decode_ops import ReferenceDecodeOps
 from reference_ops.plain_decode_ops import PlainDecodeOps
 
@@ -98,7 +99,7 @@ def generator(card: ModelCard, ops: Any, slots: int = 3, steps: int = 2) -> Gene
     return Generator(card, runner=runner, steps_in_flight=steps)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", nightly_but(["penalty", "min-new", "forced-suppressed", "qwen", "all"], OPTIONS))
 def test_tokens_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     """In few cache slots, so that sequences follow each other in one, with one and two steps in flight."""
     write_decoder(tmp_path, "llama", 3)
@@ -124,7 +125,7 @@ def test_min_new_tokens_overrides_min_length(tmp_path: Path) -> None:
     assert [a.token_ids for a in made] == want
 
 
-@pytest.mark.parametrize("name", ["penalty", "ngram-2", "min-length", "all"])
+@pytest.mark.parametrize("name", ["min-length", "all", *nightly("penalty", "ngram-2")])
 def test_a_prefix_counts_as_part_of_the_text(tmp_path: Path, name: str) -> None:
     write_decoder(tmp_path, "qwen3", 4)
     prompts, prefix = prompts_of(name), prompts_of("prefix")[4]

@@ -117,6 +117,7 @@ def test_the_build_needs_no_header_and_no_library_beside_the_kit(
     assert "openssl/configuration.h: No such file" in log.read_text()
 
 
+@pytest.mark.nightly  # it downloads them; in between, the other tests check what a lack of them says
 def test_the_kit_holds_the_python_packages(kit: Path, compiler: str, tree: Path) -> None:
     done = check(tree, kit, compiler, without_packages())
     [missing] = done.stderr.splitlines()[1:]

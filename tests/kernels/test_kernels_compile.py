@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from nightly import nightly
 from paths import ROOT
 
 from fastqps.kernels import TRITON_MISSING
@@ -66,7 +67,7 @@ def test_an_older_gpu_has_no_fp8_but_all_else() -> None:
     assert not any("fp8" in b["case"] for b in older)
 
 
-@pytest.mark.nightly  # in between, all cases are compiled for sm_90, and the products for an MI300X
+@pytest.mark.nightly  # in between, all cases are compiled for sm_90, and those of MiniLM for an MI300X
 @pytest.mark.parametrize("architecture", ["gfx942", "gfx950"])
 def test_all_compile_for_amd(architecture: str) -> None:
     found = builds(f"--arch={architecture}")
@@ -78,10 +79,13 @@ def test_all_compile_for_amd(architecture: str) -> None:
     assert not [b["case"] for b in found if not 0 < b["occupancy"] <= 1]
 
 
-def test_an_mi300x_multiplies_by_matrix_cores_and_converts_to_its_own_float8() -> None:
-    found = builds("--arch=gfx942", "--only=attention|fp8|quantise")
+@pytest.mark.parametrize(("model", "n_attention", "n_fp8"), [("MiniLM.*", 3, 4), *nightly(("", 12, 8))])
+def test_an_mi300x_multiplies_by_matrix_cores_and_converts_to_its_own_float8(
+    model: str, n_attention: int, n_fp8: int
+) -> None:
+    found = builds("--arch=gfx942", f"--only={model}(attention|fp8|quantise)")
     attention = [b for b in found if "attention" in b["kernel"]]
-    assert len(attention) == 12 and all(b["instructions"].get("mfma") for b in attention)
+    assert len(attention) == n_attention and all(b["instructions"].get("mfma") for b in attention)
     to_fp8 = [b for b in found if "fp8" in b["case"] or "quantise" in b["case"]]
-    assert len(to_fp8) >= 8 and all(b["instructions"].get("to_fp8") for b in to_fp8)
+    assert len(to_fp8) >= n_fp8 and all(b["instructions"].get("to_fp8") for b in to_fp8)
     assert all(b["instructions"]["load_16_bytes"] for b in to_fp8)

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered"),  # numpy's, interpreting
 ]
 computed_by = by_torch_too(__name__, "logit_options")
-ROUNDS = int(os.environ.get("FASTQPS_OPTION_SCENARIOS", "12"))
+ROUNDS = int(os.environ.get("FASTQPS_OPTION_SCENARIOS", "6"))
 CPU = CpuDecodeOps(torch.float32)
 POSITIONS = 600  # more than a program reads at once
 

@@ -17,6 +17,7 @@ import transformers as tr
 from bad_files import SECONDS, write_tensors
 from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_byte_tokenizer, write_decoder
+from nightly import nightly
 from paths import SUPPORT, python_path
 from peft import LoraConfig, get_peft_model
 from safetensors.numpy import save_file
@@ -96,7 +97,7 @@ WRITERS: dict[str, Callable[[Path], list[str]]] = {
 @pytest.mark.parametrize(
     "models",
     # The same functions read the files of all models.
-    [["adapter", "static"], *(pytest.param([name], marks=pytest.mark.nightly) for name in ("bert", "decoder"))],
+    [["adapter", "static"], *nightly(["bert"], ["decoder"])],
     ids=",".join,
 )
 def test_damaged_files_are_refused(tmp_path: Path, models: list[str]) -> None:

@@ -18,7 +18,7 @@ from fastqps.models import ModelError, load_card
 
 pytestmark = pytest.mark.compute
 
-RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))
+RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "40"))
 SEED = int(os.environ.get("FASTQPS_SENTENCE_SEED", "0"))
 PAIRS = [("a b", "c d a"), ("c", "b"), ("d c b a b c d", "a b c")]
 OWN = {"transformer_task": "sequence-classification"}

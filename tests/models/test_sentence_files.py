@@ -19,7 +19,7 @@ from fastqps.models import ModelError, load_card
 
 pytestmark = pytest.mark.compute
 
-RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "150"))
+RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "40"))
 MESSAGES = {kind: {"method": "forward", "method_output_name": "last_hidden_state"} for kind in ("text", "message")}
 POOLED = [(SPELLINGS["Transformer"][0], ""), (SPELLINGS["Pooling"][0], "1_Pooling")]
 

@@ -17,7 +17,7 @@ from fastqps.models import ModelError, load_card
 
 pytestmark = pytest.mark.compute
 
-TEXTS = int(os.environ.get("FASTQPS_ENTITY_TEXTS", "100"))  # of each kind
+TEXTS = int(os.environ.get("FASTQPS_ENTITY_TEXTS", "40"))  # of each kind
 CLOSE = 2e-5  # of scores
 
 

@@ -21,6 +21,7 @@ from certificates import Authority
 from echo_dispatcher import echo
 from echo_generator import PACE, write_generator
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from nightly import nightly
 from raw import Peer
 from serving import PATIENCE_S, Server, until
 from xds.data.orca.v3.orca_load_report_pb2 import OrcaLoadReport
@@ -97,7 +98,7 @@ class Route:
 # By day, what is spoken most: the rest of TLS takes the night.
 BY_DAY = [("cleartext", way) for way in WAYS] + [("mtls", "direct")]
 BY_NIGHT = [(how, way) for how in ("tls", "mtls") for way in WAYS if (how, way) not in BY_DAY]
-ROUTES = [*BY_DAY, *(pytest.param(route, marks=pytest.mark.nightly) for route in BY_NIGHT)]
+ROUTES = [*BY_DAY, *nightly(*((route,) for route in BY_NIGHT))]
 
 
 @pytest.fixture(scope="module", params=ROUTES, ids="-".join)

@@ -69,7 +69,7 @@ def ledgers() -> Iterator[dict[str, Ledger]]:
             async with AsyncExitStack() as stack:
                 for way, address in addresses.items():
                     ledgers[way] = Ledger()
-                    load = Load(address, ledgers[way], workers=3, pause_s=0.01)
+                    load = Load(address, ledgers[way], workers=2, pause_s=0.03)
                     loads.append(await stack.enter_async_context(load))
                 await roll(pair, loads, proxies)
 

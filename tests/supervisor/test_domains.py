@@ -12,7 +12,9 @@ from typing import Any
 import psutil
 import pytest
 from fake_mps.path import FAKE_MPS_PATH
-from test_supervisor import AT_ONCE, Server, gone, until
+from nightly import nightly
+from serving import until
+from test_supervisor import AT_ONCE, Server, gone
 
 from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX
 
@@ -37,7 +39,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     servers: list[Server] = []
 
     def start(*flags: str, **more: str) -> Server:
-        servers.append(Server("--device", "cuda:0", "--dispatchers", "3", *flags, **{**environment, **more}))
+        servers.append(Server("--device", "cuda:0", "--dispatchers", "2", *flags, **{**environment, **more}))
         return servers[-1]
 
     yield start
@@ -71,7 +73,7 @@ def fault(server: Server, title: str, number: signal.Signals = signal.SIGUSR2) -
 
 
 def test_all_of_a_gpu_restart_together(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve("--device", "cuda", "--dispatchers", "2").wait_ready()
+    server = serve("--device", "cuda").wait_ready()
     order(
         server,
         "started mps 0", "started mps 1", "started dispatcher 0 (cuda:0)", "started dispatcher 1 (cuda:0)",
@@ -96,7 +98,7 @@ def test_all_of_a_gpu_restart_together(serve: Callable[..., Server], tmp_path: P
 
 
 def test_a_gpu_that_faults_again_and_again_stays_down(serve: Callable[..., Server]) -> None:
-    server = serve("--device", "cuda", "--dispatchers", "2").wait_ready()
+    server = serve("--device", "cuda").wait_ready()
     for _ in range(FAULTS_MAX):
         fault(server, "dispatcher 1 (cuda:0)")
         until_whole(server)
@@ -112,7 +114,7 @@ def test_a_gpu_that_faults_again_and_again_stays_down(serve: Callable[..., Serve
     assert restarts(server) == 2 * FAULTS_MAX
 
 
-@pytest.mark.parametrize("flags", [("--mps", "off"), ("--dispatchers", "1")])
+@pytest.mark.parametrize("flags", [("--mps", "off"), *nightly((("--dispatchers", "1"),))])
 def test_alone_a_fault_is_ones_own(serve: Callable[..., Server], flags: tuple[str, str]) -> None:
     server = serve("--device", "cuda", *flags).wait_ready()
     others = {process.pid for process in server.children()} - {server.child("dispatcher 0 (cuda:0)").pid}
@@ -131,16 +133,16 @@ def test_alone_a_fault_is_ones_own(serve: Callable[..., Server], flags: tuple[st
 
 def test_a_crash_of_the_host_is_ones_own(serve: Callable[..., Server]) -> None:
     server = serve(FAKE_DISPATCHER="quit-1").wait_ready()
-    others = [server.child(f"dispatcher {i} (cuda:0)").pid for i in (0, 2)]
+    other = server.child("dispatcher 0 (cuda:0)").pid
     server.child("dispatcher 1 (cuda:0)").send_signal(signal.SIGUSR2)
     server.wait_line("dispatcher 1 (cuda:0) (pid", 2)
     until_whole(server)
     assert "ended with exit code 1" in server.log()
-    assert [server.child(f"dispatcher {i} (cuda:0)").pid for i in (0, 2)] == others and restarts(server) == 1
+    assert server.child("dispatcher 0 (cuda:0)").pid == other and restarts(server) == 1
 
 
 def test_the_daemons_end_is_a_fault(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2").wait_ready()
+    server = serve().wait_ready()
     pid = int(server.wait_line("started mps 0 (pid").rsplit("pid ")[1].rstrip(")\n"))
     os.kill(pid, signal.SIGKILL)
     server.wait_line("its MPS daemon ended: restarting all 2 dispatchers of cuda:0")
@@ -149,7 +151,7 @@ def test_the_daemons_end_is_a_fault(serve: Callable[..., Server]) -> None:
 
 
 def test_what_does_not_leave_is_killed(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2", FAKE_LIMITS=f"{AT_ONCE},domain.LEAVE_MAX_S=0.5").wait_ready()
+    server = serve(FAKE_LIMITS=f"{AT_ONCE},domain.LEAVE_MAX_S=0.5").wait_ready()
     server.child("dispatcher 0 (cuda:0)").suspend()
     fault(server, "dispatcher 1 (cuda:0)")
     server.wait_line("dispatcher 0 (cuda:0) (pid", 2)
@@ -176,7 +178,7 @@ def test_what_does_not_leave_is_killed(serve: Callable[..., Server]) -> None:
 )
 def test_without_the_daemon(serve: Callable[..., Server], mps: str, environment: Any, reason: str) -> None:
     """--mps auto warns and goes on; --mps on ends the start."""
-    server = serve("--dispatchers", "2", "--mps", mps, **environment)
+    server = serve("--mps", mps, **environment)
     if mps == "auto":
         server.wait_ready()
         order(server, "warning: cuda:0: no MPS: ", " ready: ")
@@ -187,7 +189,7 @@ def test_without_the_daemon(serve: Callable[..., Server], mps: str, environment:
 
 
 def test_what_dispatchers_are_told(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve("--device", "cuda:1", "--dispatchers", "2", FAKE_DISPATCHER="tell").wait_ready()
+    server = serve("--device", "cuda:1", FAKE_DISPATCHER="tell").wait_ready()
     run = next((tmp_path.parent / "t").iterdir())
     told = server.wait_line("told: ").partition("told: ")[2].split()
     assert told == ["cuda:0", "GPU-fake-1", str(run / "gpu1/p"), str(tmp_path / "cache/fastqps/triton")]
@@ -199,18 +201,18 @@ def test_what_dispatchers_are_told(serve: Callable[..., Server], tmp_path: Path)
 
 
 def test_a_killed_server_leaves_no_daemon(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve("--dispatchers", "2").wait_ready()
+    server = serve().wait_ready()
     children = server.children()
     server.process.kill()
     server.process.wait()
     until(lambda: sum(not gone(process) for process in children) == 1, server.log)  # the daemon's own server
-    again = serve("--dispatchers", "2").wait_ready()
+    again = serve().wait_ready()
     assert "which a killed server has left and ended its MPS processes" in again.log()
     until(lambda: all(map(gone, children)), server.log)
 
 
 def test_end_while_the_dispatchers_restart(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2").wait_ready()
+    server = serve().wait_ready()
     children = server.children()
     server.child("dispatcher 0 (cuda:0)").kill()
     server.wait_line("restarting all 2")

@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 import pytest
 from raw import PREFACE, SETTINGS, frame
-from serving import PATIENCE_S, Server
-from test_supervisor import gone, until
+from serving import PATIENCE_S, Server, until
+from test_supervisor import gone
 from tries import until_in_time
 
 import fastqps

@@ -28,7 +28,7 @@ import psutil
 import pytest
 from paths import ROOT, SUPPORT, python_path
 from ports import free_port
-from serving import PATIENCE_S
+from serving import PATIENCE_S, until
 from test_capacity import FILE as CAPACITY
 from tries import until_in_time
 
@@ -118,15 +118,6 @@ class Server:
 
         until(lambda: len(find()) == 1, lambda: f"one {title} in {self.children()}\n{self.log()}")
         return find()[0]
-
-
-def until(condition: Callable[[], object], what: Callable[[], str]) -> float:
-    """Waits for a condition; the seconds that it took."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() < start + PATIENCE_S, what()
-        time.sleep(0.01)
-    return time.monotonic() - start
 
 
 def gone(process: psutil.Process) -> bool:

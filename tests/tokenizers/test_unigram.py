@@ -26,7 +26,7 @@ from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 
-FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "1500"))
+FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "500"))
 
 
 class Twins:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from bench_runs import ROOT, bench, until_right
 from duty_cycles import COMMON, FAST_HOST, HELD, LAUNCH_MS, SLOW_HOST, Expected, synchronous, with_launch
+from nightly import nightly
 
 from fastqps.config import load
 
@@ -41,7 +42,7 @@ def duty_cycle(folder: Path, profile: Path, **settings: Any) -> float:
     return float(report["points"][0]["duty_cycle"])
 
 
-@pytest.mark.parametrize("expected", [SLOW_HOST[0], SLOW_HOST[1], FAST_HOST[0]], ids=lambda e: e.name)
+@pytest.mark.parametrize("expected", [SLOW_HOST[0], SLOW_HOST[1], *nightly(FAST_HOST[0])], ids=lambda e: e.name)
 def test_one_dispatcher(expected: Expected, tmp_path: Path) -> None:
     profile = PROFILE if expected in SLOW_HOST else launching_in(0, tmp_path)
 
@@ -67,10 +68,8 @@ def test_a_planted_delay_costs_what_it_takes(planted_ms: float, tmp_path: Path) 
     until_right(attempt)
 
 
-@pytest.mark.parametrize(
-    ("launch_ms", "dispatchers", "least"),
-    [(LAUNCH_MS, 2, 0.9), pytest.param(0, 1, 0.97, marks=pytest.mark.nightly)],  # test_bench_search has searches alone
-)
+@pytest.mark.nightly  # test_bench_search has searches alone, and test_bench_explore the file that they write
+@pytest.mark.parametrize(("launch_ms", "dispatchers", "least"), [(LAUNCH_MS, 2, 0.9), (0, 1, 0.97)])
 def test_the_tuner_finds_how_many_dispatchers_it_takes(
     launch_ms: float, dispatchers: int, least: float, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def server(folders: dict[str, str]) -> Iterator[Server]:
     models = (f"--model={name}={folder}" for name, folder in folders.items())
-    running = Server("--model=minilm", *models, "--device=cpu", "--dtype=float32", "--dispatchers=2", "--frontdoors=1")
+    running = Server(*models, "--device=cpu", "--dtype=float32", "--dispatchers=1", "--frontdoors=1")
     try:
         yield running
         running.until_idle()

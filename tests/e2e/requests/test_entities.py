@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
@@ -28,10 +28,25 @@ def assert_same(got: list[list[Entity]], expected: list[list[Entity]]) -> None:
     assert scores[0] == pytest.approx(scores[1], abs=CLOSE)
 
 
-def test_entities_are_the_engines(serve: Callable[..., Server], tmp_path: Path) -> None:
-    folders = {family: write_token_classifier(tmp_path / family, family) for family in KINDS}
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {family: write_token_classifier(tmp_path_factory.mktemp(family), family) for family in KINDS}
+
+
+@pytest.fixture(scope="module")
+def server(folders: dict[str, str]) -> Iterator[Server]:
+    """Of all kinds, and of a model that finds no entities."""
     flags = ("--device=cpu", "--dtype=float32", "--dispatchers=1", "--slots=256")
-    server = serve("--model=minilm", *(f"--model={name}={folder}" for name, folder in folders.items()), *flags)
+    running = Server("--model=minilm", *(f"--model={name}={folder}" for name, folder in folders.items()), *flags)
+    try:
+        yield running
+        running.until_idle()
+        running.stop()
+    finally:
+        running.kill()
+
+
+def test_entities_are_the_engines(server: Server, folders: dict[str, str]) -> None:
     given = [*texts(60), "a word in a long text " * 20]
     with Client(server.address) as client:
         for name, folder in folders.items():
@@ -75,30 +90,30 @@ def test_answers_that_no_slot_has_room_for(serve: Callable[..., Server], tmp_pat
         check()
 
 
-def test_refusals(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve(f"--model=n={write_token_classifier(tmp_path, 'bert')}", "--model=minilm", "--device=cpu")
+def test_refusals(server: Server) -> None:
     with Client(server.address) as client:
         for options, said in (
-            ({"top_labels": 2}, r"output\.top_labels: 2, but the model 'n' finds entities; leave it unset"),
+            ({"top_labels": 2}, r"output\.top_labels: 2, but the model 'bert' finds entities; leave it unset"),
             ({"raw_scores": True}, r"output\.raw_scores: 1"),
             ({"dtype": "float16"}, r"output\.dtype: 2"),
             ({"dimensions": 3}, r"output\.dimensions: 3"),
             ({"normalize": True}, r"output\.normalize: 1"),
         ):
             with pytest.raises(InvalidArgument, match=said):
-                client.predict("a", model="n", **options)  # type: ignore[arg-type]
-        with pytest.raises(InvalidArgument, match="token_ids: the model 'n' says where in a text its entities are"):
-            client.predict([1, 2], model="n")
+                client.predict("a", model="bert", **options)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="token_ids: the model 'bert' says where in a text its entities are"):
+            client.predict([1, 2], model="bert")
         with pytest.raises(InvalidArgument, match="pair: 2 texts, at most 1"):
-            client.predict(("a", "b"), model="n")
+            client.predict(("a", "b"), model="bert")
         with pytest.raises(InvalidArgument, match=r"output\.aggregation: 5, but the model 'minilm' embeds texts"):
             client.predict("a", model="minilm", aggregation="max")
     with grpc.insecure_channel(server.address) as channel:  # aggregation 9, of a text
         call = channel.unary_unary("/fastqps.v1.PredictService/Predict")
         with pytest.raises(grpc.RpcError, match=r"output\.aggregation: 9, must be 0 to 5"):
-            call(b"\x0a\x01n\x12\x01a\x3a\x02\x38\x09", timeout=PATIENCE_S)
+            call(b"\x0a\x04bert\x12\x01a\x3a\x02\x38\x09", timeout=PATIENCE_S)
 
 
+@pytest.mark.nightly  # test_answers_that_no_slot_has_room_for kills one, too
 def test_a_killed_dispatcher_loses_nothing(serve: Callable[..., Server], tmp_path: Path) -> None:
     folder = write_token_classifier(tmp_path, "bert")
     server = serve(f"--model=n={folder}", "--device=cpu", "--dtype=float32", "--dispatchers=2")

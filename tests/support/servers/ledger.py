@@ -180,7 +180,7 @@ class Load:
     """Clients that go on asking, from ``async with`` to its end; then all that is under way is waited for."""
 
     def __init__(
-        self, address: str, ledger: Ledger, channels: int = 2, workers: int = 4, pause_s: float = 0.001
+        self, address: str, ledger: Ledger, channels: int = 2, workers: int = 4, pause_s: float = 0.005
     ) -> None:
         self.ledger = ledger
         self.channels = [channel_to(address) for _ in range(channels)]
@@ -207,7 +207,7 @@ class Load:
     async def _repeat(self, call: Callable[[], Any]) -> None:
         while not self._stop.is_set():
             await call()
-            await asyncio.sleep(self._pause_s)
+            await asyncio.sleep(10 * self._pause_s)  # of many requests
 
     async def more(self, count: int, timeout_s: float = PATIENCE_S) -> None:
         """Until so many more have been answered."""

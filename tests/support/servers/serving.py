@@ -21,13 +21,14 @@ from typing import Any
 import psutil
 from gates import Gate, Gates
 from paths import SUPPORT, python_path
-from prometheus_client.parser import text_string_to_metric_families
+from samples import read_samples
 
 PATIENCE_S = (
     60.0  # the end of a wait for what will come, on a machine that is slow or stands still: no measure of anything
 )
 START_S = PATIENCE_S
 ACCOUNT_S = 10.0
+LOOK_S_MIN, LOOK_S_MAX = 0.01, 0.1  # from one look at a condition to the next
 READY = re.compile(r"ready: .* at (\S+?)(?:, http (\S+))?, admin http://(\S+)")
 STARTED = re.compile(r"started (\w+ \d+)\D.*\(pid (\d+)\)")
 _MEASURED = {
@@ -38,13 +39,20 @@ _MEASURED = {
 GAUGES_OF_WORK = ("fastqps_slots_used", "fastqps_requests_running", "fastqps_requests_waiting")
 
 
-def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> float:
-    """Waits for a condition; the seconds that it took. AssertionError if it does not come."""
+def until(condition: Callable[[], object], what: str | Callable[[], str], timeout_s: float = PATIENCE_S) -> float:
+    """Waits for a condition; the seconds that it took. AssertionError if it does not come.
+
+    What is waited for has most of the CPU: a look at it takes a fifth of the time at most.
+    """
     start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < timeout_s, f"not within {timeout_s} s: {what}"
-        time.sleep(0.01)
-    return time.monotonic() - start
+    while True:
+        looked = time.monotonic()
+        if condition():
+            return time.monotonic() - start
+        now = time.monotonic()
+        if now - start > timeout_s:
+            raise AssertionError(f"not within {timeout_s} s: {what if isinstance(what, str) else what()}")
+        time.sleep(min(max(LOOK_S_MIN, 4 * (now - looked)), LOOK_S_MAX))
 
 
 class Server:
@@ -200,14 +208,8 @@ class Server:
         return status, found
 
     def metrics(self) -> dict[str, float]:
-        """Samples by name, summed over labels, and by ``name{values}`` in the order of the labels' names."""
-        found: dict[str, float] = {}
-        for family in text_string_to_metric_families(self.page("/metrics").decode()):
-            for sample in family.samples:
-                found[sample.name] = found.get(sample.name, 0) + sample.value
-                if sample.labels:
-                    found[f"{sample.name}{{{','.join(v for _, v in sorted(sample.labels.items()))}}}"] = sample.value
-        return found
+        """``read_samples`` of its page."""
+        return read_samples(self.page("/metrics").decode())
 
     def connections(self) -> list[int]:
         """Open client connections of each front door."""
