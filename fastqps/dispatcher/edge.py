@@ -99,4 +99,5 @@ def main(settings: EdgeSettings) -> int:
     while not (serving() or edge.stopping or time.monotonic() > end_s):
         edge.turn()
     process.serve(edge, native)
+    process.end()
     return 0

@@ -142,4 +142,5 @@ def serve(settings: DispatcherSettings) -> int:
     process.serve(dispatcher, stepper)
     for lane in lanes:
         lane.close()
+    process.end()
     return 0

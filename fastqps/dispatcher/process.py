@@ -30,7 +30,7 @@ class Native(Protocol):
 
 
 class DispatcherProcess:
-    """This process as a dispatcher. Its heart beats from here on, as long as this object lives."""
+    """This process as a dispatcher. Its heart beats from here on, until ``end``."""
 
     def __init__(self, settings: DispatcherSettings | EdgeSettings) -> None:
         self.segment = Segment(settings.segment_fd)
@@ -39,10 +39,11 @@ class DispatcherProcess:
 
     def prepare(self, loop: Loop) -> None:
         """Obeys the supervisor's signals from now on. What has been made stays, so no collection looks at it again."""
+        segment = self.segment  # handlers stay for good, and are not to keep the heartbeat
 
         def stop(number: int, frame: object) -> None:
             # Otherwise the signal was meant for the supervisor, which drains first.
-            loop.stopping = self.segment.phase == "stopping"
+            loop.stopping = segment.phase == "stopping"
 
         def leave(number: int, frame: object) -> None:
             loop.stopping = True
@@ -58,6 +59,10 @@ class DispatcherProcess:
         native.set_ready()
         loop.serve()
         native.leave()
+
+    def end(self) -> None:
+        """Ends the heartbeat, last of all: a process that hangs in its exit is then known by its silence."""
+        del self._heartbeat
 
 
 def wake_fds(settings: DispatcherSettings | EdgeSettings) -> WakeFds:
