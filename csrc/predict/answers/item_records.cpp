@@ -13,9 +13,8 @@ constexpr u32 kItemsMax = 16;  // of one call: a stream may have millions
 
 bool ItemRecords::is_traced(const RequestView& view, const Origin& from, u32 slot, u32 route) {
   if (from.method == kSteps) {
-    if (!view.span || !attachment_->traces()) return false;
-    items_.span(slot) = *view.span;
-    return true;
+    items_.span(slot) = view.span ? *view.span : SpanContext{};
+    return view.span && attachment_->traces();
   }
   if (!from.info->traced) return false;
   TraceRecord* record = attachment_->trace(from.call);

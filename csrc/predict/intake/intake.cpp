@@ -121,8 +121,8 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   names.group_bytes = u16(std::min(group.size(), sizeof names.group));
   std::memcpy(names.tenant, name.data(), names.tenant_bytes);
   std::memcpy(names.group, group.data(), names.group_bytes);
-  names.span = {};
   const Item& item = items_[slot];
+  names.span = item.method == kSteps ? items_.span(slot) : SpanContext{};  // of an edge in front of this one
   if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
     std::memcpy(names.span.trace_id, call->trace_id, sizeof call->trace_id);
     std::memcpy(names.span.span_id, call->span_id, sizeof call->span_id);

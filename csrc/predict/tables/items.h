@@ -76,7 +76,7 @@ class Items {
 
   Item& operator[](u32 slot) { return items_[slot]; }
   ItemTimes& times(u32 slot) { return times_[slot]; }
-  // Of a traced item of an edge: the edge's span.
+  // Of an item that an edge sent: the edge's span, if it has one.
   SpanContext& span(u32 slot) { return spans_[slot]; }
   u32 size() const { return u32(items_.size()); }
 

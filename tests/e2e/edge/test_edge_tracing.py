@@ -25,7 +25,7 @@ CALL, KIND_SERVER = "Steps", 2
 
 
 def test_spans_of_both(serve: Callable[..., Server]) -> None:
-    """An edge that traces, and one that only passes on what its clients say."""
+    """An edge that traces, one that only passes on what its clients say, and one in front of each of them, too."""
     with receiver() as collector:
         usual = ("--frontdoors=1", "--dispatchers=1")
         traced = f"--otlp-endpoint=http://{collector.address}"
@@ -33,6 +33,9 @@ def test_spans_of_both(serve: Callable[..., Server]) -> None:
         of_edge = ("--device=remote", f"--upstream={server.address}", "--trace-ratio=0")
         edge = serve(*usual, *of_edge, traced, env={"OTEL_SERVICE_NAME": "edge"})
         dark = serve(*usual, *of_edge)
+        before = [
+            serve(*usual, "--device=remote", f"--upstream={each.address}", "--trace-ratio=0") for each in (edge, dark)
+        ]
 
         def spans(service: str) -> list[Any]:
             return [span for resource, span in collector.spans() if resource["service.name"] == service]
@@ -42,6 +45,8 @@ def test_spans_of_both(serve: Callable[..., Server]) -> None:
 
         for front in (edge, dark):
             until(lambda front=front: serving(front, server.address), f"it serves\n{front.log()}")
+        for front, behind in zip(before, (edge, dark), strict=True):
+            until(lambda front=front, behind=behind: serving(front, behind.address), f"it serves\n{front.log()}")
         with grpc.insecure_channel(edge.address) as channel:
             for metadata in (SAMPLED, NOT_SAMPLED, *[()] * 5):
                 Stub(channel).Predict(REQUEST, metadata=metadata, timeout=PATIENCE_S)
@@ -50,13 +55,16 @@ def test_spans_of_both(serve: Callable[..., Server]) -> None:
         with grpc.insecure_channel(dark.address) as channel:
             for metadata in (SAMPLED, NOT_SAMPLED, ()):
                 Stub(channel).Predict(REQUEST, metadata=metadata, timeout=PATIENCE_S)
-        until(lambda: len(calls()) >= 1 + 16 + 1 and len(spans("edge")) >= 2 + 16, "all spans")
+        for front in before:
+            with grpc.insecure_channel(front.address) as channel:
+                Stub(channel).Predict(REQUEST, metadata=SAMPLED, timeout=PATIENCE_S)
+        until(lambda: len(calls()) >= 1 + 16 + 3 and len(spans("edge")) >= 2 + 16 + 1, "all spans")
         server.stop()
         edge.stop()
         own = {span.name: span.span_id.hex() for span in spans("edge") if span.kind == KIND_SERVER}
         parents = [span.parent_span_id.hex() for span in calls()]
         one, many = (own[f"fastqps.v1.PredictService/{name}"] for name in ("Predict", "PredictBatch"))
-        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, PARENT_ID: 1}
+        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, PARENT_ID: 3}
         for span in calls():
             assert (span.name, span.trace_id.hex()) == (CALL, TRACE_ID)
             told = attributes(span.attributes)
