@@ -61,7 +61,7 @@ DOORS_MAX: int
 DISPATCHERS_MAX: int
 MODELS_MAX: int
 GENERATIONS: int
-CALLER_BYTES: int  # of the names of a request's tenant and group
+CALLER_BYTES: int  # of a request's tenant, group and span
 UPSTREAM_STATES: tuple[str, ...]
 
 def now_ns() -> int: ...

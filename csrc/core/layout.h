@@ -49,7 +49,7 @@ struct Sizes {
   // Parts of the tokens that go to the classes in which requests wait. Suspects have none: they run alone.
   u32 class_weights[kClasses] = {16, 4, 1, 0};
   // Of an edge, whose dispatchers send their steps to other servers; else 0.
-  u32 caller_bytes = 0;  // room in every slot for the names of its tenant and group: sizeof(CallerNames)
+  u32 caller_bytes = 0;  // room in every slot for its tenant, group and span: sizeof(CallerContext)
   u32 upstreams = 0;     // 1: each dispatcher has an UpstreamTable
   u32 routes() const { return models * kGenerations; }
   // Of a front door: those of requests, and behind them one for a canary of each dispatcher.

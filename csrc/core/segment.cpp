@@ -109,7 +109,8 @@ Segment::Created Segment::create(const Sizes& sizes) {
   if (!sizes.devices || sizes.devices > kDevicesMax) return {-1, "devices: 1 to 64"};
   if (sizes.slots < 2 || sizes.slots > 1u << 20 || (sizes.slots & (sizes.slots - 1)))
     return {-1, "slots: a power of two from 2 to 1048576"};
-  if (sizes.caller_bytes && sizes.caller_bytes != sizeof(CallerNames)) return {-1, "callers: the size of CallerNames"};
+  if (sizes.caller_bytes && sizes.caller_bytes != sizeof(CallerContext))
+    return {-1, "callers: the size of CallerContext"};
   if (sizes.upstreams > 1) return {-1, "upstreams: 0 or 1"};
   if (sizes.large_answer_bytes % 64) return {-1, "large answers: a multiple of 64 bytes"};
   if (std::find(sizes.class_weights, sizes.class_weights + kPriorities, 0u) != sizes.class_weights + kPriorities)

@@ -79,8 +79,8 @@ class Segment {
   u8* answer(Slot& slot) const { return answer_room(slot).data(); }
 
   // Of an edge's slot.
-  CallerNames& caller(Slot& slot) const {
-    return *reinterpret_cast<CallerNames*>(reinterpret_cast<char*>(&slot) + header().caller_offset);
+  CallerContext& caller(Slot& slot) const {
+    return *reinterpret_cast<CallerContext*>(reinterpret_cast<char*>(&slot) + header().caller_offset);
   }
 
   static u64 ring_bytes(u64 entries) { return (offsetof(RingLine, entry) + entries * sizeof(u64) + 63) / 64 * 64; }

@@ -173,7 +173,7 @@ void register_segment(py::module_& m) {
   m.attr("DISPATCHERS_MAX") = kDispatchersMax;
   m.attr("MODELS_MAX") = kModelsMax;
   m.attr("GENERATIONS") = kGenerations;
-  m.attr("CALLER_BYTES") = sizeof(CallerNames);
+  m.attr("CALLER_BYTES") = sizeof(CallerContext);
 }
 
 }  // namespace bind

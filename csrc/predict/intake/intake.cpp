@@ -106,7 +106,7 @@ void Intake::link(u32 slot, std::string_view group, TenantId tenant) {
 // Of an edge: the server that answers is fair between its callers, too. Connections are told apart by their numbers,
 // which are those of one server only.
 void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
-  CallerNames& names = memory_.segment.caller(slots_.slot(slot));
+  CallerContext& caller = memory_.segment.caller(slots_.slot(slot));
   std::string_view name = tenants_.name(tenant);
   char text[sizeof kConnectionPrefix - 1 + 16];
   if (name == Tenants::kConnectionName) {
@@ -117,15 +117,15 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
     for (int shift = 60; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[number >> shift & 15];
     name = {text, sizeof text};
   }
-  names.tenant_bytes = u16(std::min(name.size(), sizeof names.tenant));
-  names.group_bytes = u16(std::min(group.size(), sizeof names.group));
-  std::memcpy(names.tenant, name.data(), names.tenant_bytes);
-  std::memcpy(names.group, group.data(), names.group_bytes);
+  caller.tenant_bytes = u16(std::min(name.size(), sizeof caller.tenant));
+  caller.group_bytes = u16(std::min(group.size(), sizeof caller.group));
+  std::memcpy(caller.tenant, name.data(), caller.tenant_bytes);
+  std::memcpy(caller.group, group.data(), caller.group_bytes);
   const Item& item = items_[slot];
-  names.span = item.method == kSteps ? items_.span(slot) : SpanContext{};  // of an edge in front of this one
+  caller.span = item.method == kSteps ? items_.span(slot) : SpanContext{};  // of an edge in front of this one
   if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
-    std::memcpy(names.span.trace_id, call->trace_id, sizeof call->trace_id);
-    std::memcpy(names.span.span_id, call->span_id, sizeof call->span_id);
+    std::memcpy(caller.span.trace_id, call->trace_id, sizeof call->trace_id);
+    std::memcpy(caller.span.span_id, call->span_id, sizeof call->span_id);
   }
 }
 
