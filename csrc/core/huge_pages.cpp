@@ -1,9 +1,12 @@
 #include "core/huge_pages.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 
 #include "core/round_up.h"
 
@@ -29,11 +32,21 @@ void* map_for_huge_pages(int fd, u64 bytes) {
   return mapped;
 }
 
-void make_huge_pages(int fd, u64 bytes) {
+int make_huge_pages(int fd, u64 bytes) {
   void* mapped = map_for_huge_pages(fd, bytes);
-  if (!mapped) return;
-  madvise(mapped, bytes, kCollapse);
+  if (!mapped) return errno;
+  const int error = madvise(mapped, bytes, kCollapse) ? errno : 0;
   munmap(mapped, bytes);
+  return error;
+}
+
+std::string why_no_huge_pages() {
+  const int fd = memfd_create("fastqps-huge-page", MFD_CLOEXEC);
+  if (fd < 0) return std::string("memfd_create: ") + std::strerror(errno);
+  int error = posix_fallocate(fd, 0, off_t(kHugePage));
+  if (!error) error = make_huge_pages(fd, kHugePage);
+  close(fd);
+  return error ? std::strerror(error) : "";
 }
 
 }  // namespace fastqps

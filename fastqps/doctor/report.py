@@ -6,7 +6,6 @@ import ctypes
 import importlib
 import os
 import platform
-import re
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -143,10 +142,13 @@ def _memfd() -> Finding:
 
 
 def _huge_pages() -> Iterator[Finding]:
-    release = platform.release()
-    has = tuple(int(part) for part in re.findall(r"\d+", release)[:2]) >= (6, 1)
-    made = "are made" if has else "take Linux 6.1"
-    yield Finding("huge pages", f"reserved {_meminfo('HugePages_Total')}; for the shared segment they {made}")
+    try:
+        from fastqps._core import why_no_huge_pages
+    except ImportError:  # a finding of its own
+        return
+    why_not = why_no_huge_pages()
+    made = f"the kernel makes none for it: {why_not} (it takes Linux 6.1)" if why_not else "the shared segment has them"
+    yield Finding("huge pages", f"{made}; reserved {_meminfo('HugePages_Total')}, which it does not use")
 
 
 def _locked_memory() -> Iterator[Finding]:

@@ -6,6 +6,7 @@
 #include "bind/segment.h"
 #include "core/busy.h"
 #include "core/clock.h"
+#include "core/huge_pages.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -94,6 +95,8 @@ void register_segment(py::module_& m) {
         return made.fd;
       },
       "sizes"_a, "Makes the shared segment and returns its descriptor. RuntimeError with the reason.");
+  m.def("why_no_huge_pages", &why_no_huge_pages,
+        "Makes and drops a huge page as create_segment makes them. Empty: it could; else why not.");
   m.def("now_ns", &now_ns, "CLOCK_MONOTONIC in nanoseconds.");
   m.def("histogram_upper", &Histogram::upper, "i"_a, "Exclusive upper edge of a histogram's bucket i.");
 
