@@ -7,7 +7,12 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
 #include "core/claimer.h"
+#include "core/huge_pages.h"
 #include "core/slab.h"
 #include "core/supervise.h"
 #include "core/waiting.h"
@@ -122,6 +127,55 @@ TEST(segment_does_not_overlap) {
   CHECK_EQ(h.ids_offset, 256u);
   CHECK_EQ(h.answer_offset, 384u);  // 20 ids of 4 bytes, rounded up to a line
   CHECK_EQ(h.slot_stride, 448u);    // seven lines: odd
+}
+
+// Of the mapping that begins at this address, what is mapped in pages of 2 MiB; 0 as well where the kernel does not
+// say.
+static u64 huge_bytes(const void* begin) {
+  std::ifstream smaps("/proc/self/smaps");
+  char start[32];
+  std::snprintf(start, sizeof start, "%lx-", reinterpret_cast<unsigned long>(begin));
+  bool within = false;
+  u64 kib = 0;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.starts_with(start)) within = true;
+    if (within && std::sscanf(line.c_str(), "ShmemPmdMapped: %lu kB", &kib) == 1) break;
+  }
+  return kib << 10;
+}
+
+static void touch(const void* begin, u64 bytes) {
+  for (u64 at = 0; at < bytes; at += 4096) (void)static_cast<const volatile char*>(begin)[at];
+}
+
+TEST(segment_has_huge_pages_where_the_kernel_makes_them) {
+  constexpr u64 kHuge = 2 << 20;
+  constexpr int kCollapse = 25;
+  const int fd = memfd_create("one", MFD_CLOEXEC);
+  CHECK_EQ(posix_fallocate(fd, 0, kHuge), 0);
+  void* one = map_for_huge_pages(fd, kHuge);
+  const bool collapsed = madvise(one, kHuge, kCollapse) == 0;
+  const int why = errno;
+  touch(one, kHuge);
+  const bool seen = huge_bytes(one) == kHuge;
+  munmap(one, kHuge);
+  close(fd);
+  CHECK_EQ(why_no_huge_pages(), collapsed ? "" : std::strerror(why));
+  if (!collapsed || !seen) {
+    std::printf("skipped: %s\n", collapsed ? "the kernel does not show huge pages" : std::strerror(why));
+    return;
+  }
+  Sizes sizes = kSizes;
+  sizes.slots = 8192;
+  auto made = Segment::create(sizes);
+  std::string error;
+  const Segment segment = Segment::attach(made.fd, &error);
+  const u64 bytes = segment.header().total_bytes;
+  CHECK(bytes > 2 * kHuge);
+  touch(&segment.header(), bytes);
+  CHECK_EQ(huge_bytes(&segment.header()), bytes / kHuge * kHuge);
+  munmap(&segment.header(), bytes);
+  close(made.fd);
 }
 
 TEST(segment_lies_where_huge_pages_can_be_mapped) {
