@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from ledger import OK, Ledger, Load, channel_to, unary
 from server_faults import drained, killed, stopped
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 from upstream_state import serving
 
 from fastqps.v1 import predict_pb2_grpc
@@ -30,25 +31,35 @@ def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[An
 class World:
     """Two servers of the tests' echo dispatchers, and an edge in front of them."""
 
-    def __init__(self) -> None:
-        self.servers = [_server(), _server()]
+    def __init__(self, held: ExitStack) -> None:
+        self._held = held  # ends whatever was started
+        self.servers = [self._server(), self._server()]
         self.front = self._edge()
+
+    def _server(self, *flags: str) -> Server:
+        return self._holding(Server("--frontdoors=1", "--dispatchers=1", *flags, echo=True))
 
     def _edge(self) -> Server:
         addresses = (f"--upstream={server.address}" for server in self.servers)
-        return Server("--device=remote", "--frontdoors=1", *addresses)
+        return self._holding(Server("--device=remote", "--frontdoors=1", *addresses))
+
+    def _holding(self, server: Server) -> Server:
+        self._held.callback(server.kill)
+        return server
 
     def again(self, place: int) -> Server:
         """Starts a server where one was."""
-        self.servers[place] = _server(f"--port={self.servers[place].address.rpartition(':')[2]}")
+        self.servers[place] = self._server(f"--port={self.servers[place].address.rpartition(':')[2]}")
         return self.servers[place]
 
     def mend(self) -> None:
         """All three serve."""
         for place, server in enumerate(self.servers):
             if not _runs(server):
+                server.kill()  # one that is stopped holds its port
                 self.again(place)
         if not _runs(self.front):
+            self.front.kill()
             self.front = self._edge()
         for server in self.servers:
             until(lambda address=server.address: serving(self.front, address), f"it serves\n{self.front.log()}")
@@ -57,29 +68,24 @@ class World:
         return [self.front, *self.servers]
 
 
-def _server(*flags: str) -> Server:
-    return Server("--frontdoors=1", "--dispatchers=1", *flags, echo=True)
-
-
 def _runs(server: Server) -> bool:
+    """Whether it has its supervisor, and nothing of it is stopped."""
     try:
-        return server.running()
+        there = server.running()
     except FileNotFoundError:  # it was killed
         return False
+    return there and all(process.status() != psutil.STATUS_STOPPED for process in server.processes())
 
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[World]:
-    world = World()
-    try:
+    with ExitStack() as held:
+        world = World(held)
         yield world
         world.mend()
         for server in world.all():
             server.until_idle()
             server.stop()
-    finally:
-        for server in world.all():
-            server.kill()
 
 
 @pytest.fixture
@@ -133,8 +139,9 @@ def test_all_down(world: World) -> None:
             assert any(key == "grpc-retry-pushback-ms" for key, _ in failed.value.trailing_metadata())
             assert took < 1, took
             again = await in_background(world.again, 0)
-            while await unary(stub, ledger) != OK:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(PATIENCE_S):
+                while await unary(stub, ledger) != OK:
+                    await asyncio.sleep(0.01)
             assert again.running()
 
     run(scenario())
