@@ -79,7 +79,7 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
                 .timeout_us = timeout_of(slot.deadline_ns, now_ns),
                 .options = options_of(route, slot, claim.kind)};
   if (segment.sizes().caller_bytes) {
-    const CallerNames& names = segment.caller(slot);
+    const CallerContext& names = segment.caller(slot);
     item.tenant = {names.tenant, std::min<size_t>(names.tenant_bytes, sizeof names.tenant)};
     item.group = {names.group, std::min<size_t>(names.group_bytes, sizeof names.group)};
     constexpr u8 kNone[sizeof names.span.span_id] = {};

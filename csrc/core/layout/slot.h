@@ -142,8 +142,6 @@ struct CallerContext {
   char tenant[256], group[128];   // D
   SpanContext span;               // D
 };
-using CallerNames = CallerContext;  // until csrc/edge says the new name
-
 // The same of an answer by token, in the form that the slot's request asks for.
 inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
   if (route.task != Task::kEmbedMulti) return answer_bytes(route.task, route.dimensions, n_tokens);
