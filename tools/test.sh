@@ -24,7 +24,7 @@ marked() { grep -rlE "mark\.$1\b" tests --include='test_*.py'; }
 mapfile -t files < <(marked compute)
 lowest='{ echo 19 >/proc/self/autogroup; } 2>/dev/null || :; exec nice -n 19 "$@"'
 setsid -w bash -c "$lowest" - \
-    "$BIN/python" -m pytest --durations=25 --timeout 600 -n auto --dist loadfile -m "compute and not nightly" "${files[@]}" \
+    "$BIN/python" -m pytest --durations=25 --timeout 600 -n auto --dist worksteal -m "compute and not nightly" "${files[@]}" \
     >"$computing" 2>&1 </dev/null &
 computation=$!
 trap 'kill -- "-$computation" 2>/dev/null || :' EXIT # Ctrl-C does not reach it

@@ -141,7 +141,7 @@ def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Se
     assert len([line for line in front.lines if f"upstream {address}: " in line]) == 1, front.log()
 
 
-@pytest.mark.parametrize("flip", [0.01, pytest.param(0.3, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("flip", [0.03, pytest.param(0.3, marks=pytest.mark.nightly)])
 def test_flipped_bits(world: World, flip: float) -> None:
     """No flipped bit becomes an answer, an error, or a lost request."""
     before = world.network.flipped
