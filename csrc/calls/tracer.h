@@ -27,6 +27,7 @@ class Tracer {
   Tracer(const Tracer&) = delete;
 
   bool on() const { return source_.ring || source_.forwards; }
+  bool records() const { return source_.ring; }
 
   // Headers of a request, in any order; only while on().
   void traceparent(Call& call, std::string_view value);

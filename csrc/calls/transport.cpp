@@ -100,7 +100,7 @@ TraceRecord* Transport::trace(CallId id) {
   Call* call = open_call(door_, id);
   return call ? call->trace : nullptr;
 }
-bool Transport::traces() const { return door_.grpc.tracer.on(); }
+bool Transport::traces() const { return door_.grpc.tracer.records(); }
 void Transport::trace_item(const TraceRecord& record) { door_.grpc.tracer.item(record); }
 
 bool Transport::slice_over(size_t bytes) { return door_.net.turn.slice.over(bytes); }

@@ -78,7 +78,7 @@ class Transport {
 
   // The record of a traced call, to be filled in until finish(); nullptr if the call has ended or is not traced.
   TraceRecord* trace(CallId call);
-  // Whether anything is traced.
+  // Whether traced calls are recorded.
   bool traces() const;
   // Records that an item of a traced call has ended. `record`: a copy of the call's, with the item's own data; or, of
   // an edge's item, with the edge's span.

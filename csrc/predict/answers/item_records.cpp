@@ -33,6 +33,7 @@ void ItemRecords::answered(u32 slot, Ended ended) {
 }
 
 void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code) {
+  if (!attachment_->traces()) return;  // an edge that only passes the client's span on
   const bool step = item.method == kSteps;
   TraceRecord* call = step ? nullptr : attachment_->trace(item.call);
   if (!step && !call) return;

@@ -15,7 +15,7 @@ constexpr char kConnectionPrefix[] = "connection:";
 
 Intake::ParseBegin Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
-  return {timed, timed || from.info->traced ? now_ns() : 0};
+  return {timed, timed || (from.info->traced && attachment_->traces()) ? now_ns() : 0};
 }
 
 Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin) {
@@ -31,7 +31,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   const u32 slot = u32(taken);
   Item& item = begin_item(view, from, route, slot, deadline);
   item.traced = records_.is_traced(view, from, slot, route);
-  item.stamped = begin.timed || view.output.timings || item.traced;
+  item.stamped = begin.timed || view.output.timings || (item.traced && attachment_->traces());
   const u64 parsed_ns = item.stamped ? now_ns() : 0;
   const Refusal refusal = input_.fill(view, route, slot, item);
   if (item.stamped) stamp(from, item, slot, begin.ns, parsed_ns, begin.timed);
