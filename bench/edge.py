@@ -27,6 +27,7 @@ FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 DEEP, SINGLE = Load(16, 64), Load(1, 1)
 LANES = 2
 FAIR = Load(16, 64 * LANES // 16)  # 64 in flight on each connection to the server
+PACE = 20_000  # calls per second, fewer than either can do: a server that is not busy takes fewer with each wake-up
 ACCEPT = {"server": 0.6, "server goal": 0.3, "edge": 1.3, "rate": 0.6, "rate alone": 200_000, "latency_us": 150.0}
 
 
@@ -69,10 +70,20 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     whole = write_body(folder / "whole", request(texts(1)[0]))
     small = write_body(folder / "small", request(texts(1)[0], dimensions=4))
     one = write_messages(folder / "one", map(request, texts(1)))
+    late: list[bool] = []  # of each paced run
+    few = write_messages(folder / "few", [request(texts(1)[0], dimensions=4)])
 
     def deep(address: str, load: Load = DEEP, body: Path = whole) -> Callable[[], tuple[float, float]]:
         timed = Load(load.connections, load.inflight, seconds)
         return lambda: (h2load(address, PREDICT, body, timed, LOAD_CPU), 0.0)
+
+    def paced(address: str) -> Callable[[], tuple[float, float]]:
+        def run() -> tuple[float, float]:
+            found = loadgen(address, PREDICT, few, Load(16, 256, seconds), LOAD_CPU, rate=PACE)
+            late.append(found["verdict"] != "VALID")
+            return float(found["rate"]), 0.0
+
+        return run
 
     def single(address: str) -> Callable[[], tuple[float, float]]:
         def run() -> tuple[float, float]:
@@ -95,6 +106,8 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
                 Point("server behind an edge, deep", deep(edge_beside.address), {"server": server}),
                 Point("server alone, small", deep(server.address, body=small), {"server": server}),
                 Point("edge, small", deep(edge.address, body=small), {"edge": edge}),
+                Point("server alone, paced", paced(server.address), {"server": server}),
+                Point("edge, paced", paced(edge.address), {"edge": edge}),
                 Point("one in flight, server alone", single(server.address), {}),
                 Point("one in flight, by an edge", single(edge.address), {}),
             ]
@@ -102,11 +115,11 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
                 for point in points:
                     point.measure()
     routing_rows, routing_points = edge_routing.measure(folder, repetitions, seconds)
-    rows = [*_rows({point.name: point for point in points}), *routing_rows]
+    rows = [*_rows({point.name: point for point in points}, sum(late)), *routing_rows]
     return rows, [*(point.to_json() for point in points), *routing_points]
 
 
-def _rows(points: dict[str, Point]) -> list[Row]:
+def _rows(points: dict[str, Point], late: int) -> list[Row]:
     rows = []
     for load, accept, goal in (("fair", ACCEPT["server"], ACCEPT["server goal"]), ("deep", None, None)):
         behind = points[f"server behind an edge, {load}"].cost_us("server")
@@ -119,6 +132,11 @@ def _rows(points: dict[str, Point]) -> list[Row]:
     edge_us, own_us = edge.cost_us("edge"), alone.cost_us("server")
     note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs; answers of 4 dimensions, so that the edge is the limit"
     rows.append(Row("edge: CPU per request", edge_us / own_us, "×", ACCEPT["edge"], at_most=True, note=note))
+    edge_us, own_us = points["edge, paced"].cost_us("edge"), points["server alone, paced"].cost_us("server")
+    note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs; open loop, the same answers"
+    note += f"; the generator was late in {late} runs" if late else ""
+    name = f"edge: CPU per request at {PACE:,}/s"
+    rows.append(Row(name, edge_us / own_us, "×", None if late else ACCEPT["edge"], at_most=True, note=note))
     note = f"{edge.rate:,.0f}/s, a server {alone.rate:,.0f}/s; the server and the load share the other core"
     rows.append(Row("edge: rate of one core", edge.rate / alone.rate, "×", ACCEPT["rate"], note=note))
     by_edge, direct = (
