@@ -141,7 +141,7 @@ def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Se
     assert len([line for line in front.lines if f"upstream {address}: " in line]) == 1, front.log()
 
 
-@pytest.mark.parametrize("flip", [0.03, pytest.param(0.3, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("flip", [0.01, pytest.param(0.3, marks=pytest.mark.nightly)])
 def test_flipped_bits(world: World, flip: float) -> None:
     """No flipped bit becomes an answer, an error, or a lost request."""
     before = world.network.flipped
@@ -150,6 +150,6 @@ def test_flipped_bits(world: World, flip: float) -> None:
         world.network.flip = flip
 
     under_load(world, harm, lasts_s=4)
-    assert world.network.flipped > before + 5
+    assert world.network.flipped > before + 2  # each costs the connection, which is opened again after 0.25 s or more
     reasons = {re.sub(r"\d+", "N", line.partition(f"{world.network.address}: ")[2]) for line in world.news()}
     assert any("checksum" in reason for reason in reasons), reasons
