@@ -75,11 +75,12 @@ void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answ
   landed(number, link, answer);
 }
 
-// An answer that does not fit the model. Of a server that has answered others right, it concerns this request alone;
-// else one request that no server can answer would cost the edge all of them. The answers of any other server would be
-// no better, so that all that it has goes to others.
+// An answer that does not fit the model. If the server has answered other requests right, only this one fails: else a
+// request that no server can answer would cost the edge all of them. If not, its next answers would be no better, so
+// all that it has goes to others.
 void EdgeDispatcher::take_invalid(u32 number, Link& link, const front::StepRow& answer) {
-  if (upstreams_.of(link).proven) return fail(number, link, answer, kInvalidAnswer);
+  if (upstreams_.of(link).proven)
+    return fail(number, link, answer, "the upstream server's answer to this request does not fit the model");
   flights_[number].invalid_answer = true;
   const std::string form = std::to_string(answer.n_values) + " values of kind " + std::to_string(answer.kind) + " in " +
                            std::to_string(answer.values.size()) + " bytes";

@@ -131,6 +131,7 @@ def row(kind: int, dtype: int, values: int, size: int) -> bytes:
 
 RIGHT = row(1, 1, 384, 1536)
 BROKEN = number(2, (1 << 16) + 14) + part(3, b"it is broken")  # no code of gRPC: INTERNAL
+DOES_NOT_FIT = "the upstream server's answer to this request does not fit the model"
 DO_NOT_FIT = "the upstream servers' answers do not fit the model: the edge's log says how"
 WRONG = [row(1, 1, 384, 1535), row(9, 0, 384, 1536), row(1, 9, 1 << 30, 1536), row(1, 1, 1 << 31, 1536)]
 
@@ -194,7 +195,7 @@ def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
             end_s = time.monotonic() + PATIENCE_S
             asks(lambda: news(edge, wrong[0])[-1] == "serving" or time.monotonic() > end_s)
             assert states(edge)[wrong.pop(0)][0] == "serving"
-            for answer, why in ((BROKEN, "it is broken"), (WRONG[0], DO_NOT_FIT)):
+            for answer, why in ((BROKEN, "it is broken"), (WRONG[0], DOES_NOT_FIT)):
                 says[0] = answer
                 for _ in range(3):
                     with pytest.raises(grpc.RpcError) as failed:
