@@ -13,7 +13,7 @@ import static_models
 from generators import write_generator
 from multi_vectors import EXPANDED, QUERY_TOKENS, write_multi
 from posting import Poster
-from serving import PATIENCE_S, Server, until
+from serving import PATIENCE_S, Server, ended_at_last, until
 from sparse_encoders import write_sparse_encoder
 from token_classifiers import texts, write_token_classifier
 from tokenized_classifiers import IDENTITY, classifier_at
@@ -64,20 +64,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def pair(models: dict[str, str]) -> Iterator[Pair]:
     given = [f"--model={folder if name == 'minilm' else f'{name}={folder}'}" for name, folder in models.items()]
-    servers = []
-    try:
+    servers: list[Server] = []
+    with ended_at_last(servers):
         servers.append(Server(*given, *SERVER, *LIMITS))
         servers.append(Server(*given, *LIMITS, "--device=remote", f"--upstream={servers[0].address}"))
         found = Pair(*servers)
         until(lambda: servers[1].log().count(": serving") >= len(models), f"all models serve\n{servers[1].log()}")
         yield found
         found.close()
-        for server in reversed(servers):
-            server.until_idle()
-            server.stop()
-    finally:
-        for server in servers:
-            server.kill()
 
 
 def ask(model: str, request_id: int = 7, **fields: Any) -> pb.PredictRequest:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bad_network import BadNetwork
 from ledger import Ledger, Load, batch_of, channel_to
-from serving import PATIENCE_S, Server, until
+from serving import PATIENCE_S, Server, ended_at_last, until
 from upstream_state import serving
 
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
@@ -37,18 +37,12 @@ class World:
 @pytest.fixture(scope="module")
 def started() -> Iterator[World]:
     servers: list[Server] = []
-    try:
+    with ended_at_last(servers):
         servers += [Server("--frontdoors=1", "--dispatchers=1", echo=True) for _ in range(2)]
         with BadNetwork(servers[0].address) as network:
             upstreams = [f"--upstream={address}" for address in (network.address, servers[1].address)]
             servers.append(Server("--device=remote", "--frontdoors=1", *upstreams))
             yield World(servers[:2], network, servers[2])
-            for server in reversed(servers):
-                server.until_idle()
-                server.stop()
-    finally:
-        for server in servers:
-            server.kill()
 
 
 @pytest.fixture

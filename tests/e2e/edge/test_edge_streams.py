@@ -12,7 +12,7 @@ import pytest
 from bad_network import BadNetwork
 from echo_generator import PACE, write_generator
 from ledger import channel_to
-from serving import Server, until
+from serving import Server, ended_at_last, until
 from upstream_state import serving
 
 from fastqps.v1 import predict_pb2 as pb
@@ -33,18 +33,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     write_generator(folder)
     usual = (f"--model=echo={folder}", "--frontdoors=1", "--dispatchers=1", "--max-output-tokens=1000")
     servers: list[Server] = []
-    try:
+    with ended_at_last(servers):
         servers.append(Server(*usual, echo=True))
         with BadNetwork(servers[0].address) as network:
             servers.append(Server(*usual, "--device=remote", "--lanes=1", f"--upstream={network.address}"))
             until(lambda: serving(servers[1], network.address), "it serves")
             yield World(servers[0], network, servers[1])
-            for server in reversed(servers):
-                server.until_idle()
-                server.stop()
-    finally:
-        for server in servers:
-            server.kill()
 
 
 async def sees(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:

@@ -12,8 +12,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -250,6 +250,22 @@ class Server:
         """Whether the process that fills a worker slot ("frontdoor 0") serves."""
         role, index = worker.split()
         return bool(self.metrics()[f"fastqps_process_ready{{{index},{role}}}"])
+
+
+@contextmanager
+def ended_at_last(servers: Sequence[Server]) -> Iterator[None]:
+    """Those that are in ``servers`` by the end of the ``with``: they become idle and stop, the newest first.
+
+    After a failure they are killed.
+    """
+    try:
+        yield
+        for server in reversed(servers):
+            server.until_idle()
+            server.stop()
+    finally:
+        for server in servers:
+            server.kill()
 
 
 def title_of(process: psutil.Process) -> str:
