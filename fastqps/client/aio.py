@@ -100,7 +100,10 @@ class AsyncClient(ClientBase):
             if not places:
                 return out
             await asyncio.sleep(wait_s)
-            again = await self._ask_batches([kept[place] for place in places], attempts.left_s(), items_max)
+            try:
+                again = await self._ask_batches([kept[place] for place in places], attempts.left_s(), items_max)
+            except errors.CallError:  # the others' answers stay, and these have the server's refusals
+                return out
             for place, result in zip(places, again, strict=True):
                 out[place] = result
 

@@ -81,7 +81,7 @@ class Client(ClientBase):
         """Asks for many items at once. Answers in the same order; a bad item is a PredictionError in its place.
 
         More than 256 items or 1 MiB go as several calls, at most four under way. timeout_s: seconds for each of them,
-        and for all calls that retry refused items. Raises errors.CallError if a whole call fails.
+        and for all calls that retry refused items. Raises errors.CallError if a whole call fails that is no retry.
         """
         return self._predict_batches(items, timeout_s, options, BATCH_ITEMS_MAX)
 
@@ -100,7 +100,10 @@ class Client(ClientBase):
             if not places:
                 return out
             time.sleep(wait_s)
-            again = self._ask_batches([kept[place] for place in places], attempts.left_s(), items_max)
+            try:
+                again = self._ask_batches([kept[place] for place in places], attempts.left_s(), items_max)
+            except errors.CallError:  # the others' answers stay, and these have the server's refusals
+                return out
             for place, result in zip(places, again, strict=True):
                 out[place] = result
 

@@ -26,6 +26,8 @@ from fastqps.api import prediction, rpc
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
+LATE_S = 4.0  # how long the second batch with a text `… late` takes
+
 
 def vector(text: str, dimensions: int = 384) -> np.ndarray:
     return np.random.default_rng(zlib.crc32(text.encode())).standard_normal(dimensions, dtype=np.float32)
@@ -92,6 +94,8 @@ class Servicer(predict_pb2_grpc.PredictServiceServicer):
         self.models += [item.model for item in batch.items]
         if any(item.text == "fail the call" for item in batch.items):
             context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+        if any(item.text.endswith(" late") for item in batch.items) and len(self.batches) > 1:
+            time.sleep(LATE_S)
         return pb.PredictBatchResponse(items=[answer(item) for item in batch.items])
 
     def PredictStream(self, items: Iterator[pb.PredictRequest], context: Any) -> Iterator[pb.PredictResponse]:
@@ -417,13 +421,24 @@ def test_refused_items_of_a_batch_are_tried_again_alone(
 
 
 def test_retries_end_with_the_calls_time(connect: Callable[..., Any], server: Server, full: Counter[str]) -> None:
-    with connect(server.address, retries=1000, timeout_s=0.5) as client:
+    with connect(server.address, retries=1000, timeout_s=1.0) as client:
         began = time.monotonic()
         with pytest.raises((fastqps.ResourceExhausted, fastqps.DeadlineExceeded)):
             client.predict("full 1000")
         assert time.monotonic() - began < PATIENCE_S and 1 < full["full 1000"] < 10
         (result,) = client.predict_batch(["full 999"])
         assert isinstance(result.error, fastqps.ResourceExhausted), "what the server said, not that time ran out"
+
+
+def test_a_retry_without_an_answer_takes_nobody_elses(
+    connect: Callable[..., Any], server: Server, full: Counter[str]
+) -> None:
+    server.service.batches.clear()
+    with connect(server.address, retries=2, timeout_s=LATE_S / 2) as client:
+        good, refused_once = client.predict_batch(["a", "full 1 late"])
+    assert server.service.batches == [2, 1] and full["full 1 late"] == 1
+    np.testing.assert_array_equal(good.embedding, vector("a"))
+    assert isinstance(refused_once.error, fastqps.ResourceExhausted), "what the server said, not that time ran out"
 
 
 def test_what_has_no_hint_is_not_tried_again(connect: Callable[..., Any], server: Server) -> None:

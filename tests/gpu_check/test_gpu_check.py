@@ -91,7 +91,7 @@ def test_without_a_gpu_it_prints_what_it_would_do(no_gpu: None, capsys: pytest.C
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_the_program_ends_well() -> None:
     command = [sys.executable, "-m", "bench.gpu", "kernels"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no GPU here, so nothing is measured" in done.stdout
     assert re.search(r"255 s  kernels .*\n +360 s  in all", done.stdout)

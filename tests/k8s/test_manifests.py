@@ -33,7 +33,6 @@ from builds import (
 from crds import SCHEMAS
 from kustomize import build
 from nightly import nightly_but
-from serving import PATIENCE_S
 
 from fastqps.config import Config
 from fastqps.config.edge import upstreams
@@ -80,7 +79,7 @@ def has_kustomize() -> bool:
     """Whether there is a kubectl whose kustomize knows components and labels, which Debian's does not."""
     if not shutil.which("kubectl"):
         return False
-    told = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True, timeout=PATIENCE_S).stdout
+    told = subprocess.run(["kubectl", "version", "--client"], capture_output=True, text=True).stdout
     found = re.search(r"Kustomize Version: v(\d+)", told)
     return bool(found and int(found[1]) >= 5)
 
@@ -120,7 +119,7 @@ def of_a_user(here: Path, name: str, components: tuple[str, ...]) -> Path:
 
 
 def kubectl(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=PATIENCE_S)
+    return subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
 
 
 def read(text: str) -> list[Object]:

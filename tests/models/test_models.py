@@ -402,4 +402,4 @@ assert np.allclose(np.linalg.norm(runner.buffers().output, axis=1), 1)
 assert all(address % 64 == 0 for address in runner.buffers().addresses().values())
 assert "torch" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)

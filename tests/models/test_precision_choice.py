@@ -27,7 +27,6 @@ from fastqps.models.cards import check_files
 from fastqps.models.names import packaged
 from fastqps.ops.interface import Site
 from fastqps.ops.precision import Kind, Precision, Product, Timed
-from fastqps.process.server_process import ServerProcess
 
 pytestmark = pytest.mark.compute
 
@@ -300,14 +299,3 @@ def test_writers_at_once_leave_a_whole_file(tmp_path: Path) -> None:
     reader.join()
     assert faults == [] and list(tmp_path.iterdir()) == [path]
     assert PRECISION.find([path], HERE, faults) is None and faults == []
-
-
-def test_the_dispatchers_of_a_server_choose_alike(model: Path, cache: Path) -> None:
-    lines: list[str] = []
-    flags = (f"--model=m={model}", "--device=cpu", "--dispatchers=3", "--quantization=auto", "--dtype=float32")
-    with ServerProcess(*flags, on_line=lines.append):
-        pass
-    said = [line for line in lines if "quantization auto" in line]
-    assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
-    assert len([line for line in said if f" read from {model / FILE}" in line]) == 2
-    assert len({line.partition("quantization auto: ")[2] for line in said if "matrix products" in line}) == 1

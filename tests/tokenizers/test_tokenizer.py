@@ -284,7 +284,7 @@ def test_threads_share_one() -> None:
 def test_unicode_tables_are_those_of_the_installed_package() -> None:
     """Which table is stale. That one is, is seen by day: every code point is tokenized, natively and by the package."""
     script = ROOT / "csrc/text/unicode/gen_unicode.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=500)
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

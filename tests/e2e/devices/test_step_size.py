@@ -1,4 +1,5 @@
-"""Servers that choose the size of steps and the split of the cores by measurement, and keep what they chose.
+"""Servers that choose the size of steps, the split of the cores and the precision of products by measurement, and keep
+what they chose.
 
 A machine may be too busy to decide anything, so where that counts the measurement finds a given size.
 """
@@ -18,6 +19,7 @@ from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
+from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.host import machine
 from fastqps.supervisor.split import SPLITS
@@ -155,3 +157,13 @@ def test_the_first_start_measures_the_split_of_the_cores(serve: Serve, model: Pa
     [read] = [line for line in again.lines if "dispatchers auto: m: " in line]
     assert f"Z read from {model / SPLITS.file}" in read
     assert sum("started dispatcher" in line for line in again.lines) == started
+
+
+def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "three"
+    write_checkpoint(path, "bert", num_hidden_layers=3)
+    server = serve(f"--model={path}", "--device=cpu", "--dispatchers=3", "--quantization=auto", "--dtype=float32")
+    said = [line.partition("quantization auto: ")[2] for line in server.lines if "quantization auto: " in line]
+    assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
+    assert len([line for line in said if f" read from {path / PRECISION.file}" in line]) == 2
+    assert len({line for line in said if "matrix products" in line}) == 1
