@@ -71,7 +71,6 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     small = write_body(folder / "small", request(texts(1)[0], dimensions=4))
     one = write_messages(folder / "one", map(request, texts(1)))
     late: list[bool] = []  # of each paced run
-    few = write_messages(folder / "few", [request(texts(1)[0], dimensions=4)])
 
     def deep(address: str, load: Load = DEEP, body: Path = whole) -> Callable[[], tuple[float, float]]:
         timed = Load(load.connections, load.inflight, seconds)
@@ -79,7 +78,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
 
     def paced(address: str) -> Callable[[], tuple[float, float]]:
         def run() -> tuple[float, float]:
-            found = loadgen(address, PREDICT, few, Load(16, 256, seconds), LOAD_CPU, rate=PACE)
+            found = loadgen(address, PREDICT, one, Load(16, 256, seconds), LOAD_CPU, rate=PACE)
             late.append(found["verdict"] != "VALID")
             return float(found["rate"]), 0.0
 
@@ -107,6 +106,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
                 Point("server alone, small", deep(server.address, body=small), {"server": server}),
                 Point("edge, small", deep(edge.address, body=small), {"edge": edge}),
                 Point("server alone, paced", paced(server.address), {"server": server}),
+                Point("server behind an edge, paced", paced(edge_beside.address), {"server": server}),
                 Point("edge, paced", paced(edge.address), {"edge": edge}),
                 Point("one in flight, server alone", single(server.address), {}),
                 Point("one in flight, by an edge", single(edge.address), {}),
@@ -132,11 +132,13 @@ def _rows(points: dict[str, Point], late: int) -> list[Row]:
     edge_us, own_us = edge.cost_us("edge"), alone.cost_us("server")
     note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs; answers of 4 dimensions, so that the edge is the limit"
     rows.append(Row("edge: CPU per request", edge_us / own_us, "×", ACCEPT["edge"], at_most=True, note=note))
-    edge_us, own_us = points["edge, paced"].cost_us("edge"), points["server alone, paced"].cost_us("server")
-    note = f"{edge_us:.2f} µs, a server {own_us:.2f} µs; open loop, the same answers"
-    note += f"; the generator was late in {late} runs" if late else ""
-    name = f"edge: CPU per request at {PACE:,}/s"
-    rows.append(Row(name, edge_us / own_us, "×", None if late else ACCEPT["edge"], at_most=True, note=note))
+    own_us = points["server alone, paced"].cost_us("server")
+    for name, who, accept in (("server behind an edge", "server", ACCEPT["server"]), ("edge", "edge", ACCEPT["edge"])):
+        us = points[f"{name}, paced"].cost_us(who)
+        note = f"{us:.2f} µs, a server alone {own_us:.2f} µs; open loop"
+        note += f"; the generator was late in {late} runs" if late else ""
+        name += f": CPU per request at {PACE:,}/s"
+        rows.append(Row(name, us / own_us, "×", None if late else accept, at_most=True, note=note))
     note = f"{edge.rate:,.0f}/s, a server {alone.rate:,.0f}/s; the server and the load share the other core"
     rows.append(Row("edge: rate of one core", edge.rate / alone.rate, "×", ACCEPT["rate"], note=note))
     by_edge, direct = (

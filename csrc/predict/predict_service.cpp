@@ -14,7 +14,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
     : events_(tables_, answers_),
       tables_(segment, fds, options, events_),
       phase_(tables_.memory, tables_.attachment),
-      answers_(tables_, phase_),
+      answers_(tables_, phase_, options),
       requests_(tables_, answers_, options),
       methods_(tables_, requests_, answers_, options),
       canaries_(segment, options.door, options.canary_interval_ns),

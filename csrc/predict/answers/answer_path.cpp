@@ -2,9 +2,9 @@
 
 namespace fastqps::front {
 
-AnswerPath::AnswerPath(ServiceTables& t, const PhaseWatch& phase)
+AnswerPath::AnswerPath(ServiceTables& t, const PhaseWatch& phase, const PredictOptions& options)
     : counts(t.memory, t.attachment, t.clock),
-      groups(t.memory, t.attachment, t.routes, counts, t.clock),
+      groups(t.memory, t.attachment, t.routes, counts, t.clock, options.kept_answer_bytes),
       answers(t.memory, t.attachment, t.routes, groups, counts),
       reader(t.memory, t.slots, t.items, t.routes, t.generations, t.spans, t.loads, t.clock, t.refusals),
       records(t.memory, t.attachment, t.slots, t.items, t.generations, t.clock),

@@ -9,7 +9,7 @@
 namespace fastqps::front {
 
 struct AnswerPath {
-  AnswerPath(ServiceTables& tables, const PhaseWatch& phase);
+  AnswerPath(ServiceTables& tables, const PhaseWatch& phase, const PredictOptions& options);
 
   CallCounts counts;
   GroupCalls groups;

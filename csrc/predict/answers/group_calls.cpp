@@ -60,6 +60,13 @@ void GroupCalls::free_if_done(u32 g) {
   groups_.free(g);
 }
 
+bool GroupCalls::may_take(u32 g, u32 index) const {
+  const Group& group = groups_[g];
+  const bool keeps = group.kind == GroupKind::kGathered || (group.kind == GroupKind::kTogether && group.items > 1) ||
+                     (group.kind == GroupKind::kInOrder && index != group.ordered.sent);
+  return !keeps || groups_.may_keep(g);
+}
+
 void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
   group.unanswered--;
@@ -69,12 +76,12 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   } else if (group.kind == GroupKind::kInOrder) {
     answer_in_order(g, index, response);
   } else if (group.kind == GroupKind::kGathered) {
-    if (!failed(g)) group.kept.keep(index, response);
+    if (!failed(g)) groups_.keep(g, index, response);
     sent_one(g);
   } else if (group.items == 1) {
     if (send(g, {&response, 1})) end(g, {});
   } else {
-    if (!failed(g)) group.kept.keep(index, response);
+    if (!failed(g)) groups_.keep(g, index, response);
     if (!group.unanswered) end_together(g);
   }
 }
@@ -92,7 +99,7 @@ void GroupCalls::answer_in_order(u32 g, u32 index, const ResponseView& response)
     keep(message, group.writer->room(call, {&response, 1}), [&](u8* out) {
       return group.writer->write(call, {&response, 1}, out);
     });
-    group.ordered.keep(index, std::move(message));
+    groups_.keep(g, index, std::move(message));
   }
   sent_one(g);
 }
@@ -107,7 +114,7 @@ bool GroupCalls::send_waiting(u32 g) {
       if (!std::exchange(ordered.blocked, true)) blocked_.push_back(g);
       return true;
     }
-    const std::string message = ordered.take();
+    const std::string message = groups_.take(g);
     if (!send_message(
             group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); },
             usual_reply))
@@ -216,7 +223,7 @@ bool GroupCalls::send_or_keep(u32 g, size_t room, Write write, Reply reply) {
   if (group.place != Groups::kNone && group.place != groups_[group.stream].ordered.sent) {
     std::string message;
     keep(message, room, write);
-    return groups_[group.stream].ordered.keep(group.place, std::move(message)), true;
+    return groups_.keep(group.stream, group.place, std::move(message)), true;
   }
   if (send_message(group, room, write, reply)) return true;
   close_request(g);

@@ -11,12 +11,12 @@ namespace fastqps::front {
 class GroupCalls {
  public:
   GroupCalls(const DoorMemory& memory, const Attachment& attachment, ModelRoutes& routes, CallCounts& counts,
-             const TurnClock& clock)
+             const TurnClock& clock, u64 kept_bytes_max)
       : attachment_(attachment),
         routes_(routes),
         counts_(counts),
         clock_(clock),
-        groups_(memory.segment.sizes().slots) {}
+        groups_(memory.segment.sizes().slots, kept_bytes_max) {}
 
   Group& operator[](u32 group) { return groups_[group]; }
   u32 size() const { return groups_.size(); }
@@ -31,6 +31,8 @@ class GroupCalls {
   void unlink(u32 group, u32 slot);
   void free_if_done(u32 group);
 
+  // Whether there is memory for an answer that waits for others of its call.
+  bool may_take(u32 group, u32 index) const;
   // One item's answer.
   void answer(u32 group, u32 index, const ResponseView& response);
   void refuse(u32 group, u32 index, u64 request_id, const Refusal& refusal);

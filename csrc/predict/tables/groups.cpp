@@ -28,9 +28,28 @@ u32 Groups::open(CallId call, const GroupStart& start, const CallInfo& info) {
 
 void Groups::free(u32 g) {
   if (groups_[g].held) std::erase(held_, g);
+  kept_bytes_ -= groups_[g].kept_bytes();
   std::destroy_at(&groups_[g]);  // frees a large batch's memory; assigning a new one takes longer
   std::construct_at(&groups_[g]);
   free_.push_back(g);
+}
+
+void Groups::keep(u32 g, u32 index, const ResponseView& answer) {
+  KeptAnswers& kept = groups_[g].kept;
+  kept_bytes_ -= kept.bytes();
+  kept.keep(index, answer);
+  kept_bytes_ += kept.bytes();
+}
+
+void Groups::keep(u32 g, u32 place, std::string message) {
+  kept_bytes_ += message.size();
+  groups_[g].ordered.keep(place, std::move(message));
+}
+
+std::string Groups::take(u32 g) {
+  std::string message = groups_[g].ordered.take();
+  kept_bytes_ -= message.size();
+  return message;
 }
 
 void Groups::link(u32 g, u32 slot) {

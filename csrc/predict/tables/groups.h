@@ -93,6 +93,8 @@ struct Group {
   u32 place = ~u32(0);     // of the same: in the order of answers; none: it goes out piece by piece
   GroupFailure failure;
 
+  // The memory of answers that wait for others of the call.
+  size_t kept_bytes() const { return kept.bytes() + ordered.waiting_bytes; }
   // Items that count against the limit of a stream: those without an answer, or whose answer waits.
   u32 in_flight() const {
     return kind == GroupKind::kInOrder ? items - ordered.sent : unanswered + u32(ordered.waiting.size());
@@ -107,13 +109,24 @@ class Groups {
  public:
   static constexpr u32 kNone = ~u32(0);
 
-  explicit Groups(u32 slots) : links_(slots) {}
+  // kept_bytes_max: as PredictOptions::kept_answer_bytes.
+  Groups(u32 slots, u64 kept_bytes_max) : kept_bytes_max_(kept_bytes_max), links_(slots) {}
 
   Group& operator[](u32 g) { return groups_[g]; }
+  const Group& operator[](u32 g) const { return groups_[g]; }
   // Open or not; at most as many as the transport has calls, and requests of streams that have unanswered items.
   u32 size() const { return u32(groups_.size()); }
   u32 open(CallId call, const GroupStart& start, const CallInfo& info);
   void free(u32 g);
+
+  // An answer that waits for others of its call; as written, for those of its stream before it.
+  void keep(u32 g, u32 index, const ResponseView& answer);
+  void keep(u32 g, u32 place, std::string message);
+  // The next one of a stream, which must be waiting.
+  std::string take(u32 g);
+  // Whether there is memory for one more. A group may have as much as is still free, so those with little get on beside
+  // those that take all they can.
+  bool may_keep(u32 g) const { return kept_bytes_ + groups_[g].kept_bytes() <= kept_bytes_max_; }
 
   // A slot of a request is in the list of its stream.
   void link(u32 g, u32 slot);
@@ -142,6 +155,8 @@ class Groups {
   struct Link {
     u32 next = kNone, previous = kNone;
   };
+  const u64 kept_bytes_max_;
+  u64 kept_bytes_ = 0;  // of all groups
   std::vector<Group> groups_;
   std::vector<u32> free_, held_;
   std::vector<Link> links_;  // by slot

@@ -13,6 +13,7 @@ u8* KeptAnswers::take(size_t bytes) {
     const size_t size = std::max(bytes, next_block_);
     next_block_ = std::min(2 * next_block_, kLargestBlock);
     blocks_.push_back(std::make_unique_for_overwrite<u8[]>(size));
+    bytes_ += size;
     free_ = blocks_.back().get();
     end_ = free_ + size;
   }

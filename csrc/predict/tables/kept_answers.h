@@ -17,6 +17,8 @@ class KeptAnswers {
   // Copies the answer and everything that it refers to.
   void keep(u32 index, const ResponseView& answer);
   std::span<const ResponseView> all() const { return views_; }
+  // The memory that the copies take.
+  size_t bytes() const { return bytes_; }
 
  private:
   static constexpr size_t kFirstBlock = 4 << 10, kLargestBlock = 256 << 10;
@@ -31,7 +33,7 @@ class KeptAnswers {
   std::vector<ResponseView> views_;
   std::vector<std::unique_ptr<u8[]>> blocks_;
   u8 *free_ = nullptr, *end_ = nullptr;  // of the newest block
-  size_t next_block_ = kFirstBlock;
+  size_t next_block_ = kFirstBlock, bytes_ = 0;
 };
 
 }  // namespace fastqps::front

@@ -12,6 +12,7 @@ struct PredictOptions {
   u64 default_timeout_ns = 10'000'000'000;  // 0: none
   u64 canary_interval_ns = 0;               // 0: none
   bool rerun = true;
+  u64 kept_answer_bytes = 256 << 20;  // of answers that wait for others of their call, in the whole process
   TenantOptions tenants;
 };
 

@@ -1,0 +1,81 @@
+// Answers that wait for the others of their call: how much memory they may take, and that it comes back.
+#include <vector>
+
+#include "tests/predict/generation_fixture.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+constexpr u64 kMost = 6 << 10;  // one call may begin, its first block has 4 KiB, and another one
+constexpr u32 kItems = 3;
+
+struct Batches : Generating {
+  Batches() : Generating(usual(), quick(), little()) {}
+  static PredictOptions little() {
+    PredictOptions options;
+    options.kept_answer_bytes = kMost;
+    return options;
+  }
+
+  i32 ask() {
+    const Ask item{.ids = {5, 6}, .max_tokens = 1};
+    return client->call("/fastqps.v1.PredictService/PredictBatch", framed(batch_of(kItems, item)));
+  }
+  void answer_one() { finish('x', Finish::kLength); }
+  // The status code of each item.
+  std::vector<i32> codes(i32 stream) {
+    std::vector<i32> out;
+    const std::vector<std::string> messages = unframed(answer(stream).data);
+    CHECK_EQ(messages.size(), size_t(1));
+    for (WireReader in(messages[0]); !in.done();) {
+      u32 tag;
+      std::string_view item;
+      CHECK(in.tag(&tag) && tag == length_tag(1) && in.bytes(&item));
+      out.push_back(read_prediction(item).code);
+    }
+    return out;
+  }
+};
+
+const std::vector<i32> kFirstOnly = {0, i32(StatusCode::kResourceExhausted), i32(StatusCode::kResourceExhausted)};
+
+}  // namespace
+
+TEST(a_call_that_keeps_as_much_as_is_free_keeps_no_more_and_another_one_begins) {
+  Batches batches;
+  const i32 one = batches.ask();
+  batches.client->run();
+  CHECK_EQ(batches.claim_all(), size_t(kItems));
+  batches.answer_one(), batches.answer_one();  // the second one finds less free than its call has
+  const i32 other = batches.ask();
+  batches.client->run();
+  CHECK_EQ(batches.claim_all(), size_t(kItems));
+  batches.answer_one();  // the last of the first call
+  CHECK(batches.codes(one) == kFirstOnly);
+  for (u32 i = 0; i < kItems; i++) batches.answer_one();
+  CHECK(batches.codes(other) == kFirstOnly);
+  CHECK_EQ(batches.items(StatusCode::kOk), u64(2));
+  CHECK_EQ(batches.items(StatusCode::kResourceExhausted), u64(4));
+}
+
+TEST(a_call_that_has_gone_gives_its_memory_back) {
+  Batches batches;
+  for (int round = 0; round < 3; round++) {
+    Client gone(batches.door);
+    const Ask item{.ids = {5, 6}, .max_tokens = 1};
+    gone.call("/fastqps.v1.PredictService/PredictBatch", framed(batch_of(kItems, item)));
+    gone.run();
+    CHECK_EQ(batches.claim_all(), size_t(kItems));
+    batches.answer_one();
+  }
+  while (!batches.dispatcher->running.empty()) batches.answer_one();
+  const i32 stream = batches.ask();
+  batches.client->run();
+  CHECK_EQ(batches.claim_all(), size_t(kItems));
+  for (u32 i = 0; i < kItems; i++) batches.answer_one();
+  CHECK(batches.codes(stream) == kFirstOnly);
+}
+
+TEST_MAIN
