@@ -101,9 +101,11 @@ void Withdrawals::evict(u32 slot, u64 retry_after_ns) {
   items_.answer(slot);
   drop_waiting(slot);
   bump(memory_.stats.rejected[kRejectEvicted]);
-  Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                                     "the queue is full, and this item of class %s made way for a higher one",
-                                     kPriorityNames[class_of(kept.priority)]);
+  Refusal refusal =
+      refusals_.refuse(StatusCode::kResourceExhausted,
+                       "the queue is full, and this item of class %s made way for one of a higher class, or "
+                       "of a tenant with few",
+                       kPriorityNames[class_of(kept.priority)]);
   refusal.retry_after_ns(retry_after_ns);
   if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, refusal.code);
   answers_.answer(kept, refusal);

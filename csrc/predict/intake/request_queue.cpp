@@ -66,11 +66,11 @@ bool RequestQueue::can_feed() const {
   return false;
 }
 
-// For each item that a full queue has accepted since, because those of lower classes do not count against it, one of
-// the lowest class that waits here is answered: the last one of the tenant that has most. Not at once, in put(): to
-// answer an item may end the call that is being read.
+// For each item that a full queue has accepted since, because those of lower classes do not count against it or its
+// tenant has few, one of the lowest class that waits here is answered: the last one of the tenant that has most. Not at
+// once, in put(): to answer an item may end the call that is being read.
 void RequestQueue::make_way(u32 route) {
-  for (u32 c = kLow; c > kHigh; c--)
+  for (u32 c = kPriorities; c-- > 0;)
     for (; owed_[route] && room_.size(route, c) && loads_.exceeds(route, c); owed_[route]--) {
       withdrawals_.evict(room_.youngest(route, c), loads_.predicted_ns(route, c));
       loads_.evicted(route, c);

@@ -149,15 +149,22 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
 
 void WaitingRoom::remove(u32 slot) { unlink(slot); }
 
-u32 WaitingRoom::youngest(u32 route, u32 kind) const {
+// The longest one of a line that has any, about.
+const WaitingRoom::Queue& WaitingRoom::longest(const Line& line) {
   constexpr size_t kLooks = 16;
-  const Line& line = lines_[line_of(route, kind)];
   const Queue* most = &line.queues[line.largest];
   for (size_t i = 0; i < line.turns.size() && (i < kLooks || !most->items); i++) {
     const Queue& queue = line.queues[line.turns[i].tenant];
     if (queue.items > most->items) most = &queue;
   }
-  return most->last;
+  return *most;
+}
+
+u32 WaitingRoom::youngest(u32 route, u32 kind) const { return longest(lines_[line_of(route, kind)]).last; }
+
+u32 WaitingRoom::most(u32 route, u32 kind) const {
+  const Line& line = lines_[line_of(route, kind)];
+  return line.items ? longest(line).items : 0;
 }
 
 // ---- siblings

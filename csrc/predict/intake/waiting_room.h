@@ -45,8 +45,9 @@ class WaitingRoom {
   };
   Next take(u32 route, u32 kind);
   void remove(u32 slot);
-  // The last item of the tenant with the most of them, about, of a line that has any.
+  // The last item of the tenant with the most of them, about, of a line that has any; how many that tenant has.
   u32 youngest(u32 route, u32 kind) const;
+  u32 most(u32 route, u32 kind) const;
 
   bool has(u32 slot) const { return places_[slot].line != kNoLine; }
   u32 size() const { return items_; }
@@ -111,6 +112,7 @@ class WaitingRoom {
   void give_turn(Line& line, u32 tenant);
   void end_turn(Line& line);
   void change_owner(Line& line, u32 tenant, u32 owner);
+  static const Queue& longest(const Line& line);
   bool serves_group(const Line& line) const;
   u32 next_tenant(Line& line);
   u32 stand(Queue& queue, u32 slot);

@@ -76,6 +76,24 @@ TEST(one_connection_leaves_a_ninth_of_the_queue) {
   CHECK_EQ(two.rejected(kRejectQueueFull), 1u);
 }
 
+TEST(a_tenant_with_few_finds_a_place_in_a_queue_that_many_have_filled) {
+  Two two(256, 64);
+  std::vector<std::unique_ptr<Client>> greedy;
+  u32 refused = 0;
+  for (int i = 0; i < 8; i++) greedy.push_back(std::make_unique<Client>(two.test.door));
+  for (int round = 0; round < 12; round++)
+    for (auto& client : greedy) refused += two.refused(*client, 1);
+  CHECK_EQ(refused, 8u * 12 - 64);
+  CHECK_EQ(two.rejected(kRejectEvicted), 0u);
+  CHECK_EQ(two.refused(two.a, 1) + two.refused(*two.b, 1), 0u);
+  two.test.door.turn();
+  CHECK_EQ(two.rejected(kRejectEvicted), 2u);
+  CHECK_EQ(two.refused(two.a, 1), 1u);  // eight times its one are more than any other has
+  CHECK_EQ(two.refused(*greedy[0], 1), 1u);
+  CHECK_EQ(two.test.claim_all(), size_t(64));
+  greedy.clear();
+}
+
 TEST(what_runs_does_not_wait) {
   Two two(256, 36);
   for (int i = 0; i < 3; i++) {
