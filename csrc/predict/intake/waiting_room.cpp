@@ -8,13 +8,21 @@ namespace fastqps::front {
 
 // ---- turns of tenants
 
-void WaitingRoom::give_turn(Line& line, u32 tenant) {
-  Queue& queue = line.queues[tenant];
-  queue.has_turn = true;
+void WaitingRoom::give_turn(Line& line, u32 tenant, double start, bool first) {
+  line.queues[tenant].has_turn = true;
   const u32 weight = tenants_.weight(TenantId(tenant));
   line.weights += weight;
-  line.turns.push_back({std::max(queue.served, line.service), turns_++, tenant, weight});
+  line.turns.push_back({start, first ? 0 : ++turns_, tenant, weight});
   std::push_heap(line.turns.begin(), line.turns.end());
+}
+
+// A tenant that had nothing in line has saved nothing up: it starts with the one that has had the least of those in
+// line. If it has had even less, it comes before all that start there; else many tenants would each be served first.
+void WaitingRoom::join_line(Line& line, u32 tenant) {
+  const double least = line.turns.empty() ? line.service : std::min(line.service, line.turns.front().start);
+  const double served = line.queues[tenant].served;
+  give_turn(line, tenant, std::max(served, least), served < least);
+  if (!serves_group(line)) end_turn(line);
 }
 
 void WaitingRoom::end_turn(Line& line) {
@@ -22,7 +30,7 @@ void WaitingRoom::end_turn(Line& line) {
   Queue& queue = line.queues[line.turn.tenant];
   line.weights -= std::exchange(line.turn.weight, 0);
   queue.has_turn = false;
-  if (queue.items) give_turn(line, line.turn.tenant);
+  if (queue.items) give_turn(line, line.turn.tenant, queue.served, false);
 }
 
 // The row belongs to another tenant now, which has nothing to do with what the former one has had. A turn that is left
@@ -90,9 +98,7 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
   queue.items++, line.items++, items_++;
   if (queue.items > line.queues[line.largest].items) line.largest = arrival.tenant;
   publish(line);
-  if (queue.has_turn) return;
-  give_turn(line, arrival.tenant);
-  if (!serves_group(line)) end_turn(line);  // a tenant that had nothing in line comes first
+  if (!queue.has_turn) join_line(line, arrival.tenant);
 }
 
 // Gives an item its place among its siblings: the item behind which it stands; kNone: it comes first. Siblings stand

@@ -84,7 +84,7 @@ class WaitingRoom {
   };
   struct Turn {
     double start;
-    u64 number;  // first come, first served among equals
+    u64 number;  // first come, first served among equals; 0: before them
     u32 tenant, weight;
     bool operator<(const Turn& other) const {
       return start != other.start ? start > other.start : number > other.number;
@@ -109,7 +109,8 @@ class WaitingRoom {
   };
 
   static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
-  void give_turn(Line& line, u32 tenant);
+  void give_turn(Line& line, u32 tenant, double start, bool first);
+  void join_line(Line& line, u32 tenant);
   void end_turn(Line& line);
   void change_owner(Line& line, u32 tenant, u32 owner);
   static const Queue& longest(const Line& line);

@@ -83,6 +83,38 @@ TEST(a_tenant_that_had_nothing_comes_first) {
 }
 
 // Not the end of the former one's turn, either.
+// The tenants of a round that have not been served in it are no reason to wait either.
+TEST(a_quiet_tenant_is_next_among_many_greedy_ones) {
+  constexpr TenantId kGreedy = 64, kQuiet = kGreedy + 1;
+  constexpr u32 kItems = 4, kOwn = 500;
+  Room r;
+  const auto refill = [&](u32 slot) { r.add(slot, TenantId(1 + slot % kGreedy), "", 5); };
+  for (u32 slot = 0; slot < kGreedy * kItems; slot++) refill(slot);
+  for (u32 taken = 1; taken < 5000; taken++) {
+    if (taken % 300 == 0) {
+      r.add(kOwn, kQuiet, "", 5);
+      CHECK_EQ(r.take(), kOwn);
+    }
+    refill(r.take());
+  }
+}
+
+// Who has one item at a time comes anew each time, but is not served more often than others for it.
+TEST(to_have_nothing_in_line_now_and_then_saves_nothing_up) {
+  constexpr u32 kEach = 10, kBacklog = 8, kTokens = 5;
+  Room r;
+  const auto tenant_of = [](u32 slot) { return TenantId(1 + (slot < kEach ? slot : kEach + slot % kEach)); };
+  for (u32 slot = 0; slot < kEach * (1 + kBacklog); slot++) r.add(slot, tenant_of(slot), "", kTokens);
+  std::vector<u32> served(2 * kEach + 1);
+  for (u32 taken = 0; taken < 10'000; taken++) {
+    const u32 slot = r.take();
+    served[tenant_of(slot)] += kTokens;
+    r.add(slot, tenant_of(slot), "", kTokens);
+  }
+  const auto [least, most] = std::minmax_element(served.begin() + 1, served.end());
+  CHECK(*most <= *least + 2 * u32(WaitingRoom::kGrain + kTokens));
+}
+
 TEST(the_next_tenant_of_a_row_is_served_no_longer_than_others) {
   Room r;
   const TenantId row = r.hold("first"), other = r.hold("busy");
