@@ -1,7 +1,8 @@
-"""Two tenants behind one proxy: one asks fifty times as often as the other, and for more than there is."""
+"""A quiet tenant behind one proxy with loud ones, who ask for more than there is: one of them, and many."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,48 @@ from bench.isolation.subject import CAPACITY, DEADLINE_S, message
 from bench.row import Row
 from fastqps.process.server_process import ServerProcess
 
-QUIET, TIMES = 0.05, 50  # of the capacity; the other's rate over that
+OFFERED = 2.5  # of the capacity, by all loud ones together
+
+
+@dataclass(frozen=True)
+class Company:
+    """``loud``: how many there are. ``quiet``: the quiet one's rate, a part of the capacity and less than its share."""
+
+    loud: int
+    quiet: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.loud} with {OFFERED / self.loud / self.quiet:.0f} × its rate"
+
+
+COMPANIES = (Company(1, 0.05), Company(64, 0.005))
 
 
 def tenants(
     server: ServerProcess, folder: Path, repetitions: int, seconds: float
 ) -> tuple[list[Row], list[dict[str, Any]]]:
-    """The quiet one alone, then beside the other."""
-    quiet, loud = ([message(tenant=name)] for name in ("quiet", "loud"))
+    """The quiet one alone, then beside the others, in each company."""
+    rows: list[Row] = []
+    points: list[dict[str, Any]] = []
+    for company in COMPANIES:
+        found = _tenants(company, server, folder, repetitions, seconds)
+        rows += found[0]
+        points += found[1]
+    return rows, points
+
+
+def _tenants(
+    company: Company, server: ServerProcess, folder: Path, repetitions: int, seconds: float
+) -> tuple[list[Row], list[dict[str, Any]]]:
+    quiet = [message(tenant="quiet")]
+    loud = [message(tenant=f"loud {i}") for i in range(company.loud)]
 
     def alone(seed: int) -> list[Kind]:
-        return [Kind("quiet", quiet, poisson(QUIET * CAPACITY, seconds, 10 * seed))]
+        return [Kind("quiet", quiet, poisson(company.quiet * CAPACITY, seconds, 10 * seed))]
 
     def beside(seed: int) -> list[Kind]:
-        return [*alone(seed), Kind("loud", loud, poisson(TIMES * QUIET * CAPACITY, seconds, 10 * seed + 1))]
+        return [*alone(seed), Kind("loud", loud, poisson(OFFERED * CAPACITY, seconds, 10 * seed + 1))]
 
     rounds = measure(server, {"alone": alone, "beside": beside}, folder, repetitions, DEADLINE_S)
     ends, most_us = rounds.all("beside", "quiet"), 1e6 * DEADLINE_S
@@ -39,10 +68,10 @@ def tenants(
 
     ends_us = (0.0, most_us) if rounds.hindered("alone", "beside") else before.interval
     return [
-        refused_row(f"tenant beside one with {TIMES} × its rate", ends),
+        refused_row(f"tenant beside {company.name}", ends),
         Row(
             "the same: answered within 2 × its unloaded p99", kept(before.value), "%", 95,
             note=f"p99 {after}, alone {before}{rounds.doubtful}",
             interval=(kept(ends_us[0]), kept(ends_us[1])),
         ),
-    ], rounds.points  # fmt: skip
+    ], [{"loud": company.loud, **point} for point in rounds.points]  # fmt: skip

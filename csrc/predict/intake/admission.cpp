@@ -69,7 +69,7 @@ u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
 // Whether a tenant has few waiting items next to the one with most. A full queue takes its next one all the same, and
 // one of the other's makes way: many greedy tenants together leave no place free.
 bool Admission::has_few(u32 r, u32 kind, u32 waiting) const {
-  return Shares::kOfFree * waiting + 1 < room_.most(r, kind);
+  return 2 * waiting + 1 < room_.most(r, kind);
 }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other

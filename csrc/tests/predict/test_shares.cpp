@@ -72,8 +72,10 @@ TEST(one_connection_leaves_a_ninth_of_the_queue) {
   CHECK_EQ(two.refused(two.a, 40), 8u);
   CHECK_EQ(two.rejected(kRejectTenant), 8u);
   CHECK_EQ(two.refused(*two.b, 4), 0u);
-  CHECK_EQ(two.refused(*two.b, 1), 1u);
-  CHECK_EQ(two.rejected(kRejectQueueFull), 1u);
+  CHECK_EQ(two.refused(two.a, 1), 1u);
+  CHECK_EQ(two.refused(*two.b, 1), 0u);  // one of the other's makes way
+  two.test.door.turn();
+  CHECK_EQ(two.rejected(kRejectEvicted), 1u);
 }
 
 TEST(a_tenant_with_few_finds_a_place_in_a_queue_that_many_have_filled) {
@@ -88,7 +90,7 @@ TEST(a_tenant_with_few_finds_a_place_in_a_queue_that_many_have_filled) {
   CHECK_EQ(two.refused(two.a, 1) + two.refused(*two.b, 1), 0u);
   two.test.door.turn();
   CHECK_EQ(two.rejected(kRejectEvicted), 2u);
-  CHECK_EQ(two.refused(two.a, 1), 1u);  // eight times its one are more than any other has
+  CHECK_EQ(two.refused(two.a, 8), 6u);  // with three it has half of what others have
   CHECK_EQ(two.refused(*greedy[0], 1), 1u);
   CHECK_EQ(two.test.claim_all(), size_t(64));
   greedy.clear();
