@@ -1,4 +1,4 @@
-"""Traces across the hop: the span of a server is a child of its edge's, and only what the edge traces is traced."""
+"""Traces across hops: the span of a server is a child of its edge's, and only what the edge traces is traced."""
 
 from __future__ import annotations
 
@@ -61,10 +61,12 @@ def test_spans_of_both(serve: Callable[..., Server]) -> None:
         until(lambda: len(calls()) >= 1 + 16 + 3 and len(spans("edge")) >= 2 + 16 + 1, "all spans")
         server.stop()
         edge.stop()
-        own = {span.name: span.span_id.hex() for span in spans("edge") if span.kind == KIND_SERVER}
+        own = {span.name: span for span in spans("edge") if span.kind == KIND_SERVER}
         parents = [span.parent_span_id.hex() for span in calls()]
-        one, many = (own[f"fastqps.v1.PredictService/{name}"] for name in ("Predict", "PredictBatch"))
-        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, PARENT_ID: 3}
+        names = (*(f"fastqps.v1.PredictService/{name}" for name in ("Predict", "PredictBatch")), CALL)
+        one, many, hop = (own[name].span_id.hex() for name in names)
+        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, hop: 1, PARENT_ID: 2}
+        assert own[CALL].parent_span_id.hex() == PARENT_ID  # of the edge in front, which records nothing
         for span in calls():
             assert (span.name, span.trace_id.hex()) == (CALL, TRACE_ID)
             told = attributes(span.attributes)
