@@ -22,10 +22,12 @@ bool ItemRecords::is_traced(const RequestView& view, const Origin& from, u32 slo
 
 // span: written.
 bool ItemRecords::is_traced(const RequestView& view, StepSpan& span) {
-  if (!view.span) return span = {}, false;
+  std::memset(span.span_id, 0, sizeof span.span_id);
+  if (!view.span) return false;
   std::memcpy(span.trace_id, view.span->trace_id, sizeof span.trace_id);
   std::memcpy(span.parent_id, view.span->span_id, sizeof span.parent_id);
   std::memcpy(span.span_id, view.span->span_id, sizeof span.span_id);
+  span.state.assign(view.trace_state.substr(0, kTraceStateBytes));
   if (!attachment_->traces()) return false;
   attachment_->make_span_id(span.span_id);
   return true;
@@ -82,6 +84,7 @@ TraceRecord ItemRecords::record_of_step(const Item& item, u32 slot) {
   std::memcpy(record.trace_id, span.trace_id, sizeof record.trace_id);
   std::memcpy(record.parent_id, span.parent_id, sizeof record.parent_id);
   std::memcpy(record.span_id, span.span_id, sizeof record.span_id);
+  record.state_bytes = u16(span.state.copy(record.state, sizeof record.state));
   record.items = 1;
   record.model = u16(item.route / kGenerations);
   record.dispatcher = kTraceUnknown;

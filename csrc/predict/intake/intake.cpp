@@ -122,15 +122,17 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   std::memcpy(caller.tenant, name.data(), caller.tenant_bytes);
   std::memcpy(caller.group, group.data(), caller.group_bytes);
   const Item& item = items_[slot];
-  const auto set_span = [&caller](const auto& from) {
+  const auto set_span = [&caller](const auto& from, std::string_view state) {
     std::memcpy(caller.span.trace_id, from.trace_id, sizeof caller.span.trace_id);
     std::memcpy(caller.span.span_id, from.span_id, sizeof caller.span.span_id);
+    caller.state_bytes = u16(state.copy(caller.state, sizeof caller.state));
   };
   caller.span = {};
   if (item.method == kSteps) {  // of an edge in front of this one
-    set_span(items_.span(slot));
+    const StepSpan& span = items_.span(slot);
+    set_span(span, span.state);
   } else if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
-    set_span(*call);
+    set_span(*call, {call->state, call->state_bytes});
   }
 }
 

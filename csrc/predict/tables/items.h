@@ -61,10 +61,11 @@ struct Origin {
   Output wants = Output::kNone;  // the only kind of answer that the protocol can carry
 };
 
-// Of an item that an edge sent and traces: its trace, the edge's span, and the one by which servers behind this one know
-// it: this server's own, or the edge's if none is recorded here. span_id all 0: it is not traced.
+// Of an item that an edge sent and traces: its trace, the edge's span, and the one by which servers behind this one
+// know it: this server's own, or the edge's if none is recorded here. span_id all 0: it is not traced.
 struct StepSpan {
-  u8 trace_id[16], parent_id[8], span_id[8];
+  u8 trace_id[16] = {}, parent_id[8] = {}, span_id[8] = {};
+  std::string state = {};  // its tracestate
 };
 
 class Items {
