@@ -74,7 +74,6 @@ void Tracer::begin(Call& call) {
   record->at_ns[kReceive] = call.opened_ns;
 }
 
-// Ids are never all zero: that means none.
 void Tracer::random_bytes(u8* out, u32 bytes) {
   for (u32 i = 0; i < bytes; i += 8) {
     const u64 word = random_.next() | 1;
@@ -94,8 +93,9 @@ void Tracer::end(Call& call, StatusCode code) {
 
 void Tracer::item(const TraceRecord& record) {
   if (!source_.ring) return;
+  if (record.method == kSteps) return publish(record);
   TraceRecord own = record;
-  own.kind = record.method == kSteps ? TraceKind::kCall : TraceKind::kItem;
+  own.kind = TraceKind::kItem;
   std::memcpy(own.parent_id, record.span_id, sizeof own.parent_id);
   random_bytes(own.span_id, sizeof own.span_id);
   publish(own);

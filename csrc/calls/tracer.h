@@ -36,8 +36,11 @@ class Tracer {
   void begin(Call& call);
   // A traced call has ended, with or without a status.
   void end(Call& call, StatusCode code);
-  // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own.
+  // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own; of an edge's
+  // item, complete.
   void item(const TraceRecord& record);
+  // Ids are never all zero: that means none.
+  void random_bytes(u8* out, u32 bytes);
   // The turn's answers are written.
   void flushed() {
     if (!ended_.empty()) publish_ended();
@@ -48,7 +51,6 @@ class Tracer {
 
   TraceRecord* record_of(Call& call);
   void drop(Call& call);
-  void random_bytes(u8* out, u32 bytes);
   void publish_ended();
   void publish(const TraceRecord& record);
   void count_dropped(const TraceRecord& record);

@@ -102,6 +102,7 @@ TraceRecord* Transport::trace(CallId id) {
 }
 bool Transport::traces() const { return door_.grpc.tracer.records(); }
 void Transport::trace_item(const TraceRecord& record) { door_.grpc.tracer.item(record); }
+void Transport::make_span_id(u8* out) { door_.grpc.tracer.random_bytes(out, sizeof TraceRecord::span_id); }
 
 bool Transport::slice_over(size_t bytes) { return door_.net.turn.slice.over(bytes); }
 u64 Transport::turn_ns() const { return door_.net.turn.ns; }

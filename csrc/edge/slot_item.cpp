@@ -83,7 +83,10 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
     item.tenant = {names.tenant, std::min<size_t>(names.tenant_bytes, sizeof names.tenant)};
     item.group = {names.group, std::min<size_t>(names.group_bytes, sizeof names.group)};
     constexpr u8 kNone[sizeof names.span.span_id] = {};
-    if (std::memcmp(names.span.span_id, kNone, sizeof kNone)) item.span = &names.span;
+    if (std::memcmp(names.span.span_id, kNone, sizeof kNone)) {
+      item.span = &names.span;
+      item.trace_state = {names.state, std::min<size_t>(names.state_bytes, sizeof names.state)};
+    }
   }
   if (route.task == Task::kGenerate) {
     read_sampling(slot.sampling, generate);

@@ -81,8 +81,10 @@ class Transport {
   // Whether traced calls are recorded.
   bool traces() const;
   // Records that an item of a traced call has ended. `record`: a copy of the call's, with the item's own data; or, of
-  // an edge's item, with the edge's span.
+  // an edge's item, the item's own.
   void trace_item(const TraceRecord& record);
+  // Writes the id of a new span, 8 bytes.
+  void make_span_id(u8* out);
 
   // Whether the connection's part of this turn is over, after `bytes` more of its message: then kPart is the answer.
   bool slice_over(size_t bytes);

@@ -128,6 +128,7 @@ void StepMethod::fill(const StepItem& item, const Route& route, RequestView& vie
   view.tenant = item.tenant;
   view.group = item.group;
   view.span = item.span;
+  view.trace_state = item.trace_state;
   view.has_output = true;
   OutputOptions& output = view.output;
   output.dtype = options.dtype;

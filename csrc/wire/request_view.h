@@ -113,6 +113,7 @@ struct RequestView {
   std::span<const std::string_view> stops;
   std::span<const u32> stop_tokens, suppressed;
   const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
+  std::string_view trace_state;       // of such a span
 };
 
 // Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.

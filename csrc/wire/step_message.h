@@ -64,6 +64,7 @@ struct StepItem {
   std::string_view tenant = {}, group = {};  // empty: none
   const StepGenerate* generate = nullptr;    // of a generator; else nullptr
   const SpanContext* span = nullptr;         // nullptr: it is not traced
+  std::string_view trace_state = {};         // only with a span
 };
 
 // The fields of a message. A column has an entry for each item, or none if all entries are the default. Text:
@@ -74,14 +75,14 @@ struct StepColumns {
   std::vector<u32> items, lengths, ids, first_lengths, timeouts, callers, cancels;
   std::vector<u64> options;
   std::vector<u64> spans;  // of each traced item: its place among the message's, and its SpanContext
-  std::vector<Text> names;
+  std::vector<Text> names, trace_states;
   std::vector<StepGenerate> generates;
   u64 echo = 0;
 
   void clear() {
     hello = {};
     for (auto* column : {&items, &lengths, &ids, &first_lengths, &timeouts, &callers, &cancels}) column->clear();
-    options.clear(), spans.clear(), names.clear(), generates.clear();
+    options.clear(), spans.clear(), names.clear(), trace_states.clear(), generates.clear();
     echo = 0;
   }
 };
@@ -127,7 +128,7 @@ class StepRequestReader {
 
  private:
   const char* check_columns();
-  const SpanContext* span_of(u32 i) const;
+  void read_span(u32 i, StepItem& item) const;
 
   StepColumns<std::string_view> columns_;
   StepHello hello_;

@@ -35,18 +35,22 @@ using GenerateFields =
            Field<10, Ids, &StepGenerate::stop_ids, &StepGenerate::n_stop_ids>,
            Field<11, Ids, &StepGenerate::suppress_ids, &StepGenerate::n_suppress_ids>>;
 
-struct Names {
+// Each of them, the empty ones, too.
+struct Texts {
   static constexpr WireType kType = WireType::kLength;
-  static size_t size(const std::vector<std::string>& names) {
+  static size_t size(const std::vector<std::string>& texts) {
     size_t sum = 0;
-    for (const std::string& name : names) sum += Text::size(name);
+    for (const std::string& text : texts) sum += delimited_size(text.size());
     return sum;
   }
-  static void write(WireWriter& out, u32 number, const std::vector<std::string>& names) {
-    for (const std::string& name : names) Text::write(out, number, name);
+  static void write(WireWriter& out, u32 number, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      out.head(number, text.size());
+      out.raw(text.data(), text.size());
+    }
   }
-  static bool read(WireReader& in, std::vector<std::string_view>& names) {
-    return names.size() < kStepNamesMax && Text::read(in, names.emplace_back());
+  static bool read(WireReader& in, std::vector<std::string_view>& texts) {
+    return texts.size() < kStepNamesMax && Text::read(in, texts.emplace_back());
   }
 };
 
@@ -76,10 +80,10 @@ template <class Columns>
 using RequestFields =
     Fields<Field<1, Bytes, &Columns::hello>, Field<2, Column, &Columns::items>, Field<3, Column, &Columns::lengths>,
            Field<4, Column, &Columns::ids>, Field<5, Column, &Columns::first_lengths>,
-           Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Names, &Columns::names>,
+           Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Texts, &Columns::names>,
            Field<9, Column, &Columns::callers>, Field<10, Generates, &Columns::generates>,
-           Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>,
-           Field<13, Column, &Columns::spans>>;
+           Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>, Field<13, Column, &Columns::spans>,
+           Field<14, Texts, &Columns::trace_states>>;
 using WrittenFields = RequestFields<StepColumns<std::string>>;
 using ReadFields = RequestFields<StepColumns<std::string_view>>;
 
@@ -120,6 +124,9 @@ void StepRequestWriter::add(const StepItem& item) {
   columns_.spans.resize(at + kSpanWords);
   columns_.spans[at] = before;
   std::memcpy(&columns_.spans[at + 1], item.span, sizeof *item.span);
+  if (columns_.trace_states.empty() && item.trace_state.empty()) return;
+  columns_.trace_states.resize(at / kSpanWords);
+  columns_.trace_states.emplace_back(item.trace_state);
 }
 
 // The place of a name, from 1 on; 0: none. Neighbours often have the same. One that is not among the last is written
@@ -166,6 +173,8 @@ const char* StepRequestReader::check_columns() {
   if (c.spans.size() % kSpanWords) return "a span that is cut off";
   for (size_t i = 0; i < c.spans.size(); i += kSpanWords)
     if (c.spans[i] >= n || (i && c.spans[i] <= c.spans[i - kSpanWords])) return "a span of an item that is not there";
+  if (!c.trace_states.empty() && c.trace_states.size() != c.spans.size() / kSpanWords)
+    return "columns of different lengths";
   u64 at = 0;
   begins_.reserve(n);
   for (size_t i = 0; i < n; i++) {
@@ -181,7 +190,7 @@ const char* StepRequestReader::check_columns() {
 }
 
 // Few items have one, and they are in order.
-const SpanContext* StepRequestReader::span_of(u32 i) const {
+void StepRequestReader::read_span(u32 i, StepItem& item) const {
   const std::vector<u64>& spans = columns_.spans;
   size_t from = 0, to = spans.size() / kSpanWords;
   while (from < to) {
@@ -189,8 +198,9 @@ const SpanContext* StepRequestReader::span_of(u32 i) const {
     spans[middle * kSpanWords] < i ? from = middle + 1 : to = middle;
   }
   const size_t at = from * kSpanWords;
-  if (at == spans.size() || spans[at] != i) return nullptr;
-  return reinterpret_cast<const SpanContext*>(&spans[at + 1]);
+  if (at == spans.size() || spans[at] != i) return;
+  item.span = reinterpret_cast<const SpanContext*>(&spans[at + 1]);
+  if (!columns_.trace_states.empty()) item.trace_state = columns_.trace_states[from];
 }
 
 StepItem StepRequestReader::item(u32 i) const {
@@ -201,8 +211,8 @@ StepItem StepRequestReader::item(u32 i) const {
                 .first_len = c.first_lengths.empty() ? u32(ids.size()) : c.first_lengths[i],
                 .timeout_us = c.timeouts.empty() ? 0 : c.timeouts[i],
                 .options = c.options.empty() ? StepOptions{} : StepOptions::unpack(c.options[i]),
-                .generate = c.generates.empty() ? nullptr : &c.generates[i],
-                .span = c.spans.empty() ? nullptr : span_of(i)};
+                .generate = c.generates.empty() ? nullptr : &c.generates[i]};
+  if (!c.spans.empty()) read_span(i, item);
   const u32 caller = c.callers.empty() ? 0 : c.callers[i];
   if (caller & 0xffff) item.tenant = c.names[(caller & 0xffff) - 1];
   if (caller >> 16) item.group = c.names[(caller >> 16) - 1];

@@ -13,7 +13,8 @@ inline constexpr u32 kNameBytes = 64;
 inline constexpr u32 kCardBytes = 256 << 10;
 inline constexpr u32 kControlEntries = 1024;
 inline constexpr u32 kPoisonEntries = 32;
-inline constexpr u32 kBusyEntries = 4096;  // at 10,000 steps a second, what the supervisor must read every 0.4 s
+inline constexpr u32 kBusyEntries = 4096;     // at 10,000 steps a second, what the supervisor must read every 0.4 s
+inline constexpr u32 kTraceStateBytes = 512;  // of a tracestate: what W3C Trace Context asks to pass on at least
 
 // Request rings: three priorities and the suspects (requests whose dispatcher died twice), which run alone.
 enum Class : u32 { kHigh = 0, kNormal = 1, kLow = 2, kSuspect = 3, kClasses = 4 };

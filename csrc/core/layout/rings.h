@@ -16,7 +16,6 @@ struct alignas(64) BusyRing {
 
 // A traced call that has ended, or an item of a call with many. The supervisor turns records into spans.
 inline constexpr u32 kTraceEntries = 128;  // read five times a second; records without room are dropped and counted
-inline constexpr u32 kTraceStateBytes = 256;
 inline constexpr u16 kTraceUnknown = 0xffff;
 enum class TraceKind : u8 { kCall = 0, kItem = 1 };
 struct TraceRecord {

@@ -139,8 +139,10 @@ struct SpanContext {
 // Of an edge: whom a slot's request belongs to, and the span in which it is sent on, behind its answer.
 struct CallerContext {
   u16 tenant_bytes, group_bytes;  // D; 0: none
+  u16 state_bytes;                // D; of a request with a span
   char tenant[256], group[128];   // D
   SpanContext span;               // D
+  char state[kTraceStateBytes];   // D
 };
 // The same of an answer by token, in the form that the slot's request asks for.
 inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {

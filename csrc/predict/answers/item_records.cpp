@@ -12,15 +12,25 @@ constexpr u32 kItemsMax = 16;  // of one call: a stream may have millions
 }
 
 bool ItemRecords::is_traced(const RequestView& view, const Origin& from, u32 slot, u32 route) {
-  if (from.method == kSteps) {
-    items_.span(slot) = view.span ? *view.span : SpanContext{};
-    return view.span && attachment_->traces();
-  }
+  if (from.method == kSteps) return is_traced(view, items_.span(slot));
   if (!from.info->traced) return false;
   TraceRecord* record = attachment_->trace(from.call);
   if (!record) return false;
   record->model = u16(route / kGenerations);
   return record->items++ < kItemsMax;
+}
+
+// span: written.
+bool ItemRecords::is_traced(const RequestView& view, StepSpan& span) {
+  std::memset(span.span_id, 0, sizeof span.span_id);
+  if (!view.span) return false;
+  std::memcpy(span.trace_id, view.span->trace_id, sizeof span.trace_id);
+  std::memcpy(span.parent_id, view.span->span_id, sizeof span.parent_id);
+  std::memcpy(span.span_id, view.span->span_id, sizeof span.span_id);
+  span.state.assign(view.trace_state.substr(0, kTraceStateBytes));
+  if (!attachment_->traces()) return false;
+  attachment_->make_span_id(span.span_id);
+  return true;
 }
 
 void ItemRecords::answered(u32 slot, Ended ended) {
@@ -69,10 +79,12 @@ void ItemRecords::trace(const Item& item, u32 slot, Ended ended, StatusCode code
 
 // To the edge its item is a call.
 TraceRecord ItemRecords::record_of_step(const Item& item, u32 slot) {
-  const SpanContext& span = items_.span(slot);
+  const StepSpan& span = items_.span(slot);
   TraceRecord record{};
   std::memcpy(record.trace_id, span.trace_id, sizeof record.trace_id);
+  std::memcpy(record.parent_id, span.parent_id, sizeof record.parent_id);
   std::memcpy(record.span_id, span.span_id, sizeof record.span_id);
+  record.state_bytes = u16(span.state.copy(record.state, sizeof record.state));
   record.items = 1;
   record.model = u16(item.route / kGenerations);
   record.dispatcher = kTraceUnknown;

@@ -30,6 +30,7 @@ class ItemRecords {
   void trace(const Item& item, u32 slot, Ended ended, StatusCode code);
 
  private:
+  bool is_traced(const RequestView& view, StepSpan& span);
   TraceRecord record_of_step(const Item& item, u32 slot);
 
   const DoorMemory& memory_;

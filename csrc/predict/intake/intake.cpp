@@ -122,10 +122,17 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   std::memcpy(caller.tenant, name.data(), caller.tenant_bytes);
   std::memcpy(caller.group, group.data(), caller.group_bytes);
   const Item& item = items_[slot];
-  caller.span = item.method == kSteps ? items_.span(slot) : SpanContext{};  // of an edge in front of this one
-  if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
-    std::memcpy(caller.span.trace_id, call->trace_id, sizeof call->trace_id);
-    std::memcpy(caller.span.span_id, call->span_id, sizeof call->span_id);
+  const auto set_span = [&caller](const auto& from, std::string_view state) {
+    std::memcpy(caller.span.trace_id, from.trace_id, sizeof caller.span.trace_id);
+    std::memcpy(caller.span.span_id, from.span_id, sizeof caller.span.span_id);
+    caller.state_bytes = u16(state.copy(caller.state, sizeof caller.state));
+  };
+  caller.span = {};
+  if (item.method == kSteps) {  // of an edge in front of this one
+    const StepSpan& span = items_.span(slot);
+    set_span(span, span.state);
+  } else if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
+    set_span(*call, {call->state, call->state_bytes});
   }
 }
 

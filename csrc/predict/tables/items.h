@@ -61,6 +61,13 @@ struct Origin {
   Output wants = Output::kNone;  // the only kind of answer that the protocol can carry
 };
 
+// Of an item that an edge sent and traces: its trace, the edge's span, and the one by which servers behind this one
+// know it: this server's own, or the edge's if none is recorded here. span_id all 0: it is not traced.
+struct StepSpan {
+  u8 trace_id[16] = {}, parent_id[8] = {}, span_id[8] = {};
+  std::string state = {};  // its tracestate
+};
+
 class Items {
  public:
   Items(const DoorMemory& memory, ModelRoutes& routes, Tenants& tenants)
@@ -76,8 +83,8 @@ class Items {
 
   Item& operator[](u32 slot) { return items_[slot]; }
   ItemTimes& times(u32 slot) { return times_[slot]; }
-  // Of an item that an edge sent: the edge's span, if it has one.
-  SpanContext& span(u32 slot) { return spans_[slot]; }
+  // Of an item that an edge sent.
+  StepSpan& span(u32 slot) { return spans_[slot]; }
   u32 size() const { return u32(items_.size()); }
 
   TenantId tenant(u32 slot) const { return tenant_of_[slot]; }
@@ -123,7 +130,7 @@ class Items {
   Tenants& tenants_;
   std::vector<Item> items_;
   std::vector<ItemTimes> times_;
-  std::vector<SpanContext> spans_;
+  std::vector<StepSpan> spans_;
   std::vector<TenantId> tenant_of_;
 };
 

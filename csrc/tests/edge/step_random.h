@@ -42,7 +42,8 @@ inline StepGenerate random_generate(fuzz::Random& random) {
 inline RandomItems random_items(fuzz::Random& random, u32 most = 12) {
   RandomItems out;
   const bool pairs = random.one_in(2), limited = random.one_in(2), optioned = random.one_in(2);
-  const bool called = random.one_in(2), generates = random.one_in(2), traced = random.one_in(2);
+  const bool called = random.one_in(2), generates = random.one_in(2), traced = random.one_in(2),
+             stated = random.one_in(2);
   out.names = {"", "a tenant", "another", "Z\xc3\xbcrich", std::string(255, 'x')};
   for (u64 n = random.below(most + 1); n; n--) {
     std::vector<u32>& ids = out.ids.emplace_back(random.below(random.one_in(8) ? 300 : 9));
@@ -57,6 +58,7 @@ inline RandomItems random_items(fuzz::Random& random, u32 most = 12) {
       item.span = &out.spans.emplace_back();
       for (u8& byte : out.spans.back().trace_id) byte = u8(random.next());
       for (u8& byte : out.spans.back().span_id) byte = u8(random.next());
+      if (stated && random.one_in(2)) item.trace_state = out.names[random.below(5)];
     }
     out.items.push_back(item);
   }

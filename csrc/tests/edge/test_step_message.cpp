@@ -32,6 +32,7 @@ void check_same(const StepItem& a, const StepItem& b) {
   if (a.generate) CHECK(same(*a.generate, *b.generate));
   CHECK_EQ(!a.span, !b.span);
   if (a.span) CHECK(!std::memcmp(a.span, b.span, sizeof *a.span));
+  CHECK_EQ(a.trace_state, b.trace_state);
 }
 
 }  // namespace
@@ -134,18 +135,19 @@ TEST(swapped_words_are_found) {
   for (size_t n = 0; n < 64; n++) CHECK(step_checksum(message.data(), n) != step_checksum(message.data(), n + 1));
 }
 
-// Spans of items that are not there, that change places, and that are cut off.
+// Spans of items that are not there, that change places, and that are cut off; and states without a span.
 TEST(spans_belong_to_items) {
   constexpr u32 kId = 5;
-  const auto why = [&](std::vector<u64> words) {
+  const auto why = [&](std::vector<u64> words, u32 states = 0) {
     StepRequestWriter writer;
     for (u32 i = 0; i < 3; i++) writer.add({.number = i + 1, .ids = {&kId, 1}, .first_len = 1, .options = {}});
     std::vector<u8> bytes = written(writer);
     bytes.resize(bytes.size() - kChecksumBytes);
     bytes.push_back(13 << 3 | 2), bytes.push_back(u8(8 * words.size()));
-    const size_t before = bytes.size();
-    bytes.resize(before + 8 * words.size() + kChecksumBytes);
-    std::memcpy(&bytes[before], words.data(), 8 * words.size());
+    const u8* column = reinterpret_cast<const u8*>(words.data());
+    bytes.insert(bytes.end(), column, column + 8 * words.size());
+    for (; states; states--) bytes.insert(bytes.end(), {14 << 3 | 2, 3, 'a', '=', '1'});
+    bytes.resize(bytes.size() + kChecksumBytes);
     seal_step_message(bytes.data(), bytes.data() + bytes.size() - kChecksumBytes);
     StepRequestReader reader;
     const char* found = reader.read(bytes);
@@ -155,6 +157,9 @@ TEST(spans_belong_to_items) {
   const std::vector<u64> astray[] = {{3, 1, 2, 3}, {1, 1, 2, 3, 0, 4, 5, 6}, {1, 1, 2, 3, 1, 4, 5, 6}};
   for (const auto& words : astray) CHECK_EQ(why(words), "a span of an item that is not there");
   CHECK_EQ(why({0, 1, 2}), "a span that is cut off");
+  CHECK_EQ(why({1, 1, 2, 3}, 1), "");
+  CHECK_EQ(why({1, 1, 2, 3}, 2), "columns of different lengths");
+  CHECK_EQ(why({}, 1), "columns of different lengths");
 }
 
 // As many names and items as a message has room for, and an item too many.

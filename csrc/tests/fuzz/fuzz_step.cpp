@@ -44,7 +44,8 @@ void check_request(const std::vector<u8>& message) {
     u32 sum = 0;
     for (const u32 id : item.ids) sum += id;
     CHECK(sum || !sum);  // all can be read
-    for (const std::string_view name : {item.tenant, item.group}) CHECK(within(name.data(), name.size(), message));
+    for (const std::string_view name : {item.tenant, item.group, item.trace_state})
+      CHECK(within(name.data(), name.size(), message));
     if (item.generate)
       CHECK(item.generate->n_stop_ids <= StepGenerate::kIdsMax &&
             item.generate->n_suppress_ids <= StepGenerate::kIdsMax);

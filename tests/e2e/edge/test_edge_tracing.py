@@ -1,4 +1,4 @@
-"""Traces across the hop: the span of a server is a child of its edge's, and only what the edge traces is traced."""
+"""Traces across hops: the span of a server is a child of its edge's, and only what the edge traces is traced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 TRACE_ID, PARENT_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SAMPLED, NOT_SAMPLED = ((("traceparent", f"00-{TRACE_ID}-{PARENT_ID}-0{flag}"),) for flag in (1, 0))
+STATE = f"vendor=1,another={'x' * 256},rojo={PARENT_ID}"
+SAMPLED, NOT_SAMPLED = (
+    (("traceparent", f"00-{TRACE_ID}-{PARENT_ID}-0{flag}"), ("tracestate", STATE)) for flag in (1, 0)
+)
 REQUEST = pb.PredictRequest(text="a trace of a text")
 CALL, KIND_SERVER = "Steps", 2
 
@@ -61,12 +64,14 @@ def test_spans_of_both(serve: Callable[..., Server]) -> None:
         until(lambda: len(calls()) >= 1 + 16 + 3 and len(spans("edge")) >= 2 + 16 + 1, "all spans")
         server.stop()
         edge.stop()
-        own = {span.name: span.span_id.hex() for span in spans("edge") if span.kind == KIND_SERVER}
+        own = {span.name: span for span in spans("edge") if span.kind == KIND_SERVER}
         parents = [span.parent_span_id.hex() for span in calls()]
-        one, many = (own[f"fastqps.v1.PredictService/{name}"] for name in ("Predict", "PredictBatch"))
-        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, PARENT_ID: 3}
+        names = (*(f"fastqps.v1.PredictService/{name}" for name in ("Predict", "PredictBatch")), CALL)
+        one, many, hop = (own[name].span_id.hex() for name in names)
+        assert {parent: parents.count(parent) for parent in parents} == {one: 1, many: 16, hop: 1, PARENT_ID: 2}
+        assert own[CALL].parent_span_id.hex() == PARENT_ID  # of the edge in front, which records nothing
         for span in calls():
-            assert (span.name, span.trace_id.hex()) == (CALL, TRACE_ID)
+            assert (span.name, span.trace_id.hex(), span.trace_state) == (CALL, TRACE_ID, STATE)
             told = attributes(span.attributes)
             assert (told["fastqps.model"], told["fastqps.input_tokens"], told["fastqps.items"]) == ("minilm", 7, 1)
             stages = [each for each in spans("server") if each.parent_span_id == span.span_id]

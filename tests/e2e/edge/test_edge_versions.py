@@ -1,4 +1,4 @@
-"""Servers that an edge cannot use, each with one line of its log; and reloads, after which it can or cannot."""
+"""Servers that an edge cannot use, each with one line of its log."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import grpc
 import pytest
 from certificates import Authority
 from ledger import OK, Ledger, Load
-from reloading import Reloaded
 from serving import PATIENCE_S, Server, until
 from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
+from upstream_state import news
 
 from fastqps._core import Segment
 from fastqps._front import probe
@@ -39,11 +39,6 @@ def states(edge: Server, dispatcher: int = 0) -> dict[str, tuple[str, str]]:
         return {row.name: (row.state, row.reason) for row in Segment(fd).upstreams(dispatcher) if row.state != "none"}
     finally:
         os.close(fd)
-
-
-def news(edge: Server, address: str) -> list[str]:
-    """What the log says of an upstream."""
-    return [line.partition(f"{address}: ")[2] for line in list(edge.lines) if f"upstream {address}: " in line]
 
 
 def assert_refused(edge: Server, address: str, state: str, *words: str, again_s: float = 1.6) -> None:
@@ -266,46 +261,6 @@ def test_other_edges(serve: Callable[..., Server]) -> None:
     )  # fmt: skip
     found = probed(server.address, version, model="nobody")
     assert found == ("mismatch", "'nobody' is not served here; served: 'minilm'")
-
-
-def test_reloads(serve: Callable[..., Any], tmp_path: Path) -> None:
-    """Servers are reloaded one after the other under load, and the edge in between: no request fails. The edge's reload
-    waits for the first server of the new version, and the old one serves meanwhile."""
-    servers = []
-    for each in ("first", "second"):
-        (tmp_path / each).mkdir()
-        servers.append(serve(tmp_path / each, "--frontdoors=1", "--dispatchers=1", kind=Reloaded))
-    one, two = servers[0].one, servers[0].two
-    upstreams = [f"--upstream={server.address}" for server in servers]
-    edge = serve("--device=remote", "--frontdoors=1", f"--model=m={one}", "--slots=256", *upstreams)
-    ledger = Ledger()
-
-    async def until_state(place: int, state: str) -> None:
-        address = servers[place].address
-        await asyncio.to_thread(until, lambda: news(edge, address)[-1].startswith(state), f"{state}\n{edge.log()}")
-
-    async def scenario() -> None:
-        for i in range(2):
-            await until_state(i, "serving")
-        async with Load(edge.address, ledger) as load:
-            await load.more(200)
-            reload = asyncio.create_task(asyncio.to_thread(edge.reload, **{"from": two}))
-            for i in range(2):
-                await until_state(i, "mismatch")  # says the edge's new dispatcher
-            await load.more(200)
-            assert not reload.done()
-            await servers[0].becomes(servers[0].two)
-            status, answer = await reload
-            assert (status, answer["outcome"]) == (200, "reloaded"), answer
-            await until_state(0, "serving")
-            await until_state(1, "mismatch")
-            await load.more(200)
-            await servers[1].becomes(servers[1].two)
-            await until_state(1, "serving")
-            await load.more(200)
-
-    asyncio.run(scenario())
-    ledger.check()
 
 
 # ---- TLS and tokens
