@@ -95,9 +95,10 @@ class Link final : private upstream::CallListener {
   u64 heard_ns() const { return heard_ns_; }
 
   Window window{};
-  u32 in_flight = 0;     // items that it has, those included that nobody waits for any more
-  u64 resume_ns = 0;     // the server has refused: nothing is sent before
-  u32 interest_set = 0;  // what epoll knows
+  u32 in_flight = 0;      // items that it has, those included that nobody waits for any more
+  u64 resume_ns = 0;      // the server has refused: nothing is sent before
+  bool draining = false;  // the process behind it has said that it is about to stop
+  u32 interest_set = 0;   // what epoll knows
 
  private:
   void opened() override;

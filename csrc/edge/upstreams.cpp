@@ -93,22 +93,38 @@ void Upstreams::serving(Link& link) {
   if (UpstreamRow* shown = row(link)) bump(shown->connects);
   if (upstream.links.size() == 1) upstream.load = {}, upstream.proven = false;  // perhaps another process than before
   if (upstream.on_probation) return link.set_probation(true);  // it stays a mismatch until it has answered right
-  if (!upstream.load.draining) change(upstream, UpstreamState::kServing, "");
+  settle(upstream);
 }
 
 void Upstreams::reported(Link& link, const front::StepLoad& load) {
   Upstream& upstream = of(link);
   upstream.load = load;
-  if (load.draining) change(upstream, UpstreamState::kDraining, "it is about to stop");
+  link.draining = load.draining;
+  settle(upstream);
+}
+
+// Behind one address there may be several processes, of which only one is about to stop.
+void Upstreams::settle(Upstream& upstream) {
+  if (!upstream.listed || upstream.on_probation || !serves(upstream)) return;
+  const bool draining = drains(upstream);
+  change(upstream, draining ? UpstreamState::kDraining : UpstreamState::kServing,
+         draining ? "it is about to stop" : "");
 }
 
 // A server that is about to stop still answers, but gets requests only if no other one is there.
 bool Upstreams::may_take(u32 u) const {
-  const Upstream& upstream = upstreams_[u];
   if (u == reserved_) return false;
-  return !upstream.load.draining || std::none_of(upstreams_.begin(), upstreams_.end(), [this](const Upstream& each) {
-    return !each.load.draining && serves(each);
-  });
+  return !drains(upstreams_[u]) || std::none_of(upstreams_.begin(), upstreams_.end(),
+                                                [this](const Upstream& each) { return serves(each) && !drains(each); });
+}
+
+// Whether all that serves there is about to stop.
+bool Upstreams::drains(const Upstream& upstream) const {
+  return std::any_of(upstream.links.begin(), upstream.links.end(),
+                     [this](u32 link) { return links_[link]->draining; }) &&
+         std::none_of(upstream.links.begin(), upstream.links.end(), [this](u32 index) {
+           return links_[index]->state() == Link::State::kServing && !links_[index]->draining;
+         });
 }
 
 bool Upstreams::serves(const Upstream& upstream) const {
@@ -149,7 +165,7 @@ void Upstreams::drop(u32 index, u64 now_ns) {
   if (!upstream.listed) return hide_if_gone(upstream);
   if (serves(upstream)) {  // its other links go on
     upstream.retry_ns = now_ns + kRetryNs;
-    return;
+    return settle(upstream);
   }
   if (upstream.state == UpstreamState::kDraining && !link->broke()) {  // as it has said
     upstream.retry_ns = now_ns + kRetryNs;
@@ -174,9 +190,12 @@ void Upstreams::hide_if_gone(const Upstream& upstream) {
 
 u32 Upstreams::room(u64 now_ns) const {
   u32 room = 0;
-  for (u32 u = 0; u < upstreams_.size(); u++)
-    if (may_take(u))
-      for (const u32 index : upstreams_[u].links) room += links_[index]->room(now_ns);
+  for (u32 u = 0; u < upstreams_.size(); u++) {
+    if (!may_take(u)) continue;
+    const bool draining = drains(upstreams_[u]);
+    for (const u32 index : upstreams_[u].links)
+      if (draining || !links_[index]->draining) room += links_[index]->room(now_ns);
+  }
   return room;
 }
 
@@ -192,11 +211,13 @@ Link* Upstreams::choose(u32 avoid, u64 now_ns) {
   return freest(does_less(second, first) ? second : first, now_ns);
 }
 
-// Its link with the most room; nullptr: none has any.
+// Its link with the most room, of those to a process that stays if there is one; nullptr: none has any.
 Link* Upstreams::freest(const Upstream& upstream, u64 now_ns) {
+  const bool draining = drains(upstream);
   Link* best = nullptr;
   for (const u32 index : upstream.links) {
     Link* link = links_[index].get();
+    if (link->draining && !draining) continue;
     if (link->room(now_ns) > (best ? best->room(now_ns) : 0)) best = link;
   }
   return best;

@@ -104,6 +104,8 @@ class Upstreams {
   void hide_if_gone(const Upstream& upstream);
   bool may_take(u32 upstream) const;
   bool serves(const Upstream& upstream) const;
+  bool drains(const Upstream& upstream) const;
+  void settle(Upstream& upstream);
   Link* freest(const Upstream& upstream, u64 now_ns);
   bool does_less(const Upstream& one, const Upstream& other) const;
   u32 items(const Upstream& upstream) const;

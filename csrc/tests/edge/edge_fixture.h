@@ -22,6 +22,7 @@ namespace fastqps::edge {
 struct Called {
   front::CallId call;
   std::vector<u32> items;  // the newest last
+  bool draining = false;   // what it says when it is asked
 };
 
 // A server that keeps what it gets.
@@ -57,6 +58,8 @@ class KeepingServer final : public front::BareService, private front::Method {
     });
   }
 
+  void end(const Called& called) { transport->finish(called.call, {.code = front::StatusCode::kUnavailable}); }
+
   static constexpr u32 kValues = 4;
   std::vector<Called> calls;  // in the order of their hellos
 
@@ -67,12 +70,12 @@ class KeepingServer final : public front::BareService, private front::Method {
   front::Took on_message(front::CallId call, std::span<const u8> message, const front::CallInfo&) override {
     CHECK_EQ(reader_.read(message), nullptr);
     if (reader_.has_hello()) {
-      calls.push_back({.call = call, .items = {}});
+      calls.push_back({.call = call, .items = {}, .draining = false});
       const front::StepReady ready{.max_input_tokens = 16, .max_inflight = 4096};
       send(call, front::step_ready_size(ready), [&](u8* out) { return front::write_step_ready(ready, out); });
     }
     if (reader_.echo()) {
-      const front::StepLoad load{.echo = reader_.echo()};
+      const front::StepLoad load{.echo = reader_.echo(), .draining = of(call).draining};
       send(call, front::step_load_size(load), [&](u8* out) { return front::write_step_load(load, out); });
     }
     for (u32 i = 0; i < reader_.items(); i++) of(call).items.push_back(reader_.item(i).number);
