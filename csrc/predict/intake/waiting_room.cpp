@@ -8,21 +8,30 @@ namespace fastqps::front {
 
 // ---- turns of tenants
 
-void WaitingRoom::give_turn(Line& line, u32 tenant, double start, bool first) {
+void WaitingRoom::give_turn(Line& line, u32 tenant, double start, u64 number) {
   line.queues[tenant].has_turn = true;
   const u32 weight = tenants_.weight(TenantId(tenant));
   line.weights += weight;
-  line.turns.push_back({start, first ? 0 : ++turns_, tenant, weight});
+  line.turns.push_back({start, number, tenant, weight});
   std::push_heap(line.turns.begin(), line.turns.end());
 }
 
-// A tenant that had nothing in line has saved nothing up: it starts with the one that has had the least of those in
-// line. If it has had even less, it comes before all that start there; else many tenants would each be served first.
+// A tenant that had nothing in line has saved nothing up. If it has had less than all that are in line it is next, and
+// not behind the rest of their round; but only one between two items of others: new tenants may come without end.
+// Otherwise it starts with what a tenant that had always been in line would have had.
 void WaitingRoom::join_line(Line& line, u32 tenant) {
-  const double least = line.turns.empty() ? line.service : std::min(line.service, line.turns.front().start);
-  const double served = line.queues[tenant].served;
-  give_turn(line, tenant, std::max(served, least), served < least);
+  const double served = line.queues[tenant].served, least = least_served(line);
+  if (served < least && !std::exchange(line.passed, true))
+    give_turn(line, tenant, least, 0);
+  else
+    give_turn(line, tenant, std::max(served, line.now), ++turns_);
   if (!serves_group(line)) end_turn(line);
+}
+
+double WaitingRoom::least_served(const Line& line) {
+  if (!line.turn.weight) return line.turns.empty() ? line.now : line.turns.front().start;
+  const double served = line.queues[line.turn.tenant].served;
+  return line.turns.empty() ? served : std::min(served, line.turns.front().start);
 }
 
 void WaitingRoom::end_turn(Line& line) {
@@ -30,7 +39,7 @@ void WaitingRoom::end_turn(Line& line) {
   Queue& queue = line.queues[line.turn.tenant];
   line.weights -= std::exchange(line.turn.weight, 0);
   queue.has_turn = false;
-  if (queue.items) give_turn(line, line.turn.tenant, queue.served, false);
+  if (queue.items) give_turn(line, line.turn.tenant, queue.served, ++turns_);
 }
 
 // The row belongs to another tenant now, which has nothing to do with what the former one has had. A turn that is left
@@ -145,8 +154,9 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   Queue& queue = line.queues[tenant];
   const u32 slot = queue.first;
   const Place& place = places_[slot];
-  line.service = std::max(line.service, queue.served);
+  line.passed &= !line.turn.number;
   queue.served += double(place.cost) / tenants_.weight(TenantId(tenant));
+  line.now = std::max(line.now + double(place.cost) / double(line.weights), least_served(line));
   line.group = place.group;
   if (place.group != kNone) groups_[place.group].served = true;
   unlink(slot);

@@ -84,7 +84,7 @@ class WaitingRoom {
   };
   struct Turn {
     double start;
-    u64 number;  // first come, first served among equals; 0: before them
+    u64 number;  // first come, first served among equals; 0: it passes them
     u32 tenant, weight;
     bool operator<(const Turn& other) const {
       return start != other.start ? start > other.start : number > other.number;
@@ -95,10 +95,11 @@ class WaitingRoom {
     Turn turn{};                // the tenant that is being served; weight 0: none
     std::vector<Queue> queues;  // by tenant; made with the first item
     u32 items = 0;
-    u32 largest = 0;     // a tenant with many items
-    u64 weights = 0;     // of the tenants that have turns
-    u32 group = kNone;   // of the item that was taken last
-    double service = 0;  // what the tenant of the last item had had before it
+    u32 largest = 0;      // a tenant with many items
+    u64 weights = 0;      // of the tenants that have turns
+    u32 group = kNone;    // of the item that was taken last
+    double now = 0;       // what a tenant of weight 1 would have had that had always been in line
+    bool passed = false;  // a new tenant was next, and nobody else has been served since
   };
   struct Group {
     u32 last = kNone;  // the sibling that came last of those that wait
@@ -109,8 +110,9 @@ class WaitingRoom {
   };
 
   static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
-  void give_turn(Line& line, u32 tenant, double start, bool first);
+  void give_turn(Line& line, u32 tenant, double start, u64 number);
   void join_line(Line& line, u32 tenant);
+  static double least_served(const Line& line);
   void end_turn(Line& line);
   void change_owner(Line& line, u32 tenant, u32 owner);
   static const Queue& longest(const Line& line);

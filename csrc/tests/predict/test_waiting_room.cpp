@@ -99,6 +99,30 @@ TEST(a_quiet_tenant_is_next_among_many_greedy_ones) {
   }
 }
 
+// Each call by a connection of its own, for more than there is.
+TEST(tenants_without_end_leave_their_shares_to_those_that_stay) {
+  constexpr u32 kNew = 50, kStay = 4, kTaken = 10'000;
+  Room r;
+  u32 comes = kStay, slot_of_next = 256;
+  std::vector<u32> served(kStay + 1);
+  for (u32 slot = 0; slot < kStay * 8; slot++) r.add(slot, TenantId(1 + slot % kStay), "", 5);
+  for (u32 i = 0; i < kNew; i++) r.add(slot_of_next++, TenantId(++comes), "", 5);
+  for (u32 taken = 0; taken < kTaken; taken++) {
+    const u32 slot = r.take();
+    if (slot < 256) {
+      served[1 + slot % kStay]++;
+      r.add(slot, TenantId(1 + slot % kStay), "", 5);
+    } else {
+      comes = comes < 4000 ? comes + 1 : kStay + 1;
+      r.add(slot, TenantId(comes), "", 5);
+    }
+  }
+  for (u32 tenant = 1; tenant <= kStay; tenant++) {
+    CHECK(served[tenant] >= kTaken / (kNew + kStay) * 3 / 4);
+    CHECK(served[tenant] <= kTaken / 2 / kStay + 1);
+  }
+}
+
 // Who has one item at a time comes anew each time, but is not served more often than others for it.
 TEST(to_have_nothing_in_line_now_and_then_saves_nothing_up) {
   constexpr u32 kEach = 10, kBacklog = 8, kTokens = 5;
@@ -122,6 +146,7 @@ TEST(the_next_tenant_of_a_row_is_served_no_longer_than_others) {
   for (u32 i = 0; i < 100; i++) r.take();
   r.add(200, row);
   CHECK_EQ(r.take(), 200u);
+  CHECK_EQ(r.take(), 100u);
   r.change_owner(row);
   for (u32 i = 300; i < 400; i++) r.add(i, row);
   u32 taken = 0;
