@@ -25,6 +25,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         interpret_kernels()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile``, the files of all protocols go to one worker as if they were one: they share servers."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByServers(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            shared = "tests/e2e/protocols/"
+            return shared if nodeid.startswith(shared) else str(super()._split_scope(nodeid))
+
+    return ByServers(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """With a failure goes what its servers wrote, and where they stood: it may not come again."""

@@ -96,7 +96,9 @@ python_packages() {
         "$VENV/bin/pip" install -q triton==3.6.0
     fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
-    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e '.[bench,dev,demo,tracing]'
+    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e .
+    # What only tests and benchmarks use is compiled where it is imported: most of it never is.
+    FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-compile --no-build-isolation -e '.[bench,dev,demo,tracing]'
     echo "$TORCH" >"$VENV/fastqps-torch"
     echo "$made_from" >"$VENV/fastqps-setup"
 }

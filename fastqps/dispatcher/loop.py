@@ -128,6 +128,9 @@ def main(settings: DispatcherSettings) -> int:
 
 def serve(settings: DispatcherSettings) -> int:
     """Serves as ``main`` does, but lets ``CudaError`` through."""
+    # Imports make no garbage, and loading little, which ``prepare`` collects. Later a collection would stall the
+    # device, and the loop makes no cycles.
+    gc.disable()
     process = DispatcherProcess(settings)
     segment, card = process.segment, process.card
     lanes = load_lanes(card, settings, segment)
@@ -137,7 +140,6 @@ def serve(settings: DispatcherSettings) -> int:
         lane.warm_up()
     stepper = make_stepper(card, segment, settings, step_limits(card, settings, segment, lanes))
     dispatcher = Dispatcher(stepper, lanes)
-    gc.disable()  # a collection would stall the device, and the loop makes no cycles
     process.prepare(dispatcher)
     process.serve(dispatcher, stepper)
     for lane in lanes:

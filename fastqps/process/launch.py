@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 
 from fastqps._native import stale
-from fastqps.errors import DEVICE_FAULT, FAILURE, OK, FastqpsError
+from fastqps.errors import FAILURE, OK, FastqpsError
 from fastqps.process.children import LEAVE, Settings, read_settings
 from fastqps.process.parent import die_with_parent
 
@@ -35,16 +35,16 @@ def main(argv: list[str]) -> int:
         return int(import_module(module).main(settings))
     except FastqpsError as error:
         print(error, file=sys.stderr, flush=True)
-        if error.exit_code == DEVICE_FAULT:
-            os._exit(DEVICE_FAULT)  # other exit handlers would call the device
         return error.exit_code
     except ImportError as failure:
         reason = stale(failure)
         if reason is None:
             raise
-        print(reason, file=sys.stderr)
+        print(reason, file=sys.stderr, flush=True)
         return FAILURE
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # At once: handlers of the interpreter's exit would call a device that has failed, and take apart all that torch has
+    # imported.
+    os._exit(main(sys.argv[1:]))

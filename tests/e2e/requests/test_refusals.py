@@ -53,6 +53,8 @@ OF_ENCODERS: list[Refused] = [
     ({"token_ids": {"ids": [5, VOCAB]}}, "token_ids", f"id {VOCAB}", f"the vocabulary has {VOCAB}"),
     ({"output": {"dimensions": 385}}, "output.dimensions", "385", "at most 384"),
     ({"output": {"dtype": 3, "normalize": False}}, "output.dtype", "DTYPE_INT8 (3)", "set output.normalize"),
+    ({"output": {"aggregation": 5}}, "output.aggregation", "5", "the model 'minilm' embeds texts"),
+    ({"output": {"max_active_dims": 3}}, "output.max_active_dims", "3", "the model 'minilm' embeds texts"),
     ({"generate": {"top_k": 3}}, "generate", "'minilm' does not generate text", "leave it unset"),
 ]
 OF_GENERATORS: list[Refused] = [

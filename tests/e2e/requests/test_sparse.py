@@ -40,7 +40,7 @@ def assert_same(got: Sequence[SparseEmbedding | None], expected: list[SparseEmbe
 
 def test_sparse_embeddings_are_the_engines(serve: Callable[..., Server], folder: str) -> None:
     flags = ("--device=cpu", "--dtype=float32", "--dispatchers=1", "--slots=256")
-    server = serve(f"--model=n={folder}", "--model=minilm", *flags)
+    server = serve(f"--model=n={folder}", *flags)
     given = [*texts(60), "a word in a long text " * 20]
     engine = Engine(folder, dtype="float32")
     wanted = engine.embed_sparse(given)
@@ -70,8 +70,6 @@ def refusals(client: Client) -> None:
     ):
         with pytest.raises(InvalidArgument, match=said):
             client.predict("a", **options)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match=r"output\.max_active_dims: 3, but the model 'minilm' embeds texts"):
-        client.predict("a", model="minilm", max_active_dims=3)
 
 
 def over_grpc(server: Server, given: list[str], by_id: list[list[tuple[int, float]]]) -> None:

@@ -9,9 +9,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from sentence_transformers import MultiVectorEncoder
-from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 from token_classifiers import write_token_classifier
 
 DIMENSIONS = 24
@@ -29,6 +26,11 @@ PYLATE = {
 
 def write_multi(folder: Path, family: str = "bert", *, tokens: int = INPUT_TOKENS, **knobs: Any) -> str:
     """As sentence-transformers saves it. ``knobs`` of its Transformer, such as query_length, and of its mask."""
+    # Here: every worker collects this, and seconds of imports are only for the one that writes such a model.
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
     base = write_token_classifier(folder / "base", family, tokens)
     mask = {key: knobs.pop(key) for key in ("skiplist_words", "skiplist_tasks") if key in knobs}
     torch.manual_seed(3)
