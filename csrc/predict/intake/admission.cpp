@@ -68,9 +68,7 @@ u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
 
 // Whether a tenant has few waiting items next to the one with most. A full queue takes its next one all the same, and
 // one of the other's makes way: many greedy tenants together leave no place free.
-bool Admission::has_few(u32 r, u32 kind, u32 waiting) const {
-  return 2 * waiting + 1 < room_.most(r, kind);
-}
+bool Admission::has_few(u32 r, u32 kind, u32 waiting) const { return 2 * waiting + 1 < room_.most(r, kind); }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other
 // items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
