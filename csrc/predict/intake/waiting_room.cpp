@@ -8,38 +8,41 @@ namespace fastqps::front {
 
 // ---- turns of tenants
 
-void WaitingRoom::give_turn(Line& line, u32 tenant, double start, u64 number) {
-  line.queues[tenant].has_turn = true;
+void WaitingRoom::give_turn(Line& line, u32 tenant) {
+  Queue& queue = line.queues[tenant];
+  queue.has_turn = true;
   const u32 weight = tenants_.weight(TenantId(tenant));
   line.weights += weight;
-  line.turns.push_back({start, number, tenant, weight});
+  line.turns.push_back({queue.served, ++turns_, tenant, weight});
   std::push_heap(line.turns.begin(), line.turns.end());
 }
 
-// A tenant that had nothing in line has saved nothing up. If it has had less than all that are in line it is next, and
-// not behind the rest of their round; but only one between two items of others: new tenants may come without end.
-// Otherwise it starts with what a tenant that had always been in line would have had.
+// A tenant that had nothing in line has saved nothing up: it goes on with the least that one in line has had. If it has
+// had no more than that it is a newcomer, who does not wait for the rest of a round.
 void WaitingRoom::join_line(Line& line, u32 tenant) {
-  const double served = line.queues[tenant].served, least = least_served(line);
-  if (served < least && !std::exchange(line.passed, true))
-    give_turn(line, tenant, least, 0);
-  else
-    give_turn(line, tenant, std::max(served, line.now), ++turns_);
-  if (!serves_group(line)) end_turn(line);
+  if (line.turn.weight && !line.queues[line.turn.tenant].items) leave_turn(line);
+  Queue& queue = line.queues[tenant];
+  const double least = least_served(line);
+  if (queue.served > least) return give_turn(line, tenant);
+  queue.has_turn = true;
+  const u32 weight = tenants_.weight(TenantId(tenant));
+  line.weights += weight;
+  line.newcomers.push_back({least, 0, tenant, weight});
 }
 
+// Of those in line, but for newcomers.
 double WaitingRoom::least_served(const Line& line) {
-  if (!line.turn.weight) return line.turns.empty() ? line.now : line.turns.front().start;
+  const double first = line.turns.empty() ? line.service : line.turns.front().start;
+  if (!line.turn.weight) return first;
   const double served = line.queues[line.turn.tenant].served;
-  return line.turns.empty() ? served : std::min(served, line.turns.front().start);
+  return line.turns.empty() ? served : std::min(served, first);
 }
 
-void WaitingRoom::end_turn(Line& line) {
-  if (!line.turn.weight) return;
+void WaitingRoom::leave_turn(Line& line) {
   Queue& queue = line.queues[line.turn.tenant];
   line.weights -= std::exchange(line.turn.weight, 0);
   queue.has_turn = false;
-  if (queue.items) give_turn(line, line.turn.tenant, queue.served, ++turns_);
+  if (queue.items) give_turn(line, line.turn.tenant);
 }
 
 // The row belongs to another tenant now, which has nothing to do with what the former one has had. A turn that is left
@@ -47,13 +50,18 @@ void WaitingRoom::end_turn(Line& line) {
 // tenant has had as much as the others have had since the line began.
 void WaitingRoom::change_owner(Line& line, u32 tenant, u32 owner) {
   Queue& queue = line.queues[tenant];  // without items
-  if (line.turn.weight && line.turn.tenant == tenant) end_turn(line);
+  if (line.turn.weight && line.turn.tenant == tenant) leave_turn(line);
   if (std::exchange(queue.has_turn, false)) {
-    const auto left =
-        std::find_if(line.turns.begin(), line.turns.end(), [&](const Turn& turn) { return turn.tenant == tenant; });
-    line.weights -= left->weight;
-    line.turns.erase(left);
-    std::make_heap(line.turns.begin(), line.turns.end());
+    const auto is_its = [&](const Turn& turn) { return turn.tenant == tenant; };
+    if (const auto left = std::find_if(line.turns.begin(), line.turns.end(), is_its); left != line.turns.end()) {
+      line.weights -= left->weight;
+      line.turns.erase(left);
+      std::make_heap(line.turns.begin(), line.turns.end());
+    } else {
+      const auto came = std::find_if(line.newcomers.begin(), line.newcomers.end(), is_its);
+      line.weights -= came->weight;
+      line.newcomers.erase(came);
+    }
   }
   queue.owner = owner, queue.served = 0;
 }
@@ -66,24 +74,32 @@ bool WaitingRoom::serves_group(const Line& line) const {
 }
 
 // The tenant that is served next: the one whose group is being served; the one whose turn it is, while it has had
-// little more than the next one; or the one that has had the least of its part.
+// little more than the next one; a newcomer; or the one that has had the least of its part. Newcomers may come without
+// end, as connections with one call each do, so now and then somebody else has a whole turn between them.
 u32 WaitingRoom::next_tenant(Line& line) {
   if (line.turn.weight) {
     const Queue& queue = line.queues[line.turn.tenant];
-    const bool little = line.turns.empty() || queue.served <= line.turns.front().start + kGrain;
-    if (serves_group(line) || (queue.items && little)) return line.turn.tenant;
-    end_turn(line);
+    const bool others = !line.turns.empty() || !line.newcomers.empty();
+    const double next = line.turns.empty() ? line.turn.start : line.turns.front().start;
+    const bool yields = line.turn.number && line.passed < kPassing && !line.newcomers.empty();
+    const bool goes_on = !others || (!yields && queue.served <= next + kGrain);
+    if (serves_group(line) || (queue.items && goes_on)) return line.turn.tenant;
+    if (line.turn.number) line.passed = 0;
+    leave_turn(line);
   }
-  for (;;) {
-    std::pop_heap(line.turns.begin(), line.turns.end());
-    line.turn = line.turns.back();
-    line.turns.pop_back();
-    Queue& queue = line.queues[line.turn.tenant];
-    if (!queue.items ||
-        line.turn.start < queue.served) {  // it is an old turn: from before its items have left, or a group
-      end_turn(line);
-      continue;
+  for (;; leave_turn(line)) {  // a turn from before its tenant's items have left
+    const bool newcomer = !line.newcomers.empty() && (line.passed < kPassing || line.turns.empty());
+    if (newcomer) {
+      line.turn = line.newcomers.front();
+      line.newcomers.pop_front();
+      line.passed++;
+    } else {
+      std::pop_heap(line.turns.begin(), line.turns.end());
+      line.turn = line.turns.back();
+      line.turns.pop_back();
     }
+    Queue& queue = line.queues[line.turn.tenant];
+    if (!queue.items || (!newcomer && line.turn.start < queue.served)) continue;
     queue.served = std::max(queue.served, line.turn.start);
     return line.turn.tenant;
   }
@@ -154,9 +170,8 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   Queue& queue = line.queues[tenant];
   const u32 slot = queue.first;
   const Place& place = places_[slot];
-  line.passed &= !line.turn.number;
+  line.service = std::max(line.service, queue.served);
   queue.served += double(place.cost) / tenants_.weight(TenantId(tenant));
-  line.now = std::max(line.now + double(place.cost) / double(line.weights), least_served(line));
   line.group = place.group;
   if (place.group != kNone) groups_[place.group].served = true;
   unlink(slot);
@@ -169,10 +184,12 @@ void WaitingRoom::remove(u32 slot) { unlink(slot); }
 const WaitingRoom::Queue& WaitingRoom::longest(const Line& line) {
   constexpr size_t kLooks = 16;
   const Queue* most = &line.queues[line.largest];
-  for (size_t i = 0; i < line.turns.size() && (i < kLooks || !most->items); i++) {
-    const Queue& queue = line.queues[line.turns[i].tenant];
-    if (queue.items > most->items) most = &queue;
-  }
+  const auto look = [&](u32 tenant) {
+    if (line.queues[tenant].items > most->items) most = &line.queues[tenant];
+  };
+  if (line.turn.weight) look(line.turn.tenant);
+  for (size_t i = 0; i < line.turns.size() && (i < kLooks || !most->items); i++) look(line.turns[i].tenant);
+  for (size_t i = 0; i < line.newcomers.size() && !most->items; i++) look(line.newcomers[i].tenant);
   return *most;
 }
 

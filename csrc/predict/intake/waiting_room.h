@@ -2,10 +2,12 @@
 //
 // Rings are first come, first served. So a door keeps them short, about what the dispatchers take next, and lines up
 // everything else here, where it can still be ordered: each class of a route has a line. In a line, tenants share the
-// service by their weights, in tokens: start-time fair queueing (Goyal, Vin and Cheng, 1996), in which a tenant that
-// has nothing in line comes first as soon as it has, and has saved nothing up. Within a tenant first come is first
-// served, but the siblings of a group stand together at the place of the first one, and are served as a whole.
+// service by their weights, in tokens: start-time fair queueing (Goyal, Vin and Cheng, 1996). A tenant that comes, and
+// has had no more than any in line, passes them, but saves nothing up (as sparse flows in FQ-CoDel, RFC 8290). Within a
+// tenant first come is first served, but the siblings of a group stand together at the place of the first one, and are
+// served as a whole.
 #pragma once
+#include <deque>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -24,6 +26,8 @@ class WaitingRoom {
   static constexpr u32 kSiblings = 64;
   // How much more than another one a tenant of weight 1 may have had: taking turns at every item would cost too much.
   static constexpr double kGrain = 16;
+  // As many newcomers may pass between two turns of others.
+  static constexpr u32 kPassing = 16;
 
   WaitingRoom(const DoorMemory& memory, const Tenants& tenants)
       : memory_(memory),
@@ -53,7 +57,10 @@ class WaitingRoom {
   u32 size() const { return items_; }
   u32 size(u32 route, u32 kind) const { return lines_[line_of(route, kind)].items; }
   // Tenants that have items in a line, and their weights, about.
-  u64 tenants(u32 route, u32 kind) const { return lines_[line_of(route, kind)].turns.size() + 1; }
+  u64 tenants(u32 route, u32 kind) const {
+    const Line& line = lines_[line_of(route, kind)];
+    return line.turns.size() + line.newcomers.size() + 1;
+  }
   u64 weights(u32 route, u32 kind) const { return lines_[line_of(route, kind)].weights; }
 
   // The item is one of a group's siblings until leave(), whether it waits or not.
@@ -84,22 +91,23 @@ class WaitingRoom {
   };
   struct Turn {
     double start;
-    u64 number;  // first come, first served among equals; 0: it passes them
+    u64 number;  // first come, first served among equals; 0: a newcomer's
     u32 tenant, weight;
     bool operator<(const Turn& other) const {
       return start != other.start ? start > other.start : number > other.number;
     }
   };
   struct Line {
-    std::vector<Turn> turns;    // a heap: one of each tenant that has items, but for this one:
-    Turn turn{};                // the tenant that is being served; weight 0: none
-    std::vector<Queue> queues;  // by tenant; made with the first item
+    std::vector<Turn> turns;     // a heap: one of each tenant that has items, but for this one:
+    std::deque<Turn> newcomers;  // the same of those that came and have had no more than any in line
+    Turn turn{};                 // the tenant that is being served; weight 0: none
+    std::vector<Queue> queues;   // by tenant; made with the first item
     u32 items = 0;
-    u32 largest = 0;      // a tenant with many items
-    u64 weights = 0;      // of the tenants that have turns
-    u32 group = kNone;    // of the item that was taken last
-    double now = 0;       // what a tenant of weight 1 would have had that had always been in line
-    bool passed = false;  // a new tenant was next, and nobody else has been served since
+    u32 largest = 0;     // a tenant with many items
+    u64 weights = 0;     // of the tenants that have turns
+    u32 group = kNone;   // of the item that was taken last
+    double service = 0;  // the most that a tenant had had before an item of it was served
+    u32 passed = 0;      // turns of newcomers since the last one of others
   };
   struct Group {
     u32 last = kNone;  // the sibling that came last of those that wait
@@ -110,10 +118,10 @@ class WaitingRoom {
   };
 
   static size_t line_of(u32 route, u32 kind) { return size_t(route) * kPriorities + kind; }
-  void give_turn(Line& line, u32 tenant, double start, u64 number);
+  void give_turn(Line& line, u32 tenant);
   void join_line(Line& line, u32 tenant);
   static double least_served(const Line& line);
-  void end_turn(Line& line);
+  void leave_turn(Line& line);
   void change_owner(Line& line, u32 tenant, u32 owner);
   static const Queue& longest(const Line& line);
   bool serves_group(const Line& line) const;
