@@ -154,7 +154,7 @@ void Upstreams::eject(Link& link, const std::string& why, u64 now_ns) {
 void Upstreams::readmit(Link& link) {
   of(link).on_probation = false;
   link.set_probation(false);
-  change(of(link), UpstreamState::kServing, "");
+  settle(of(link));
 }
 
 void Upstreams::drop(u32 index, u64 now_ns) {

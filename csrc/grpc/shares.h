@@ -13,6 +13,9 @@ struct Shares {
   static constexpr u64 kOfFree = 8;
 
   static bool over(u64 own, u64 free) { return own >= kOfFree * free; }
+  // Whether somebody has less than half of what the one with most has, also with one more: then a full resource takes
+  // that from the other, as switches push packets out of the longest queue.
+  static bool little(double own, double most) { return 2 * own + 1 < most; }
 };
 
 }  // namespace fastqps::front

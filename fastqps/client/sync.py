@@ -81,7 +81,7 @@ class Client(ClientBase):
         """Asks for many items at once. Answers in the same order; a bad item is a PredictionError in its place.
 
         More than 256 items or 1 MiB go as several calls, at most four under way. timeout_s: seconds for each of them,
-        and for all calls that retry refused items. Raises errors.CallError if a whole call fails that is no retry.
+        and for all calls that retry refused items. Raises errors.CallError if a call of the first attempt fails.
         """
         return self._predict_batches(items, timeout_s, options, BATCH_ITEMS_MAX)
 

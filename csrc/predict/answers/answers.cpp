@@ -18,10 +18,6 @@ void Answers::end_call(const Item& item, size_t size, Write write) {
 }
 
 void Answers::answer(const Item& item, const ResponseView& response) {
-  constexpr Refusal kNoMemory{StatusCode::kResourceExhausted,
-                              "the answers of calls with many items, which wait until each of these is answered, take "
-                              "all of their memory: send fewer items in a call"};
-  if (item.group != Groups::kNone && !groups_.may_take(item.group, item.index)) return answer(item, kNoMemory);
   counts_.item(item.route, StatusCode::kOk);
   if (item.group != Groups::kNone) return groups_.answer(item.group, item.index, response);
   end_call(item, response_size(response), [&](u8* out) { write_response(response, out); });

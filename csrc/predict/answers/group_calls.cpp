@@ -63,7 +63,8 @@ void GroupCalls::free_if_done(u32 g) {
 bool GroupCalls::may_take(u32 g, u32 index) const {
   const Group& group = groups_[g];
   const bool keeps = group.kind == GroupKind::kGathered || (group.kind == GroupKind::kTogether && group.items > 1) ||
-                     (group.kind == GroupKind::kInOrder && index != group.ordered.sent);
+                     (group.kind == GroupKind::kInOrder && index != group.ordered.sent) ||
+                     (group.place != Groups::kNone && group.place != groups_[group.stream].ordered.sent);
   return !keeps || groups_.may_keep(g);
 }
 

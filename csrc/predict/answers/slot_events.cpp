@@ -17,8 +17,23 @@ void SlotEvents::answer(u32 slot, u64, Verdict verdict) {
     path_.answers.answer(item, refusal);
     return;
   }
+  if (item.group != Groups::kNone && !path_.groups.may_take(item.group, item.index)) return refuse_to_keep(slot);
   if (!(tables_.generations.find(slot) ? path_.generating.finish(slot) : answer_row(slot)))
     path_.answers.answer(item, path_.reader.unreadable());
+}
+
+// There is no memory for an answer that waits for others of its call.
+void SlotEvents::refuse_to_keep(u32 slot) {
+  constexpr u64 kRetryNs = 1'000'000'000;
+  const Item& item = tables_.items[slot];
+  Refusal refusal = tables_.refusals.refuse(
+      StatusCode::kResourceExhausted,
+      "answers that wait for the rest of their calls take all of %llu MiB: send fewer items in a call",
+      (unsigned long long)(path_.groups.kept_bytes_max() >> 20));
+  refusal.retry_after_ns(kRetryNs);
+  bump(tables_.memory.stats.rejected[kRejectSlots]);
+  if (item.traced) path_.records.trace(item, slot, ItemRecords::Ended::kUnanswered, refusal.code);
+  path_.answers.answer(item, refusal);
 }
 
 // Sends an encoder's answer. Returns false if the slot's bytes cannot be one.

@@ -26,6 +26,7 @@ class SlotEvents {
 
  private:
   bool answer_row(u32 slot);
+  void refuse_to_keep(u32 slot);
 
   ServiceTables& tables_;
   AnswerPath& path_;

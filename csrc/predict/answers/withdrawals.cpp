@@ -104,7 +104,7 @@ void Withdrawals::evict(u32 slot, u64 retry_after_ns) {
   Refusal refusal =
       refusals_.refuse(StatusCode::kResourceExhausted,
                        "the queue is full, and this item of class %s made way for one of a higher class, or "
-                       "of a tenant with few",
+                       "of a tenant with few waiting requests",
                        kPriorityNames[class_of(kept.priority)]);
   refusal.retry_after_ns(retry_after_ns);
   if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, refusal.code);

@@ -35,7 +35,7 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
   const u32 tokens = view.generate.max_tokens;
   const double share = tokens ? double(tokens) / route.max_output_tokens : 1;
   const u64 predicted = loads_.predicted_ns(r, kind, share, ahead(r, kind, tenant));
-  if (loads_.full(r, kind) && !has_few(r, kind, items_.counts.waiting(tenant, r, kind))) {
+  if (loads_.full(r, kind) && !has_few(r, kind, tenant, from)) {
     bump(memory_.stats.rejected[kRejectQueueFull]);
     Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
                                        route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
@@ -61,14 +61,17 @@ u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
   if (!held_back) return loads_.in_rings(r, kind);
   const u64 own = items_.counts.waiting_of(tenant, r, kind), weight = items_.weight(tenant);
   const u64 doors = std::max<u64>(1, loads_.holding_doors(r, kind));
-  // A tenant that has nothing in line is served behind others that have just come.
-  const u64 sharers = own ? own * std::max(weight, room_.weights(r, kind)) / weight : room_.tenants(r, kind);
+  const u64 sharers = own ? own * std::max(weight, room_.weights(r, kind)) / weight : room_.before(r, kind, tenant);
   return loads_.in_rings(r, kind) + std::min(held_back, sharers * doors);
 }
 
-// Whether a tenant has few waiting items next to the one with most. A full queue takes its next one all the same, and
-// one of the other's makes way: many greedy tenants together leave no place free.
-bool Admission::has_few(u32 r, u32 kind, u32 waiting) const { return 2 * waiting + 1 < room_.most(r, kind); }
+// Whether a tenant has few waiting items next to the one with most here. A full queue takes its next one all the same,
+// and another one makes way: many greedy tenants together leave no place free. Of a batch only the first: it may fail
+// as a whole, and would have pushed others out for nothing.
+bool Admission::has_few(u32 r, u32 kind, TenantId tenant, const Origin& from) const {
+  const u32 waiting = items_.counts.waiting(tenant, r, kind);
+  return !from.batch_slots && Shares::little(double(waiting) / items_.weight(tenant), room_.most(r, kind));
+}
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other
 // items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
@@ -80,7 +83,7 @@ Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& f
   const bool whole = from.batch_slots && held <= from.batch_slots;  // all that its tenant has is of this batch
   Refusal refusal;
   Reject why = kRejectTenant;
-  if (waiting > from.batch_slots && Shares::over(waiting, free) && !has_few(r, kind, waiting)) {
+  if (waiting > from.batch_slots && Shares::over(waiting, free) && !has_few(r, kind, tenant, from)) {
     refusal = refusals_.refuse(StatusCode::kResourceExhausted,
                                "this tenant has its share of the queue: %u of its items wait, and %llu places are free",
                                waiting, (unsigned long long)free);

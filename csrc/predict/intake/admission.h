@@ -32,7 +32,7 @@ class Admission {
 
  private:
   Refusal check_share(u32 route, u32 kind, TenantId tenant, const Origin& from, u64 predicted_ns);
-  bool has_few(u32 route, u32 kind, u32 waiting) const;
+  bool has_few(u32 route, u32 kind, TenantId tenant, const Origin& from) const;
   u64 ahead(u32 route, u32 kind, TenantId tenant) const;
 
   const DoorMemory& memory_;

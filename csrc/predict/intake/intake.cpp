@@ -130,7 +130,7 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   caller.span = {};
   if (item.method == kSteps) {  // of an edge in front of this one
     const StepSpan& span = items_.span(slot);
-    set_span(span, span.state);
+    if (*std::max_element(std::begin(span.span_id), std::end(span.span_id))) set_span(span, span.state);
   } else if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
     set_span(*call, {call->state, call->state_bytes});
   }

@@ -80,7 +80,7 @@ u32 WaitingRoom::next_tenant(Line& line) {
   if (line.turn.weight) {
     const Queue& queue = line.queues[line.turn.tenant];
     const bool others = !line.turns.empty() || !line.newcomers.empty();
-    const double next = line.turns.empty() ? line.turn.start : line.turns.front().start;
+    const double next = line.turn.number && !line.turns.empty() ? line.turns.front().start : line.turn.start;
     const bool yields = line.turn.number && line.passed < kPassing && !line.newcomers.empty();
     const bool goes_on = !others || (!yields && queue.served <= next + kGrain);
     if (serves_group(line) || (queue.items && goes_on)) return line.turn.tenant;
@@ -180,24 +180,41 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
 
 void WaitingRoom::remove(u32 slot) { unlink(slot); }
 
-// The longest one of a line that has any, about.
-const WaitingRoom::Queue& WaitingRoom::longest(const Line& line) {
+// Of a line that has items: the tenant with the most for its weight, about.
+u32 WaitingRoom::longest(const Line& line) const {
   constexpr size_t kLooks = 16;
-  const Queue* most = &line.queues[line.largest];
-  const auto look = [&](u32 tenant) {
-    if (line.queues[tenant].items > most->items) most = &line.queues[tenant];
+  u32 most = line.largest;
+  const auto look = [&](const Turn& turn) {
+    if (part(line, turn.tenant) > part(line, most)) most = turn.tenant;
   };
-  if (line.turn.weight) look(line.turn.tenant);
-  for (size_t i = 0; i < line.turns.size() && (i < kLooks || !most->items); i++) look(line.turns[i].tenant);
-  for (size_t i = 0; i < line.newcomers.size() && !most->items; i++) look(line.newcomers[i].tenant);
-  return *most;
+  const auto look_at = [&](const auto& turns) {
+    for (size_t i = 0; i < turns.size() && (i < kLooks || !line.queues[most].items); i++) look(turns[i]);
+  };
+  if (line.turn.weight) look(line.turn);
+  look_at(line.turns);
+  look_at(line.newcomers);
+  return most;
 }
 
-u32 WaitingRoom::youngest(u32 route, u32 kind) const { return longest(lines_[line_of(route, kind)]).last; }
+double WaitingRoom::part(const Line& line, u32 tenant) const {
+  return double(line.queues[tenant].items) / tenants_.weight(TenantId(tenant));
+}
 
-u32 WaitingRoom::most(u32 route, u32 kind) const {
+u32 WaitingRoom::youngest(u32 route, u32 kind) const {
   const Line& line = lines_[line_of(route, kind)];
-  return line.items ? longest(line).items : 0;
+  return line.queues[longest(line)].last;
+}
+
+double WaitingRoom::most(u32 route, u32 kind) const {
+  const Line& line = lines_[line_of(route, kind)];
+  return line.items ? part(line, longest(line)) : 0;
+}
+
+u64 WaitingRoom::before(u32 route, u32 kind, TenantId tenant) const {
+  const Line& line = lines_[line_of(route, kind)];
+  const bool passes = line.items && (tenants_.owner(tenant) != line.queues[tenant].owner ||
+                                     line.queues[tenant].served <= least_served(line));
+  return line.newcomers.size() + (passes ? 1 : line.turns.size() + 1);
 }
 
 // ---- siblings

@@ -49,18 +49,16 @@ class WaitingRoom {
   };
   Next take(u32 route, u32 kind);
   void remove(u32 slot);
-  // The last item of the tenant with the most of them, about, of a line that has any; how many that tenant has.
+  // The last item of the tenant with the most of them, about, of a line that has any; how many that tenant has, for its
+  // weight.
   u32 youngest(u32 route, u32 kind) const;
-  u32 most(u32 route, u32 kind) const;
+  double most(u32 route, u32 kind) const;
 
   bool has(u32 slot) const { return places_[slot].line != kNoLine; }
   u32 size() const { return items_; }
   u32 size(u32 route, u32 kind) const { return lines_[line_of(route, kind)].items; }
-  // Tenants that have items in a line, and their weights, about.
-  u64 tenants(u32 route, u32 kind) const {
-    const Line& line = lines_[line_of(route, kind)];
-    return line.turns.size() + line.newcomers.size() + 1;
-  }
+  // Tenants of a line that are served before one that has nothing in it, about; and the weights of all.
+  u64 before(u32 route, u32 kind, TenantId tenant) const;
   u64 weights(u32 route, u32 kind) const { return lines_[line_of(route, kind)].weights; }
 
   // The item is one of a group's siblings until leave(), whether it waits or not.
@@ -123,7 +121,8 @@ class WaitingRoom {
   static double least_served(const Line& line);
   void leave_turn(Line& line);
   void change_owner(Line& line, u32 tenant, u32 owner);
-  static const Queue& longest(const Line& line);
+  u32 longest(const Line& line) const;
+  double part(const Line& line, u32 tenant) const;
   bool serves_group(const Line& line) const;
   u32 next_tenant(Line& line);
   u32 stand(Queue& queue, u32 slot);

@@ -23,6 +23,7 @@ struct Called {
   front::CallId call;
   std::vector<u32> items;  // the newest last
   bool draining = false;   // what it says when it is asked
+  u32 told = 0;            // how often it has said that it drains
 };
 
 // A server that keeps what it gets.
@@ -70,12 +71,14 @@ class KeepingServer final : public front::BareService, private front::Method {
   front::Took on_message(front::CallId call, std::span<const u8> message, const front::CallInfo&) override {
     CHECK_EQ(reader_.read(message), nullptr);
     if (reader_.has_hello()) {
-      calls.push_back({.call = call, .items = {}, .draining = false});
+      calls.push_back({.call = call, .items = {}, .draining = false, .told = 0});
       const front::StepReady ready{.max_input_tokens = 16, .max_inflight = 4096};
       send(call, front::step_ready_size(ready), [&](u8* out) { return front::write_step_ready(ready, out); });
     }
     if (reader_.echo()) {
-      const front::StepLoad load{.echo = reader_.echo(), .draining = of(call).draining};
+      Called& called = of(call);
+      called.told += called.draining;
+      const front::StepLoad load{.echo = reader_.echo(), .draining = called.draining};
       send(call, front::step_load_size(load), [&](u8* out) { return front::write_step_load(load, out); });
     }
     for (u32 i = 0; i < reader_.items(); i++) of(call).items.push_back(reader_.item(i).number);
