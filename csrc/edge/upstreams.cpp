@@ -114,8 +114,10 @@ void Upstreams::settle(Upstream& upstream) {
 // A server that is about to stop still answers, but gets requests only if no other one is there.
 bool Upstreams::may_take(u32 u) const {
   if (u == reserved_) return false;
-  return !drains(upstreams_[u]) || std::none_of(upstreams_.begin(), upstreams_.end(),
-                                                [this](const Upstream& each) { return serves(each) && !drains(each); });
+  if (!drains(upstreams_[u])) return true;
+  for (u32 other = 0; other < upstreams_.size(); other++)
+    if (other != reserved_ && serves(upstreams_[other]) && !drains(upstreams_[other])) return false;
+  return true;
 }
 
 // Whether all that serves there is about to stop.

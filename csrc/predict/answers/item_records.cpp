@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "grpc/trace_context.h"
 #include "predict/answers/slot_events.h"
 
 namespace fastqps::front {
@@ -27,7 +28,8 @@ bool ItemRecords::is_traced(const RequestView& view, StepSpan& span) {
   std::memcpy(span.trace_id, view.span->trace_id, sizeof span.trace_id);
   std::memcpy(span.parent_id, view.span->span_id, sizeof span.parent_id);
   std::memcpy(span.span_id, view.span->span_id, sizeof span.span_id);
-  span.state.assign(view.trace_state.substr(0, kTraceStateBytes));
+  char state[kTraceStateBytes];
+  span.state.assign(state, append_tracestate(view.trace_state, state, 0, sizeof state));
   if (!attachment_->traces()) return false;
   attachment_->make_span_id(span.span_id);
   return true;

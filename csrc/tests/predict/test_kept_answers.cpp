@@ -78,4 +78,22 @@ TEST(a_call_that_has_gone_gives_its_memory_back) {
   CHECK(batches.codes(stream) == kFirstOnly);
 }
 
+// Those of a stream's requests are the stream's.
+TEST(answers_of_a_stream_wait_in_the_same_memory) {
+  Groups groups(4, 1000);
+  const auto open = [&] { return groups.open({}, {GroupKind::kRequests, kOther, nullptr}, {}); };
+  const u32 stream = open(), request = open(), other = open();
+  groups[request].stream = stream;
+  groups.keep(stream, 1, std::string(600, 'x'));
+  CHECK(!groups.may_keep(stream) && !groups.may_keep(request) && groups.may_keep(other));
+  groups.keep(other, 1, std::string(600, 'x'));
+  CHECK(!groups.may_keep(open()));
+  groups[stream].ordered.sent = 1;
+  CHECK_EQ(groups.take(stream).size(), size_t(600));
+  CHECK(groups.may_keep(stream) && groups.may_keep(request) && !groups.may_keep(other));
+  groups.free(other);
+  groups.keep(stream, 2, std::string(500, 'x'));
+  CHECK(groups.may_keep(stream));
+}
+
 TEST_MAIN
