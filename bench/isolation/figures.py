@@ -39,8 +39,8 @@ def percentile(values: Times, share: float, most: float, late: float) -> Percent
     return Percentile(float(ordered[min(n - 1, math.ceil(n * share) - 1)]), ends, n)
 
 
-def refused_row(name: str, ends: Ends) -> Row:
-    """The share of calls that were refused or late; there must be none."""
+def refused_row(name: str, ends: Ends, accept: float | None = 0) -> Row:
+    """The share of calls that were refused or late."""
     note = f"{ends.refused:,} refused, {ends.late:,} late of {ends.count:,}"
     share = 100 * (ends.refused + ends.late) / max(1, ends.count)
-    return Row(f"{name}: refused or late", share, "%", 0, at_most=True, note=note)
+    return Row(f"{name}: refused or late", share, "%", accept, at_most=True, note=note)

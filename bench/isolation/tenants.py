@@ -20,17 +20,19 @@ OFFERED = 2.5  # of the capacity, by all loud ones together
 
 @dataclass(frozen=True)
 class Company:
-    """``loud``: how many there are. ``quiet``: the quiet one's rate, a part of the capacity and less than its share."""
+    """``loud``: how many there are. ``quiet``: the quiet one's rate, a part of the capacity and less than its share.
+    ``accept``: of its calls none may be refused, and so many percent must be answered within twice its unloaded p99."""
 
     loud: int
     quiet: float
+    accept: float | None
 
     @property
     def name(self) -> str:
         return f"{self.loud} with {OFFERED / self.loud / self.quiet:.0f} × its rate"
 
 
-COMPANIES = (Company(1, 0.05), Company(64, 0.005))
+COMPANIES = (Company(1, 0.05, 95), Company(64, 0.005, None))
 
 
 def tenants(
@@ -68,9 +70,9 @@ def _tenants(
 
     ends_us = (0.0, most_us) if rounds.hindered("alone", "beside") else before.interval
     return [
-        refused_row(f"tenant beside {company.name}", ends),
+        refused_row(f"tenant beside {company.name}", ends, None if company.accept is None else 0),
         Row(
-            "the same: answered within 2 × its unloaded p99", kept(before.value), "%", 95,
+            "the same: answered within 2 × its unloaded p99", kept(before.value), "%", company.accept,
             note=f"p99 {after}, alone {before}{rounds.doubtful}",
             interval=(kept(ends_us[0]), kept(ends_us[1])),
         ),
