@@ -40,6 +40,7 @@ double WaitingRoom::least_served(const Line& line) {
 
 void WaitingRoom::leave_turn(Line& line) {
   Queue& queue = line.queues[line.turn.tenant];
+  if (line.turn.number) line.passed = 0;
   line.weights -= std::exchange(line.turn.weight, 0);
   queue.has_turn = false;
   if (queue.items) give_turn(line, line.turn.tenant);
@@ -84,7 +85,6 @@ u32 WaitingRoom::next_tenant(Line& line) {
     const bool yields = line.turn.number && line.passed < kPassing && !line.newcomers.empty();
     const bool goes_on = !others || (!yields && queue.served <= next + kGrain);
     if (serves_group(line) || (queue.items && goes_on)) return line.turn.tenant;
-    if (line.turn.number) line.passed = 0;
     leave_turn(line);
   }
   for (;; leave_turn(line)) {  // a turn from before its tenant's items have left

@@ -121,6 +121,32 @@ TEST(tenants_without_end_leave_their_shares_to_those_that_stay) {
   CHECK(std::accumulate(served.begin(), served.end(), 0u) <= kTaken * 3 / 10);
 }
 
+// Also where each of the others has left the line when the next newcomer comes.
+TEST(newcomers_go_on_passing) {
+  constexpr u32 kOthers = 40, kNew = 100;
+  Room r;
+  u32 tenant = 1000, waits_most = 0;
+  std::vector<u32> came(kNew + 256);
+  std::deque<u32> free_slots;
+  for (u32 i = 0; i < 256; i++) free_slots.push_back(kNew + i);
+  for (u32 slot = 0; slot < kOthers; slot++) r.add(slot, TenantId(1 + slot), "", 20);
+  for (u32 now = 1; now < 2000; now++) {
+    const u32 slot = r.take();
+    if (now % 2) {
+      came[free_slots.front()] = now;
+      r.add(free_slots.front(), TenantId(++tenant), "", 20);
+      free_slots.pop_front();
+    }
+    if (slot < kNew) {
+      r.add(slot, TenantId(1 + slot), "", 20);
+    } else {
+      if (came[slot] > 200) waits_most = std::max(waits_most, now - came[slot]);  // at first all are new
+      free_slots.push_back(slot);
+    }
+  }
+  CHECK(waits_most <= 2);
+}
+
 // A tenant with one item at a time is new in line each time, and is not served more often for it.
 TEST(to_have_nothing_in_line_now_and_then_saves_nothing_up) {
   constexpr u32 kEach = 10, kBacklog = 8, kTokens = 5;
