@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.gpu.run import Run
+from bench.gpu.sampler import describe as describe_clocks
+from bench.gpu.servers import limits
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
-from fastqps.bench.measure.target import Settings, Target
+from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import BenchError, Result
@@ -23,16 +27,22 @@ KEPT_UP = 0.99  # of the offered rate: as many Poisson arrivals as a few seconds
 SHARES = (0.92, 0.8, 0.65, 0.5, 0.35)  # of the peak, in search of a rate within a limit of p99
 
 
+REFUSED = "RESOURCE_EXHAUSTED"
+REFUSED_MOST = 0.001  # share of the calls that is not worth a word
+
+
 class Served:
     """A context manager: servers of one model, started as settings ask for them. ``threads``: the generator's.
 
+    A server starts with ``base``. Lanes, running sequences, items and asynchronous steps that ``base`` holds are the
+    most of them: points with fewer run on the same server (``limits``). Points with other settings start another one.
     ``slow``: a request takes a good part of a second, so shorter points would be of beginnings and ends.
     """
 
     def __init__(
         self, run: Run, base: Settings, payloads: Payloads, threads: int | None = None, *, slow: bool = False
     ) -> None:
-        self._run = run
+        self._run, self._base = run, dict(base)
         self._probe_s, self._warm_s = (4.0, 2.0) if slow else (1.5, 1.0)
         self._stack = contextlib.ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fastqps-gpu-")))
@@ -43,6 +53,8 @@ class Served:
         self._payloads = payloads
         self._contexts: dict[tuple[int, int], Context] = {}
         self._last: tuple[Settings, Sequence[int]] | None = None
+        self._pid: int | None = None  # of the server that runs
+        self._limits: limits.Limits = {}  # it runs with these
 
     def measure(
         self, settings: Settings, in_flight: int | None = None, *, rate: float | None = None,
@@ -56,8 +68,14 @@ class Served:
         )
         load = load.at_rate(rate, streams=1024) if rate else load
         context = self._context(threads or self.threads, repetitions)
-        self._last = settings, context.pinning.server
-        return context.measure(settings, load)
+        start, wanted = limits.split(self._base, settings)
+        self._last = start, context.pinning.server
+        self._prepare(start, wanted)
+        began_s = time.monotonic()
+        point = self._measure(context, start, load)
+        first, *others = point.devices or [{"device": self._run.device, "duty_cycle": point.duty_cycle}]
+        devices = [{**first, "clocks": self._run.gpu.between(began_s + warm, time.monotonic())}, *others]
+        return dataclasses.replace(point, settings=dict(settings), devices=devices)
 
     def peak(self, settings: Settings, levels: Sequence[int]) -> tuple[Point, int]:
         """The best of short closed loops, and its calls in flight; more are tried only while they bring more."""
@@ -93,7 +111,7 @@ class Served:
     def address(self) -> str:
         """HOST:PORT of the server that was measured last."""
         assert self._last is not None
-        return self._target.use(*self._last).address
+        return self._use(*self._last).address
 
     def close(self) -> None:
         """Ends the server."""
@@ -104,6 +122,26 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _prepare(self, start: Settings, wanted: limits.Limits) -> None:
+        """A server that was started with ``start`` and runs with ``wanted``."""
+        assert self._last is not None
+        server = self._use(*self._last)
+        if server.pid != self._pid:
+            self._run.count_start()
+            self._pid, self._limits = server.pid, limits.split(start, {})[1]
+        if wanted != self._limits:
+            self._post(server, wanted)
+            self._limits = wanted
+
+    def _use(self, start: Settings, cpus: Sequence[int]) -> Server:
+        return self._target.use(start, cpus)
+
+    def _post(self, server: Server, wanted: limits.Limits) -> None:
+        limits.post(server.admin, wanted)
+
+    def _measure(self, context: Context, start: Settings, load: LoadSpec) -> Point:
+        return context.measure(start, load)
 
     def _context(self, threads: int, repetitions: int) -> Context:
         key = threads, repetitions
@@ -148,20 +186,41 @@ def brief(point: Point) -> dict[str, Any]:
 
 
 def answered(point: Point) -> Point:
-    """The point. ``BenchError`` where calls were not answered OK: its rate would be of nothing."""
-    if point.error_ratio > 0.001:
+    """The point. ``BenchError`` where calls failed, or all were refused: its rate would be of nothing.
+
+    Where some were refused, the rate is that of the answered ones, and ``bound_by`` names their share.
+    """
+    if point.error_ratio - refused(point) > REFUSED_MOST or not point.rate:
         raise BenchError(f"{100 * point.error_ratio:.1f} % of the calls failed: {point.status} {point.items_status}")
     return point
+
+
+def refused(point: Point) -> float:
+    """Share of the calls that the server refused because it had too many."""
+    return point.status.get(REFUSED, 0) / max(1, point.answers)
+
+
+def refusals(point: Point) -> str:
+    """For people; nothing where there were none."""
+    share = refused(point)
+    return f"{100 * share:.1f} % of the calls refused, the rate is of the answered ones" if share > REFUSED_MOST else ""
+
+
+def clocks(point: Point) -> str:
+    """Clock, power and temperature of the GPU meanwhile, for people."""
+    found = [device["clocks"] for device in point.devices or () if "clocks" in device]
+    return describe_clocks(found[0]) if found else ""
 
 
 def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str:
     """What limits a point, from what was measured of it; each figure is named.
 
-    In this order: the generator where it says so itself; the device where it is busy 95 % of the time; the transport
-    where the rate is 80 % of ``ceiling``, the null device's; else the host, by its busiest role and the device's
-    commonest reason for idling. ``floor`` says how much of the device's time is needed at least.
+    Refused calls are named first. Then, in this order: the generator where it says so itself; the device where it is
+    busy 95 % of the time; the transport where the rate is 80 % of ``ceiling``, the null device's; else the host, by its
+    busiest role and the device's commonest reason for idling. ``floor`` says how much of the device's time is needed at
+    least.
     """
-    told = []
+    told = [refusals(point)] if refusals(point) else []
     busy = point.duty_cycle
     if point.verdict == INVALID:
         told.append("the load generator (INVALID): " + "; ".join(point.reasons)[:120])
@@ -188,4 +247,4 @@ def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str
         told.append(
             f"SM {100 * gpu['sm_utilization']:.0f} %, tensor {100 * (gpu.get('tensor_utilization') or 0):.0f} %"
         )
-    return "; ".join([*told, floor] if floor else told)
+    return "; ".join(filter(None, [*told, clocks(point), floor]))
