@@ -43,7 +43,7 @@ class GpuSampler:
     """
 
     def __init__(self) -> None:
-        self.missing = "nobody samples"
+        self.missing = "not sampled"
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -71,7 +71,7 @@ class GpuSampler:
             handle = self._nvml.nvmlDeviceGetHandleByUUID(find_gpus().visible[0].uuid)
             self._samples.append(self._sample(handle))
         except Exception as error:  # ImportError, NVMLError, IndexError, and what another package of this name raises
-            self.missing = f"NVML gave none: {type(error).__name__}: {error}"
+            self.missing = f"NVML: {error}"
             return self
         self.missing = ""
         self._thread = threading.Thread(target=self._run, args=(handle,), name="gpu sampler", daemon=True)
@@ -90,7 +90,7 @@ class GpuSampler:
             try:
                 self._samples.append(self._sample(handle))
             except self._nvml.NVMLError as error:
-                self.missing = f"NVML gave no more: {error}"
+                self.missing = f"NVML, later: {error}"
                 return
 
     def _sample(self, handle: Any) -> _Sample:

@@ -32,11 +32,11 @@ TARGETS = {
     "encoder-grpc": Target("MiniLM-L6, 32 tokens, gRPC unary, p99 < 20 ms", "/s", "encoder", 200e3, 600e3, H200),
     "transport": Target("null device, gRPC unary: the transport ceiling", "/s", "encoder", 1.2e6, 2e6),
     "decoder-135m": Target("135M Llama shape, 50 in / 50 out", "requests/s", "decoder:smollm2-135m", 9.4e3, 11e3, H200),
-    "running": Target("… over 2 lanes × 512 sequences", "×", "decoder:smollm2-135m", 1.15, None),
+    "running": Target("135M Llama shape, best over 2 lanes × 512 sequences", "×", "decoder:smollm2-135m", 1.15, None),
     "decoder-0.5b": Target(
         "Qwen2.5-0.5B shape, 50 in / 50 out, p99 < 1 s", "requests/s", "decoder:qwen2.5-0.5b", 2.5e3, 5e3, H200
     ),
-    "fp8-0.5b": Target("… FP8 over bf16", "×", "decoder:qwen2.5-0.5b", 1.15, None),
+    "fp8-0.5b": Target("FP8 over bf16, Qwen2.5-0.5B shape, p99 < 1 s", "×", "decoder:qwen2.5-0.5b", 1.15, None),
     "peer": Target("over transformers' asynchronous continuous batching", "×", "decoder_peers", 5, 10),
     "duty": Target("device duty cycle under saturation", "%", "decoder:qwen2.5-0.5b", 99, 99.9),
     "fp8": Target("FP8 over bf16, Llama-1B shape", "×", "fp8", 1.2, 1.3),

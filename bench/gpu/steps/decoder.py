@@ -152,8 +152,8 @@ def _tell(run: Run, sweep: Sweep, peaks: Peaks, found: Points) -> None:
 
 def _versus(name: str, point: Point, other: str, base: Point) -> str:
     """Two points, for people."""
-    rates = f"{name} {point.rate:,.0f}/s, {other} {base.rate:,.0f}/s"
-    return f"{rates}; bound by {bound_by(point)} | {bound_by(base)}"
+    first, second = (f"{n} {p.rate:,.0f}/s, bound by {bound_by(p)}" for n, p in ((name, point), (other, base)))
+    return f"{first}; {second}"
 
 
 def _within(run: Run, served: Served, peaks: Peaks, sweep: Sweep, found: Points) -> None:

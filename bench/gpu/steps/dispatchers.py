@@ -84,7 +84,7 @@ def measure(run: Run) -> None:
             one = max((C1, C2), key=lambda arm: arms.turn(arm) or 0.0)
             if not arms.tell(one):
                 raise BenchError(f"{subject.name}: no point of one dispatcher to compare with")
-            if find_program() is None and not run.dry:
+            if not _has_mps(run):
                 run.leave_out(f"dispatchers under MPS: {PROGRAM} is not here")
             else:
                 for arm in (B2, D, D, one, A):  # C D D C, and A B2 A: what drifts meanwhile hits both alike
@@ -93,6 +93,11 @@ def measure(run: Run) -> None:
                 arms.close()  # one daemon at a time
                 arms.turn(B4)
             arms.tell(one)
+
+
+def _has_mps(run: Run) -> bool:
+    """A dry run needs none."""
+    return run.dry or find_program() is not None
 
 
 def _decoder(run: Run, folder: str) -> Subject:
@@ -197,7 +202,7 @@ class _Arms:
         else:
             interval = found * (1 - 2 * spread), found * (1 + 2 * spread)
             verdict = f"twice the spread of the turns is {200 * spread:.1f} %: {_verdict(found, spread)}"
-        note = f"{verdict}; {self._state(over)} | {self._state(under)}"
+        note = f"{verdict}; {self._state(over)}; {self._state(under)}"
         if ratio == "D ÷ C":
             self._run.target(self._subject.target, found, note, interval)
         else:
