@@ -221,6 +221,13 @@ TEST(each_lane_that_takes_requests_counts_on_its_share) {
   }
 }
 
+TEST(sequences_that_may_not_run_bring_no_prompts) {
+  Taught t;
+  t.world.segment.route(0).max_batch_items = 500;
+  for (u32 i = 0; i < 1000; i++) t.put();
+  CHECK_EQ(t.launch(), size_t(15));
+}
+
 TEST(a_prompt_beyond_the_bound_is_admitted_alone) {
   Taught t(2 * kFloor);
   const u32 first = t.put(2 * kFloor), second = t.put(2 * kFloor), small = t.put(1);
