@@ -63,7 +63,7 @@ def test_steps_hold_as_many_items_as_are_allowed_now(serve: Serve, tmp_path: Pat
 
 def test_a_lane_that_is_opened_again_takes_what_waits_at_once(serve: Serve) -> None:
     """Its dispatcher sleeps until a step ends, but for the change."""
-    server = serve("--dispatchers=1", "--lanes=2", echo=True)
+    server = serve("--dispatchers=1", "--lanes=2", "--canary-interval=0", echo=True)  # canaries wake it, too
     limit(server, lanes=1)
     ledger = Ledger()
 
