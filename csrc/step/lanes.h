@@ -12,7 +12,7 @@ class Lanes {
  public:
   static constexpr u32 kNoLane = ~u32(0);
 
-  explicit Lanes(const DeviceClock& clock) : clock_(clock) {}
+  Lanes(const DeviceClock& clock, const Route& route) : clock_(clock), route_(route) {}
 
   // Adds a step to a lane; lanes are numbered from 0 to kLanesMax - 1.
   void add(u32 lane, u32 step) {
@@ -20,6 +20,11 @@ class Lanes {
     steps_[lane].push_back(step);
   }
   u32 count() const { return u32(steps_.size()); }
+  // The lanes that take requests: the first ones. The others end what they have.
+  u32 open() const {
+    const u32 limit = route_.lanes.load(kRelaxed);
+    return limit ? std::min(limit, count()) : count();
+  }
   // The step that a lane fills next. It is free if the lane has room, because steps end in order.
   u32 step(u32 lane) const { return steps_[lane].front(); }
   // Moves on to the next step, after that one was launched.
@@ -37,9 +42,12 @@ class Lanes {
   }
 
  private:
-  bool has_room(u32 lane) const { return clock_.in_flight(lane) < steps_[lane].size(); }
+  bool has_room(u32 lane) const {
+    return clock_.in_flight(lane) < (route_.sync_steps.load(kRelaxed) ? 1 : steps_[lane].size());
+  }
 
   const DeviceClock& clock_;
+  const Route& route_;
   std::vector<std::vector<u32>> steps_;
 };
 

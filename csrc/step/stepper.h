@@ -62,6 +62,11 @@ class Stepper {
   [[nodiscard]] virtual bool launch_requests(u32 s) = 0;
   // Records that the step was launched at progress_[s].launched_ns.
   virtual void note_launch(u32) {}
+  // The items of a step, or a generator's sequences of a lane, that the route allows now.
+  u32 items_now() const {
+    const u32 limit = route_->max_batch_items.load(kRelaxed);
+    return limit ? std::min(limit, limits_.items) : limits_.items;
+  }
   // When the device ended the step, clamped to the times that the host has seen.
   u64 ended_ns(u32 s, u64 now) const;
   // Records that the step's answers were written at `now`. Returns how long it occupied its lane. A canary's items are
@@ -73,7 +78,7 @@ class Stepper {
   const BatchLimits limits_;
   const Route* route_;
   DeviceClock clock_;
-  Lanes lanes_{clock_};
+  Lanes lanes_{clock_, *route_};
   std::vector<Progress> progress_;  // by step
 };
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fastqps.admin.http import Answer, Request
 
-CHANGES = ("/reload",)  # requests that change the server
+CHANGES = ("/reload", "/limits")  # requests that change the server
 
 
 class Guarded(Protocol):

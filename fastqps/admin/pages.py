@@ -13,6 +13,7 @@ from fastqps import __version__
 from fastqps.admin import guard
 from fastqps.admin.guard import Guarded
 from fastqps.admin.http import CONNECTIONS_MAX, Answer, Request
+from fastqps.admin.limits import Limited, LimitsPage
 from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
 from fastqps.admin.reload import Reloadable, ReloadPage
@@ -36,6 +37,7 @@ GET  /livez    200 unless only a restart of the server can help
 GET  /metrics  Prometheus text, or OpenMetrics by the Accept header; /metrics/load is its short form for load balancers
 GET  /live     a page to watch the server with, in a browser
 POST /reload   {{"model": "...", "from": "DIRECTORY"}}: reads a model again; GET tells which versions are served
+POST /limits   {{"model": "...", "lanes": 1}}: changes running, items, lanes, async_steps of a model; GET lists them
 POST /predict  {{"text": "..."}}, {{"pair": ["...", "..."]}}, {{"token_ids": [1, 2]}}, or a list of these
 
 curl -d '{{"text": "hello"}}' http://ADDRESS/predict
@@ -43,7 +45,7 @@ curl -d '{{"text": "a prompt for a model that generates", "max_tokens": 20}}' ht
 """
 
 
-class Served(Seen, Guarded, Reloadable, Protocol):
+class Served(Seen, Guarded, Reloadable, Limited, Protocol):
     """The server that the pages show."""
 
     def own_target(self) -> str:
@@ -63,6 +65,7 @@ class Admin:
         self._predict = Predict(served.own_target())
         self._predicting = 0
         self._reload = ReloadPage(served)
+        self._limits = LimitsPage(served)
         self._server = Server(sock, self._answer)
 
     async def __aenter__(self) -> Admin:
@@ -101,7 +104,8 @@ class Admin:
             self._live.sampler.sample()
 
     def _answer(self, request: Request) -> Answer | Coroutine[Any, Any, Answer]:
-        allowed = {"/predict": "POST", "/reload": "GET, HEAD, POST"}.get(request.path, "GET, HEAD")
+        changes = dict.fromkeys(guard.CHANGES, "GET, HEAD, POST")
+        allowed = {"/predict": "POST", **changes}.get(request.path, "GET, HEAD")
         pages: dict[str, Callable[[Request], Answer | Coroutine[Any, Any, Answer]]] = {
             "/": self._index,
             "/livez": self._livez,
@@ -113,6 +117,7 @@ class Admin:
             "/live/history.json": self._live.history,
             "/predict": self._predict_page,
             "/reload": self._reload.answer,
+            "/limits": self._limits.answer,
         }
         page = pages.get(request.path)
         if page is None:

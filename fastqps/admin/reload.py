@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from fastqps.admin.asked import check_text, error, parse, unknown_model
 from fastqps.admin.http import Answer, Request
 from fastqps.process.reloaded import Reloaded, ReloadRefused, ServedVersion
 
 WAIT_S = 50.0  # then the answer is that it still runs; less than a client of this port is given
 KEYS = ("model", "from")
-VALUE_CHARS_MAX = 4095  # the longest path that there is
 _STATUS = {"reloaded": 200, "unchanged": 200, "failed": 422}
 
 
@@ -50,20 +49,22 @@ class ReloadPage:
         if request.method != "POST":
             return Answer.data(200, self._state())
         try:
-            model, path = self._asked(request.body)
-        except ValueError as error:
-            return _error(400, str(error))
+            model, asked = parse(request.body, KEYS, self._server.models)
+            for key, value in asked.items():
+                check_text(key, value)
+        except ValueError as wrong:
+            return error(400, str(wrong))
         if model < 0:
-            return _error(404, f"no such model is served; there are: {', '.join(self._server.models)}")
+            return unknown_model(self._server.models)
         try:
-            task = self._server.reloads.start(model, path)
+            task = self._server.reloads.start(model, asked.get("from", ""))
         except ReloadRefused as refused:
-            return _error(409, str(refused))
+            return error(409, str(refused))
         await asyncio.wait([task], timeout=WAIT_S)  # it continues even if no client waits for it
         if not task.done():
             return Answer.data(202, self._state())
         if task.cancelled() or task.exception() is not None:
-            return _error(503, "the server is about to end")
+            return error(503, "the server is about to end")
         found = task.result()
         return Answer.data(_STATUS[found.outcome], _data(found))
 
@@ -75,27 +76,6 @@ class ReloadPage:
             "last": _data(last) if last else None,
         }
 
-    def _asked(self, body: bytes) -> tuple[int, str]:
-        """(model's index, or -1 for one that is not served; directory, or "")."""
-        try:
-            asked = json.loads(body or b"{}")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"the body is not JSON: {error}") from None
-        if not isinstance(asked, dict):
-            raise ValueError('the body is not an object such as {"model": "minilm"}')
-        if unknown := next((key for key in asked if key not in KEYS), None):
-            raise ValueError(f"unknown key {unknown[:100]!r}; known: {', '.join(KEYS)}")
-        for key, value in asked.items():
-            if not isinstance(value, str) or not value:
-                raise ValueError(f"{key} is not a string, or an empty one")
-            if len(value) > VALUE_CHARS_MAX:
-                raise ValueError(f"{key} is longer than {VALUE_CHARS_MAX} characters")
-        models = self._server.models
-        if "model" not in asked and len(models) > 1:
-            raise ValueError(f"model: say which one; there are: {', '.join(models)}")
-        name = asked.get("model", models[0])
-        return (list(models).index(name) if name in models else -1), asked.get("from", "")
-
 
 def _data(found: Reloaded) -> dict[str, Any]:
     return {
@@ -106,7 +86,3 @@ def _data(found: Reloaded) -> dict[str, Any]:
         "reason": found.reason,
         "seconds": round(found.took_s, 3),
     }
-
-
-def _error(status: int, message: str) -> Answer:
-    return Answer.data(status, {"error": message})

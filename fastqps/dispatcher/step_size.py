@@ -103,7 +103,7 @@ def step_limits(
 def _chosen(segment: Segment, settings: DispatcherSettings) -> StepLimits | None:
     """What another dispatcher has chosen."""
     route = segment.route(settings.route)
-    return StepLimits(route.max_batch_items, route.max_batch_tokens) if route.max_batch_items else None
+    return StepLimits(route.most_items, route.max_batch_tokens) if route.most_items else None
 
 
 def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> StepLimits:

@@ -19,6 +19,7 @@ from fastqps.process.startup import process_start_s
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.gpu.failure_domain import Domain, make_domains
 from fastqps.supervisor.gpu.sharing import Sharing
+from fastqps.supervisor.limits import RuntimeLimits
 from fastqps.supervisor.listener import address, listen, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
@@ -74,7 +75,8 @@ class Supervisor:
         self._domains: dict[WorkerSlot, Domain] = {}
         reloader = Reloader(server, shared, self.workers, self._worker_pool, log)
         self.reloads = Reloads(reloader, [card.name for card in server.cards], self._domains, self._outcome, log)
-        self.view = View(server, shared, self.workers, credentials, self.reloads, tracing)
+        limits = RuntimeLimits(server, shared, self.fleet, log)
+        self.view = View(server, shared, self.workers, credentials, self.reloads, limits, tracing)
         self._watchers: list[asyncio.Task[None]] = []
         self._drained = False
 

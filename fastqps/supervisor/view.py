@@ -9,6 +9,7 @@ from fastqps.process.readiness import Readiness, readiness
 from fastqps.process.reloaded import OUTCOMES, ServedVersion
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import is_loopback
+from fastqps.supervisor.limits import RuntimeLimits
 from fastqps.supervisor.listener import internal_target
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
@@ -19,7 +20,7 @@ from fastqps.telemetry.tracing import Tracing
 
 
 class View:
-    """Implements ``fastqps.admin.Served``. Read-only, except ``reloads``."""
+    """Implements ``fastqps.admin.Served``. Read-only, except ``reloads`` and ``limits``."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class View:
         workers: WorkerSlots,
         credentials: CredentialWatch,
         reloads: Reloads,
+        limits: RuntimeLimits,
         tracing: Tracing | None,
     ) -> None:
         self.segment = shared.segment
@@ -43,6 +45,7 @@ class View:
         self.target_saturation = server.config.target_saturation
         self.credentials = credentials
         self.reloads = reloads
+        self.limits = limits
         self._server = server
         self._shared = shared
         self._workers = workers

@@ -33,7 +33,7 @@ RATES = ((1, 200.0), (8, 240.0), (16, 245.0))
 class Route:
     """A segment of one route, as far as the choice goes."""
 
-    max_batch_items: int = 0
+    most_items: int = 0
     max_batch_tokens: int = 4096
     dispatchers: int = 0b11
     cache_slots: int = 0
@@ -42,7 +42,7 @@ class Route:
         return self
 
     def set_batch_limits(self, i: int, *, items: int, tokens: int, cache_slots: int) -> None:
-        self.max_batch_items, self.max_batch_tokens, self.cache_slots = items, tokens, cache_slots
+        self.most_items, self.max_batch_tokens, self.cache_slots = items, tokens, cache_slots
 
 
 @dataclass
@@ -97,7 +97,7 @@ def start(card: ModelCard, route: Route | None = None, **changes: Any) -> int:
 
 def limits(card: ModelCard, route: Route | None = None, **changes: Any) -> StepLimits:
     found = step_limits(card, settings(**changes), route or Route(), lanes())  # type: ignore[arg-type]
-    assert route is None or StepLimits(route.max_batch_items, route.max_batch_tokens) == found
+    assert route is None or StepLimits(route.most_items, route.max_batch_tokens) == found
     return found
 
 

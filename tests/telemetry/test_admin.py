@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import errno
 import gc
 import json
@@ -22,6 +23,7 @@ from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
 from fastqps.process.background import UnexpectedError
+from fastqps.process.limits import Limits, ModelLimits
 from fastqps.process.readiness import Readiness
 from fastqps.process.reloaded import Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
@@ -56,6 +58,21 @@ class FakeReloads:
         return self.end
 
 
+class FakeLimits:
+    """Of a model that answers and of one that generates, without steps that are prepared ahead."""
+
+    def __init__(self) -> None:
+        of_a, of_b = Limits(None, 64, 2, True), Limits(512, None, 1, False)
+        self.found = [ModelLimits("a", of_a, of_a), ModelLimits('b"\n', of_b, of_b)]
+
+    def all(self) -> list[ModelLimits]:
+        return self.found
+
+    def change(self, model: int, now: Limits) -> ModelLimits:
+        self.found[model] = dataclasses.replace(self.found[model], now=now)
+        return self.found[model]
+
+
 class Served(fake_source.FakeSource):
     """What the pages are about, as a test wants it."""
 
@@ -68,6 +85,7 @@ class Served(fake_source.FakeSource):
         self.said: list[str] = []
 
         self.reloads = FakeReloads()
+        self.limits = FakeLimits()
 
     def readiness(self) -> Readiness:
         return self.found
@@ -444,7 +462,7 @@ BAD_RELOADS = [
     ("[]", 400, "the body is not an object"),
     ('{"modle": "a"}', 400, "unknown key 'modle'; known: model, from"),
     ('{"model": "a", "from": 3}', 400, "from is not a string"),
-    (f'{{"from": "{"x" * 4096}"}}', 400, "from is longer than 4095 characters"),
+    (f'{{"model": "a", "from": "{"x" * 4096}"}}', 400, "from is longer than 4095 characters"),
     ('{"model": ""}', 400, "model is not a string, or an empty one"),
     ("", 400, 'model: say which one; there are: a, b"'),
     ('{"model": "c"}', 404, 'no such model is served; there are: a, b"'),
@@ -457,7 +475,7 @@ def test_who_may_post() -> None:
     async def check() -> None:
         async with admin(served) as port:
             served.token = "Bearer right"
-            for path in ("/predict", "/reload"):
+            for path in ("/predict", "/reload", "/limits"):
                 for more in ((), ("authorization: Bearer wrong",)):
                     status, headers, body = await call(port, "POST", path, b"{}", *more)
                     assert (status, headers["www-authenticate"]) == (401, "Bearer")
@@ -466,11 +484,12 @@ def test_who_may_post() -> None:
             assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
             assert served.reloads.asked == []
             served.token, served.open = "", True
-            status, _, body = await call(port, "POST", "/reload", b'{"model": "a"}')
-            assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
+            for path in ("/reload", "/limits"):
+                status, _, body = await call(port, "POST", path, b'{"model": "a"}')
+                assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
             assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
             served.open = False
-            for path in ("/predict", "/reload"):
+            for path in ("/predict", "/reload", "/limits"):
                 assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
             assert served.reloads.asked == []
 
@@ -510,5 +529,62 @@ def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
                 assert found[0] == status
                 assert found[1]["doing"] == "warming up a@222222222222"
                 assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
+
+    run(check)
+
+
+BAD_LIMITS = [
+    ("{", 400, "the body is not JSON"),
+    ('{"model": "a", "tokens": 5}', 400, "unknown key 'tokens'; known: model, running, items, lanes, async_steps"),
+    ('{"model": "a"}', 400, "nothing to change; give at least one of: running, items, lanes, async_steps"),
+    ('{"items": 5}', 400, "model: say which one; there are: a, b"),
+    ('{"model": 5, "items": 5}', 400, "model is not a string"),
+    ('{"model": "c", "items": 5}', 404, "no such model is served; there are: a, b"),
+    ('{"model": "a", "items": "5"}', 400, 'items: "5" is not a whole number'),
+    ('{"model": "a", "items": true}', 400, "items: true is not a whole number"),
+    ('{"model": "a", "items": 5.0}', 400, "items: 5.0 is not a whole number"),
+    ('{"model": "a", "items": null}', 400, "items: null is not a whole number"),
+    ('{"model": "a", "items": 0}', 400, "items: 0 is not between 1 and 64, the most that the server was started for"),
+    ('{"model": "a", "items": 65}', 400, "items: 65 is not between 1 and 64"),
+    ('{"model": "a", "lanes": 3}', 400, "lanes: 3 is not between 1 and 2"),
+    ('{"model": "a", "async_steps": 0}', 400, "async_steps: 0 is not true or false"),
+    ('{"model": "a", "running": 5}', 400, "running: 5: a does not generate; its limit is items"),
+    (r'{"model": "b\"\n", "items": 5}', 400, 'items: 5: b"\n generates; its limit is running'),
+    (
+        r'{"model": "b\"\n", "async_steps": true}',
+        400,
+        "async_steps: true, but the server was started with --async-steps off",
+    ),
+    ('{"model": "a", "items": 5, "lanes": 3}', 400, "lanes: 3"),
+]
+
+
+def test_limits() -> None:
+    served = Served()
+
+    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
+        status, _, content = await call(port, method, "/limits", body.encode())
+        return status, json.loads(content)
+
+    async def check() -> None:
+        async with admin(served) as port:
+            of_a = {"running": None, "items": 64, "lanes": 2, "async_steps": True}
+            of_b = {"running": 512, "items": None, "lanes": 1, "async_steps": False}
+            before = {"models": [{"model": "a", **of_a, "most": of_a}, {"model": 'b"\n', **of_b, "most": of_b}]}
+            for body, status, message in BAD_LIMITS:
+                found = await ask(port, body)
+                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+            assert await ask(port, "", "GET") == (200, before), "a refused request changes nothing"
+            lower = {"model": "a", **of_a, "items": 1, "lanes": 1, "most": of_a}
+            assert await ask(port, '{"model": "a", "items": 1, "lanes": 1}') == (200, lower)
+            assert await ask(port, '{"model": "a", "async_steps": false}') == (200, {**lower, "async_steps": False})
+            assert await ask(port, '{"model": "a", "items": 64, "async_steps": true}') == (200, {**lower, "items": 64})
+            assert (await ask(port, r'{"model": "b\"\n", "running": 512}'))[1] == before["models"][1]
+            served.found = Readiness(("starting",), (), (), answers=False)
+            assert await ask(port, '{"model": "a", "items": 1}') == (503, {"error": "the server is not ready"})
+            served.limits.found = []
+            assert await ask(port, "", "GET") == (200, {"models": []})
+            found = await ask(port, '{"model": "a", "items": 1}')
+            assert found[0] == 400 and found[1]["error"].startswith("this server is an edge (--device remote)")
 
     run(check)

@@ -66,7 +66,9 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.vocab_size = vocab_size;
   r.max_input_tokens = max_input_tokens;
   r.max_queue_items = max_queue_items;
-  r.max_batch_items.store(max_batch_items, kRelaxed);  // who reads it has seen the route's state
+  r.most_items.store(max_batch_items, kRelaxed);  // who reads it has seen the route's state
+  r.max_batch_items.store(max_batch_items, kRelaxed);
+  r.lanes.store(0, kRelaxed), r.sync_steps.store(0, kRelaxed);
   r.max_batch_tokens.store(max_batch_tokens, kRelaxed);
   r.max_batch_delay_ns = max_batch_delay_ns;
   r.pair_type_id = pair_type_id;
@@ -94,9 +96,10 @@ ModelView model(const SegmentHandle& self, u32 i) {
 struct RouteView {
   const char* state;
   u64 dispatchers;  // one bit each
-  u32 generation, dimensions, max_input_tokens, max_queue_items, max_batch_items, max_batch_tokens;
+  u32 generation, dimensions, max_input_tokens, max_queue_items, most_items, max_batch_items, max_batch_tokens;
   u64 max_batch_delay_ns;
-  u32 max_output_tokens, prefix_tokens, cache_slots;
+  u32 max_output_tokens, prefix_tokens, cache_slots, lanes;
+  bool async_steps;
   std::string version;
 };
 
@@ -110,12 +113,15 @@ RouteView route(const SegmentHandle& self, u32 i) {
           .dimensions = r.dimensions,
           .max_input_tokens = r.max_input_tokens,
           .max_queue_items = r.max_queue_items,
+          .most_items = r.most_items.load(kAcquire),  // pairs with set_batch_limits
           .max_batch_items = r.max_batch_items.load(kRelaxed),
           .max_batch_tokens = r.max_batch_tokens.load(kRelaxed),
           .max_batch_delay_ns = r.max_batch_delay_ns,
           .max_output_tokens = r.max_output_tokens,
           .prefix_tokens = r.prefix_tokens,
           .cache_slots = r.cache_slots.load(kRelaxed),
+          .lanes = r.lanes.load(kRelaxed),
+          .async_steps = !r.sync_steps.load(kRelaxed),
           .version = r.version};
 }
 
@@ -133,12 +139,15 @@ void register_models(py::module_& m) {
       .def_readonly("dimensions", &RouteView::dimensions)
       .def_readonly("max_input_tokens", &RouteView::max_input_tokens)
       .def_readonly("max_queue_items", &RouteView::max_queue_items)
+      .def_readonly("most_items", &RouteView::most_items)
       .def_readonly("max_batch_items", &RouteView::max_batch_items)
       .def_readonly("max_batch_tokens", &RouteView::max_batch_tokens)
       .def_readonly("max_batch_delay_ns", &RouteView::max_batch_delay_ns)
       .def_readonly("max_output_tokens", &RouteView::max_output_tokens)
       .def_readonly("prefix_tokens", &RouteView::prefix_tokens)
       .def_readonly("cache_slots", &RouteView::cache_slots)
+      .def_readonly("lanes", &RouteView::lanes)
+      .def_readonly("async_steps", &RouteView::async_steps)
       .def_readonly("version", &RouteView::version);
 }
 
@@ -163,8 +172,20 @@ void define_models(SegmentClass& segment) {
             r.cache_slots.store(cache_slots, kRelaxed);  // statistics; the dispatchers agree on the others by a lock
             r.max_batch_tokens.store(tokens, kRelaxed);
             r.max_batch_items.store(items, kRelaxed);
+            r.most_items.store(items, kRelease);  // from here on the supervisor may lower what stands above
           },
           "i"_a, py::kw_only(), "items"_a, "tokens"_a, "cache_slots"_a, "What the route's dispatchers chose.")
+      .def(
+          "set_limits",
+          [](const SegmentHandle& s, u32 i, u32 items, u32 lanes, bool async_steps) {
+            Route& r = checked(s.segment, i, s.segment.sizes().routes()).route(i);
+            r.max_batch_items.store(items, kRelaxed);
+            r.cache_slots.store(r.task == Task::kGenerate ? items * lanes : 0, kRelaxed);
+            r.lanes.store(lanes, kRelaxed);
+            r.sync_steps.store(!async_steps, kRelaxed);
+          },
+          "i"_a, py::kw_only(), "items"_a, "lanes"_a, "async_steps"_a,
+          "What the route's dispatchers use from their next step on, within what they are made for.")
       .def(
           "card",
           [](const SegmentHandle& s, u32 i) {

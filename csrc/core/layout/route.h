@@ -23,7 +23,8 @@ struct alignas(64) Model {
 };
 
 // One generation of one model: its limits, and how its answers are computed. S writes it while kWarming; then it is
-// constant, except for what its first dispatcher chooses before it is ready.
+// constant, except for what its first dispatcher chooses before it is ready, and the limits that S changes as it
+// serves.
 enum class RouteState : u32 { kEmpty = 0, kWarming = 1, kServing = 2, kDraining = 3 };
 struct alignas(64) Route {
   std::atomic<RouteState> state;
@@ -35,15 +36,21 @@ struct alignas(64) Route {
   u32 dimensions;         // floats in a row of the device's output: embedding width, or number of labels
   u32 vocab_size;         // ids at or above it are refused
   u32 max_input_tokens;
-  u32 max_queue_items;                // limit of waiting items, over all doors
-  std::atomic<u32> max_batch_items;   // [S, or D once before it is ready] 0: its dispatchers have not chosen it yet
-  std::atomic<u32> max_batch_tokens;  // [as max_batch_items]
+  u32 max_queue_items;  // limit of waiting items, over all doors
+  // Items of a step, of a generator sequences of a lane, that its dispatchers are made for. 0: not chosen yet.
+  std::atomic<u32> most_items;        // [S, or d once before it is ready]
+  std::atomic<u32> max_batch_tokens;  // [as most_items]
   u64 max_batch_delay_ns;
-  u32 position_offset;           // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
-  u32 pair_type_id;              // token type of a pair's second text
-  u32 max_output_tokens;         // generators: room for them in a slot's answer
-  u32 prefix_tokens;             // generators: ids in front of every prompt, kept in no slot
-  std::atomic<u32> cache_slots;  // [as max_batch_items] generators: sequences that one dispatcher can run
+  u32 position_offset;    // position id of a first token; RoBERTa: padding id + 1, and padding is not counted
+  u32 pair_type_id;       // token type of a pair's second text
+  u32 max_output_tokens;  // generators: room for them in a slot's answer
+  u32 prefix_tokens;      // generators: ids in front of every prompt, kept in no slot
+  // What its dispatchers use of that now. Each word is a limit by itself, so relaxed accesses are enough. [as
+  // most_items; then S at any time]
+  std::atomic<u32> max_batch_items;
+  std::atomic<u32> cache_slots;  // generators: sequences that one dispatcher can run
+  std::atomic<u32> lanes;        // that take requests: the first ones; 0: all
+  std::atomic<u32> sync_steps;   // 1: a lane has one step in flight
   u32 card_bytes;
   char version[16];  // 12 hex digits
 };

@@ -50,7 +50,6 @@ class DecodeBatch {
   }
 
   u32 running() const { return u32(sequences_.size() - free_.size()); }
-  u32 free_slots() const { return u32(free_.size()); }
   // Sequences that will have a row in the next step.
   u32 going() const { return u32(going_.size()); }
 

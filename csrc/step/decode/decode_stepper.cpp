@@ -45,7 +45,7 @@ u32 DecodeStepper::running() const {
 
 i32 DecodeStepper::gather(u64 timeout_ns) {
   clock_.returned(now_ns());
-  const u32 free = lanes_.freest([this](u32 lane) { return quiet(lane); });
+  const u32 free = lanes_.freest([this, open = lanes_.open()](u32 lane) { return lane < open && quiet(lane); });
   const u32 next = lanes_.freest([this](u32 lane) { return !quiet(lane); });
   const u64 ahead = next == Lanes::kNoLane ? timeout_ns : clock_.ahead_ns(next, now_ns());
   if (free != Lanes::kNoLane) {
@@ -67,9 +67,10 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   Step& step = steps_[s];
   DecodeBatch& batch = batches_[lane];
   clock_.begin(now_ns());
-  const u32 rows = limits_.tokens - batch.going();
-  BatchLimits room{
-      .items = batch.free_slots(), .tokens = std::min(rows, prompt_rows(lane)), .delay_ns = limits_.delay_ns};
+  const u32 rows = limits_.tokens - batch.going(), most = lane < lanes_.open() ? items_now() : 0;
+  BatchLimits room{.items = most - std::min(most, batch.running()),
+                   .tokens = std::min(rows, prompt_rows(lane)),
+                   .delay_ns = limits_.delay_ns};
   if (rows < route_->max_input_tokens) room.items = 0;  // a claim takes one request at least
   const ClaimMode mode = !quiet(lane)                  ? ClaimMode::kJoin
                          : clock_.idle() && !running() ? ClaimMode::kFree
@@ -94,9 +95,9 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
 // first step has to take all that will run with it.
 u32 DecodeStepper::prompt_rows(u32 lane) const {
   if (claimer_.suspects_wait()) return limits_.tokens;
-  const u64 sharers = lanes_.count() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
+  const u64 sharers = lanes_.open() * std::max(std::popcount(route_->dispatchers.load(kRelaxed)), 1);
   const u64 wanted = batches_[lane].running() + waiting_of(segment_, claimer_.route()).items() / sharers;
-  return prompt_rows_.limit(u32(std::min<u64>(wanted, max_running())));
+  return prompt_rows_.limit(u32(std::min<u64>(wanted, items_now())));
 }
 
 void DecodeStepper::read_controls() {

@@ -20,7 +20,7 @@ u32 EncodeStepper::add(const StepBuffers& buffers, u32 lane) {
 
 i32 EncodeStepper::gather(u64 timeout_ns) {
   clock_.returned(now_ns());
-  const u32 lane = lanes_.freest([](u32) { return true; });
+  const u32 lane = lanes_.freest([open = lanes_.open()](u32 lane) { return lane < open; });
   if (lane == Lanes::kNoLane) return rest(timeout_ns), kNothing;
   const bool due = rest_until_due(claimer_, clock_, clock_.ahead_ns(lane, now_ns()), timeout_ns);
   if (!due && lanes_.count() > 1) return kNothing;  // first retire another lane's finished step
@@ -32,7 +32,9 @@ i32 EncodeStepper::gather(u64 timeout_ns) {
   const ClaimMode mode = clock_.in_flight(lane) ? ClaimMode::kAhead
                          : clock_.idle()        ? ClaimMode::kFree
                                                 : ClaimMode::kLaneFree;
-  const bool claimed = claimer_.next(step.batch, mode, limits_, i64(timeout_ns));
+  BatchLimits limits = limits_;
+  limits.items = items_now();
+  const bool claimed = claimer_.next(step.batch, mode, limits, i64(timeout_ns));
   claimer_.read_controls(step.batch, [](u32, u32, u32) {});  // running requests cannot be stopped
   if (!claimed) {
     clock_.found_nothing(now_ns());

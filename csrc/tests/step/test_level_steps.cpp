@@ -122,8 +122,9 @@ struct Taught {
   World world;
   Dispatcher dispatcher;
 
-  explicit Taught(u32 max_input = 50)
-      : world(1024, max_input, 50), dispatcher(world.segment, &world.fds, 0, 1, 1, {kMaxRunning, kMaxRows}) {
+  explicit Taught(u32 max_input = 50, u32 lanes = 1)
+      : world(1024, max_input, 50), dispatcher(world.segment, &world.fds, 0, 1, lanes, {kMaxRunning, kMaxRows}) {
+    world.segment.route(0).lanes = 1;
     for (u32 i = 0; i < 4; i++) put();
     while (dispatcher.turn()) world.slab->drain();
     world.slab->drain();
@@ -208,6 +209,23 @@ TEST(each_dispatcher_counts_on_its_share) {
     for (u32 i = 0; i < 1000; i++) t.put();
     CHECK_EQ(t.launch(), size_t(dispatchers == 1 ? 30 : 15));
   }
+}
+
+TEST(each_lane_that_takes_requests_counts_on_its_share) {
+  for (const u32 lanes : {1u, 2u}) {
+    Taught t(50, 2);
+    t.world.segment.route(0).lanes = lanes;
+    for (u32 i = 0; i < 1000; i++) t.put();
+    CHECK(t.dispatcher.launch());
+    CHECK_EQ(t.world.segment.dispatcher(0).running.load(), lanes == 1 ? 30u : 15u);
+  }
+}
+
+TEST(sequences_that_may_not_run_bring_no_prompts) {
+  Taught t;
+  t.world.segment.route(0).max_batch_items = 500;
+  for (u32 i = 0; i < 1000; i++) t.put();
+  CHECK_EQ(t.launch(), size_t(15));
 }
 
 TEST(a_prompt_beyond_the_bound_is_admitted_alone) {

@@ -339,6 +339,39 @@ TEST(a_free_lane_takes_what_waits) {
   CHECK_EQ(w.slab->used(), 0u);
 }
 
+TEST(steps_keep_to_the_limits_that_the_route_has_now) {
+  World w;
+  const u32 ahead = w.add(0), beside = w.add(1);
+  w.add(1);
+  Route& route = w.segment.route(0);
+  route.max_batch_items = 2;
+  for (u32 i = 0; i < 10; i++) w.put({1}, 1);
+  const auto launch = [&](u32 step, u32 items) {
+    CHECK(w.stepper->gather(0) == i32(step));
+    CHECK_EQ(w.stepper->step(step).n_items, items);
+    CHECK(w.stepper->launch(step));
+  };
+  launch(w.step, 2);
+  route.lanes = 1;
+  launch(ahead, 2);  // two that wait are a full step now
+  CHECK_EQ(w.stepper->gather(0), kNothing);
+  route.lanes = 2, route.sync_steps = 1;
+  launch(beside, 2);
+  CHECK_EQ(w.stepper->gather(0), kNothing);
+  CHECK(w.stepper->scatter(w.step));
+  CHECK_EQ(w.stepper->gather(0), kNothing);  // one of its steps still runs
+  CHECK(w.stepper->scatter(ahead));
+  route.max_batch_items = 3;
+  launch(w.step, 3);
+  CHECK_EQ(w.stepper->gather(0), kNothing);
+  route.max_batch_items = 0, route.sync_steps = 0;
+  for (u32 i = 0; i < 3; i++) w.put({1}, 1);
+  launch(ahead, w.kItems);
+  CHECK(w.stepper->scatter(beside) && w.stepper->scatter(w.step) && w.stepper->scatter(ahead));
+  w.slab->drain();
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
 TEST(what_waits_for_company_is_let_go_when_a_lane_rings) {
   World w(Task::kEmbed, {World::kItems, World::kTokens, 2 * test::kPatienceNs});
   w.add(1);

@@ -80,6 +80,22 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     assert read.endswith(f"Z read from {model / STEPS.file}")
 
 
+def test_a_choice_is_the_most_that_a_limit_allows(serve: Serve, model: Path, tmp_path: Path) -> None:
+    """Also of a dispatcher that was started under a lower one."""
+    server = start(serve, f"--model={model}", fixed_device(tmp_path / "p.toml"), "--dispatchers=1", AUTO, knee=4)
+    assert server.post("/limits", {"items": 5})[0] == 400
+    assert server.post("/limits", {"items": 1})[0] == 200
+    old = server.child("dispatcher 0")
+    old.kill()
+    server.until_filled("dispatcher 0", old)
+    status, found = server.post("/limits", {"items": 4})
+    assert status == 200 and found["items"] == found["most"]["items"] == 4, found
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        client.predict_batch([[5, 6, 7]] * 64)
+    assert server.metrics()["fastqps_batch_items_count"] < 64
+    assert len(choices(server)) == 1
+
+
 def test_nothing_can_be_stored(serve: Serve, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A warning, and one choice for all dispatchers all the same."""
     (tmp_path / "file").touch()

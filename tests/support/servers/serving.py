@@ -193,14 +193,22 @@ class Server:
         with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=timeout_s) as answer:
             return bytes(answer.read())
 
-    def reload(self, **asked: str) -> tuple[int, dict[str, Any]]:
-        """(status, answer) of POST /reload; where it is that the reload still runs, what came of it."""
-        request = urllib.request.Request(f"http://{self.admin}/reload", data=json.dumps(asked).encode(), method="POST")
+    def post(self, path: str, asked: Any) -> tuple[int, dict[str, Any]]:
+        """(status, answer) of an admin page."""
+        request = urllib.request.Request(f"http://{self.admin}{path}", data=json.dumps(asked).encode(), method="POST")
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-                status, found = answer.status, json.load(answer)
+                return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
-            status, found = error.code, json.load(error)
+            return error.code, json.load(error)
+
+    def limits(self) -> list[dict[str, Any]]:
+        """What GET /limits says of each model."""
+        return list(json.loads(self.page("/limits"))["models"])
+
+    def reload(self, **asked: str) -> tuple[int, dict[str, Any]]:
+        """(status, answer) of POST /reload; where it is that the reload still runs, what came of it."""
+        status, found = self.post("/reload", asked)
         if status == 202:
             until(lambda: not json.loads(self.page("/reload"))["doing"], f"the reload's end\n{self.log()}", 300)
             found = json.loads(self.page("/reload"))["last"]
