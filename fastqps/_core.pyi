@@ -1,6 +1,6 @@
 """The C++ core. tests/project/test_stubs.py compares this file with the extension."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -55,6 +55,7 @@ METHODS: tuple[str, ...]
 REJECTS: tuple[str, ...]
 CLASSES: tuple[str, ...]
 IDLES: tuple[str, ...]
+START_STAGES: tuple[str, ...]
 TRANSPORT_COUNTERS: tuple[str, ...]
 COUNTERS: tuple[CounterRow, ...]
 DOORS_MAX: int
@@ -260,6 +261,8 @@ class ProcessStats:
     @property
     def idle_ns(self) -> dict[str, int]: ...  # by IDLES
     @property
+    def start_ns(self) -> dict[str, int]: ...  # by START_STAGES
+    @property
     def transport(self) -> dict[str, int]: ...  # by TRANSPORT_COUNTERS
     @property
     def counters(self) -> dict[str, int]: ...  # by the names in COUNTERS
@@ -450,6 +453,7 @@ class Segment:
     ) -> list[tuple[int, int]]: ...  # by CLASSES: items, and since when the oldest waits or 0
     def suspects_waiting(self, route: int) -> int: ...
     def tenants(self, door: int) -> tuple[list[tuple[int, int, str, int, int, int]], tuple[int, int, int]]: ...
+    def record_start(self, i: int, seconds: Mapping[str, float]) -> None: ...
     def stats(self, i: int) -> ProcessStats: ...
     def upstreams(self, dispatcher: int) -> list[UpstreamReading]: ...
     def upstream_totals(self, dispatcher: int) -> UpstreamTotals: ...
@@ -717,6 +721,8 @@ class CudaStep:
     def output(self) -> NDArray[np.int32]: ...
     @property
     def stamps(self) -> NDArray[np.int64]: ...
+    @property
+    def graph(self) -> tuple[int, int]: ...
     def launch(self, n_items: int, n_tokens: int, n_new: int) -> None: ...
     def pack(
         self, n_items: int, n_tokens: int, n_new: int, *, max_tokens: int, max_items: int

@@ -30,7 +30,7 @@
 namespace fastqps {
 
 inline constexpr u64 kMagic = 0x0053505154534146;  // "FASTQPS\0", little-endian
-inline constexpr u32 kFormat = 19;                 // grows with every change of these structs
+inline constexpr u32 kFormat = 20;                 // grows with every change of these structs
 
 // All sizes of a segment, and what else is settled with it. Everything else follows from these.
 struct Sizes {

@@ -12,6 +12,7 @@ from fastqps.devices.errors import DeviceError, DeviceFault
 from fastqps.devices.names import DEVICES, Device, check_weights, kind_of, list_devices, one_device
 from fastqps.devices.place import Options, Place
 from fastqps.models.card import ModelCard
+from fastqps.process.startup import STARTUP
 from fastqps.runners import Runner
 from fastqps.runners.kinds import step_kind
 
@@ -60,4 +61,5 @@ def _module(device: str) -> ModuleType:
         raise DeviceError("device remote: only a server sends to others; take fastqps serve, or --address of a server")
     if kind_of(device) not in DEVICES:
         raise DeviceError(f"no device {device!r}; this build has: {', '.join(DEVICES)}")
-    return importlib.import_module(f"fastqps.devices.{kind_of(device)}")
+    with STARTUP.stage("imports"):
+        return importlib.import_module(f"fastqps.devices.{kind_of(device)}")

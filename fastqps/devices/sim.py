@@ -58,6 +58,15 @@ class SimSteps:
         self.launch(n_items, n_tokens, n_new)
         self.wait()
 
+    def settle(self) -> bool:
+        return False
+
+    def can_refine(self) -> bool:
+        return False
+
+    def refine(self) -> None:
+        """Steps of all sizes take what the profile says."""
+
     def warm_up(self) -> None:
         """A step of one token."""
         self.run(1, 1, 0)

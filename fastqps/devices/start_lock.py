@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fastqps.devices.errors import DeviceError
+from fastqps.process.startup import STARTUP
 
 WAIT_S_MAX = 600.0  # a large model from a slow disk, for each of several dispatchers
 _TELL_S = 5.0  # a wait that is worth a line
@@ -34,7 +35,8 @@ def alone(name: str, task: str, wait_s_max: float = WAIT_S_MAX) -> Iterator[None
     """
     handle = _open(_folder() / f"{name}.lock", task)
     try:
-        _wait(handle, task, wait_s_max)
+        with STARTUP.stage("waiting"):
+            _wait(handle, task, wait_s_max)
         yield
     finally:
         os.close(handle)

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from fastqps._core import CudaError, Segment, Stepper
 from fastqps.devices import DeviceFault, make_runner
 from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
+from fastqps.dispatcher.refinement import Refinement
 from fastqps.dispatcher.slow_launch import PREPARE_FILE, launch_slowly
 from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.process.children import DispatcherSettings
+from fastqps.process.startup import STARTUP
 from fastqps.runners.kinds import step_kind
 from fastqps.runners.lane import Lane, make_lanes
 
@@ -40,6 +42,7 @@ class Dispatcher:
             for place, runner in enumerate(lane.runners)
         ]
         self._in_flight: list[deque[_Step]] = [deque() for _ in lanes]  # of each lane, the oldest first
+        self._refinement = Refinement(lanes)
 
     def serve(self) -> None:
         """Gathers, launches and scatters until ``stopping``: step n+1 is prepared while n runs, and n-1 is answered.
@@ -54,6 +57,17 @@ class Dispatcher:
             for steps in self._in_flight:
                 while steps and steps[0].due_s() == 0:
                     self._retire(steps.popleft())
+            if self._refinement.due() and not self.stopping:
+                self._refine()
+
+    def _refine(self) -> None:
+        """Lets the lane that can gain most from it prepare for its steps, behind those in flight."""
+        lane = self._refinement.lane()
+        if lane is None:
+            return
+        while steps := self._in_flight[lane]:
+            self._retire(steps.popleft())
+        self._refinement.run(lane)
 
     def _launch(self, gathered: int) -> None:
         check_alive(gathered >= 0)
@@ -99,22 +113,24 @@ def make_stepper(card: ModelCard, segment: Segment, settings: DispatcherSettings
 
 def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> list[Lane[Any]]:
     """Loads the model onto its device, as lanes with all steps that can be in flight."""
-    runner = make_runner(
-        settings.device,
-        card,
-        settings.max_batch_items,
-        settings.max_batch_tokens,
-        dtype=settings.dtype,
-        quantization=settings.quantization,
-        threads=settings.threads,
-        segment=segment,
-        index=settings.device_index,
-        weights_fd=settings.weights_fd,
-        kernels=settings.kernels,
-        kernels_fd=settings.kernels_fd,
-    )
+    with STARTUP.stage("weights"):
+        runner = make_runner(
+            settings.device,
+            card,
+            settings.max_batch_items,
+            settings.max_batch_tokens,
+            dtype=settings.dtype,
+            quantization=settings.quantization,
+            threads=settings.threads,
+            segment=segment,
+            index=settings.device_index,
+            weights_fd=settings.weights_fd,
+            kernels=settings.kernels,
+            kernels_fd=settings.kernels_fd,
+        )
     bell = settings.wake_dispatchers[settings.index]
-    return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
+    with STARTUP.stage("device"):
+        return make_lanes(runner, settings.lanes, IN_FLIGHT_MAX if settings.async_steps else 1, bell)
 
 
 def main(settings: DispatcherSettings) -> int:
@@ -138,8 +154,9 @@ def serve(settings: DispatcherSettings) -> int:
     lanes = load_lanes(card, settings, segment)
     if settings.weights_fd < 0:  # otherwise the weight holder has checked them
         check_files(card)
-    for lane in lanes:
-        lane.warm_up()
+    with STARTUP.stage("first_steps"):
+        for lane in lanes:
+            lane.warm_up()
     stepper = make_stepper(card, segment, settings, step_limits(card, settings, segment, lanes))
     dispatcher = Dispatcher(stepper, lanes)
     process.prepare(dispatcher)

@@ -12,6 +12,7 @@ from fastqps._core import Heartbeat, Segment, WakeFds
 from fastqps.models.card import ModelCard
 from fastqps.process.children import FENCED, LEAVE, DispatcherSettings, EdgeSettings
 from fastqps.process.scheduling import wait_exactly
+from fastqps.process.startup import STARTUP
 
 
 class Loop(Protocol):
@@ -33,6 +34,7 @@ class DispatcherProcess:
     """This process as a dispatcher. Its heart beats from here on, until ``end``."""
 
     def __init__(self, settings: DispatcherSettings | EdgeSettings) -> None:
+        self._index = settings.index
         self.segment = Segment(settings.segment_fd)
         self._heartbeat = Heartbeat(self.segment, "dispatcher", settings.index, settings.parent_fd)
         self.card = ModelCard.from_json(self.segment.card(settings.route))
@@ -56,6 +58,8 @@ class DispatcherProcess:
 
     def serve(self, loop: Loop, native: Native) -> None:
         """Is ready, serves until ``loop`` ends, and leaves."""
+        STARTUP.record(self.segment, self.segment.sizes.doors + self._index)
+        say(STARTUP.report())
         native.set_ready()
         loop.serve()
         native.leave()

@@ -18,6 +18,7 @@ from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
 from fastqps.dispatcher.process import say
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
+from fastqps.process.startup import STARTUP
 from fastqps.runners.first_steps import usual_tokens
 from fastqps.runners.knee import Knee, find_knee, items_within
 from fastqps.runners.lane import Lane
@@ -92,7 +93,7 @@ def step_limits(
         return StepLimits(settings.max_batch_items, settings.max_batch_tokens)
     if chosen := _chosen(segment, settings):
         return chosen
-    with STEPS.measuring(say):
+    with STARTUP.stage("choices"), STEPS.measuring(say):
         chosen = _chosen(segment, settings) or _choose(card, settings, segment, lanes)
         cache_slots = chosen.items * settings.lanes if card.task == "generate" else 0
         segment.set_batch_limits(settings.route, items=chosen.items, tokens=chosen.tokens, cache_slots=cache_slots)

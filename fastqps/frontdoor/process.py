@@ -22,6 +22,7 @@ from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.process.children import LOAD_ROUTES, DoorSettings
 from fastqps.process.credentials import Vault
 from fastqps.process.scheduling import wait_exactly
+from fastqps.process.startup import STARTUP
 
 SIGNALS = {signal.SIGTERM, LOAD_ROUTES}
 
@@ -58,8 +59,9 @@ def main(settings: DoorSettings) -> NoReturn:
     entry = Entry(door, Vault(settings.credentials_fd))
     slow = SlowTokenizers(door, f"frontdoor {settings.index}")
     routes = DoorRoutes(door, segment, settings.index, slow)
-    routes.load_served()
-    routes.load_next()  # a generation that is warming up already
+    with STARTUP.stage("tokenizers"):
+        routes.load_served()
+        routes.load_next()  # a generation that is warming up already
     models = ServedModels(segment, routes.loaded)
     tokenizer = DefaultTokenizer(models)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
@@ -74,6 +76,7 @@ def main(settings: DoorSettings) -> NoReturn:
     # The loop runs in C++ on this thread, where no Python signal handler runs, so another thread waits for the signals.
     threading.Thread(target=_take_signals, args=(door, segment, routes), name="signals", daemon=True).start()
     wait_exactly()
+    STARTUP.record(segment, settings.index)
     cut_off = door.run()
     # A thread may still be in native code, for example loading a tokenizer. If the interpreter shut down first, that
     # thread would crash on its return to Python.

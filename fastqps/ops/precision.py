@@ -10,6 +10,7 @@ from typing import Literal
 from fastqps._core import INT8_INPUTS_MAX
 from fastqps.ops.fp8 import fits
 from fastqps.ops.interface import Site
+from fastqps.process.startup import STARTUP
 
 Quantization = Literal["none", "fp8", "int8", "auto"]
 Format = Literal["fp8", "int8"]
@@ -140,7 +141,8 @@ class Precision:
         if kind not in self._timed:
             assert self._time_us
             products = [Product(kind, rows, weights) for rows in self.rows]
-            plain, quantised = (tuple(self._time_us(p, way) for p in products) for way in (False, True))
+            with STARTUP.stage("choices"):
+                plain, quantised = (tuple(self._time_us(p, way) for p in products) for way in (False, True))
             timed = Timed(kind, plain, quantised, sum(quantised) <= (1 - GAIN_MIN) * sum(plain))
             self._timed[kind], self.measured = timed, True
             self.log(_line(timed, self.rows, _NAMES[self.format]))

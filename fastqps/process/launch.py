@@ -15,6 +15,7 @@ from fastqps._native import stale
 from fastqps.errors import FAILURE, OK, FastqpsError
 from fastqps.process.children import LEAVE, Settings, read_settings
 from fastqps.process.parent import die_with_parent
+from fastqps.process.startup import STARTUP
 
 
 def main(argv: list[str]) -> int:
@@ -32,7 +33,9 @@ def main(argv: list[str]) -> int:
 
     setproctitle.setproctitle(f"fastqps: {settings.title}")
     try:
-        return int(import_module(module).main(settings))
+        role = import_module(module)
+        STARTUP.so_far("imports")
+        return int(role.main(settings))
     except FastqpsError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

@@ -60,3 +60,12 @@ class AsyncRunner(Runner[B_co], Protocol):
 
     def wait(self) -> None:
         """Returns when the step has ended; raises what it raised."""
+
+    def settle(self) -> bool:
+        """Serving begins: a step starts at once from now on. Returns whether ``refine`` may have work later."""
+
+    def can_refine(self) -> bool:
+        """Whether ``refine`` has work now."""
+
+    def refine(self) -> None:
+        """Prepares what makes steps like the latest ones faster. It takes longer than a step, and none is in flight."""

@@ -39,11 +39,33 @@ class Lane(Protocol[R]):
     def wait(self, step: int) -> None:
         """Returns when the output rows are complete; raises what the step raised."""
 
+    def settle(self) -> bool:
+        """Serving begins. Returns whether ``refine`` may have work later."""
+
+    def can_refine(self) -> bool:
+        """Whether ``refine`` has work now."""
+
+    def refine(self) -> None:
+        """Prepares what makes steps like the latest ones faster, as ``AsyncRunner``. No step is in flight."""
+
     def close(self) -> None:
         """Gives the device back. No step is in flight."""
 
 
-class InlineLane(Generic[R]):
+class _Fixed:
+    """A lane whose steps are as fast as they can be from the start."""
+
+    def settle(self) -> bool:
+        return False
+
+    def can_refine(self) -> bool:
+        return False
+
+    def refine(self) -> None:
+        """Nothing is left to prepare."""
+
+
+class InlineLane(_Fixed, Generic[R]):
     """Runs a step where it is launched: for devices that take no time."""
 
     def __init__(self, runners: Sequence[R]) -> None:
@@ -66,7 +88,7 @@ class InlineLane(Generic[R]):
         """Nothing was taken."""
 
 
-class ThreadLane(Generic[R]):
+class ThreadLane(_Fixed, Generic[R]):
     """Runs steps on one thread of its own, so that the next one is prepared meanwhile.
 
     ``bell``: an eventfd that it rings at the end of each step; -1: nobody listens.
@@ -123,6 +145,15 @@ class AsyncLane(Generic[R]):
 
     def wait(self, step: int) -> None:
         self._steps[step].wait()
+
+    def settle(self) -> bool:
+        return self._steps[0].settle()  # of the stream, which they share
+
+    def can_refine(self) -> bool:
+        return self._steps[0].can_refine()
+
+    def refine(self) -> None:
+        self._steps[0].refine()
 
     def close(self) -> None:
         """Nothing was taken."""

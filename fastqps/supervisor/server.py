@@ -15,6 +15,7 @@ from typing import Any
 from fastqps._core import now_ns
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.process.background import UnexpectedError, in_background
+from fastqps.process.startup import process_start_s
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.gpu.failure_domain import Domain, make_domains
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -67,7 +68,7 @@ class Supervisor:
         self.log = log
         self.workers = WorkerSlots(server, shared, log, modules or {}, sharings or {})
         self.fleet = self.workers.fleet
-        self.started_s = time.monotonic()
+        self.started_s = process_start_s()
         self._tracing = tracing
         self._outcome = Outcome(log)
         self._worker_pool = WorkerPool(listener.fileno(), self._outcome, log, self.fleet.set_routes)

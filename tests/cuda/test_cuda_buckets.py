@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
-from decode_load import simulate, smallest
+from decode_load import OnDemand, simulate, within
 
-from fastqps.devices.cuda.buckets import TILE, Shape, closer_shapes, covering_shapes, encoder_buckets, full_waves
+from fastqps.devices.cuda.buckets import (
+    TILE,
+    Shape,
+    closest_shape,
+    covering_buckets,
+    covering_shapes,
+    encoder_buckets,
+    full_waves,
+)
+from fastqps.devices.cuda.lane import GRAPHS_MAX
 
 pytestmark = pytest.mark.compute
 
@@ -51,6 +61,16 @@ def test_sizes_that_fill_all_multiprocessors(width: int, wave: int) -> None:
     assert not any(t // TILE * (width // TILE) % SMS == 0 for t in range(TILE, wave, TILE)), "there is a smaller one"
 
 
+@pytest.mark.parametrize("max_tokens", [1, 64, 600, 4096, 16_384, 20_000])
+def test_a_start_of_an_encoder_captures_few_sizes(max_tokens: int) -> None:
+    """About one to each doubling, so every kernel that is chosen by the size of a step has run before the first one."""
+    buckets = encoder_buckets(max_tokens, 384, SMS)
+    found = covering_buckets(buckets)
+    assert set(found) <= set(buckets) and found == tuple(sorted(set(found)))
+    assert found[0] == buckets[0] and found[-1] == buckets[-1] and len(found) <= 10
+    assert all(larger <= 4 * size for size, larger in pairwise(found))
+
+
 DECODERS = [(48, 3, 40), (64, 5, 59), (16, 16, 1), (576, 64, 512), (300, 48, 90), (100, 100, 100), (700, 200, 37)]
 
 
@@ -62,29 +82,28 @@ def test_every_step_of_a_decoder_has_a_graph(max_tokens: int, max_runs: int, pro
     for runs in range(1, max_runs + 1):
         for tokens in range(runs, min(max_tokens, runs * prompt_max) + 1):
             assert any(shape.tokens >= tokens and shape.items >= runs for shape in shapes), (tokens, runs)
-    for shape in [*shapes, *closer_shapes(max_tokens, max_runs)]:
+            closest = closest_shape(tokens, runs, max_tokens, max_runs)
+            assert tokens <= closest.tokens <= max_tokens and runs <= closest.items <= min(max_runs, closest.tokens)
+    for shape in shapes:
         assert shape.tokens <= max_tokens and shape.items <= max_runs
 
 
-COVERING, CLOSER = covering_shapes(16_384, 1024, 128), closer_shapes(16_384, 1024)
+@pytest.mark.parametrize(("max_tokens", "max_runs"), [(16_384, 1024), (16_384, 2048), (20_000, 4096)])
+def test_a_start_of_a_decoder_captures_few_graphs(max_tokens: int, max_runs: int) -> None:
+    shapes = covering_shapes(max_tokens, max_runs, 128)
+    assert len(shapes) <= 14
+    assert all(n % 16 == 0 for shape in shapes for n in shape)
 
 
-def test_graphs_of_a_decoder_are_bounded() -> None:
-    """Each costs time at start-up. The closer ones do not repeat, and hold no more runs than rows."""
-    assert len(COVERING) <= 30 and len({*COVERING, *CLOSER}) <= 125 and len(set(CLOSER)) == len(CLOSER)
-    assert all(n % 16 == 0 for shape in (*COVERING, *CLOSER) for n in shape)
-    assert all(shape.items <= shape.tokens for shape in CLOSER)
-
-
-def test_waste_of_usual_decoder_steps() -> None:
-    """Up to three rows for each run: at most an eighth more rows than the step holds from 256 up, a quarter below."""
-    choose = smallest([*COVERING, *CLOSER])
-    for runs in range(16, 1025, 3):
-        for tokens in range(runs, 3 * runs, 7):
-            found = choose(tokens, runs)
-            assert found.tokens <= (1.126 if tokens > 256 else 1.26) * tokens + 16, (tokens, runs, found)
-            if tokens >= 2 * runs >= 256:
-                assert found.items <= 1.26 * tokens / 2 + 16, (tokens, runs, found)
+def test_the_closest_graph_of_a_decoder() -> None:
+    """At most an eighth more rows and runs than a step holds, from 128 up; and no more than a tile."""
+    for tokens in range(1, 16_385, 3):
+        found = closest_shape(tokens, min(tokens, 4096), 16_384, 4096)
+        for held, computed in zip((tokens, min(tokens, 4096)), found, strict=True):
+            assert held <= computed < held + min(max(held / 8, 16), TILE) and computed % 16 == 0
+    assert closest_shape(2100, 1040, 16_384, 4096) == Shape(2176, 1152)
+    assert closest_shape(1000, 1000, 1000, 1000) == Shape(1000, 1000)
+    assert closest_shape(130, 130, 16_384, 1024) == Shape(144, 144)
 
 
 LOADS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -95,18 +114,24 @@ ADMISSIONS: dict[str, Callable[[int], int]] = {
 }
 
 
+@pytest.mark.parametrize("slots", [1024, 4096])
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("admission", ADMISSIONS)
-def test_waste_under_poisson_arrivals(admission: str, load: float) -> None:
-    """50 tokens in and 50 out: at most a tenth more rows than there are, and a quarter more runs."""
-    waste = simulate([*COVERING, *CLOSER], load, prompt_rows_max=ADMISSIONS[admission])
-    print(f"{admission}, load {load:.0%}: {waste.rows:.1%} of rows, {waste.runs:.1%} of runs, {waste.running:.0f} run")
-    assert waste.running >= 0.25 * 1024
-    assert waste.rows <= 0.10 and waste.runs <= 0.25
+def test_waste_under_poisson_arrivals(admission: str, load: float, slots: int) -> None:
+    """50 tokens in and 50 out, after 3,000 steps: at most a tenth more rows than there are, and a fifth more runs."""
+    most = Shape(16_384, slots)
+    graphs = OnDemand(covering_shapes(*most, 128), most)
+    waste = simulate(graphs, load, slots=slots, prompt_rows_max=ADMISSIONS[admission])
+    print(
+        f"{admission}, load {load:.0%} of {slots}: {waste.rows:.1%} of rows, {waste.runs:.1%} of runs, "
+        f"{waste.running:.0f} run, {len(graphs.shapes)} graphs"
+    )
+    assert waste.running >= 0.25 * slots or admission == "1,280 rows of prompts"
+    assert waste.rows <= 0.10 and waste.runs <= 0.20
+    assert len(graphs.shapes) <= GRAPHS_MAX
 
 
-def test_waste_where_a_start_has_no_time_for_all() -> None:
-    """Half of the closer graphs already bound it; with none of them the simulation sees what they are for."""
+def test_waste_of_the_graphs_of_a_start() -> None:
+    """What the simulation sees without further captures."""
     for load in (0.3, 0.6, 0.95):
-        assert simulate([*COVERING, *CLOSER[: len(CLOSER) // 2]], load).rows <= 0.15
-        assert simulate(COVERING, load).rows >= 0.25
+        assert simulate(within(covering_shapes(16_384, 1024, 128)), load).rows >= 0.25

@@ -20,7 +20,7 @@ from fastqps._core import (
     DecodeLayout,
     EncodeLayout,
 )
-from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes, encoder_buckets
+from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes, encoder_buckets
 
 TOKENS, ITEMS = 16_384, 1024  # of the lanes
 WIDTH = 384
@@ -48,11 +48,12 @@ def blocks(staging_words: int, output_words: int) -> dict[str, int]:
 
 @cache
 def decoder(max_runs: int) -> CudaStep:
-    """Of a lane for prompts of up to 128 tokens, with all the graphs that its device captures."""
+    """Of a lane for prompts of up to 128 tokens, with the graphs of its start and those that fit the steps."""
     api, at = CudaApi(fake_cuda.library()), DecodeLayout(TOKENS, max_runs)
     memory = blocks(at.words, at.out_words)
     lane = CudaLane.decoder(api, stream=api.make_stream(), max_tokens=TOKENS, max_runs=max_runs, **memory)
-    return add_graphs(lane, [*covering_shapes(TOKENS, max_runs, 128), *closer_shapes(TOKENS, max_runs)])
+    fitting = [closest_shape(rows, runs, TOKENS, max_runs) for runs, rows, _ in STEPS if runs <= max_runs]
+    return add_graphs(lane, [*covering_shapes(TOKENS, max_runs, 128), *fitting])
 
 
 @cache

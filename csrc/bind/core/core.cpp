@@ -163,6 +163,7 @@ void register_segment(py::module_& m) {
   names("REJECTS", kRejectNames);
   names("CLASSES", kClassNames);
   names("IDLES", kIdleNames);
+  names("START_STAGES", kStartStageNames);
   names("TRANSPORT_COUNTERS", kTransportNames);
   py::class_<CounterRow>(m, "CounterRow", "A counter without labels; `metric` is empty where the page has none.")
       .def_readonly("name", &CounterRow::name)

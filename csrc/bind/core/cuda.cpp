@@ -306,6 +306,13 @@ void register_lane(py::module_& m) {
           },
           "n_items"_a, py::kw_only(), "max_tokens"_a, "max_items"_a,
           "Moves what a graph of that size has made, copied to `output`, to where the lane's layout has it.")
+      .def_property_readonly(
+          "graph",
+          [](Step& self) {
+            const GraphShape shape = self->shape();
+            return py::make_tuple(shape.max_tokens, shape.max_items);
+          },
+          "(max_tokens, max_items) of the graph in which the step was launched last.")
       .def(
           "due_s", [](Step& self) { return double(self->due_ns()) * 1e-9; },
           "0 once the step is done, or nearly; else the seconds after which to look again.")

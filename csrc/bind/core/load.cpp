@@ -30,14 +30,19 @@ struct ProcessStats {
   HistogramCounts batch_items, batch_tokens;
   py::array_t<u64> requests;  // [model][method][code]
   py::array_t<u64> items;     // [model][code]
-  ByName rejected, expired, idle_ns, transport;
+  ByName rejected, expired, idle_ns, transport, start_ns;
   ByName counters = {};
 };
 
-ProcessStats stats(const SegmentHandle& self, u32 i) {
+Stats& stats_of(const SegmentHandle& self, u32 i) {
   const Segment& g = self.segment;
   if (i >= g.sizes().doors + g.sizes().dispatchers) throw py::index_error();
-  const Stats& s = i < g.sizes().doors ? g.door_stats(i) : g.dispatcher_stats(i - g.sizes().doors);
+  return i < g.sizes().doors ? g.door_stats(i) : g.dispatcher_stats(i - g.sizes().doors);
+}
+
+ProcessStats stats(const SegmentHandle& self, u32 i) {
+  const Segment& g = self.segment;
+  const Stats& s = stats_of(self, i);
   using Shape = std::vector<py::ssize_t>;
   ProcessStats out{.batch_items = read(s.batch_items),
                    .batch_tokens = read(s.batch_tokens),
@@ -46,7 +51,8 @@ ProcessStats stats(const SegmentHandle& self, u32 i) {
                    .rejected = by_name(s.rejected, kRejectNames),
                    .expired = by_name(s.expired, kStageNames),
                    .idle_ns = by_name(s.idle_ns, kIdleNames),
-                   .transport = by_name(s.transport, kTransportNames)};
+                   .transport = by_name(s.transport, kTransportNames),
+                   .start_ns = by_name(s.start_ns, kStartStageNames)};
   for (u32 k = 0; k < kStages; k++) out.stage.emplace(kStageNames[k], read(s.stage[k]));
   for (u32 c = 0; c < kClasses; c++) out.class_wait.emplace(kClassNames[c], read(s.class_wait[c]));
   for (u32 m = 0; m < g.sizes().models; m++) {
@@ -141,6 +147,14 @@ void define_load(SegmentClass& segment) {
            "The tenants with the most tokens at a front door, as (row, changes of the row, name, items, tokens, "
            "refused), "
            "and (items, tokens, refused) of all of its tenants.")
+      .def(
+          "record_start",
+          [](const SegmentHandle& self, u32 i, const std::map<std::string, double>& seconds) {
+            Stats& s = stats_of(self, i);
+            for (u32 k = 0; k < kStartStages; k++)
+              s.start_ns[k].store(u64(seconds.at(kStartStageNames[k]) * 1e9), kRelaxed);
+          },
+          "i"_a, "seconds"_a, "What each of START_STAGES took in the start of this process, which is process i.")
       .def("stats", &stats, "i"_a, "Counters and histograms of process i: front doors first, then dispatchers.");
 }
 
@@ -161,6 +175,7 @@ void register_load(py::module_& m) {
       .def_readonly("expired", &ProcessStats::expired)
       .def_readonly("idle_ns", &ProcessStats::idle_ns)
       .def_readonly("transport", &ProcessStats::transport)
+      .def_readonly("start_ns", &ProcessStats::start_ns)
       .def_readonly("counters", &ProcessStats::counters);
   py::class_<LoadMeans>(m, "LoadMeans", "Means over one window: rates per second, shares of 1, and by model the waits.")
       .def_property_readonly("seconds", &mean<&Load::seconds>)

@@ -45,6 +45,25 @@ inline constexpr const char* kRejectNames[kRejects] = {"queue_full", "slots",  "
 enum Idle : u32 { kIdleNoWork = 0, kIdleDelay, kIdleGather, kIdleLaunch, kIdleShared, kIdleScatter, kIdles };
 inline constexpr const char* kIdleNames[kIdles] = {"no_work", "batch_delay", "gather", "launch", "shared", "scatter"};
 
+// Where the time of a process's start goes: importing Python modules; waiting for other processes that start on the
+// same device; opening the device; loading weights; testing kernels; capturing graphs; the first steps; measuring what
+// is chosen; loading tokenizers.
+enum StartStage : u32 {
+  kStartOther = 0,
+  kStartImports,
+  kStartWaiting,
+  kStartDevice,
+  kStartWeights,
+  kStartKernels,
+  kStartGraphs,
+  kStartFirstSteps,
+  kStartChoices,
+  kStartTokenizers,
+  kStartStages
+};
+inline constexpr const char* kStartStageNames[kStartStages] = {
+    "other", "imports", "waiting", "device", "weights", "kernels", "graphs", "first_steps", "choices", "tokenizers"};
+
 // Counters of the HTTP/2 layer.
 enum TransportCount : u32 {
   kAccepted = 0,
@@ -111,6 +130,7 @@ struct alignas(64) Stats {
   std::atomic<u64> claimed, stale_entries, lost_hints, requeued, suspects, poisoned;
   std::atomic<u64> transport[kTransports];  // door: copied once a second
   std::atomic<u64> tokenizer_restarts;      // door: tokenizer processes that were killed because of a text, or died
+  std::atomic<u64> start_ns[kStartStages];  // of the process that runs now, written once when it is ready
 };
 
 // A counter without labels. Python reads all of them by name. Those with a metric appear on the metrics page.

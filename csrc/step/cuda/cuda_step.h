@@ -79,6 +79,8 @@ class CudaStep {
 
   // Enqueues the step in the staging block on the device.
   Launch launch(StepSize n);
+  // The graph of the last launch.
+  GraphShape shape() const { return lane_.graphs_[graph_].shape; }
   // The parts of launch() around a graph of that shape, for callers that run its kernels one by one: packs the step,
   // and moves the copied answers to output(). The step must not be in flight. Returns the packed step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);

@@ -38,6 +38,7 @@ from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
+from fastqps.process.startup import STARTUP
 from fastqps.runners.decoder import load_decoder, load_llama
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 
@@ -141,7 +142,8 @@ def _open(place: Place) -> tuple[Backend, torch.dtype]:
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    return open_backend(place), dtype
+    with STARTUP.stage("device"):
+        return open_backend(place), dtype
 
 
 def _check_weights(card: ModelCard, backend: Backend, dtype: torch.dtype) -> int:

@@ -41,6 +41,9 @@ class Backend(Protocol):
     def memory(self) -> tuple[int, int]:
         """Free and total bytes, as all processes that use the GPU leave them."""
 
+    def trim(self) -> None:
+        """Gives memory back that was taken for work which has ended."""
+
     def make_stream(self) -> Stream:
         """One that waits for no other."""
 

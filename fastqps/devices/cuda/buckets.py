@@ -1,13 +1,13 @@
 """The sizes of steps that have a captured graph.
 
 A graph computes so many rows however few the step holds, so a step runs in the smallest graph that holds it. More
-graphs waste fewer rows; each costs time at start-up and some memory. Where a step takes the same time however few its
+graphs waste fewer rows; each costs time to capture and some memory. Where a step takes the same time however few its
 rows are, a finer size would gain nothing: there the sizes are far apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import gcd
 from typing import NamedTuple
 
@@ -15,10 +15,8 @@ TILE = 128  # rows of the tile that large matrix products are cut into
 _SMALLEST = 64  # tokens: below, a step's time is its kernels' latency
 _FOUR_FROM = 256  # tokens: from here up there are four sizes to each doubling, and eight from four times as many
 _ROWS_MIN = 16  # rows of a decoder's smallest graph: the tensor cores' tile
-_ROWS_FOUR_FROM = 64  # the same of a decoder's rows
-_ROWS_OF_RUN_MAX = 3  # rows for each run, up to which there are closer sizes
-_RUN_SHARES = ((1, 1), (5, 8), (1, 2))  # runs for each row of the closer sizes
-_RUNS_APART = 4  # factor between the run counts of the graphs that cover all
+_ROWS_APART, _RUNS_APART = 4, 16  # factors between the rows, and the runs, of a decoder's graphs that cover all
+_CLOSEST_PARTS = 8  # sizes to each doubling of the graph that fits a step, until they are a tile apart
 
 
 class Shape(NamedTuple):
@@ -35,7 +33,7 @@ def encoder_buckets(max_tokens: int, width: int, multiprocessors: int) -> tuple[
     below that. To these come the sizes whose tiles of 128 × 128 fill all multiprocessors without a rest, for products
     with ``width`` outputs or a multiple of it: the next smaller and larger ones run a last round for a few tiles.
     """
-    found = set(_ladder(max_tokens, _SMALLEST, _FOUR_FROM)) | set(full_waves(max_tokens, width, multiprocessors))
+    found = set(_ladder(max_tokens)) | set(full_waves(max_tokens, width, multiprocessors))
     return (*sorted(found - {max_tokens}), max_tokens)
 
 
@@ -46,44 +44,42 @@ def full_waves(max_tokens: int, width: int, multiprocessors: int) -> range:
     return range(wave, max_tokens + 1, wave)
 
 
-def _ladder(most: int, smallest: int, four_from: int) -> Iterator[int]:
+def _ladder(most: int) -> Iterator[int]:
     """Sizes below ``most``: two to each doubling, then four, then eight; no closer than the tensor cores' tile."""
-    octave = smallest
+    octave = _SMALLEST
     while octave < most:
-        parts = 8 if octave >= 4 * four_from else 4 if octave >= four_from else 2
+        parts = 8 if octave >= 4 * _FOUR_FROM else 4 if octave >= _FOUR_FROM else 2
         yield from (size for size in range(octave, 2 * octave, max(octave // parts, _ROWS_MIN)) if size < most)
         octave *= 2
+
+
+def covering_buckets(buckets: tuple[int, ...]) -> tuple[int, ...]:
+    """Of an encoder's sizes those that a server cannot do without, ascending: about one to each doubling."""
+    found = [buckets[-1]]
+    for size in reversed(buckets):
+        if 2 * size <= found[-1]:
+            found.append(size)
+    return tuple(sorted({buckets[0], *found}))
 
 
 def covering_shapes(max_tokens: int, max_runs: int, prompt_max: int) -> list[Shape]:
     """The fewest shapes of a decoder's graphs with which every step has one, the largest first.
 
-    Runs a factor of 4 apart, rows a factor of 2: a run has one row, or all of a prompt of up to ``prompt_max``.
+    Runs a factor of 16 apart, rows a factor of 4: a run has one row, or all of a prompt of up to ``prompt_max``.
     """
     found: set[Shape] = set()
     for runs in _sizes(max_runs, _RUNS_APART):
         most = min(max_tokens, max(runs * prompt_max, _ROWS_MIN))
-        found.update(Shape(tokens, runs) for tokens in _sizes(most, 2) if tokens >= min(runs, most))
-    return _largest_first(found)
+        rows = {most, *(size for size in _sizes(most, _ROWS_APART) if size >= runs), min(runs, most)}
+        found.update(Shape(tokens, runs) for tokens in rows)
+    return sorted(found, reverse=True)
 
 
-def closer_shapes(max_tokens: int, max_runs: int) -> list[Shape]:
-    """Shapes for the steps that a server under load runs, the most useful first; steps run without them too.
-
-    Up to three rows for each of ``max_runs``, since a step of prompts and answers of about the same length holds about
-    two. Eight row counts to each doubling from 256 up, so a step computes about 5 % more rows than it holds; four from
-    64. The head and the sampling compute the runs, so each row count has three run counts: as many as rows (no
-    prompts), five eighths, and half.
-
-    Every other row count comes first, so that the waste is even where a start has no time for all of them.
-    """
-    most = min(max_tokens, _ROWS_OF_RUN_MAX * max_runs)
-    rows = [*_ladder(most, _ROWS_MIN, _ROWS_FOUR_FROM), most]
-    found: list[Shape] = []
-    for part in (rows[-1::-2], rows[-2::-2]):
-        shapes = {Shape(tokens, min(tokens, max_runs, _up(tokens * a // b))) for tokens in part for a, b in _RUN_SHARES}
-        found += _largest_first(shapes)
-    return found
+def closest_shape(tokens: int, runs: int, max_tokens: int, max_runs: int) -> Shape:
+    """The shape of a decoder's graph that fits a step: at most an eighth more rows and runs than it holds from 128 up,
+    and no more than a tile of the products."""
+    rows = min(_up(tokens), max_tokens)
+    return Shape(rows, min(_up(runs), max_runs, rows))
 
 
 def _sizes(most: int, factor: int) -> list[int]:
@@ -97,9 +93,7 @@ def _sizes(most: int, factor: int) -> list[int]:
 
 
 def _up(n: int) -> int:
-    """Rounds up to whole tiles of the tensor cores."""
-    return -(-n // _ROWS_MIN) * _ROWS_MIN
-
-
-def _largest_first(shapes: Iterable[Shape]) -> list[Shape]:
-    return sorted(shapes, reverse=True)
+    """Rounds up to the next of the closest sizes, which are whole tiles of the tensor cores."""
+    octave = 1 << max(0, n.bit_length() - 1)
+    apart = min(max(octave // _CLOSEST_PARTS, _ROWS_MIN), TILE)
+    return -(-n // apart) * apart

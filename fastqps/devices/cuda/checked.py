@@ -17,6 +17,7 @@ from fastqps.devices.place import Place
 from fastqps.kernels.checks import arguments_of, check, shape_of
 from fastqps.kernels.journal import CRASHES_MAX, Journal, Verdict
 from fastqps.kernels.operations import Operations, torch_operations
+from fastqps.process.startup import STARTUP
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +74,7 @@ class Checked:
     def _settle(self, name: str, shape: str, attempt: Callable[[], str]) -> str:
         """The fault of a kernel at a shape: another process's verdict, or that of the ``attempt``."""
         try:
-            with self._journal.locked():
+            with STARTUP.stage("kernels"), self._journal.locked():
                 return self._settle_alone(name, shape, attempt)
         except TimeoutError as error:
             raise DeviceError(f"kernel {name}: {error}") from None

@@ -11,7 +11,7 @@ import torch
 from fastqps._core import ADMITTED_WORDS, HEADER_WORDS, CudaLane, CudaStep, DecodeLayout
 from fastqps.architectures.llama import Llama
 from fastqps.devices.cuda.backend import Body
-from fastqps.devices.cuda.buckets import Shape, closer_shapes, covering_shapes
+from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.memory import check_cache, kv_bytes
@@ -64,9 +64,8 @@ class DecoderLane(GraphLane):
     def covering(self) -> Sequence[Shape]:
         return covering_shapes(self._max_tokens, self._slots, self._card.max_input_tokens)
 
-    @cached_property
-    def closer(self) -> Sequence[Shape]:
-        return closer_shapes(self._max_tokens, self._slots)
+    def closest(self, n_tokens: int, n_items: int) -> Shape:
+        return closest_shape(n_tokens, n_items, self._max_tokens, self._slots)
 
     def body(self, shape: Shape) -> Body:
         rows, runs = shape

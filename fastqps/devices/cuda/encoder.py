@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
@@ -10,7 +11,7 @@ import torch
 
 from fastqps._core import HEADER_WORDS, CudaLane, CudaStep, EncodeLayout
 from fastqps.devices.cuda.backend import Body
-from fastqps.devices.cuda.buckets import Shape, encoder_buckets
+from fastqps.devices.cuda.buckets import Shape, covering_buckets, encoder_buckets
 from fastqps.devices.cuda.lane import GraphLane
 from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.steps import GraphSteps
@@ -51,9 +52,22 @@ class EncoderLane(GraphLane):
         )
 
     @cached_property
+    def _budgets(self) -> tuple[int, ...]:
+        return encoder_buckets(self._max_tokens, self._model.hidden, self.backend.multiprocessors)
+
+    @cached_property
     def covering(self) -> Sequence[Shape]:
-        budgets = encoder_buckets(self._max_tokens, self._model.hidden, self.backend.multiprocessors)
-        return [Shape(tokens, min(tokens, self._max_items)) for tokens in reversed(budgets)]
+        return [self._shape(tokens) for tokens in reversed(covering_buckets(self._budgets))]
+
+    @cached_property
+    def finer(self) -> Sequence[Shape]:
+        return [self._shape(tokens) for tokens in reversed(self._budgets)]
+
+    def closest(self, n_tokens: int, n_items: int) -> Shape:
+        return self._shape(self._budgets[bisect_left(self._budgets[:-1], n_tokens)])
+
+    def _shape(self, tokens: int) -> Shape:
+        return Shape(tokens, min(tokens, self._max_items))
 
     def body(self, shape: Shape) -> Body:
         tokens, items = shape

@@ -82,6 +82,9 @@ class FakeCuda(Watched):
     def memory(self) -> tuple[int, int]:
         return self.api.memory()
 
+    def trim(self) -> None:
+        """It is Python's."""
+
     def make_stream(self) -> Stream:
         return _Stream(self.api.make_stream())
 

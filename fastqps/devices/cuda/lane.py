@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,10 +12,13 @@ import torch
 from fastqps._core import HEADER_WORDS, STAMP_WORDS, CudaLane, CudaStep
 from fastqps.devices.cuda.backend import Backend, Body, Graph
 from fastqps.devices.cuda.buckets import Shape
+from fastqps.devices.cuda.demand import Demand, smallest
 from fastqps.devices.cuda.memory import report_oom_of_host
+from fastqps.devices.cuda.watch import DEBUG
 from fastqps.models.card import ModelCard
 
-CLOSER_S_MAX = 10.0  # start-up time of a lane that goes into graphs which it could do without
+FINER_S_MAX = 0.5  # of a lane's start that goes into graphs which it could do without
+GRAPHS_MAX = 192  # of a lane: each takes some memory of the device and of the host
 
 
 class GraphLane(ABC):
@@ -23,10 +27,12 @@ class GraphLane(ABC):
     Both blocks are as large as the largest step needs. A graph reads and writes them by the layout of its own shape, so
     that a step is copied without the room that it does not fill. The host's blocks are those of each ``CudaStep`` on
     ``native``.
+
+    A start captures few graphs. Until ``settle``, a step has the graph that fits it captured before it runs. From then
+    on a step runs at once in the smallest graph that holds it, and ``refine`` captures between steps what is wanted.
     """
 
     native: CudaLane  # launches into the stream
-    complete = False  # every graph that ``capture_all`` makes is there: none is captured any more
 
     def __init__(self, backend: Backend, card: ModelCard, staging_words: int, output_words: int) -> None:
         self.backend = backend
@@ -39,6 +45,8 @@ class GraphLane(ABC):
         self._pool = backend.make_pool()
         self._graphs: dict[Shape, Graph] = {}
         self._steps: list[CudaStep] = []
+        self.settled, self._refined = False, 0
+        self._demand: Demand | None = None  # None: no graph is captured any more
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -62,18 +70,13 @@ class GraphLane(ABC):
         """Sizes between which every step that the limits allow finds one that holds it; the largest first."""
 
     @property
-    def closer(self) -> Sequence[Shape]:
-        """Sizes that waste less, the most useful first."""
+    def finer(self) -> Sequence[Shape]:
+        """Sizes that waste less, the largest first, where their number is known beforehand."""
         return ()
 
-    def smallest(self, n_tokens: int, n_items: int) -> Shape:
-        """The size of ``covering`` in which a step runs. Raises ``ValueError`` for a step beyond all limits."""
-        fits = [shape for shape in self.covering if shape.tokens >= n_tokens and shape.items >= n_items]
-        if not fits:
-            raise ValueError(
-                f"a step of {n_tokens} tokens and {n_items} items is larger than any graph: a limit is off"
-            )
-        return min(fits)
+    @abstractmethod
+    def closest(self, n_tokens: int, n_items: int) -> Shape:
+        """The size of the graph that fits a step which the limits allow."""
 
     def capture(self, shape: Shape) -> None:
         """Makes the graph of a size, unless it is there, behind the steps that are in flight.
@@ -91,25 +94,74 @@ class GraphLane(ABC):
             body()
 
         self.backend.run(empty, self.stream)
+        if not any(larger.tokens >= shape.tokens and larger.items >= shape.items for larger in self._graphs):
+            self.backend.trim()  # the pool of the graphs grows by as much as that run has taken
         graph = self.backend.capture(body, self.stream, self._pool, self._block.data_ptr())
         self.native.add_graph(graph.handle, max_tokens=shape.tokens, max_items=shape.items)
         self._graphs[shape] = graph  # and with it the memory that the graph reads and writes
 
-    def capture_all(self) -> None:
-        """Makes all graphs that are needed, and as many of the others as a start-up has time for.
-
-        Not later: a capture holds up the whole device, and what torch keeps for it.
-        """
-        if self.complete:
+    def capture_first(self) -> None:
+        """Makes the graphs without which a step could find none, and finer ones for ``FINER_S_MAX``; once."""
+        if self._graphs.keys() >= set(self.covering):
             return
         start = time.monotonic()
         for shape in self.covering:
             self.capture(shape)
-        left = [shape for shape in self.closer if shape not in self._graphs]
-        end = time.monotonic() + CLOSER_S_MAX
-        while left and time.monotonic() < end:
-            self.capture(left.pop(0))
-        report = f"{self.backend.where}: {len(self._graphs)} graphs of {self._card.name} captured in "
-        report += f"{time.monotonic() - start:.1f} s"
-        print(report + (f"; {len(left)} finer ones left out, to start in time" if left else ""), flush=True)
-        self.complete = True
+        end = time.monotonic() + FINER_S_MAX
+        for shape in self.finer:
+            if time.monotonic() > end:
+                break
+            self.capture(shape)
+        self.backend.trim()
+        took_s = time.monotonic() - start
+        captured = f"{len(self._graphs)} graphs of {self._card.name} captured in {took_s:.1f} s"
+        print(f"{self.backend.where}: {captured}", flush=True)
+
+    def capture_for(self, n_tokens: int, n_items: int) -> None:
+        """Makes the graph for a step that is about to run, before ``settle``."""
+        shape = self.closest(n_tokens, n_items)
+        if len(self._graphs) >= GRAPHS_MAX:
+            shape = smallest(self.covering, shape)
+        self.capture(shape)
+
+    def settle(self) -> bool:
+        """Begins to serve. Returns whether ``refine`` may have something to capture later.
+
+        The debug mode, in which nothing but steps may happen, captures nothing more.
+        """
+        self.settled = True
+        complete = bool(self.finer) and set(self.finer) <= self._graphs.keys()
+        self._demand = None if DEBUG or complete else Demand()
+        return self._demand is not None
+
+    def note(self, n_tokens: int, n_items: int, step: CudaStep) -> None:
+        """A step of this size was launched."""
+        if self._demand is not None and (shape := self.closest(n_tokens, n_items)) not in self._graphs:
+            self._demand.note(shape, Shape(*step.graph))
+
+    def can_refine(self) -> bool:
+        """Whether ``refine`` would capture a graph now."""
+        return self._wanted() is not None
+
+    def refine(self) -> None:
+        """Captures the graph that the latest steps would have saved most in, when no step is in flight."""
+        if (shape := self._wanted()) is None:
+            return
+        start = time.monotonic()
+        try:
+            self.capture(shape)
+        except torch.OutOfMemoryError as error:  # steps go on in the graphs that there are
+            print(f"{self.backend.where}: no memory for finer graphs: {error}", file=sys.stderr, flush=True)
+            self._demand = None
+            self.backend.trim()
+            return
+        self._refined += 1
+        if self._refined.bit_count() == 1:  # the first ones, then ever fewer
+            took_ms = 1000 * (time.monotonic() - start)
+            captured = f"graphs of {self._card.name} captured while serving: {self._refined}"
+            print(f"{self.backend.where}: {captured}, the last in {took_ms:.0f} ms", flush=True)
+        if len(self._graphs) >= GRAPHS_MAX:
+            self._demand = None
+
+    def _wanted(self) -> Shape | None:
+        return self._demand.most(self._graphs) if self._demand else None

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fastqps.devices.errors import DeviceError
+from fastqps.process.startup import STARTUP
 
 WAIT_S_MAX = 600.0  # a large model from a slow disk
 _POLL_S = 0.02
@@ -50,10 +51,13 @@ def publish(fd: int, manifest: Manifest) -> None:
 def await_manifest(fd: int, wait_s_max: float = WAIT_S_MAX) -> Manifest:
     """Waits until it is there. ``DeviceError`` where that takes too long."""
     give_up = time.monotonic() + wait_s_max
-    while not (size := int.from_bytes(os.pread(fd, _LENGTH_BYTES, 0), "little")):
-        if time.monotonic() > give_up:
-            raise DeviceError(f"--share-weights: the process that holds the weights took more than {wait_s_max:g} s")
-        time.sleep(_POLL_S)
+    with STARTUP.stage("waiting"):
+        while not (size := int.from_bytes(os.pread(fd, _LENGTH_BYTES, 0), "little")):
+            if time.monotonic() > give_up:
+                raise DeviceError(
+                    f"--share-weights: the process that holds the weights took more than {wait_s_max:g} s"
+                )
+            time.sleep(_POLL_S)
     if size > _BYTES_MAX:
         raise DeviceError(f"--share-weights: a manifest of {size} bytes is none")
     return Manifest(**json.loads(os.pread(fd, size, _LENGTH_BYTES)))

@@ -9,8 +9,9 @@ import torch
 
 from fastqps._core import CudaStep
 from fastqps.devices.cuda.lane import GraphLane
-from fastqps.devices.cuda.loaded import Loaded
+from fastqps.devices.cuda.loaded import Loaded, report_device_faults
 from fastqps.devices.cuda.watch import DEBUG
+from fastqps.process.startup import STARTUP
 from fastqps.runners.first_steps import Run
 
 M = TypeVar("M")  # the model
@@ -80,23 +81,37 @@ class GraphSteps(ABC, Generic[M, L, B]):
         return self.for_another_step()
 
     def warm_up(self) -> None:
-        """Captures what its lane lacks of graphs and runs a short step and a full one; nothing may run yet.
+        """Captures the graphs with which a lane starts and runs a short step and a full one; nothing may run yet.
 
         ``ModelError`` where the answers are no numbers, ``ConfigError`` where the memory is too small for the steps.
         """
         lane = self.lane
         with self._loaded.starting(self._max_tokens):
-            lane.capture_all()
+            with STARTUP.stage("graphs"):
+                lane.capture_first()
             self.run_first_steps(self._run_captured)
 
     def launch(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
-        """Starts a step. On a lane that nobody has warmed up, its graph is captured when it is first needed."""
-        lane = self.lane
-        if not lane.complete:
-            lane.capture(lane.smallest(n_tokens, n_items))
-        elif DEBUG:
-            self._loaded.backend.watch()
-        self.step.launch(n_items, n_tokens, n_new)
+        """Starts a step. Before ``settle`` the graph that fits it is captured when it is first needed."""
+        lane, step = self.lane, self.step
+        if lane.settled:
+            if DEBUG:
+                self._loaded.backend.watch()
+            step.launch(n_items, n_tokens, n_new)
+            lane.note(n_tokens, n_items, step)
+        else:
+            lane.capture_for(n_tokens, n_items)
+            step.launch(n_items, n_tokens, n_new)
+
+    def settle(self) -> bool:
+        return self.lane.settle()
+
+    def can_refine(self) -> bool:
+        return self.lane.can_refine()
+
+    def refine(self) -> None:
+        with report_device_faults(self._loaded.backend):
+            self.lane.refine()
 
     def due_s(self) -> float:
         return self.step.due_s()
@@ -110,14 +125,14 @@ class GraphSteps(ABC, Generic[M, L, B]):
         self.wait()
 
     def _run_captured(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
-        """``run`` before serving begins: the debug mode does not watch yet, since other lanes may still capture."""
+        """``run`` in the graphs that there are."""
         self.step.launch(n_items, n_tokens, n_new)
         self.wait()
 
     def run_eagerly(self, n_items: int, n_tokens: int, n_new: int, /) -> None:
         """``run`` without a graph: the same kernels over the same rows, launched one by one. For tests."""
         lane, step = self.lane, self.step
-        shape = lane.smallest(n_tokens, n_items)
+        shape = lane.closest(n_tokens, n_items)
         body = lane.body(shape)
         size = {"max_tokens": shape.tokens, "max_items": shape.items}
         packed = torch.from_numpy(step.pack(n_items, n_tokens, n_new, **size))

@@ -43,8 +43,11 @@ class TorchCuda(Watched):
         self._then: dict[str, int] = {}
 
     def memory(self) -> tuple[int, int]:
-        torch.cuda.empty_cache()  # torch's cached memory counts as free
+        self.trim()  # torch's cached memory counts as free
         return torch.cuda.mem_get_info(self.device)
+
+    def trim(self) -> None:
+        torch.cuda.empty_cache()
 
     def make_stream(self) -> Stream:
         stream: Stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -64,10 +67,14 @@ class TorchCuda(Watched):
         del stamps  # the kernels' business
         graph = torch.cuda.CUDAGraph()
         # On the lane's own stream: torch keeps workspaces of matrix products by stream, and graphs of two lanes that
-        # shared one would overwrite each other's. Other threads' calls do not concern this capture: thread_local.
-        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):  # type: ignore[arg-type]
-            body()
+        # shared one would overwrite each other's. Other threads' calls do not concern this capture: thread_local. Not
+        # by torch.cuda.graph, which gives all cached memory back each time: the next run would have to take it again.
         with torch.cuda.stream(stream):  # type: ignore[arg-type]
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                body()
+            finally:
+                graph.capture_end()
             graph.replay()  # on its way to the device now, not with the first request that needs it
         torch.cuda.synchronize(self.device)
         return Graph(int(graph.raw_cuda_graph_exec()), graph)

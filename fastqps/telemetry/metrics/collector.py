@@ -7,7 +7,7 @@ power of two; a scrape shows two of them, on edges where both agree, so no count
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Metrics:
         yield from credential_families(self._source, doors)
         yield from self._saturation()
         yield from self._usage(doors, dispatchers)
-        yield from self._processes()
+        yield from self._processes(stats)
         yield from canary_families(self._source.canaries())
         yield from self._tracing()
 
@@ -273,7 +273,18 @@ class Metrics:
             spans.add_metric([outcome], count)
         yield spans
 
-    def _processes(self) -> Iterator[Any]:
+    def _starts(self, stats: list[ProcessStats], serving: Mapping[str, Mapping[int, bool]]) -> GaugeMetricFamily:
+        what = "Time that the start of a process took, by stage."
+        starts = GaugeMetricFamily("fastqps_process_start_seconds", what, labels=["role", "index", "stage"])
+        doors = self._source.segment.sizes.doors
+        for role, first in (("frontdoor", 0), ("dispatcher", doors)):
+            for i in serving[role]:
+                for stage, ns in stats[first + i].start_ns.items():
+                    if ns:
+                        starts.add_metric([role, str(i), stage], ns * _NS)
+        return starts
+
+    def _processes(self, stats: list[ProcessStats]) -> Iterator[Any]:
         connections = GaugeMetricFamily("fastqps_connections", "Open client connections.", labels=["frontdoor"])
         up = GaugeMetricFamily("fastqps_process_ready", "1: the process serves.", labels=["role", "index"])
         for i, line in enumerate(self._source.segment.doors()):
@@ -284,6 +295,7 @@ class Metrics:
                 up.add_metric([role, str(i)], float(serves))
         yield connections
         yield up
+        yield self._starts(stats, serving)
         yield _gauge("ready", "1: load balancers should send requests here.", float(self._source.ready))
         what = "Kernels that failed their check, so that torch's operation replaces them."
         fallbacks = CounterMetricFamily("fastqps_kernel_fallbacks", what, labels=["kernel"])

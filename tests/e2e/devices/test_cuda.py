@@ -56,6 +56,35 @@ def test_minilm_under_the_debug_mode(serve: Callable[..., Server]) -> None:
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 0, server.log()
 
 
+def test_graphs_are_captured_while_it_serves(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """A start has few; sizes that steps often have get their own, and the answers stay what they are."""
+    checkpoint = write_generator(tmp_path / "tiny")
+    alone, items = Alone(checkpoint, 40), requests(24, 40, seed=6)
+    flags = ("--device=cuda:0", "--dtype=float32", "--max-running=24", "--max-input-tokens=48", "--lanes=2")
+    limits = ("--max-output-tokens=40", "--max-batch-tokens=256", "--dispatchers=1", "--canary-interval=0")
+    server = serve(f"--model={checkpoint}", *flags, *limits, env=environment(copy_delay_ns=50_000))
+    assert "captured while serving" not in server.log()
+    assert any(line.partition("dispatcher 0")[2] and " started in " in line for line in server.lines)
+
+    async def ask() -> None:
+        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
+            found = await asyncio.gather(*(client.generate(each.prompt, **each.options) for each in items))
+        for each, answer in zip(items, found, strict=True):
+            alone.check(each, answer)
+
+    def captured() -> bool:
+        asyncio.run(ask())
+        return server.log().count("captured while serving") > 2
+
+    until(captured, "both lanes have captured graphs")
+    asyncio.run(ask())
+    took = {name: s for name, s in server.metrics().items() if name.startswith("fastqps_process_start_seconds{")}
+    assert took["fastqps_process_start_seconds{0,dispatcher,graphs}"] > 0, took
+    assert took["fastqps_process_start_seconds{0,frontdoor,imports}"] > 0, took
+    server.until_idle()
+    assert _restarts(server) == 0, server.log()
+
+
 @pytest.mark.nightly  # in between, test_gpu_faults.py kills one of three
 def test_two_dispatchers_of_two_lanes_and_one_is_killed(serve: Callable[..., Server], tiny: str) -> None:
     """Every request is answered once, with its own answer, also those that the dead one had."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from fastqps.devices.cuda.buckets import Shape
+from fastqps.devices.cuda.buckets import Shape, closest_shape
+from fastqps.devices.cuda.demand import Demand, smallest
 
 FIXED_US, ROW_US = 400.0, 1.0  # a step's time: so much, and so much for each row that its graph computes
+APART_US = 500_000.0  # between two captures of 50 ms each, of a tenth of the time
 
 
 @dataclass(frozen=True)
@@ -23,34 +25,47 @@ class Waste:
     running: float
 
 
-def smallest(shapes: Sequence[Shape]) -> Callable[[int, int], Shape]:
-    """The rule of csrc/step/cuda/cuda_step.cpp: of the fewest rows that hold the step, and of these the fewest runs."""
-    ordered = sorted(shapes)
-    rows = [shape.tokens for shape in ordered]
+def within(shapes: Sequence[Shape]) -> Callable[[int, int], Shape]:
+    """Chooses among these graphs."""
+    return cache(lambda tokens, items: smallest(shapes, Shape(tokens, items)))
 
-    def choose(tokens: int, items: int) -> Shape:
-        return next(shape for shape in ordered[bisect_left(rows, tokens) :] if shape.items >= items)
 
-    return choose
+class OnDemand:
+    """Graphs of a lane that captures what its steps want, one in half a second. ``most``: rows and runs of a step."""
+
+    def __init__(self, shapes: Sequence[Shape], most: Shape) -> None:
+        self.shapes, self._most = list(shapes), most
+        self._choose, self._demand, self._left_us = within(self.shapes), Demand(), APART_US
+
+    def __call__(self, tokens: int, items: int) -> Shape:
+        used = self._choose(tokens, items)
+        if (closest := closest_shape(tokens, items, *self._most)) not in self.shapes:
+            self._demand.note(closest, used)
+        self._left_us -= FIXED_US + ROW_US * used.tokens
+        if self._left_us < 0 and (wanted := self._demand.most(self.shapes)):
+            self.shapes.append(wanted)
+            self._choose, self._left_us = within(self.shapes), APART_US
+        return used
 
 
 def simulate(
-    shapes: Sequence[Shape],
+    choose: Callable[[int, int], Shape],
     load: float,
     *,
     slots: int = 1024,
     prompt: int = 50,
     answer: int = 50,
     prompt_rows_max: Callable[[int], int] = lambda running: 16_384,
-    steps: int = 2000,
+    steps: int = 6000,
     seed: int = 1,
 ) -> Waste:
-    """Steps of continuous batching: a row of each running sequence, and the prompts that wait, as there is room.
+    """Steps of continuous batching: a row of each running sequence, and the prompts that wait, as there is room. The
+    second half of them counts.
 
     load: arrivals, by which ``load * slots`` sequences would run if no row were wasted. prompt_rows_max: of a step, by
     the sequences that run; one prompt may always join.
     """
-    chance, choose = np.random.default_rng(seed), smallest(shapes)
+    chance = np.random.default_rng(seed)
     running = load * slots
     per_us = running / (answer * (FIXED_US + ROW_US * running * (prompt + answer - 1) / answer))
     joined: deque[int] = deque([0] * (answer - 1), answer - 1)  # how many in each of the steps before
@@ -63,8 +78,8 @@ def simulate(
         rows, runs = going + new * prompt, going + new
         shape = choose(rows, runs) if runs else Shape(0, 0)
         queued += int(chance.poisson(per_us * (FIXED_US + ROW_US * shape.tokens)))
-        if step > 3 * answer:
+        if step > steps // 2:
             held += rows, runs
             computed += shape
     waste = computed / held - 1
-    return Waste(float(waste[0]), float(waste[1]), float(held[1] / (steps - 3 * answer - 1)))
+    return Waste(float(waste[0]), float(waste[1]), float(held[1] / (steps - steps // 2 - 1)))
