@@ -34,16 +34,16 @@ START_S = {1: 8.0, 2: 12.0, 4: 18.0}  # about what the start of a server takes, 
 
 # Before the steps of every call. Neither is a module: both run where nothing has been built yet.
 BEFORE = {
-    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 30),
+    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 20),
     "build": Step("the C++ extensions, unless they load", 75),
 }
 STEPS = {
     "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes and running sequences", 70),
     "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape, 50 in / 50 out: FP8 over bf16, rate with p99 < 1 s", 80),
     "decoder:smollm2-135m-fp8": Step("135M Llama shape in FP8, at the best place of bf16", 35),
-    "products": Step("matrix products: the best of cuBLASLt's algorithms over torch's choice", 40),
+    "products": Step("matrix products: the best of cuBLASLt's algorithms over torch's choice", 45),
     "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 60),
-    "dispatchers:smollm2-135m": Step("135M Llama shape: N dispatchers under MPS over one", 95),
+    "dispatchers:smollm2-135m": Step("135M Llama shape: N dispatchers under MPS over one", 105),
     "dispatchers:minilm-l6": Step("MiniLM: N dispatchers under MPS over one", 65),
     "decoder_peers": Step("transformers' asynchronous continuous batching beside ours", 65),
     "correct:quick": Step("kernels at the shapes that matter, an encoder and a decoder against the CPU", 75),

@@ -14,7 +14,7 @@ import pytest
 from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.servers import limits
 from bench.gpu.servers.modelled import ModelledServer
-from bench.gpu.servers.served import answered, bound_by
+from bench.gpu.servers.served import SETTLE_S, answered, bound_by, brief
 from bench.gpu.steps.decoder import settings_of
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import BenchError
@@ -121,3 +121,33 @@ def test_refused_calls_are_named(dry: Any) -> None:
 )
 def test_bound_by(point: Point, ceiling: float | None, said: str) -> None:
     assert said in bound_by(point, ceiling=ceiling)
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((800, 900, 1000, 1000), "not settled: its rate rose by 18 %; the device"),
+        ((1000, 1001, 999, 1002), "the device"),
+    ],
+)
+def test_a_rate_that_still_rises_is_named(counts: tuple[int, ...], said: str) -> None:
+    point = Point("", rate=950, duty_cycle=0.99, timeline=[{"ok": count, "length_s": 1.0} for count in counts])
+    assert bound_by(point).startswith(said)
+    assert brief(point)["by_second"] == list(counts)
+
+
+def test_the_first_point_with_other_limits_has_more_load_in_front(dry: Any, tmp_path: Path) -> None:
+    run = dry("fp8")
+    base = settings_of(run, "llama-1b", 8) | {"device": "cpu"}
+    payloads = decoder_payloads(tmp_path / "prompts", ["a"], 1)
+    run.dry, warm_s = False, []
+
+    class Server(ModelledServer):
+        def _measure(self, context: Any, start: Any, load: Any) -> Point:
+            warm_s.append(load.warmup_s)
+            return super()._measure(context, start, load)
+
+    with Server(run, base, payloads, slow=True) as served:
+        for running in (8, 8, 4, 8):
+            served.measure({"max-running": running}, 4, seconds=4.0)
+    assert warm_s == [2 + SETTLE_S, 2, 2 + SETTLE_S, 2]

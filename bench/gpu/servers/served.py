@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.run import Run
-from bench.gpu.sampler import describe as describe_clocks
 from bench.gpu.servers import limits
+from bench.gpu.servers.observations import by_second, clocks, refusals, refused, trend
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
@@ -27,8 +27,8 @@ KEPT_UP = 0.99  # of the offered rate: as many Poisson arrivals as a few seconds
 SHARES = (0.92, 0.8, 0.65, 0.5, 0.35)  # of the peak, in search of a rate within a limit of p99
 
 
-REFUSED = "RESOURCE_EXHAUSTED"
-REFUSED_MOST = 0.001  # share of the calls that is not worth a word
+SETTLE_S = 2.0  # of load in front of the first point with other limits: a server captures graphs that its steps want
+FAILED_MOST = 0.001  # share of the calls that is not worth a word
 
 
 class Served:
@@ -55,6 +55,7 @@ class Served:
         self._last: tuple[Settings, Sequence[int]] | None = None
         self._pid: int | None = None  # of the server that runs
         self._limits: limits.Limits = {}  # it runs with these
+        self._settled: list[limits.Limits] = []  # it has run with these
 
     def measure(
         self, settings: Settings, in_flight: int | None = None, *, rate: float | None = None,
@@ -62,15 +63,15 @@ class Served:
     ) -> Point:  # fmt: skip
         """A closed loop of so many calls, or an open one of this rate; the median of ``repetitions``."""
         seconds = seconds or self._run.seconds
-        warm = min(self._warm_s, seconds / 2)
+        context = self._context(threads or self.threads, repetitions)
+        start, wanted = limits.split(self._base, settings)
+        self._last = start, context.pinning.server
+        settled = self._prepare(start, wanted) or self._run.dry
+        warm = min(self._warm_s, seconds / 2) + (0.0 if settled else SETTLE_S)
         load = LoadSpec(
             in_flight=in_flight or 1, duration_s=seconds, warmup_s=warm, connections=64 if in_flight else 32
         )
         load = load.at_rate(rate, streams=1024) if rate else load
-        context = self._context(threads or self.threads, repetitions)
-        start, wanted = limits.split(self._base, settings)
-        self._last = start, context.pinning.server
-        self._prepare(start, wanted)
         began_s = time.monotonic()
         point = self._measure(context, start, load)
         first, *others = point.devices or [{"device": self._run.device, "duty_cycle": point.duty_cycle}]
@@ -123,16 +124,19 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _prepare(self, start: Settings, wanted: limits.Limits) -> None:
-        """A server that was started with ``start`` and runs with ``wanted``."""
+    def _prepare(self, start: Settings, wanted: limits.Limits) -> bool:
+        """A server that was started with ``start`` and runs with ``wanted``. Returns whether it has done so before."""
         assert self._last is not None
         server = self._use(*self._last)
         if server.pid != self._pid:
             self._run.count_start()
-            self._pid, self._limits = server.pid, limits.split(start, {})[1]
+            self._pid, self._limits, self._settled = server.pid, limits.split(start, {})[1], []
         if wanted != self._limits:
             self._post(server, wanted)
             self._limits = wanted
+        before = wanted in self._settled
+        self._settled += [] if before else [wanted]
+        return before
 
     def _use(self, start: Settings, cpus: Sequence[int]) -> Server:
         return self._target.use(start, cpus)
@@ -182,7 +186,7 @@ def brief(point: Point) -> dict[str, Any]:
     found = point.as_json()
     for key in ("spectrum", "timeline", "histograms", "generator"):
         found.pop(key, None)
-    return found
+    return found | {"by_second": [round(rate) for rate in by_second(point)]}
 
 
 def answered(point: Point) -> Point:
@@ -190,37 +194,20 @@ def answered(point: Point) -> Point:
 
     Where some were refused, the rate is that of the answered ones, and ``bound_by`` names their share.
     """
-    if point.error_ratio - refused(point) > REFUSED_MOST or not point.rate:
+    if point.error_ratio - refused(point) > FAILED_MOST or not point.rate:
         raise BenchError(f"{100 * point.error_ratio:.1f} % of the calls failed: {point.status} {point.items_status}")
     return point
-
-
-def refused(point: Point) -> float:
-    """Share of the calls that the server refused because it had too many."""
-    return point.status.get(REFUSED, 0) / max(1, point.answers)
-
-
-def refusals(point: Point) -> str:
-    """For people; nothing where there were none."""
-    share = refused(point)
-    return f"{100 * share:.1f} % of the calls refused, the rate is of the answered ones" if share > REFUSED_MOST else ""
-
-
-def clocks(point: Point) -> str:
-    """Clock, power and temperature of the GPU meanwhile, for people."""
-    found = [device["clocks"] for device in point.devices or () if "clocks" in device]
-    return describe_clocks(found[0]) if found else ""
 
 
 def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str:
     """What limits a point, from what was measured of it; each figure is named.
 
-    Refused calls are named first. Then, in this order: the generator where it says so itself; the device where it is
-    busy 95 % of the time; the transport where the rate is 80 % of ``ceiling``, the null device's; else the host, by its
-    busiest role and the device's commonest reason for idling. ``floor`` says how much of the device's time is needed at
-    least.
+    Refused calls and a rising rate are named first. Then, in this order: the generator where it says so itself; the
+    device where it is busy 95 % of the time; the transport where the rate is 80 % of ``ceiling``, the null device's;
+    else the host, by its busiest role and the device's commonest reason for idling. ``floor`` says how much of the
+    device's time is needed at least.
     """
-    told = [refusals(point)] if refusals(point) else []
+    told = [text for text in (refusals(point), trend(point)) if text]
     busy = point.duty_cycle
     if point.verdict == INVALID:
         told.append("the load generator (INVALID): " + "; ".join(point.reasons)[:120])

@@ -190,7 +190,5 @@ def _held(found: Points, quantization: str) -> Points:
 
 def _note(run: Run, sweep: Sweep, peaks: Peaks, point: Point, in_flight: int) -> str:
     floor = share(peaks, peaks.decoder_us(run.shape(sweep.shape), TOKENS_IN, tokens_out(run)), point.rate)
-    filled = (point.batch or {}).get("fill")
-    fill = f", batches {100 * filled:.0f} % full" if filled is not None else ""
     p99 = f"p99 {(point.p99_us or 0) / 1000:,.0f} ms"
-    return f"{in_flight:,} in flight: {point.rate:,.0f}/s, {p99}{fill}; bound by {bound_by(point, floor)}"
+    return f"{in_flight:,} in flight: {point.rate:,.0f}/s, {p99}; bound by {bound_by(point, floor)}"

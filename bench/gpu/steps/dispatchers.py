@@ -23,8 +23,9 @@ from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.plan import START_S
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
+from bench.gpu.servers.observations import clocks, refusals, trend
 from bench.gpu.servers.preparation import Preparation
-from bench.gpu.servers.served import Served, answered, brief, clocks, refusals
+from bench.gpu.servers.served import Served, answered, brief
 from bench.gpu.steps import decoder, encoder
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point
@@ -218,10 +219,10 @@ class _Arms:
 
     def _state(self, name: str) -> str:
         points = self._points[name]
-        told = [f"{name} {self._rate(name):,.0f}/s ({len(points)} turns)", refusals(points[-1]), clocks(points[-1])]
+        told = [f"{name} {self._rate(name):,.0f}/s ({len(points)} turns)", refusals(points[-1]), trend(points[-1])]
         if points[-1].duty_cycle is not None:
-            told.insert(1, f"device busy {100 * points[-1].duty_cycle:.1f} %")
-        return ", ".join(filter(None, told))
+            told.append(f"device busy {100 * points[-1].duty_cycle:.1f} %")
+        return ", ".join(filter(None, [*told, clocks(points[-1])]))
 
     def __enter__(self) -> _Arms:
         return self
