@@ -219,7 +219,8 @@ class _Arms:
 
     def _state(self, name: str) -> str:
         points = self._points[name]
-        told = [f"{name} {self._rate(name):,.0f}/s ({len(points)} turns)", refusals(points[-1]), trend(points[-1])]
+        turns = f"{len(points)} turn{'s' if len(points) > 1 else ''}"
+        told = [f"{name} {self._rate(name):,.0f}/s ({turns})", refusals(points[-1]), trend(points[-1])]
         if points[-1].duty_cycle is not None:
             told.append(f"device busy {100 * points[-1].duty_cycle:.1f} %")
         return ", ".join(filter(None, [*told, clocks(points[-1])]))
