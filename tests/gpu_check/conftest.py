@@ -14,6 +14,7 @@ from bench.gpu.run import Run
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints, written once."""
     return tmp_path_factory.mktemp("checkpoints")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -193,20 +192,6 @@ def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyP
     run.repetitions = 3
     assert list(run.rounds(20.0)) == [0], "the first round always"
     assert list(run.rounds(0.0)) == [0, 1, 2]
-
-
-def test_peers_of_decoders_compute_what_we_do(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("bench.gpu.steps.decoder_peers")
-    made: dict[tuple[int, ...], list[int]] = {}
-    monkeypatch.setattr(module, "agreement", lambda address, asked, theirs: made.update(theirs) or 1.0)
-    monkeypatch.setattr("bench.gpu.servers.modelled.ModelledServer.address", "somewhere")
-    run = dry("decoder_peers")
-    found = measured(run)[TARGETS["peer"].name]
-    assert found["measured"] > 0
-    assert "asynchronous" in found["bound_by"]
-    engine = fastqps.Engine(str(run.checkpoint("qwen2.5-0.5b")), dtype="float32")
-    for ids, theirs in list(made.items())[:2]:
-        assert engine.generate([list(ids)], max_tokens=5, ignore_eos=True)[0].token_ids == theirs
 
 
 # ---- programs
