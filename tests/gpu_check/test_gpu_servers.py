@@ -148,6 +148,8 @@ def test_the_first_point_with_other_limits_has_more_load_in_front(dry: Any, tmp_
             return super()._measure(context, start, load)
 
     with Server(run, base, payloads, slow=True) as served:
+        assert served.address == "", "a formula has none, but now it has started"
         for running in (8, 8, 4, 8):
             served.measure({"max-running": running}, 4, seconds=4.0)
     assert warm_s == [2 + SETTLE_S, 2, 2 + SETTLE_S, 2]
+    assert run.results.read()["steps"]["fp8"]["starts"] == 1

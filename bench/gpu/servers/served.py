@@ -55,7 +55,7 @@ class Served:
         self._last: tuple[Settings, Sequence[int]] | None = None
         self._pid: int | None = None  # of the server that runs
         self._limits: limits.Limits = {}  # it runs with these
-        self._settled: list[limits.Limits] = []  # it has run with these
+        self._settled: list[limits.Limits] = []  # it was measured with these
 
     def measure(
         self, settings: Settings, in_flight: int | None = None, *, rate: float | None = None,
@@ -66,8 +66,11 @@ class Served:
         context = self._context(threads or self.threads, repetitions)
         start, wanted = limits.split(self._base, settings)
         self._last = start, context.pinning.server
-        settled = self._prepare(start, wanted) or self._run.dry
-        warm = min(self._warm_s, seconds / 2) + (0.0 if settled else SETTLE_S)
+        self._prepare(start, wanted)
+        warm = min(self._warm_s, seconds / 2)
+        if wanted not in self._settled:
+            self._settled.append(wanted)
+            warm += 0.0 if self._run.dry else SETTLE_S
         load = LoadSpec(
             in_flight=in_flight or 1, duration_s=seconds, warmup_s=warm, connections=64 if in_flight else 32
         )
@@ -110,8 +113,10 @@ class Served:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the server that was measured last."""
-        assert self._last is not None
+        """HOST:PORT of the server that was measured last; of one with ``base`` where none was."""
+        if self._last is None:
+            self._last = self._base, self._context(self.threads, 1).pinning.server
+            self._prepare(*limits.split(self._base, {}))
         return self._use(*self._last).address
 
     def close(self) -> None:
@@ -124,8 +129,8 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _prepare(self, start: Settings, wanted: limits.Limits) -> bool:
-        """A server that was started with ``start`` and runs with ``wanted``. Returns whether it has done so before."""
+    def _prepare(self, start: Settings, wanted: limits.Limits) -> None:
+        """A server that was started with ``start`` and runs with ``wanted``."""
         assert self._last is not None
         server = self._use(*self._last)
         if server.pid != self._pid:
@@ -134,9 +139,6 @@ class Served:
         if wanted != self._limits:
             self._post(server, wanted)
             self._limits = wanted
-        before = wanted in self._settled
-        self._settled += [] if before else [wanted]
-        return before
 
     def _use(self, start: Settings, cpus: Sequence[int]) -> Server:
         return self._target.use(start, cpus)
