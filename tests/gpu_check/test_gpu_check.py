@@ -365,4 +365,4 @@ def test_dry_run_of_steps_by_name_on_the_fake_device(monkeypatch: pytest.MonkeyP
     changes = [row["name"] for row in found["table"] if row["step"] == "changes"]
     assert [name.partition(":")[0] for name in changes] == [f"change {number} of 3" for number in (1, 2, 3)]
     served = {row["target"]: row["measured"] for row in found["table"] if row["target"]}
-    assert all(served[target] > 0 for target in ("encoder", "encoder-grpc", "transport", "fp8"))
+    assert all(served[target] > 0 for target in ("encoder", "transport", "fp8"))
