@@ -42,6 +42,8 @@ def test_n_dispatchers_are_compared_with_one(dry: Any, dispatchers: Any) -> None
     assert {arm: len(points) for arm, points in raw["turns"].items()} == {
         "A": 2, "C, 1 lane": 2, "C, 2 lanes": 1, "B2": 1, "D": 2, "B4": 1
     }  # fmt: skip
+    on_each_lane = {arm: points[0]["settings"]["max-running"] for arm, points in raw["turns"].items()}
+    assert on_each_lane == {"A": 8, "C, 1 lane": 8, "C, 2 lanes": 4, "B2": 4, "D": 4, "B4": 2}, "8 run in all"
     assert run.results.read()["steps"][run.step]["starts"] == 3
     assert "FASTQPS_TEST_PREPARE" not in os.environ
 
