@@ -53,15 +53,15 @@ def test_attention_of_variable_length_gives_the_tokens_of_a_mask_and_ours(
     seen: set[tuple[int, int]] = set()
     kernel = varlen.plain_kernel
 
-    def recorded(*words: Any) -> torch.Tensor:
-        q, k, _, starts_q, starts_k, most_q, most_k, scale = words
+    def recorded(*words: Any, scale: float) -> torch.Tensor:
+        q, k, _, starts_q, starts_k, most_q, most_k = words
         assert (q.shape[1], k.shape[1], q.shape[2], k.shape[2], scale) == (4, 1, 16, 16, 0.25)
         assert starts_q.dtype == starts_k.dtype == torch.int32
         assert int(starts_k[-1]) == len(k) and int(starts_q[-1]) == len(q)
         lengths = list(zip(starts_q.diff().tolist(), starts_k.diff().tolist(), strict=True))
         assert (most_q, most_k) == (max(q for q, _ in lengths), max(k for _, k in lengths))
         seen.update(lengths)
-        return kernel(*words)
+        return kernel(*words, scale=scale)
 
     monkeypatch.setattr(batching, "plain_kernel", recorded)
     peer.attend_plainly()
@@ -77,17 +77,15 @@ def test_attention_of_variable_length_gives_the_tokens_of_a_mask_and_ours(
     assert [each.token_ids for each in ours] == under_a_mask
 
 
-def aligned_with_the_start(*words: Any) -> torch.Tensor:
+def aligned_with_the_start(*words: Any, scale: float) -> torch.Tensor:
     """A causal mask as torch's scaled_dot_product_attention has it: the first query sees the first key alone."""
-    q, k, v, starts_q, starts_k, most_q, most_k, scale = words
+    q, k, v, starts_q, starts_k, most_q, most_k = words
     cut, values = [], []
     for start, queries in zip(starts_k[:-1].tolist(), starts_q.diff().tolist(), strict=True):
         cut.append(k[start : start + queries])
         values.append(v[start : start + queries])
-    found: torch.Tensor = varlen.plain_kernel(
-        q, torch.cat(cut), torch.cat(values), starts_q, starts_q, most_q, most_k, scale
-    )
-    return found
+    keys = torch.cat(cut), torch.cat(values)
+    return varlen.plain_kernel(q, *keys, starts_q, starts_q, most_q, most_k, scale=scale)
 
 
 def test_tokens_that_are_not_those_of_a_mask_give_no_row(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +157,7 @@ def test_torch_is_asked_for_a_causal_window(monkeypatch: pytest.MonkeyPatch, gro
 
     monkeypatch.setattr(torch_varlen, "varlen_attn", varlen_attn_213 if grouped else varlen_attn_211)
     words: tuple[Any, ...] = ("q", "k", "v", "starts of q", "starts of k", 3, 9)
-    varlen.torch_kernel()(*words, 0.5)
+    varlen.torch_kernel()(*words, scale=0.5)
     expected = {"words": words, "scale": 0.5, "window": (-1, 0)}
     assert asked == expected | ({"grouped": True} if grouped else {})
 

@@ -108,7 +108,8 @@ def _turns(
     # In whole rounds: at the end of a part of one its GPU would be half empty, which ours over gRPC never is.
     rounds = max(1, round(first * (0.1 if run.dry else MEASURE_S) / running))
     count = min(rounds, len(ids) // running) * running
-    theirs, ours = [], []
+    theirs: list[float] = []
+    ours: list[float] = []
     for turn in range(1 if run.dry else TURNS):
         if turn and not run.enough(count / theirs[0] + 8, f"{name}, turn {turn + 1}"):
             break
