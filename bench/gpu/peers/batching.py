@@ -39,7 +39,7 @@ class Batching:
     def __init__(self, path: Path, device: torch.device, dtype: torch.dtype, running: int, limit: int) -> None:
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="sdpa")
         self._model = model.to(device).eval()
-        self._running, self._limit, self._cuda = running, limit, device.type == "cuda"
+        self.running, self._limit, self._cuda = running, limit, device.type == "cuda"
         self.attention = "sdpa"
 
     def attend(self) -> None:
@@ -62,13 +62,15 @@ class Batching:
     @contextmanager
     def open(self, variant: Mapping[str, Any], running: int = 0) -> Iterator[Session]:
         """It serves until the end. ``BenchError`` where the installed transformers does not know a setting."""
-        config, taken = _config(variant, running or self._running, self._cuda)
+        wanted, config = _config(variant, running or self.running, self._cuda)
         generation = GenerationConfig(max_new_tokens=self._limit, do_sample=False, eos_token_id=-1, pad_token_id=0)
         try:
             with self._model.continuous_batching_context_manager(
                 generation_config=generation, continuous_batching_config=config
             ) as manager:
-                yield Session(manager, self._limit, {**taken, "attention": self.attention})
+                taken = str(getattr(manager, "continuous_batching_config", config))
+                told = {"asked": wanted, "taken": taken, "attention": self.attention}
+                yield Session(manager, self._limit, told | {"transformers": transformers.__version__})
         finally:
             gc.collect()  # graphs and caches
             if self._cuda:
@@ -96,7 +98,7 @@ class Batching:
 
 
 class Session:
-    """It serves. ``config``: the settings as they were asked for, and as they were taken."""
+    """It serves. ``config``: the settings as they were asked for and as they were taken, and the attention."""
 
     def __init__(self, manager: Any, limit: int, config: dict[str, Any]) -> None:
         self._manager, self._limit, self.config = manager, limit, config
@@ -122,7 +124,8 @@ class Session:
         return [found[name] for name in names]
 
 
-def _config(variant: Mapping[str, Any], running: int, cuda: bool) -> tuple[Any, dict[str, Any]]:
+def _config(variant: Mapping[str, Any], running: int, cuda: bool) -> tuple[dict[str, Any], Any]:
+    """The settings as they are asked for, and as the installed transformers takes them."""
     wanted: dict[str, Any] = {"max_requests_per_batch": running, "num_blocks": 2 * running, "max_batch_tokens": 8192}
     wanted |= {"allow_block_sharing": False, "auto_switch_to_flash": False, **variant}
     if not cuda:  # there are no graphs and streams on a CPU
@@ -130,5 +133,4 @@ def _config(variant: Mapping[str, Any], running: int, cuda: bool) -> tuple[Any, 
     known = {field.name for field in dataclasses.fields(ContinuousBatchingConfig)}
     if unknown := sorted(set(variant) - known):  # without them it would be another variant than its name says
         raise BenchError(f"transformers {transformers.__version__} has no {', '.join(unknown)}")
-    config = ContinuousBatchingConfig(**{key: value for key, value in wanted.items() if key in known})
-    return config, {"asked": wanted, "unknown here": sorted(set(wanted) - known), "given": str(config)}
+    return wanted, ContinuousBatchingConfig(**{key: value for key, value in wanted.items() if key in known})

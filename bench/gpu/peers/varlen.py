@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 # (queries [T, heads, size], keys and values [S, key heads, size], starts of queries and of keys [N + 1], the most
-# queries and keys of a sequence, scale) -> [T, heads, size]. Causal: the last query of a sequence sees its last key.
-Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, int, int, float], torch.Tensor]
+# queries and keys of a sequence, scale=) -> [T, heads, size]. Causal: the last query of a sequence sees its last key.
+Kernel = Callable[..., torch.Tensor]
 
 # Up to about 5.20, functions for a paged cache have a prefix and write the cache; later the model has written it.
 _PREFIX = "paged|" if "paged|sdpa" in ALL_ATTENTION_FUNCTIONS else ""
@@ -36,22 +37,14 @@ def torch_kernel() -> Kernel:
     # Before 2.12 grouped key heads need no leave: the kernel has always taken them.
     grouped: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in known else {}
 
-    def kernel(
-        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, starts_q: torch.Tensor, starts_k: torch.Tensor,
-        most_q: int, most_k: int, scale: float,
-    ) -> torch.Tensor:  # fmt: skip
-        # The window (-1, 0) is the causal mask. FlashAttention aligns it with the end of the keys.
-        found: Any = varlen_attn(
-            q, k, v, starts_q, starts_k, most_q, most_k, scale=scale, window_size=(-1, 0), **grouped
-        )
-        return found
-
-    return kernel
+    # The window (-1, 0) is the causal mask. FlashAttention aligns it with the end of the keys.
+    attend: Any = varlen_attn
+    return partial(attend, window_size=(-1, 0), **grouped)
 
 
 def plain_kernel(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, starts_q: torch.Tensor, starts_k: torch.Tensor,
-    most_q: int, most_k: int, scale: float,
+    most_q: int, most_k: int, *, scale: float,
 ) -> torch.Tensor:  # fmt: skip
     """The same, one sequence after the other, on any device."""
     found, groups = torch.zeros_like(q), q.shape[1] // k.shape[1]
@@ -93,9 +86,9 @@ def _attention(kernel: Kernel) -> Callable[..., tuple[torch.Tensor, None]]:
             key, value = cache.update(key_states=key, value_states=value, layer_idx=module.layer_idx, **places)
         else:
             key, value = (each.squeeze(0).transpose(0, 1) for each in (key, value))
-        most_q, most_k = (more.get(f"max_seqlen_{side}", more.get(f"max_length_{side}")) for side in "qk")
+        most: list[Any] = [more.get(f"max_seqlen_{side}", more.get(f"max_length_{side}")) for side in "qk"]
         rows = query.squeeze(0).transpose(0, 1).contiguous()
         starts = cu_seq_lens_q.to(torch.int32), more["cu_seq_lens_k"].to(torch.int32)
-        return kernel(rows, key.contiguous(), value.contiguous(), *starts, most_q, most_k, scaling), None
+        return kernel(rows, key.contiguous(), value.contiguous(), *starts, *most, scale=scaling), None
 
     return attention

@@ -7,7 +7,8 @@ is no row: a ratio over a mask of all by all says nothing.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +30,7 @@ MODELS = ("smollm2-135m", "qwen2.5-0.5b")
 IN_FLIGHT = 1024
 TURNS = 2
 CHECKED = 16  # prompts that are answered twice before anything is measured
-MEASURE_S = 3.0
+MEASURE_S, OURS_S = 3.0, 8.0  # of a turn
 VARIANT_S, MODEL_S = 30.0, 60.0  # about what another one takes
 Tell = Callable[[str, float, str], None]  # the model's ratio so far, and what to say of it
 
@@ -59,20 +60,20 @@ def _model(run: Run, model: str, tell: Tell) -> None:
     except ImportError as why:
         run.leave_out(f"{model}: transformers has no attention of variable length here: {why}")
         return
+    best = 0.0
     with TemporaryDirectory() as folder:
         payloads = decoder_payloads(Path(folder) / "prompts", asked, tokens_out(run))
         with open_server(run, settings_of(run, model, running), payloads, slow=True) as served:
-            best = 0.0
-            for name in list(VARIANTS)[: 1 if run.dry else None]:  # dry, both are alike
-                if best and not run.enough(VARIANT_S, f"{model}, {name}"):
+            for variant in list(VARIANTS)[: 1 if run.dry else None]:  # dry, both are alike
+                if best and not run.enough(VARIANT_S, f"{model}, {variant}"):
                     continue
                 try:
-                    with peer.open(VARIANTS[name]) as session:
-                        run.raw(f"{model}, {name}: configuration", session.config)
-                        _check(run, peer, session, ids[:CHECKED], expected, served.address, f"{model}, {name}")
-                        best = max(best, _turns(run, served, session, ids, running, f"{model}, {name}", best, tell))
+                    for turn in _variant(run, served, peer, f"{model}, {variant}", ids, expected):
+                        if turn.theirs >= best:
+                            best = turn.theirs
+                            tell(model, turn.ours / turn.theirs, f"{model}, {running} in flight, {turn.note}")
                 except Exception as error:  # a variant that does not run here is named, not hidden
-                    run.leave_out(f"{model}, transformers {name}: {type(error).__name__}: {str(error)[:300]}")
+                    run.leave_out(f"{model}, transformers {variant}: {type(error).__name__}: {str(error)[:300]}")
 
 
 def _expected(peer: Batching, ids: Ids) -> Answers:
@@ -87,51 +88,61 @@ def _expected(peer: Batching, ids: Ids) -> Answers:
     return expected
 
 
-def _check(run: Run, peer: Batching, session: Session, ids: Ids, expected: Answers, address: str, name: str) -> None:
-    """``BenchError`` where its tokens are others than under a mask; those at a tie may differ, since both round."""
+@dataclass(frozen=True)
+class Turn:
+    """Requests per second of all turns so far, medians, and what to say of them."""
+
+    ours: float
+    theirs: float
+    note: str
+
+
+def _variant(run: Run, served: Served, peer: Batching, name: str, ids: Ids, expected: Answers) -> Iterator[Turn]:
+    """Turns of the peer and ours, each told when it is over. ``BenchError`` where the peer's tokens are wrong."""
+    with peer.open(VARIANTS[name.partition(", ")[2]]) as session:
+        run.raw(f"{name}: configuration", session.config)
+        found = _checked(peer, session, ids[: len(expected)], expected)
+        count = _warm_up(run, session, ids, peer.running)
+        rates: dict[str, list[float]] = {"ours": [], "theirs": []}
+        for turn in range(1 if run.dry else TURNS):
+            if turn and not run.enough(count / rates["theirs"][0] + OURS_S, f"{name}, turn {turn + 1}"):
+                break
+            rates["theirs"].append(session.rate(ids[:count]))
+            point = answered(served.measure({}, peer.running))
+            rates["ours"].append(point.rate)
+            run.raw(name, rates)
+            yield _told(run, name, peer.attention, rates, point)
+    same = {"as under a mask": agreement(expected, found)}
+    if served.address:
+        same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
+    run.raw(f"{name}: share of tokens before answers part", same)
+
+
+def _checked(peer: Batching, session: Session, ids: Ids, expected: Answers) -> Answers:
+    """Its answers. ``BenchError`` where they are others than under a mask; at a tie they may be, since both round."""
     found = session.answers(ids)
     parted = [why for each in zip(ids, expected, found, strict=True) if (why := peer.part(*each))]
     if parted:
         raise BenchError(f"{len(parted)} of {len(ids)} answers are not those under a mask; the first: {parted[0]}")
-    same = {"as under a mask": agreement(expected, found)}
-    if address:
-        same["as ours"] = agreement(_ours(address, ids, len(found[0])), found)
-    run.raw(f"{name}: share of tokens before answers part", same)
+    return found
 
 
-def _turns(
-    run: Run, served: Served, session: Session, ids: Ids, running: int, name: str, best: float, tell: Tell
-) -> float:
-    """Requests per second of the peer, theirs and ours in turn; told after every turn."""
-    session.rate(ids[:running])  # graphs are captured
-    first = session.rate(ids[:running])
-    # In whole rounds: at the end of a part of one its GPU would be half empty, which ours over gRPC never is.
-    rounds = max(1, round(first * (0.1 if run.dry else MEASURE_S) / running))
-    count = min(rounds, len(ids) // running) * running
-    theirs, ours = [], []
-    for turn in range(1 if run.dry else TURNS):
-        if turn and not run.enough(count / theirs[0] + 8, f"{name}, turn {turn + 1}"):
-            break
-        theirs.append(session.rate(ids[:count]))
-        point = answered(served.measure({}, running))
-        ours.append(point.rate)
-        _tell(run, name, running, session.config["attention"], ours, theirs, point, best, tell)
-    return statistics.median(theirs)
+def _warm_up(run: Run, session: Session, ids: Ids, running: int) -> int:
+    """Captures its graphs. Prompts of a turn: whole rounds, since at the end of a part of one its GPU would be half
+    empty, which ours over gRPC never is."""
+    session.rate(ids[:running])
+    rounds = max(1, round(session.rate(ids[:running]) * (0.1 if run.dry else MEASURE_S) / running))
+    return min(rounds, len(ids) // running) * running
 
 
-def _tell(
-    run: Run, name: str, running: int, attention: str, ours: list[float], theirs: list[float], point: Point,
-    best: float, tell: Tell,
-) -> None:  # fmt: skip
-    """A row of this variant, and the target where no other variant was faster."""
-    mine, other = statistics.median(ours), statistics.median(theirs)
+def _told(run: Run, name: str, attention: str, rates: dict[str, list[float]], point: Point) -> Turn:
+    """Writes the variant's row."""
+    ours, theirs = statistics.median(rates["ours"]), statistics.median(rates["theirs"])
     model, _, variant = name.partition(", ")
-    note = f"{mine:,.0f}/s against {other:,.0f}/s, medians of {len(ours)} turns, attention: {attention}"
-    run.figure(f"{model}: over transformers' continuous batching, {variant}", mine / other, "×", note)
-    run.raw(name, {"ours": ours, "theirs": theirs})
-    if other > best:
-        shape = f"{model}, {running} in flight, 50 in / 50 out: ours over gRPC {note}; transformers {variant}"
-        tell(model, mine / other, f"{shape}; ours bound by {bound_by(point)}")
+    note = f"{ours:,.0f}/s against {theirs:,.0f}/s, medians of {len(rates['ours'])} turns, attention: {attention}"
+    run.figure(f"{model}: over transformers' continuous batching, {variant}", ours / theirs, "×", note)
+    note = f"50 in / 50 out: ours over gRPC {note}; transformers {variant}; ours bound by {bound_by(point)}"
+    return Turn(ours, theirs, note)
 
 
 def _ours(address: str, ids: Ids, limit: int) -> Answers:
