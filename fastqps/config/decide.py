@@ -15,7 +15,8 @@ MODELS_MAX = 16
 _STEP_INPUT_MIN = 512  # tokens of its longest input that a step has room for, also where models take less
 _SLOTS_MIN, _SLOTS_MAX, _SLOT_IDS_BYTES_MAX, _ID_BYTES = 1024, 8192, 64 << 20, 4
 _ITEMS_CPU, _ITEMS_NULL, _ITEMS_MOST = 64, 256, 1024  # of a step whose best size is yet to be measured, by device
-RUNNING_DEFAULT = 1024  # sequences of a generator's dispatcher, where steps, slots and memory have room for them
+# Sequences of a generator's lane, where steps, slots and memory have room for them; on GPUs up to which it is measured.
+_RUNNING, _RUNNING_GPU = 1024, 4096
 
 
 def decide(config: Config) -> Config:
@@ -56,7 +57,8 @@ def decide(config: Config) -> Config:
     _fetch(config, models)
     small = device == "cpu"
     longest = config.max_input_tokens or max(map(_own_limit, models))
-    longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + (config.max_running or RUNNING_DEFAULT)
+    running = config.max_running or most_running(device)
+    longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + running
     tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)
     if tokens < longest:
         raise ConfigError(
@@ -82,6 +84,11 @@ def decide(config: Config) -> Config:
 def most_items(config: Config) -> int:
     """The most items of a step: those that are set, or those up to which dispatchers look for the best size."""
     return config.max_batch_items or (_ITEMS_CPU if config.device == "cpu" else _ITEMS_MOST)
+
+
+def most_running(device: str) -> int:
+    """The most sequences of a generator's lane without --max-running."""
+    return _RUNNING_GPU if device.startswith(("cuda", "sim:")) else _RUNNING
 
 
 def most_dispatchers(config: Config) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastqps.config import Config
-from fastqps.config.decide import RUNNING_DEFAULT, most_items
+from fastqps.config.decide import most_items, most_running
 from fastqps.config.edge import REMOTE
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
@@ -91,7 +91,9 @@ def format_size(n: int) -> str:
 
 def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) -> int:
     assert config.frontdoors and config.slots
-    most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # there are never more requests than slots
+    most = min(
+        most_running(config.device), rows, config.slots * config.frontdoors
+    )  # there are never more requests than slots
     share = memory.bytes // memory.share // memory.sharers
     if _kv_bytes(card, most, config) <= share:
         return most
