@@ -21,9 +21,9 @@ _RUNNING, _RUNNING_GPU = 1024, 4096
 
 def decide(config: Config) -> Config:
     """The same configuration with every ``auto`` decided, but for what each model has of its own
-    (``max_input_tokens``, ``max_running``), and for what is measured at the start (``max_batch_items``, and the
-    ``dispatchers`` of cpu). Downloads models and adapters of the hub, reads models' configurations, loads none, and
-    imports no torch.
+    (``max_input_tokens``, ``max_running``, and the ``lanes`` of cuda), and for what is measured at the start
+    (``max_batch_items``, and the ``dispatchers`` of cpu). Downloads models and adapters of the hub, reads models'
+    configurations, loads none, and imports no torch.
 
     Raises ``ModelError`` for a model that cannot be downloaded, ``ConfigError``, and ``DeviceError`` for a device that
     this version does not have.
@@ -74,7 +74,7 @@ def decide(config: Config) -> Config:
         device=device,
         frontdoors=config.frontdoors or min(32, max(1, doors)),
         dispatchers=dispatchers,
-        lanes=config.lanes or (2 if gpu or remote else 1),
+        lanes=config.lanes or (None if gpu else 2 if remote else 1),
         max_batch_items=config.max_batch_items or {"null": _ITEMS_NULL, REMOTE: MESSAGE_ITEMS}.get(device),
         max_batch_tokens=tokens,
         slots=slots,
@@ -84,6 +84,12 @@ def decide(config: Config) -> Config:
 def most_items(config: Config) -> int:
     """The most items of a step: those that are set, or those up to which dispatchers look for the best size."""
     return config.max_batch_items or (_ITEMS_CPU if config.device == "cpu" else _ITEMS_MOST)
+
+
+def lanes_of(config: Config, *, generates: bool) -> int:
+    """The lanes of each dispatcher of a model. On GPUs a second one fills gaps between an encoder's kernels; a
+    generator's sequences are as fast in the larger steps of one."""
+    return config.lanes or (1 if generates else 2)
 
 
 def most_running(device: str) -> int:
