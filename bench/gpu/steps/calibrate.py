@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from statistics import median
+from typing import Any
 
 from bench.gpu.run import Run
 from bench.gpu.servers.program import run_bench
@@ -34,12 +36,15 @@ def _calibrate(run: Run, model: str) -> None:
     if "calibration" not in report:
         raise RuntimeError(f"not measured to its end: {' '.join(report['notes'])}")
     run.raw(model, {"calibration": report["calibration"], "notes": report["notes"], "profile": path.read_text()})
-    profile = load_profile(str(path))
-    note = f"deviation {100 * report['calibration']['worst_deviation']:.0f} %"
+    tell(run, model, load_profile(str(path)), report["calibration"])
+
+
+def tell(run: Run, model: str, profile: Profile, calibration: Mapping[str, Any]) -> None:
+    """Figures of a profile that was measured, and of the shipped one beside it."""
+    note = f"deviation {100 * calibration['worst_deviation']:.0f} %"
     run.figure(f"{model}: fixed part of a step, measured", profile.fixed_us, "µs", note)
     if known := _shipped(model, profile.gpu):
-        steps = report["calibration"]["steps"]
-        ratios = [known.step_us(step["tokens"], step["items"]) / step["us"] for step in steps]
+        ratios = [known.step_us(step["tokens"], step["items"]) / step["us"] for step in calibration["steps"]]
         note = f"{min(ratios):.2f} to {max(ratios):.2f} × of {len(ratios)} shapes, by {known.name}"
         run.figure(f"{model}: steps of the shipped profile over the measured ones", median(ratios), "×", note)
 
