@@ -160,6 +160,25 @@ def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, 
         assert metrics["fastqps_batch_items_sum"] <= 5 * metrics["fastqps_batch_items_count"]
 
 
+def test_sequences_are_measured_on_a_gpu(serve: Serve, tmp_path: Path) -> None:
+    """In steps with prompts beside them, on one lane; and what was left in its cache is in no answer."""
+    model = write_generator(tmp_path / "g")
+    flags = ("--dtype=float32", "--slots=16", "--frontdoors=1", "--max-batch-tokens=128")
+    limits = {"max_input_tokens": 48, "max_output_tokens": 32}
+    flags += tuple(f"--{key.replace('_', '-')}={value}" for key, value in limits.items())
+    server = serve(f"--model=m={model}", "--device=cuda:0", *flags, env=environment())
+    [line] = choices(server)
+    found = CHOSEN.match(line)
+    assert found and found[1] == "running" and int(found[3]) == 16, line
+    assert server.metrics()["fastqps_cache_slots{m}"] == int(found[2])
+    exact = fastqps.Engine(str(model), device="cpu", dtype="float32", **limits)
+    prompts = [[7 + i, 8, 9] for i in range(3)]
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        answers = [client.generate(prompt, max_tokens=8, ignore_eos=True) for prompt in prompts]
+    expected = exact.generate(prompts, max_tokens=8, ignore_eos=True)
+    assert [list(made.token_ids) for made in answers] == [list(made.token_ids) for made in expected]
+
+
 def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
     server = serve(f"--model={model}", "--device=cpu", "--dispatchers=1", "--max-batch-items=7")
     null = serve(f"--model={model}", "--device=null", AUTO)
