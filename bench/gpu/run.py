@@ -31,7 +31,6 @@ class Run:
     seconds: float  # of each point
     ends_s: float
     cache: Path = CACHE
-    profiles: bool = False  # calibrate replaces the shipped profiles
     _failed: dict[str, Exception] = field(default_factory=dict)
 
     @property

@@ -79,7 +79,7 @@ class Suite:
         o = self._options
         found = [sys.executable, "-m", "bench.gpu", "--step", step, "--file", str(self._results.path)]
         found += ["--cache", str(o.cache), "--seconds", f"{o.seconds:g}", "--repetitions", str(o.repetitions)]
-        return [*found, *(["--profiles"] if o.profiles else [])]
+        return found
 
     def _tell(self, step: str, error: str, at: int) -> None:
         """The step's figures, what it left out, and the end of its output where it failed."""
@@ -99,7 +99,7 @@ class Suite:
 def perform(options: argparse.Namespace, step: str, results: Results, ends_s: float) -> bool:
     """Runs one step in this process; its error goes into the file."""
     repetitions = 1 if options.dry else options.repetitions
-    run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, options.profiles)
+    run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache)
     try:
         import_module(module_of(step)).measure(run)
     except Exception as error:

@@ -12,8 +12,10 @@ using namespace fastqps::test;
 
 namespace {
 
-// fastqps/data/profiles/h200-qwen2.5-0.5b.toml
-const SimCost kCost{.fixed_ns = 540e3, .per_item_ns = 920, .table = {{152, 230e3}, {16384, 24740e3}}};
+// fastqps/data/profiles/h200-qwen2.5-0.5b.toml, whose tokens have three bends more
+const SimCost kCost{.fixed_ns = 503e3,
+                    .tokens = {{{0, 169e3}, {257, 334e3}, {16384, 21283e3}}},
+                    .items = {{{0, 64e3}, {200, 160e3}, {1024, 822e3}}}};
 constexpr u32 kMaxRunning = 1024, kMaxRows = 16384, kWarmUp = 3, kGenerations = 25;
 constexpr u32 kFloor = kMaxRows / 32;  // prompt rows that a step may always admit
 
