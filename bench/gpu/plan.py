@@ -46,6 +46,7 @@ STEPS = {
     "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
     "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
     "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),
+    "products": Step("cuBLASLt's best algorithm for each product, beside torch's choice", 40),
     "changes": Step("the changes that would gain most, from the profiles", 10),
     "correct": Step("all tests that need a GPU", 450),
     "kernels": Step("each kernel alone at true shapes, beside its bound", 255),

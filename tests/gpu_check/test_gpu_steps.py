@@ -21,7 +21,6 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.plan import module_of
-from bench.gpu.results import Results
 from bench.gpu.run import Run
 from bench.gpu.servers.program import check_flags
 from bench.gpu.servers.served import bound_by
@@ -32,24 +31,6 @@ from fastqps.devices.profile_file import load_profile
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("checkpoints")
-
-
-@pytest.fixture
-def dry(cache: Path, tmp_path: Path) -> Any:
-    """Makes a dry run of a step."""
-
-    def make(step: str, limit_s: float = 120.0) -> Run:
-        results = Results(tmp_path / "dry-2026-01-01.json")
-        results.start(command="test", commit="", environment={"dry": True})
-        results.begin(step)
-        return Run(step, results, True, 1, 0.1, time.monotonic() + limit_s, cache)
-
-    return make
 
 
 def measured(run: Run) -> dict[str, dict[str, Any]]:
@@ -234,20 +215,6 @@ def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyP
     run.repetitions = 3
     assert list(run.rounds(20.0)) == [0], "the first round always"
     assert list(run.rounds(0.0)) == [0, 1, 2]
-
-
-def test_peers_of_decoders_compute_what_we_do(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("bench.gpu.steps.decoder_peers")
-    made: dict[tuple[int, ...], list[int]] = {}
-    monkeypatch.setattr(module, "agreement", lambda address, asked, theirs: made.update(theirs) or 1.0)
-    monkeypatch.setattr("bench.gpu.servers.modelled.ModelledServer.address", "somewhere")
-    run = dry("decoder_peers")
-    found = measured(run)[TARGETS["peer"].name]
-    assert found["measured"] > 0
-    assert "asynchronous" in found["bound_by"]
-    engine = fastqps.Engine(str(run.checkpoint("qwen2.5-0.5b")), dtype="float32")
-    for ids, theirs in list(made.items())[:2]:
-        assert engine.generate([list(ids)], max_tokens=5, ignore_eos=True)[0].token_ids == theirs
 
 
 # ---- programs
