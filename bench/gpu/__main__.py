@@ -64,7 +64,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json, .md and .log (default: bench/results)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder for checkpoints")
     parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
-    parser.add_argument("--profiles", action="store_true", help="calibrate replaces fastqps/data/profiles/h200-*.toml")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--ends", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)

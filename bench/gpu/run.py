@@ -34,7 +34,6 @@ class Run:
     seconds: float  # of each point
     ends_s: float
     cache: Path = CACHE
-    profiles: bool = False  # calibrate replaces the shipped profiles
     gpu: GpuSampler = field(default_factory=GpuSampler)
     _clocks: dict[str, Clocks] = field(default_factory=dict)  # by figure
     _since_s: float = field(default_factory=time.monotonic)

@@ -82,7 +82,7 @@ class Suite:
         o = self._options
         found = [sys.executable, "-m", "bench.gpu", "--step", step, "--file", str(self._results.path)]
         found += ["--cache", str(o.cache), "--seconds", f"{o.seconds:g}", "--repetitions", str(o.repetitions)]
-        return [*found, *(["--profiles"] if o.profiles else [])]
+        return found
 
     def _tell(self, step: str, error: str, at: int) -> None:
         """The step's figures, what it left out, and the end of its output where it failed."""
@@ -104,9 +104,7 @@ def perform(options: argparse.Namespace, step: str, results: Results, ends_s: fl
     repetitions = 1 if options.dry else options.repetitions
     try:
         with GpuSampler() as gpu:
-            run = Run(
-                step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, options.profiles, gpu
-            )
+            run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, gpu)
             if gpu.missing:
                 run.say(f"clock and power of the GPU are not sampled: {gpu.missing}")
             import_module(module_of(step)).measure(run)

@@ -46,7 +46,7 @@ def graphs(runner: Any) -> dict[Shape, int]:
 def run(runner: Any, runs: int, length: int) -> np.ndarray:
     """The tokens of a step of prompts of this length."""
     buffers = runner.buffers()
-    runner.run(*fill_rows(buffers, 0, runs, length))
+    runner.run(*fill_rows(buffers, 0, [length] * runs))
     return np.array(buffers.tokens[:runs])
 
 

@@ -18,6 +18,8 @@ from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
+from fastqps.runners.first_steps import fill_rows
+from fastqps.runners.lane import make_lanes
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 CHANCE = np.random.default_rng(5)
@@ -84,6 +86,42 @@ def test_lanes_at_once_equal_one() -> None:
         for number, answer in zip(requests, alone[i], strict=True):
             assert answer.logprobs is not None
             assert found[i, number] == list(zip(answer.token_ids, answer.logprobs, strict=True))
+
+
+def test_graphs_captured_between_steps() -> None:
+    """While another lane has steps in flight: the same tokens as in the graph of the start, over and over."""
+    card = load_card(str(checkpoint(SHAPES["smollm2-135m"])), 64, max_output_tokens=32)
+    lanes = make_lanes(make_runner("cuda", card, 64, 1024, dtype="float32"), 2, 2)
+    for lane in lanes:
+        lane.warm_up()
+        assert lane.settle()
+    asked = [fill_rows(runner.buffers(), 0, [7] * 30) for lane in lanes for runner in lane.runners]
+
+    def run(lane: Any, beside: Any) -> np.ndarray:
+        for step in (0, 1):
+            beside.launch(step, *asked[0])
+        lane.launch(0, *asked[0])
+        lane.wait(0)
+        return np.array(lane.runners[0].buffers().tokens[:30])
+
+    def rest(lane: Any) -> None:
+        for step in (0, 1):
+            lane.wait(step)
+
+    expected = run(*lanes)
+    rest(lanes[1])
+    before = len(lanes[0].runners[0].lane.native.graphs())
+    while not lanes[0].can_refine():
+        assert np.array_equal(run(*lanes), expected)
+        rest(lanes[1])
+    for step in (0, 1):
+        lanes[1].launch(step, *asked[0])
+    lanes[0].refine()
+    rest(lanes[1])
+    assert len(lanes[0].runners[0].lane.native.graphs()) == before + 1
+    for _ in range(20):
+        assert np.array_equal(run(*lanes), expected)
+        rest(lanes[1])
 
 
 def test_bf16_is_as_near_to_fp32_as_transformers() -> None:

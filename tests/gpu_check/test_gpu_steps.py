@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.servers.program import check_flags
-from bench.gpu.steps import ablate, correct
+from bench.gpu.steps import ablate, calibrate, correct
 from bench.gpu.targets import TARGETS
+from fastqps.devices.profile_file import load_profile
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute
@@ -204,6 +206,23 @@ def test_flags_of_programs_are_checked() -> None:
         check_flags("calibrate", ["--set", "max-batch-itms=9"])
     with pytest.raises(ConfigError, match="more than the 1"):
         check_flags("ablate", ["--lanes", "1"])
+
+
+@pytest.mark.parametrize(("gpu", "factor"), [("NVIDIA H200", 1.0), ("NVIDIA H100 80GB HBM3", 1.16), ("NVIDIA L4", 0.0)])
+def test_a_measured_profile_is_compared_with_the_shipped_one(dry: Any, gpu: str, factor: float) -> None:
+    """Of the same make of GPU, where there is one: here the measured steps are those of an H200."""
+    run, known = dry("calibrate"), load_profile("h200-minilm-l6")
+    shapes = [(32, 1), (16384, 512), (8192, 256)]
+    steps = [{"tokens": tokens, "items": items, "us": known.step_us(tokens, items)} for tokens, items in shapes]
+    measured = dataclasses.replace(known, gpu=gpu, fixed_us=90.0, kernels=())
+    calibrate.tell(run, "minilm-l6", measured, {"worst_deviation": 0.02, "steps": steps})
+    fixed, *compared = run.results.read()["table"]
+    assert (fixed["measured"], fixed["bound_by"]) == (90.0, "deviation 2 %")
+    if not factor:
+        assert not compared
+        return
+    [row] = compared
+    assert row["measured"] == pytest.approx(factor, rel=0.01) and f"by {gpu[7:11].lower()}-minilm-l6" in row["bound_by"]
 
 
 def test_what_each_optimization_adds_is_a_figure(dry: Any) -> None:

@@ -54,7 +54,8 @@ def source() -> FakeSource:
     )  # fmt: skip
     busy = process(
         {"busy_ns": 5 * 10**8, "requeued": 1, "generated_tokens": 50},
-        idle_ns=dict.fromkeys(IDLES, 10**9), batch_items=histogram(1, 2, 64), batch_tokens=histogram(40, 80),
+        idle_ns=dict.fromkeys(IDLES, 10**9), start_ns={"imports": 2 * 10**9, "waiting": 0},
+        batch_items=histogram(1, 2, 64), batch_tokens=histogram(40, 80),
         stage={stage: histogram(2_000) for stage in STAGES},
         class_wait={**{kind: histogram() for kind in CLASSES}, "low": histogram(1, 2, 3), "suspect": histogram(1)},
     )  # fmt: skip
@@ -117,6 +118,8 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_reload_failed{model=a}": 1,
         "fastqps_connections{frontdoor=1}": 3,
         "fastqps_process_ready{index=1,role=frontdoor}": 0,
+        "fastqps_process_start_seconds{index=0,role=dispatcher,stage=imports}": 2,
+        "fastqps_process_start_seconds{index=0,role=dispatcher,stage=waiting}": None,
         "fastqps_restarts_total{role=dispatcher}": 2,
         "fastqps_canaries_total{dispatcher=0,outcome=answered}": 7,
         "fastqps_canaries_total{dispatcher=2,outcome=missed}": 1,

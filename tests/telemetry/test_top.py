@@ -54,6 +54,7 @@ def source(n: int, dispatchers: int = 3) -> fake_source.FakeSource:
     busy = fake_source.process(
         {"busy_ns": 8 * SECOND // 10 * n, "steps": 50 * n, "generated_tokens": 25 * n},
         idle_ns=idle,
+        start_ns={},
         batch_items=fake_source.histogram(*[8] * n),
         batch_tokens=fake_source.histogram(*[240] * n),
         stage={stage: fake_source.histogram(*[1_000_000] * n) for stage in fake_source.STAGES},

@@ -81,7 +81,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   batch.begin(step.rows);
   join(s);
   batch.seal(step.rows);
-  if (!answer_dropped()) return kFenced;
+  if (!answer_dropped(lane)) return kFenced;
   claimer_.own().running.store(running(), kRelaxed);
   progress_[s].gathered_ns = now_ns();
   for (u32 at : step.joined) requests_[at].gathered_ns = progress_[s].gathered_ns;
@@ -169,7 +169,7 @@ void DecodeStepper::end(u32 place) {
 
 // Requests without an answer: expired or cancelled before launch, which go LAUNCHED all the same so that there is one
 // way back, and those that were ended while they ran.
-bool DecodeStepper::answer_dropped() {
+bool DecodeStepper::answer_dropped(u32 lane) {
   if (claimed_.dropped.empty() && ended_.empty()) return true;
   const u64 now = now_ns();
   auto give_back = [&](const Request& request, u16 code) {
@@ -181,7 +181,8 @@ bool DecodeStepper::answer_dropped() {
   };
   for (const Request& request : ended_) {
     if (!give_back(request, kCancelled)) return false;
-    clock_.answered(1, request.claimed_ns, now);  // their cache slots serve others: front doors count on that
+    // Their cache slots serve others: front doors count on that.
+    clock_.answered(1, request.claimed_ns, now, times_.expected_ns(batches_[lane].going(), ~0u));
   }
   for (const auto& [claim, code] : claimed_.dropped)
     if (!claimer_.launch(claim) || !give_back({claim, claimed_.claimed_ns, now, now}, code)) return false;
@@ -246,8 +247,10 @@ bool DecodeStepper::scatter(u32 s) {
     return true;
   }
   bump(claimer_.stats().generated_tokens, tokens);
-  times_.learn_step(u32(step.rows.runs.size()), took_ns);
-  for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
+  const u32 runs = u32(step.rows.runs.size());
+  times_.learn_step(runs, took_ns);
+  const u64 expected = times_.expected_ns(runs, ~0u);
+  for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now, expected);
   return true;
 }
 

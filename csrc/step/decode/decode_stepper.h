@@ -58,7 +58,7 @@ class DecodeStepper final : public Stepper {
   void shed(u32 lane);
   void join(u32 s);
   void end(u32 place);
-  [[nodiscard]] bool answer_dropped();
+  [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);
   void write(const Claim& claim, u32 made, Token token);
   static void stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now);

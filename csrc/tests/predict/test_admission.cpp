@@ -105,6 +105,39 @@ TEST(a_stalled_estimate_is_forgotten) {
   CHECK_EQ(loads.predicted_ns(0, kNormal), 0u);
 }
 
+// Generations that began together end together: 40 in 40 ms, then none for the rest of 400 ms.
+TEST(the_pause_between_two_waves_is_not_the_rate) {
+  for (u64 begins_ms = 0; begins_ms < 400; begins_ms += 10) {
+    World w;
+    w.segment.route(0).max_batch_items = 40;
+    QueueLoads loads(w.segment, 0);
+    for (u64 ms = 1; ms <= 4000; ms += 10) {
+      w.waiting(ms < 2000 + begins_ms ? 0 : 80);
+      w.done(ms / 400 * 40 + std::min<u64>(ms % 400, 40), 300 * kMs);
+      loads.look(ms * kMs);
+      if (ms > 2000 + begins_ms) CHECK(loads.predicted_ns(0, kNormal) <= 2 * (800 + 300) * kMs);  // 80 at 100/s
+    }
+    CHECK(loads.predicted_ns(0, kNormal) >= (800 + 300) * kMs / 2);
+  }
+}
+
+// A device stands still for 2 s, before or after the rate is known. What it did before and after is the rate.
+TEST(a_stall_is_not_the_rate) {
+  for (u64 begins_ms = 1000; begins_ms < 3000; begins_ms += 100)
+    for (u64 at_ms = 1000; at_ms < 3000; at_ms += 30) {
+      World w;
+      QueueLoads loads(w.segment, 0);
+      for (u64 ms = 1; ms <= 6000; ms += 10) {
+        w.waiting(ms < begins_ms ? 0 : 16);
+        const u64 worked_ms = ms - (ms > at_ms ? std::min<u64>(ms - at_ms, 2000) : 0);
+        w.done(worked_ms / 20 * 4, 20 * kMs);
+        loads.look(ms * kMs);
+        CHECK(loads.predicted_ns(0, kNormal) <= 3 * (80 + 20) * kMs);  // 16 at 200/s, and a step
+      }
+      CHECK(loads.predicted_ns(0, kNormal) >= 95 * kMs);
+    }
+}
+
 TEST(all_doors_share_the_places_of_a_queue) {
   Segment segment = test::made_segment({.doors = 2, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
   Route& route = segment.route(0);

@@ -15,7 +15,7 @@ from fastqps.bench.measure.generator import child_prefix
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.result import BenchError
 from fastqps.config import SETTINGS, Loaded, decide, load
-from fastqps.devices.profile import load_profile
+from fastqps.devices.profile_file import load_profile
 from fastqps.errors import CallError, ConfigError, FastqpsError, Unimplemented
 from fastqps.process.server_process import ServerError, ServerProcess
 from fastqps.telemetry.scrape import scrape

@@ -59,6 +59,7 @@ def process(counters: Mapping[str, int] | None = None, **changes: Any) -> Simple
         "rejected": dict.fromkeys(REJECTS, 0),
         "expired": dict.fromkeys(STAGES, 0),
         "idle_ns": dict.fromkeys(IDLES, 0),
+        "start_ns": {},
         "transport": dict.fromkeys(TRANSPORT_COUNTERS, 0),
     }
     assert changes.keys() <= zero.keys()
