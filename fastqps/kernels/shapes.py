@@ -11,6 +11,7 @@ import torch
 
 _ROW_ELEMENTS_PER_WARP = 512  # 16 per lane: two 16-byte loads of bf16, in flight together
 _ROW_WARPS_MAX = 16
+_POOL_PROGRAMS_MAX = 1024
 
 
 def next_power_of_2(n: int) -> int:
@@ -100,9 +101,24 @@ def activation_shape() -> TileShape:
     return TileShape(8, 256, 4)
 
 
-def pool_shape() -> TileShape:
-    """128 columns are two whole cache lines of bf16; 32 rows are a usual item."""
-    return TileShape(32, 128, 4)
+@dataclass(frozen=True)
+class PoolShape:
+    """One program: ``rows`` by ``columns`` numbers at a time, of each ``items``-th item."""
+
+    rows: int
+    columns: int
+    warps: int
+    items: int
+
+
+def pool_shape(width: int, items: int) -> PoolShape:
+    """128 columns are two whole cache lines of bf16; 32 rows are a usual item.
+
+    Up to 1,024 programs, which all fit an H200 at once: a step of few items, in a graph with room for many, starts no
+    rounds of programs that have none. A program with several items reads one after another.
+    """
+    columns = 128
+    return PoolShape(32, columns, 4, min(items, max(1, _POOL_PROGRAMS_MAX // -(-width // columns))))
 
 
 def bag_shape() -> TileShape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
 from fastqps.kernels.pool import pool
-from fastqps.kernels.shapes import AttentionShape, search_shape
+from fastqps.kernels.shapes import AttentionShape, PoolShape, pool_shape, search_shape
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 from fastqps.ops.interface import reach_of
@@ -306,6 +307,27 @@ def test_pooling_beside_what_is_not_finite(mode: Any, bad: float) -> None:
     assert torch.equal(after[[0, 2]], before[[0, 2]]) and not after[1].isfinite().any()
 
 
+@kernel_only
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean", "max"])
+def test_pooling_of_more_items_than_programs(mode: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of a program's items it is changes nothing; rows of padding stay as they are."""
+    step = packed(LENGTHS["ragged"])
+    hidden = normal(len(step.ids), 200).to(dtype)
+    hidden[sum(step.lengths) :] = torch.nan
+    args, skipping = (hidden, step.cu_seqlens, step.counts, mode), {"ids": step.ids, "skipped": int(step.ids[5])}
+    before = pool(*args, out=torch.full((10, 200), 7.0, device=DEVICE), **skipping)
+    assert (before[7:] == 7).all()
+    for programs in (1, 3, 6):
+        monkeypatch.setattr("fastqps.kernels.pool.pool_shape", lambda *_, n=programs: PoolShape(32, 128, 4, n))
+        assert torch.equal(pool(*args, out=torch.full((10, 200), 7.0, device=DEVICE), **skipping), before)
+
+
+def test_pooling_starts_no_more_programs_than_a_gpu_has_room_for() -> None:
+    assert [pool_shape(384, n).items for n in (1, 64, 1024, 5000)] == [1, 64, 341, 341]
+    assert pool_shape(1 << 20, 9).items == 1
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize(("mapped", "weighted"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("name", ["ragged", "none"])
@@ -341,3 +363,15 @@ def test_stamps_are_of_the_device_alone() -> None:
     end_step(stamps)
     start, end = stamps.tolist()
     assert (0 < start < end) if DEVICE == "cuda" else (start, end) == (0, 0)
+
+
+@kernel_only
+@pytest.mark.skipif(DEVICE != "cpu", reason="a GPU has its own clock")
+@pytest.mark.parametrize("name", ["ragged", "one token", "none"])
+def test_the_end_of_a_step_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many programs its last kernel has, and whether there is work for them or not."""
+    step, stamps, ticks = packed(LENGTHS[name]), torch.tensor([5, 0]), count(77)
+    monkeypatch.setattr("fastqps.kernels.stamps.device_clock_ns", lambda: next(ticks))
+    monkeypatch.setattr("fastqps.kernels.pool.stamped", lambda given: given)
+    pool(normal(len(step.ids), 200), step.cu_seqlens, step.counts, "mean", stamps=stamps)
+    assert stamps.tolist() == [5, 77] and next(ticks) == 78

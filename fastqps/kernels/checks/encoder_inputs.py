@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, cycle
+from itertools import accumulate, cycle, islice
 from typing import Any
 
 import torch
 
 from fastqps.kernels.checks.inputs import Case, Inputs, Random
+from fastqps.kernels.shapes import pool_shape
 
 _LENGTHS = (1, 100, 33, 2, 40)  # rows of items: they begin and end inside tiles, and at their borders
 _TOKENS_MIN = 130  # more than the largest tile
 _ROWS, _LIVE = 43, 37  # of operations on rows; tiles have 8
 _SPARE = 14  # rows of padding
+_ITEMS_MAX = 1 << 16  # more than a step has
 
 
 def _lengths(longest: int, items: int) -> list[int]:
@@ -86,8 +88,11 @@ def tile_attention(random: Random, a: dict[str, Any]) -> Case:
 
 
 def pool(random: Random, a: dict[str, Any]) -> Case:
-    lengths, width = _lengths(_LENGTHS[1], _TOKENS_MIN), a["hidden"].shape[1]
-    total, items = sum(lengths), len(lengths)
+    """A few more items than programs take in their first turn."""
+    width = a["hidden"].shape[1]
+    items = pool_shape(width, _ITEMS_MAX).items + len(_LENGTHS)
+    lengths = list(islice(cycle(_LENGTHS), items))
+    total = sum(lengths)
     step = {
         "hidden": random.normal(total + _SPARE, width, like=a["hidden"], live=total),
         "cu_seqlens": random.ints([0, *accumulate(lengths)], items + 4),
