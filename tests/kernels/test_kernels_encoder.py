@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, normal
+from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, normal, rows_of_programs
 from nightly import nightly
 from packed_rows import Packed, attention, packed
 from torch.nn import functional as F
@@ -118,6 +118,45 @@ def test_embedding_without_a_norm() -> None:
     done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
     assert done.values is not None
     assert torch.equal(done.values[:7], words[step.ids[:7].long()])
+
+
+@kernel_only
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("room", [3, 600])
+@pytest.mark.parametrize("name", ["ragged", "one token", "none", "with empty ones"])
+def test_rows_of_one_program_are_as_those_of_several(
+    name: str, room: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit: items begin and end inside programs, also several in one, and padding lies behind live rows."""
+    lengths = LENGTHS.get(name, [3, 0, 0, 1, 0, 30, 1, 1, 0])
+    step = packed(lengths, spare_tokens=4 + -sum(lengths) % 4, spare_items=room)
+    total = sum(lengths)
+    step.ids[:total:3] = 1
+    words, places, kinds = (normal(n, WIDTH, seed=n).to(dtype) for n in (50, 110, 2))
+    args = (
+        step.ids,
+        step.types,
+        step.cu_seqlens,
+        step.counts,
+        words,
+        places,
+        kinds,
+        normal(WIDTH),
+        normal(WIDTH),
+        1e-5,
+    )
+    for offset in (0, 2):
+        found = []
+        for rows in (1, 2, 4):
+            rows_of_programs(monkeypatch, "embed_norm", rows)
+            done = embed_norm(*args, offset, want_fp8=True)
+            assert done.values is not None and done.fp8 is not None and done.scale is not None
+            numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
+            found.append([*numbers, done.row_start, done.row_end])
+        assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
+    starts, ends = ([span[n] for span in step.spans() for _ in range(*span)] for n in (0, 1))
+    assert found[0][3].tolist() == starts + [total] * (len(step.ids) - total)
+    assert found[0][4].tolist() == ends + [total] * (len(step.ids) - total)
 
 
 def check_attention(
