@@ -77,10 +77,11 @@ def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:
         if key in measured:
             entry, run = measured[key]
             accept, _ = target.marks(run["environment"]["gpu"])  # as of now: a figure may be older than its mark
-            row = Row(target.name, entry["measured"], entry["unit"], accept, interval=entry.get("interval"))
+            interval = entry.get("interval")
+            row = Row(target.name, entry["measured"], entry["unit"], accept, at_most=target.at_most, interval=interval)
             figure = "failed" if row.measured is None else f"{number(row.measured)} {row.unit}"
             missed = {False: "missed", None: "inconclusive" if accept else ""}.get(row.accepted, "")
-        asked = f"≥ {number(accept)}" if accept is not None else ""
+        asked = f"{'≤' if target.at_most else '≥'} {number(accept)}" if accept is not None else ""
         lines.append(f"| {target.name} | {figure} | {asked} | {missed} |")
     used: dict[str, list[str]] = {}  # commits by machine
     for entry, run in measured.values():

@@ -76,7 +76,7 @@ class Results:
         for key, t in TARGETS.items():
             if state == "failed" and t.step == step and key not in there:
                 accept, goal = t.marks(str(found["environment"].get("gpu", "")))
-                row = Row(t.name, None, t.unit, accept, goal, note=f"failed: {error}")
+                row = Row(t.name, None, t.unit, accept, goal, t.at_most, note=f"failed: {error}")
                 found["table"].append(_entry(step, row, key))
         self._write(found)
 

@@ -105,7 +105,8 @@ class Run:
         """A figure that something is asked of."""
         t = TARGETS[key]
         accept, goal = t.marks(str(self.results.read()["environment"].get("gpu", "")))
-        self._row(Row(t.name, measured, t.unit, accept, goal, note=bound_by, interval=interval), key)
+        row = Row(t.name, measured, t.unit, accept, goal, t.at_most, note=bound_by, interval=interval)
+        self._row(row, key)
 
     def figure(
         self, name: str, measured: float, unit: str, note: str = "", interval: Interval | None = None

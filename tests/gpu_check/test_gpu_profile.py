@@ -127,7 +127,7 @@ def test_changes_are_those_that_gain_most() -> None:
     ]
     assert found[0].why == "30 kernels, 0.50 µs between two, at most 9.00 µs"
     assert str(found[2]) == (
-        "product up: larger tiles, another shape or FP8: at most 10 of 110 µs (9 %); "
+        "product up: less fixed time and exposed stores, other tiles or FP8: at most 10 of 110 µs (9 %); "
         "50 µs in 10 launches, bound 40 µs (80 % of it)"
     )
 

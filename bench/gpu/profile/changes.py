@@ -67,7 +67,11 @@ def _change(kind: Kind, each_us: float, step_us: float) -> Change:
     if not kind.bound_us:
         return Change(f"remove {kind.name}", kind.us, step_us, spent)
     part = f"{spent}, bound {kind.bound_us:.0f} µs ({100 * kind.bound_us / kind.us:.0f} % of it)"
-    how = "larger tiles, another shape or FP8" if kind.sort == "cuBLAS" else "bring the kernel to its bound"
+    how = (
+        "less fixed time and exposed stores, other tiles or FP8"
+        if kind.sort == "cuBLAS"
+        else "bring the kernel to its bound"
+    )
     return Change(f"{kind.name}: {how}", max(0.0, kind.us - kind.bound_us), step_us, part)
 
 

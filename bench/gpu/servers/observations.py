@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from bench.gpu.sampler import describe
 from fastqps.bench.results.point import Point
+from fastqps.telemetry.scrape import scrape
 
 REFUSED = "RESOURCE_EXHAUSTED"
 REFUSED_MOST = 0.001  # share of the calls that is not worth a word
 RISES = 0.03  # a rate that rises by more while it is measured is of a server that had not settled
+
+
+def start_stages(admin: str) -> str:
+    """What the start of a server's dispatchers took, stage by stage, for people: the longest of each."""
+    longest: dict[str, float] = {}
+    for labels, took_s in scrape(admin).series("fastqps_process_start_seconds") if admin else ():
+        if labels["role"] == "dispatcher":
+            longest[labels["stage"]] = max(took_s, longest.get(labels["stage"], 0.0))
+    return ", ".join(f"{stage} {s:.1f}" for stage, s in sorted(longest.items(), key=lambda item: -item[1]) if s >= 0.05)
 
 
 def refused(point: Point) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.gpu.run import Run
 from bench.gpu.servers import limits
-from bench.gpu.servers.observations import by_second, clocks, refusals, refused, trend
+from bench.gpu.servers.observations import by_second, clocks, refusals, refused, start_stages, trend
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
@@ -54,6 +54,7 @@ class Served:
         self._contexts: dict[tuple[int, int], Context] = {}
         self._last: tuple[Settings, Sequence[int]] | None = None
         self._pid: int | None = None  # of the server that runs
+        self.start_s, self.stages = 0.0, ""  # of its start, and the longest of its dispatchers' stages
         self._limits: limits.Limits = {}  # it runs with these
         self._settled: list[limits.Limits] = []  # it was measured with these
 
@@ -135,6 +136,7 @@ class Served:
         server = self._use(*self._last)
         if server.pid != self._pid:
             self._run.count_start()
+            self.start_s, self.stages = server.ready_after_s, start_stages(server.admin)
             self._pid, self._limits, self._settled = server.pid, limits.split(start, {})[1], []
         if wanted != self._limits:
             self._post(server, wanted)

@@ -125,6 +125,9 @@ def _sweep(
             settings = {"lanes": place.lanes, "max-running": _running(run, place.running)}
             in_flight, seconds = (16, run.seconds) if run.dry else (place.in_flight, SECONDS)
             point = found[quantization, place] = answered(served.measure(settings, in_flight, seconds=seconds))
+            if not number and BASELINE in places:
+                note = f"a dispatcher of {base['lanes']} lanes × {base['max-running']:,}: {served.stages}"
+                run.target("start", served.start_s, note)
             name = _named(quantization, place)
             run.raw(name, {"place": (place.lanes, place.running), "in_flight": in_flight, "point": brief(point)})
             run.figure(f"{sweep.shape}, {name}", point.rate, "requests/s", _note(run, sweep, peaks, point, in_flight))
