@@ -13,6 +13,7 @@ from typing import Any
 
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
+from fastqps.files.regular import read_regular
 from fastqps.models.card import ModelCard
 from fastqps.runners.kinds import kind_of_task, step_kind
 
@@ -25,6 +26,7 @@ FIXED_US_MAX = 5e6
 COST_US_MAX = 1e6
 TABLE_MAX = 256
 TOKENS_MAX = 1 << 20
+_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def load_profile(named: str) -> Profile:
                 f"device sim:{named}: no such profile{hint} (shipped: {', '.join(names)}; or the path of a .toml file)"
             )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, _BYTES_MAX).decode()
     except OSError as error:
         raise DeviceError(f"device sim:{named}: cannot read the profile {path}: {error.strerror}") from None
     except UnicodeDecodeError:
