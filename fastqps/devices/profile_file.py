@@ -15,6 +15,7 @@ from fastqps.devices.errors import DeviceError
 from fastqps.devices.kernel_cost import Kernel, Peaks
 from fastqps.devices.profile import Points, Profile
 from fastqps.errors import ConfigError
+from fastqps.files.regular import read_regular
 
 SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
 STATUSES = ("estimated", "measured")
@@ -25,6 +26,7 @@ FIXED_US_MAX = 5e6
 COST_US_MAX = 1e6
 TABLE_MAX = 256
 TOKENS_MAX = 1 << 20
+_BYTES_MAX = 1 << 20
 BASES_MAX = 4  # profiles that are based on each other
 KERNELS_MAX = 256
 _WORK_MAX = 1e15  # FLOPs or bytes of a launch
@@ -75,7 +77,7 @@ def _document(named: str, folder: Path, bases: int) -> tuple[dict[str, Any], Pat
                 f"device sim:{named}: no such profile{hint} (shipped: {', '.join(names)}; or the path of a .toml file)"
             )
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_regular(path, _BYTES_MAX).decode())
     except OSError as error:
         raise DeviceError(f"device sim:{named}: cannot read the profile {path}: {error.strerror}") from None
     except UnicodeDecodeError:

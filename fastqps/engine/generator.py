@@ -11,6 +11,7 @@ from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.devices import make_runner
 from fastqps.engine.sampling import Sampling
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.text import load_tokenizer, source_of
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
@@ -286,6 +287,6 @@ class Generator:
 
 def _detokenizer(card: ModelCard) -> Detokenizer | None:
     try:
-        return Detokenizer(source_of(card)) if card.tokenizer else None
+        return Detokenizer(content_of(source_of(card))) if card.tokenizer else None
     except ValueError as error:
         raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None
