@@ -18,6 +18,7 @@ SAMPLES_MAX = RATE_HZ * 3600
 _REASONS = {  # NVML's bits. Not here: an idle GPU, and clocks that somebody has set
     0x4: "power cap",
     0x8: "hardware slowdown",
+    0x10: "clocks in step with another GPU",
     0x20: "temperature",
     0x40: "temperature, by hardware",
     0x80: "power brake",

@@ -47,7 +47,12 @@ def shipped() -> list[str]:
 
 
 def write_profile(profile: Profile, path: Path) -> None:
-    """Writes a profile without kernels for ``load_profile``. Raises ``ConfigError`` if it cannot be written."""
+    """Writes a profile for ``load_profile``. Raises ``ConfigError`` if it cannot be written.
+
+    ``ValueError`` for one with kernels, which only people write.
+    """
+    if profile.kernels:
+        raise ValueError(f"the profile {profile.name} has kernels")
     lines = [f"{key} = {json.dumps(getattr(profile, key), ensure_ascii=False)}" for key in _TEXTS]
     lines += ["", "[step]", f"fixed_us = {profile.fixed_us:.10g}"]
     if profile.table:

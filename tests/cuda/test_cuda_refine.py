@@ -69,7 +69,9 @@ def test_before_serving_a_step_has_the_graph_that_fits(tmp_path: Path) -> None:
     assert fits not in before and graphs(runner)[fits] == 1
 
 
-def test_while_serving_only_refine_captures(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_while_serving_only_refine_captures(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner, alone = decoder(tmp_path), decoder(tmp_path, "cpu")
     runner.warm_up()
     assert runner.settle()
@@ -82,7 +84,10 @@ def test_while_serving_only_refine_captures(tmp_path: Path, capfd: pytest.Captur
     assert set(graphs(runner)) == set(first)
     run(runner, 30, 7)
     assert runner.can_refine()
+    trimmed: list[bool] = []
+    monkeypatch.setattr(runner.lane.backend, "trim", lambda: trimmed.append(True))
     runner.refine()
+    assert trimmed, "other processes find the memory that the run before the capture took"
     fits = closest_shape(210, 30, ROWS, RUNS)
     assert set(graphs(runner)) == {*first, fits} and graphs(runner)[fits] == 0
     assert "captured while serving: 1, the last in" in capfd.readouterr().out
@@ -112,8 +117,16 @@ def test_an_encoder_whose_start_had_time_captures_nothing_more(tmp_path: Path, m
     assert not runner.settle()
 
 
+LACKS = [
+    ("run", torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")),
+    ("run", RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")),
+    ("capture", RuntimeError("CUDA error: out of memory")),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), LACKS)
 def test_without_memory_steps_go_on_in_the_graphs_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], call: str, error: Exception
 ) -> None:
     runner = decoder(tmp_path)
     runner.warm_up()
@@ -122,12 +135,12 @@ def test_without_memory_steps_go_on_in_the_graphs_that_there_are(
         expected = run(runner, 30, 7)
 
     def full(*arguments: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+        raise error
 
-    monkeypatch.setattr(runner.lane.backend, "run", full)
+    monkeypatch.setattr(runner.lane.backend, call, full)
     first = graphs(runner)
     runner.refine()
-    assert "no memory for finer graphs: CUDA out of memory" in capfd.readouterr().err
+    assert "no memory for finer graphs: CUDA" in capfd.readouterr().err
     assert not runner.can_refine() and set(graphs(runner)) == set(first)
     np.testing.assert_array_equal(run(runner, 30, 7), expected)
 
@@ -160,6 +173,17 @@ def test_the_most_wanted_graph_is_the_one_that_saves_most() -> None:
     assert demand.most(there) == Shape(1152, 512)
     assert demand.most([*there, Shape(1152, 512)]) == Shape(512, 256), "what is there saves nothing more"
     assert demand.most([*there, Shape(1152, 512), Shape(512, 256)]) is None
+
+
+def test_it_searches_only_where_a_size_has_become_more_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand, there, searched = Demand(), [Shape(4096, 1024)], []
+    monkeypatch.setattr("fastqps.devices.cuda.demand.smallest", lambda *words: searched.append(words) or there[0])
+    for _ in range(STEPS_MIN - 1):
+        demand.note(Shape(512, 256), there[0])
+        assert demand.most(there) is None
+    assert not searched
+    demand.note(Shape(512, 256), there[0])
+    assert demand.most(there) == Shape(512, 256) and len(searched) == 1
 
 
 def test_old_demand_is_forgotten() -> None:

@@ -156,6 +156,21 @@ TEST(one_slow_step_refuses_nobody) {
   CHECK(w.state(joins) == State::kLaunched);
 }
 
+// Front doors expect what answers take on average. A long one among short ones counts by its own tokens.
+TEST(a_long_answer_among_short_ones_is_no_stall) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const auto answer = [&](u32 tokens) {
+    w.put({1}, tokens, kIgnoreEos);
+    while (d.launch()) d.retire(2'000);
+    w.slab->drain();
+  };
+  for (u32 i = 0; i < 40; i++) answer(1);
+  const u64 usual = w.segment.dispatcher(0).step_usual_ns.load();
+  answer(12);
+  CHECK(w.segment.dispatcher(0).step_usual_ns.load() > usual + usual / 2);
+}
+
 TEST(a_damaged_request_stays_within_its_room) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);
