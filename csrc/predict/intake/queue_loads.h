@@ -82,8 +82,7 @@ class QueueLoads {
     const u64 before = served_before(route, kind, ahead);
     if (waiting >= load.batch_items && load.items_per_s > 0)
       return u64(double(before) / load.items_per_s * 1e9) + own_ns;
-    // The rate is not known: at least until the running steps have ended.
-    return u64(std::min(1.0, double(before) / double(load.batch_items)) * double(load.step_ns)) + own_ns;
+    return u64(double(before) / double(load.batch_items) * double(load.step_ns)) + own_ns;
   }
 
  private:

@@ -92,6 +92,18 @@ TEST(a_short_queue_is_measured_in_steps) {
   CHECK_EQ(loads.predicted_ns(0, kNormal), (50 + 75 / 2) * kMs + kMs / 2);
 }
 
+TEST(a_long_queue_is_measured_in_steps_until_the_rate_is_known) {
+  World w;
+  QueueLoads loads(w.segment, 0);
+  for (u64 ms = 1; ms <= 1000; ms += 10) {
+    w.done(ms / 100 * 4, 100 * kMs);
+    loads.look(ms * kMs);
+  }
+  w.waiting(16);
+  loads.look(1001 * kMs);
+  CHECK_EQ(loads.predicted_ns(0, kNormal), (4 + 1) * 100 * kMs);
+}
+
 TEST(a_stalled_estimate_is_forgotten) {
   World w;
   QueueLoads loads(w.segment, 0);
