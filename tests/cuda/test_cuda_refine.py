@@ -17,6 +17,7 @@ from fastqps.devices import make_runner
 from fastqps.devices.cuda import lane as cuda_lane
 from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes
 from fastqps.devices.cuda.demand import STEPS_MIN, Demand
+from fastqps.devices.errors import DeviceFault
 from fastqps.models import load_card
 from fastqps.runners.first_steps import fill_items, fill_rows
 
@@ -143,6 +144,26 @@ def test_without_memory_steps_go_on_in_the_graphs_that_there_are(
     assert "no memory for finer graphs: CUDA" in capfd.readouterr().err
     assert not runner.can_refine() and set(graphs(runner)) == set(first)
     np.testing.assert_array_equal(run(runner, 30, 7), expected)
+
+
+def test_a_failed_device_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else is asked of it fails too, and must not hide that: the supervisor restarts by it."""
+    runner = decoder(tmp_path)
+    runner.warm_up()
+    runner.settle()
+    for _ in range(STEPS_MIN):
+        run(runner, 30, 7)
+
+    def fails(*arguments: Any) -> None:
+        raise DeviceFault("the device has failed: illegal memory access")
+
+    def fails_too() -> None:
+        raise RuntimeError("CUDA error: illegal memory access")
+
+    monkeypatch.setattr(runner.lane.backend, "run", fails)
+    monkeypatch.setattr(runner.lane.backend, "trim", fails_too)
+    with pytest.raises(DeviceFault):
+        runner.refine()
 
 
 def test_graphs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,9 +155,9 @@ class GraphLane(ABC):
         except torch.OutOfMemoryError as error:  # steps go on in the graphs that there are
             print(f"{self.backend.where}: no memory for finer graphs: {error}", file=sys.stderr, flush=True)
             self._demand = None
+            self.backend.trim()
             return
-        finally:
-            self.backend.trim()  # other processes may need what the run before the capture took
+        self.backend.trim()  # other processes may need what the run before the capture took
         self._refined += 1
         if self._refined.bit_count() == 1:  # the first ones, then ever fewer
             took_ms = 1000 * (time.monotonic() - start)
