@@ -101,7 +101,8 @@ DECODER_KEYS = COMMON_KEYS | rules(
     ),
     irrelevant=(
         *("attention_dropout", "bos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "is_decoder"),
-        *("id2label", "num_labels", "problem_type", "rope_interleaved", "is_llama_config"),
+        *("id2label", "num_labels", "problem_type", "token_classification_bias"),
+        *("rope_interleaved", "is_llama_config"),
     ),
     refused={
         "is_causal": Refused((True,), "a decoder's attention sees what came before alone"),
