@@ -84,7 +84,9 @@ class Checkpoint:
 
     def encoder_config(self) -> EncoderConfig:
         """The configuration of an encoder; ``ModelError`` with the reason where it cannot be computed."""
-        return self._encoders.read(self.config)
+        config = self._encoders.read(self.config)
+        check_tied(self.adapter, config.tied_modules)
+        return config
 
     def head_config(self) -> HeadConfig:
         """The head of a classifier; ``ModelError`` with the reason where it cannot be computed."""
@@ -104,14 +106,16 @@ class Checkpoint:
                 n for n, f in FAMILIES.items() if isinstance(f, EncoderFamily) and f.read_vocabulary_head
             )
             raise ModelError(f"sparse embeddings of a {self.family.name} are not supported; supported: {served}")
-        return read(self.config)
+        head = read(self.config)
+        check_tied(self.adapter, head.tied_modules)
+        return head
 
     def decoder_config(self) -> DecoderConfig:
         """The configuration of a decoder; ``ModelError`` with the reason where it cannot be computed."""
         if not isinstance(self.family, DecoderFamily):
             raise ModelError(f"{self.root}: a {self.family.name} is no decoder")
         config = self.family.read(self.config)
-        check_tied(self.adapter, config.tied_head)
+        check_tied(self.adapter, config.tied_modules)
         return config
 
     @property

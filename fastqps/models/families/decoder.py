@@ -51,6 +51,11 @@ class DecoderConfig:
     prefix: str = "model."  # in front of all tensors but the head's
 
     @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The names of modules that share one tensor."""
+        return ("lm_head", "embed_tokens") if self.tied_head else ()
+
+    @property
     def query_scale(self) -> float | None:
         """By what queries are multiplied so that attention's 1 / sqrt(head_dim) becomes ``attention_scale``."""
         return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
