@@ -24,10 +24,13 @@ from fastqps.models.sentence_transformers.config import SentenceConfig, lower_ca
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source, without_tokenizer
+from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
+from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
 
 DECIDING = (  # of a folder with weights, beside them
     "added_tokens.json",
+    CHAT_TEMPLATE,
     "config.json",
     "generation_config.json",
     "modules.json",
@@ -35,7 +38,7 @@ DECIDING = (  # of a folder with weights, beside them
     *TRANSFORMER_FILES,
     "special_tokens_map.json",
     "tokenizer.json",
-    "tokenizer_config.json",
+    TOKENIZER_CONFIG,
 )
 
 
@@ -165,6 +168,18 @@ class Checkpoint:
             raise ModelError(
                 f"{self.root}: do_lower_case needs a tokenizer.json that lower-cases first; this one does not"
             )
+        built_anew = not has_file(self.root / "modules.json") and (self.task == "embed" or self.cross_encoder)
+        if built_anew and (place := self._chat_template()):
+            raise ModelError(
+                f"{self.root}: {place} has a chat template and there is no modules.json: sentence-transformers renders "
+                "every input through the template, which is not supported; delete the template to serve plain texts"
+            )
+
+    def _chat_template(self) -> str:
+        """The file in which the tokenizer's chat template lies; "" where it has none."""
+        if has_file(self.encoder / CHAT_TEMPLATE):
+            return CHAT_TEMPLATE
+        return TOKENIZER_CONFIG if self.optional_json(TOKENIZER_CONFIG).get("chat_template") is not None else ""
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""
@@ -180,7 +195,7 @@ class Checkpoint:
         """The parts that tokenizer.json and the files beside it state; ``ModelError`` where they cannot be honoured."""
         path = self.tokenizer()
         if not path:
-            return without_tokenizer(self.optional_json("tokenizer_config.json"))
+            return without_tokenizer(self.optional_json(TOKENIZER_CONFIG))
         named = self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
         found = read_tokenizer_files(Path(path), *named)
         markers = self.sentence.multi.markers if self.sentence.multi else ()

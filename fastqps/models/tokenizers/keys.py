@@ -11,6 +11,7 @@ from typing import Any
 from fastqps.models.files.keys import Keys, Refused, Rules, rules
 
 CONFIG = "tokenizer_config.json"
+CHAT_TEMPLATE = "chat_template.jinja"
 SPECIAL_MAP = "special_tokens_map.json"
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
