@@ -102,7 +102,7 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tu
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
     added.add(token(each, special=True, normalized=False) for each in markers)
-    if own := post_processor(kind, tokens.named, added.find):
+    if own := post_processor(kind, keys, tokens.named, added.find):
         parts["post_processor"] = own
     anew = tuple(name for name in ("normalizer", "pre_tokenizer") if name in parts and _differs(name, file, parts))
     parts = {name: part for name, part in parts.items() if _differs(name, file, parts)}
@@ -151,15 +151,16 @@ def _added(file: Mapping[str, Any], tokens: SpecialTokens, kind: str) -> AddedTo
 
 
 def _plain(part: Any) -> Any:
-    """The part without what decides no id."""
+    """The part without what decides no id. A post-processor's options also decide where tokens stand in a text."""
     if isinstance(part, list):
         return [_plain(each) for each in part]
     if not isinstance(part, dict):
         return part
     kind = part.get("type")
-    irrelevant = {"ByteLevel": ("trim_offsets",), "RobertaProcessing": ("trim_offsets", "add_prefix_space")}
-    found = {key: _plain(value) for key, value in part.items() if key not in irrelevant.get(str(kind), ())}
-    return {"use_regex": True, **found} if kind == "ByteLevel" else found
+    found = {key: _plain(value) for key, value in part.items()}
+    if kind != "ByteLevel":
+        return found
+    return {"use_regex": True, **{key: value for key, value in found.items() if key != "trim_offsets"}}
 
 
 def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:

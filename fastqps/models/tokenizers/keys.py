@@ -73,7 +73,7 @@ CLASS_RULES: Mapping[str, Rules] = {
     "DistilBertTokenizer": _BERT,
     "MPNetTokenizer": _BERT,
     "AlbertTokenizer": _BYTES | rules(honoured=("do_lower_case", "keep_accents")),
-    "RobertaTokenizer": _BYTES,
+    "RobertaTokenizer": _BYTES | rules(honoured=("trim_offsets",)),
     "GPT2Tokenizer": _BYTES,
     "Qwen2Tokenizer": _BYTES,
     "GemmaTokenizer": _COMMON,
