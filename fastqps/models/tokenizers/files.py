@@ -35,6 +35,7 @@ _UNKNOWN_NAMED_MAX = 8
 class TokenizerFiles:
     """``parts``: JSON of the parts that replace those of tokenizer.json, "" for none. ``ids`` of special tokens by
     name, of those that the files name. ``token_types``: the model gets them. ``input_limit``: special tokens included.
+    ``pads_left``: padding stands in front of a text, as do tokens by which a query is expanded.
     """
 
     parts: str = ""
@@ -43,6 +44,7 @@ class TokenizerFiles:
     mask_id: int = -1  # of the mask token, else of the one at the end of texts; -1: none
     token_types: bool = False
     input_limit: int | None = None
+    pads_left: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -123,6 +125,7 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tu
         next((i for i in mask if i is not None), -1),
         "token_type_ids" in names,
         _limit(keys),
+        _pads_left(file.get("padding"), keys),
         (*_unknown(keys, tokens), *_rebuilt(kind, anew)),
     )
 
@@ -185,6 +188,10 @@ def _truncation(stated: Any, keys: Keys) -> Any:
     if stated and {"direction": "Right", **stated} == {**usual, "max_length": stated.get("max_length")}:
         return stated
     return {**usual, "max_length": _FAR} if side == "left" else None
+
+
+def _pads_left(stated: Any, keys: Keys) -> bool:
+    return str(keys.get("padding_side", (stated or {}).get("direction"))).lower() == "left"
 
 
 def _input_names(keys: Keys, kind: str) -> list[str]:
