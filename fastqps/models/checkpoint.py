@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -164,9 +165,10 @@ class Checkpoint:
 
     def _check_preprocessing(self) -> None:
         """Refuses what sentence-transformers would do to a text before its tokenizer sees it."""
-        if self.sentence.lower_case and not lower_cases(self.optional_json("tokenizer.json").get("normalizer")):
+        if self.sentence.lower_case and not lower_cases(self._normalizer()):
             raise ModelError(
-                f"{self.root}: do_lower_case needs a tokenizer.json that lower-cases first; this one does not"
+                f"{self.root}: do_lower_case needs a normalizer that lower-cases first; that of tokenizer.json, or of "
+                "the class that tokenizer_config.json names, does not"
             )
         built_anew = not has_file(self.root / "modules.json") and (self.task == "embed" or self.cross_encoder)
         if built_anew and (place := self._chat_template()):
@@ -174,6 +176,11 @@ class Checkpoint:
                 f"{self.root}: {place} has a chat template and there is no modules.json: sentence-transformers renders "
                 "every input through the template, which is not supported; delete the template to serve plain texts"
             )
+
+    def _normalizer(self) -> Any:
+        """That of tokenizer.json, or the one that its class puts in the place."""
+        parts = json.loads(self.tokenizer_files.parts or "{}")
+        return (self.optional_json("tokenizer.json") | parts).get("normalizer")
 
     def _chat_template(self) -> str:
         """The file in which the tokenizer's chat template lies; "" where it has none."""
