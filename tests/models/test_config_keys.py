@@ -255,6 +255,10 @@ def test_values_that_are_refused(kind: str, changes: dict[str, Any], key: str, t
         ({"id2label": ["a", "b", "c"]}, "id2label"),
         ({"id2label": {}}, "id2label"),
         ({"num_labels": None}, "num_labels"),
+        (
+            {"id2label": {"0": "no", "1": "entailment", "2": "x"}, "label2id": {"Entailed": 2, "no": 0}},
+            "label2id says that entailment is 2, and id2label that it is 1",
+        ),
     ],
 )
 def test_labels_that_are_refused(changes: dict[str, Any], labels: str, tmp_path: Path) -> None:
@@ -332,6 +336,10 @@ def test_generation_keys_count_where_no_generation_config_is(tmp_path: Path) -> 
     _load(tmp_path)
     (tmp_path / "generation_config.json").unlink()
     with pytest.raises(ModelError, match=r"repetition_penalty 1\.3"):
+        _load(tmp_path)
+    _change(tmp_path, {"force_bos_token_to_be_generated": True, "bos_token_id": 7}, ("repetition_penalty",))
+    assert tr.GenerationConfig.from_model_config(tr.AutoConfig.from_pretrained(tmp_path)).forced_bos_token_id == 7
+    with pytest.raises(ModelError, match=r"force_bos_token_to_be_generated true"):
         _load(tmp_path)
 
 

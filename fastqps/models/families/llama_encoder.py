@@ -18,7 +18,7 @@ _WINDOW_MIN = 2  # positions: in a smaller window a token would see itself alone
 # The keys of a decoder's config.json that mean something else where it gives vectors or scores.
 _KEYS = rules(
     honoured=(
-        *("id2label", "num_labels", "problem_type", "is_causal"),
+        *("id2label", "label2id", "num_labels", "problem_type", "is_causal"),
         *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
         *("sentence_transformers", "sbert_ce_default_activation_function"),
     ),

@@ -76,7 +76,7 @@ FAMILY = EncoderFamily(
         irrelevant=(
             *("is_encoder_decoder", "num_decoder_layers", "scale_decoder_outputs", "dropout_rate", "dropout"),
             *("initializer_factor", "n_positions", "max_position_embeddings"),
-            *("id2label", "num_labels", "problem_type"),
+            *("id2label", "label2id", "num_labels", "problem_type"),
             *("sentence_transformers", "sbert_ce_default_activation_function"),
         ),
     ),
