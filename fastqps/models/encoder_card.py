@@ -119,9 +119,7 @@ def _check_entailment(labels: tuple[str, ...], ids: dict[str, Any]) -> None:
         for pairs in (((name, i) for i, name in enumerate(labels)), ids.items())
     )
     if named is not None and stated is not None and named != stated:
-        raise ModelError(
-            f"config.json: label2id says that entailment is {stated!r}, and id2label that it is {named}"
-        )
+        raise ModelError(f"config.json: label2id says that entailment is {stated!r}, and id2label that it is {named}")
 
 
 def _unnamed(count: int) -> tuple[str, ...]:
