@@ -35,6 +35,7 @@ _UNKNOWN_NAMED_MAX = 8
 class TokenizerFiles:
     """``parts``: JSON of the parts that replace those of tokenizer.json, "" for none. ``ids`` of special tokens by
     name, of those that the files name. ``token_types``: the model gets them. ``input_limit``: special tokens included.
+    ``pads_left``: padding stands in front of a text, as do tokens by which a query is expanded.
     """
 
     parts: str = ""
@@ -43,6 +44,7 @@ class TokenizerFiles:
     mask_id: int = -1  # of the mask token, else of the one at the end of texts; -1: none
     token_types: bool = False
     input_limit: int | None = None
+    pads_left: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -102,7 +104,7 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tu
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
     added.add(token(each, special=True, normalized=False) for each in markers)
-    if own := post_processor(kind, tokens.named, added.find):
+    if own := post_processor(kind, keys, tokens.named, added.find):
         parts["post_processor"] = own
     anew = tuple(name for name in ("normalizer", "pre_tokenizer") if name in parts and _differs(name, file, parts))
     parts = {name: part for name, part in parts.items() if _differs(name, file, parts)}
@@ -123,6 +125,7 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tu
         next((i for i in mask if i is not None), -1),
         "token_type_ids" in names,
         _limit(keys),
+        _pads_left(file.get("padding"), keys),
         (*_unknown(keys, tokens), *_rebuilt(kind, anew)),
     )
 
@@ -151,15 +154,16 @@ def _added(file: Mapping[str, Any], tokens: SpecialTokens, kind: str) -> AddedTo
 
 
 def _plain(part: Any) -> Any:
-    """The part without what decides no id."""
+    """The part without what decides no id. A post-processor's options also decide where tokens stand in a text."""
     if isinstance(part, list):
         return [_plain(each) for each in part]
     if not isinstance(part, dict):
         return part
     kind = part.get("type")
-    irrelevant = {"ByteLevel": ("trim_offsets",), "RobertaProcessing": ("trim_offsets", "add_prefix_space")}
-    found = {key: _plain(value) for key, value in part.items() if key not in irrelevant.get(str(kind), ())}
-    return {"use_regex": True, **found} if kind == "ByteLevel" else found
+    found = {key: _plain(value) for key, value in part.items()}
+    if kind != "ByteLevel":
+        return found
+    return {"use_regex": True, **{key: value for key, value in found.items() if key != "trim_offsets"}}
 
 
 def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:
@@ -184,6 +188,10 @@ def _truncation(stated: Any, keys: Keys) -> Any:
     if stated and {"direction": "Right", **stated} == {**usual, "max_length": stated.get("max_length")}:
         return stated
     return {**usual, "max_length": _FAR} if side == "left" else None
+
+
+def _pads_left(stated: Any, keys: Keys) -> bool:
+    return str(keys.get("padding_side", (stated or {}).get("direction"))).lower() == "left"
 
 
 def _input_names(keys: Keys, kind: str) -> list[str]:
