@@ -20,6 +20,7 @@ from fastqps.models.sentence_transformers.config import (
     read_sentence_config,
     read_sparse_config,
 )
+from fastqps.models.sentence_transformers.keys import MODEL_FILE
 from fastqps.models.sentence_transformers.pipeline import Pipeline
 
 _FILL_MASKS = "ForMaskedLM"
@@ -103,7 +104,8 @@ def _without_prompts(root: Path, sentence: SentenceConfig) -> SentenceConfig:
     if texts.get(sentence.prompts.default):
         raise ModelError(
             f"{root}: default_prompt_name {sentence.prompts.default!r} with include_prompt false in the Pooling is not "
-            "supported: the tokens of a prompt are pooled with the others; take the default out to serve it without"
+            f"supported: the tokens of a prompt are pooled with the others. If you take it out of {MODEL_FILE}, "
+            "vectors are those of texts without a prompt, which differ from the model's own"
         )
     left_out = ", ".join(repr(name) for name, text in texts.items() if text)
     if not left_out:

@@ -265,6 +265,23 @@ def test_warnings(tmp_path: Path) -> None:
     assert "odd_key" in unknown and "GPT2Tokenizer builds the normalizer and the pre_tokenizer anew" in rebuilt
 
 
+def test_the_advice_of_a_warning_helps(tmp_path: Path) -> None:
+    """Where another class would read the whole file, the warning names it; elsewhere no class does."""
+    seen = set()
+    for row, (kind, model_type, config, others) in enumerate(EQUAL):
+        folder = tmp_path / str(row)
+        folder.mkdir()
+        write(folder, kind, model_type, config, others)
+        for warning in read(folder).warnings:
+            advised = f"With tokenizer_class {FAST} it has" in warning
+            seen.add((model_type, advised))
+            write(folder, kind, model_type, {**(config or {}), "tokenizer_class": FAST}, others)
+            found = read(folder)
+            assert (warning in found.warnings) != advised, (model_type, config)
+            assert not advised or compare(folder, ITEMS[:4], [1000]), (model_type, config)
+    assert {("llama", True), ("bert", True), ("qwen2", False)} <= seen and ("qwen2", True) not in seen
+
+
 def test_token_types_that_a_step_does_not_have_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "wordpiece", "bert", {"tokenizer_class": FAST, "model_input_names": TYPES}, {})
     path = tmp_path / "tokenizer.json"
