@@ -109,8 +109,16 @@ def test_prompts_that_are_not_pooled(model: Path) -> None:
     assert dict(card.prompts) == {"document": ""}
     assert any("The prompts 'query', 'passage', 'all' cannot be named" in warning for warning in card.warnings)
     add(model / "config_sentence_transformers.json", {"default_prompt_name": "query"})
-    with pytest.raises(ModelError, match="default_prompt_name 'query' with include_prompt false"):
+    refused = (
+        "default_prompt_name 'query' with include_prompt false .* without a prompt, which differ from the model's own"
+    )
+    with pytest.raises(ModelError, match=refused):
         load_card(str(model))
+    own = SentenceTransformer(str(model), device="cpu")
+    add(model / "config_sentence_transformers.json", {"default_prompt_name": None})
+    found = Engine(str(model), dtype="float32").embed(TEXTS, truncate=True)
+    np.testing.assert_allclose(found, own.encode(TEXTS, prompt=""), atol=2e-5, rtol=1e-4)
+    assert np.abs(found - own.encode(TEXTS)).max() > 0.01
 
 
 @pytest.mark.parametrize("own", [{"max_seq_length": 12}, {"processor_kwargs": {"model_max_length": 12}}])

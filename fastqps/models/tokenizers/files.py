@@ -92,14 +92,16 @@ def read_tokenizer_files(
         known = ", ".join(CLASS_RULES)
         raise ModelError(f"{path.parent}: tokenizer_class {said_class} is not supported; supported: {known}")
     try:
-        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, markers)
+        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, family_decides, markers)
     except ModelError as error:
         raise ModelError(f"{path.parent}: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
         raise ModelError(f"{path.parent}: tokenizer.json cannot be used with the files beside it: {error!r}") from error
 
 
-def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tuple[str, ...]) -> TokenizerFiles:
+def _read(
+    folder: Path, file: dict[str, Any], keys: Keys, kind: str, family_decides: bool, markers: tuple[str, ...]
+) -> TokenizerFiles:
     tokens = read_special_tokens(folder, keys, kind, file)
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
@@ -126,7 +128,7 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tu
         "token_type_ids" in names,
         _limit(keys),
         _pads_left(file.get("padding"), keys),
-        (*_unknown(keys, tokens), *_rebuilt(kind, anew)),
+        (*_unknown(keys, tokens), *_rebuilt(kind, anew, family_decides)),
     )
 
 
@@ -252,10 +254,15 @@ def _unknown(keys: Keys, tokens: SpecialTokens) -> tuple[str, ...]:
     return (f"{CONFIG} has keys that fastqps does not know and that have no effect: {names}{more}.",)
 
 
-def _rebuilt(kind: str, anew: tuple[str, ...]) -> tuple[str, ...]:
+def _rebuilt(kind: str, anew: tuple[str, ...], family_decides: bool) -> tuple[str, ...]:
     if not anew:
         return ()
+    why = (
+        "A model of this type has this class whatever the file names."
+        if family_decides
+        else "With tokenizer_class PreTrainedTokenizerFast it has."
+    )
     return (
         f"As in transformers, the class {kind} builds the {' and the '.join(anew)} anew from {CONFIG}: what "
-        "tokenizer.json says there has no effect. With tokenizer_class PreTrainedTokenizerFast it has.",
+        f"tokenizer.json says there has no effect. {why}",
     )

@@ -77,6 +77,7 @@ CLASS_RULES: Mapping[str, Rules] = {
     "GPT2Tokenizer": _BYTES,
     "Qwen2Tokenizer": _BYTES,
     "GemmaTokenizer": _COMMON,
+    "LlamaTokenizer": _BYTES | rules(honoured=("legacy",)),
     "XLMRobertaTokenizer": _BYTES,
     "CamembertTokenizer": _BYTES,
     "DebertaV2Tokenizer": _BYTES
