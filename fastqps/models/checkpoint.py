@@ -24,7 +24,13 @@ from fastqps.models.files.weight_files import WEIGHTS, weight_files
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
-from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source, without_tokenizer
+from fastqps.models.tokenizers.files import (
+    Side,
+    TokenizerFiles,
+    read_tokenizer_files,
+    tokenizer_source,
+    without_tokenizer,
+)
 from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
 from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
@@ -201,13 +207,14 @@ class Checkpoint:
     def tokenizer_files(self) -> TokenizerFiles:
         """The parts that tokenizer.json and the files beside it state; ``ModelError`` where they cannot be honoured."""
         path = self.tokenizer()
+        side: Side = "left" if self.task == "generate" else "right"  # a prompt's last words are what it asks
         if not path:
-            return without_tokenizer(self.optional_json(TOKENIZER_CONFIG))
+            return without_tokenizer(self.optional_json(TOKENIZER_CONFIG), side)
         named = self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
-        found = read_tokenizer_files(Path(path), *named)
+        found = read_tokenizer_files(Path(path), *named, usual_side=side)
         markers = self.sentence.multi.markers if self.sentence.multi else ()
         if markers and (apart := split_markers(tokenizer_source(path, found.parts), markers)):
-            return read_tokenizer_files(Path(path), *named, apart)
+            return read_tokenizer_files(Path(path), *named, usual_side=side, markers=apart)
         return found
 
     def named_token(self, *names: str) -> int:

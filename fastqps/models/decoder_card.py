@@ -57,6 +57,7 @@ def decoder_card(
         max_input_tokens=limit,
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
+        cuts_left=checkpoint.tokenizer_files.cuts_left,
         max_output_tokens=max_output_tokens,
         eos_ids=eos_ids,
         prefix_ids=prefix,

@@ -60,6 +60,7 @@ def encoder_card(
         max_input_tokens=max([limit, *(max(role.max_tokens, role.expanded_to) for role in roles)]),
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
+        cuts_left=checkpoint.tokenizer_files.cuts_left,
         labels=labels,
         normalize=checkpoint.task in ("embed", "embed_multi") and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)),
