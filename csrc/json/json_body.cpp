@@ -38,4 +38,15 @@ OptionValue option_value(const simdjson::dom::element& value) {
   }
 }
 
+OptionValue option_value(const simdjson::dom::element& value, OptionLists& lists) {
+  simdjson::dom::array array;
+  if (value.get(array)) return option_value(value);
+  size_t n = 0;
+  for (const simdjson::dom::element& each : array) {
+    if (n == lists.elements.size()) break;
+    lists.elements[n++] = option_value(each);
+  }
+  return {.kind = OptionValue::Kind::kList, .list = std::span(lists.elements).first(n)};
+}
+
 }  // namespace fastqps::front

@@ -25,6 +25,7 @@ _AGGREGATIONS = {
 _DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
 
 _GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
+_COUNTS = ("max_tokens", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
 
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
@@ -32,44 +33,11 @@ BATCH_BYTES_MAX = 1 << 20
 MULTI_ITEMS_MAX = 32  # with a vector for each token an answer may have a megabyte, and clients accept 64
 
 
-class Options(TypedDict, total=False):
-    """The options of an item. Items that are whole request messages take none of them."""
+class GenerateOptions(TypedDict, total=False):
+    """The options of a generation."""
 
-    model: str
-    """A served model's name. Default: the client's, else the server's default model."""
-    priority: Priority
-    """Default: normal."""
-    truncate: bool
-    """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
-    tenant: str
-    """Whose share of the service the item takes, at most 256 bytes. Default: the client's."""
-    group: str
-    """Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. Default:
-    none."""
-    prompt_name: str
-    """Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the model's
-    default prompt, if it has one."""
-    dtype: DType
-    """Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from -1 to 1
-    only: of an embedding that is not normalized it is refused. Default: float32."""
-    dimensions: int
-    """Keep only so many leading dimensions of an embedding. Default: all."""
-    normalize: bool
-    """Scale an embedding to length 1. Default: as the model says."""
-    top_labels: int
-    """Return only so many labels, best first. Default: all."""
-    raw_scores: bool
-    """Scores without softmax or sigmoid. Default: False."""
-    aggregation: Aggregation
-    """How the labels of tokens become entities, as in transformers' pipeline. Default: simple."""
-    max_active_dims: int
-    """Keep only so many weights of a sparse embedding, the largest. Default: as the model says."""
-    timings: bool
-    """Say where the item's time went. Default: False."""
-
-    # Of models that generate:
     max_tokens: int
-    """Make at most so many tokens. Default: the server's limit."""
+    """Make at most so many tokens, at least 1. Default: the server's limit."""
     temperature: float
     """0: always the likeliest token, the default; higher: more varied."""
     top_k: int
@@ -96,12 +64,48 @@ class Options(TypedDict, total=False):
     """Never choose these tokens, at most 8, beside the checkpoint's. Default: none."""
 
 
+class Options(GenerateOptions, total=False):
+    """The options of an item. Items that are whole request messages take none of them."""
+
+    model: str
+    """A served model's name. Default: the client's, else the server's default model."""
+    priority: Priority
+    """Default: normal."""
+    truncate: bool
+    """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
+    tenant: str
+    """Whose share of the service the item takes, at most 256 bytes. Default: the client's."""
+    group: str
+    """Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. Default:
+    none."""
+    prompt_name: str
+    """Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the model's
+    default prompt, if it has one."""
+    dtype: DType
+    """Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from -1 to 1
+    only: of an embedding that is not normalized it is refused. Default: float32."""
+    dimensions: int
+    """Keep only so many leading dimensions of an embedding, at least 1. Default: all."""
+    normalize: bool
+    """Scale an embedding to length 1. Default: as the model says."""
+    top_labels: int
+    """Return only so many labels, best first, at least 1. Default: all."""
+    raw_scores: bool
+    """Scores without softmax or sigmoid. Default: False."""
+    aggregation: Aggregation
+    """How the labels of tokens become entities, as in transformers' pipeline. Default: simple."""
+    max_active_dims: int
+    """Keep only so many weights of a sparse embedding, the largest, at least 1. Default: as the model says."""
+    timings: bool
+    """Say where the item's time went. Default: False."""
+
+
 _OPTIONS = frozenset(Options.__annotations__)
 
 
 def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
     """Raises TypeError for an item of no known kind and an unknown option, ValueError for an unknown priority,
-    dtype or aggregation, and a number that its field cannot hold.
+    dtype or aggregation, a number that its field cannot hold, and a count of 0.
 
     timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
     """
@@ -110,6 +114,8 @@ def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.Predict
         message.timeout_us = max(1, round(timeout_s * 1e6))
     if unknown := options.keys() - _OPTIONS:
         raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
+    if zero := [name for name in _COUNTS if options.get(name) == 0]:
+        raise ValueError(f"{zero[0]}: 0, must be at least 1")
     if isinstance(item, pb.PredictRequest):
         message.MergeFrom(item)  # its own model and timeout win
         return message

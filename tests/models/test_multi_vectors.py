@@ -94,7 +94,7 @@ def test_options(tmp_path: Path) -> None:
     for wrong, said in (
         ({"prompt_name": "query"}, r"item 0 has \d+ tokens; the model takes 16"),
         ({"prompt_name": "nothing"}, "prompt_name: 'nothing'"),
-        ({"dimensions": 25}, "dimensions: 25, at least 0 and at most 24"),
+        ({"dimensions": 25}, "dimensions: 25, at least 1 and at most 24"),
     ):
         with pytest.raises(ValueError, match=said):
             engine.embed_multi(["word " * 20], **wrong)
