@@ -151,6 +151,6 @@ def from_rpc(error: Any) -> CallError:
 
 def _pushback_ms(metadata: Iterable[tuple[str, str | bytes]]) -> int:
     for key, value in metadata:
-        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal():
+        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal() and len(value) < 10:
             return int(value)
     return 0

@@ -179,12 +179,12 @@ def _connect(options: argparse.Namespace) -> Client:
 
 def _asked(options: argparse.Namespace) -> Any:
     """The options of each request; numbers that no message can hold are refused before a server is asked."""
-    from fastqps.api.request import to_message
+    from fastqps.api.request import Requests
 
     names = {name: getattr(options, name) for name in ("prompt_name", "tenant", "group")}
     asked: Any = {"truncate": options.truncate, **names, **generate_options(options)}
     try:
-        to_message("", asked)
+        Requests(asked)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return asked
