@@ -169,8 +169,6 @@ def _stream_here(options: argparse.Namespace) -> Stream:
 def _connect(options: argparse.Namespace) -> Client:
     from fastqps.client.sync import Client
 
-    if ":" not in options.address:  # gRPC would take port 443
-        raise ConfigError(f"--address {options.address!r} has no port: HOST:PORT")
     try:
         return Client(options.address, model=options.model or "", **server_flags.client_options(options))
     except (ValueError, OSError) as error:

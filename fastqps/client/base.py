@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from .. import errors
 from ..api import rpc
 from ..api.request import Options, Requests
+from .address import check_address
 from .attempts import Attempts
 
 TENANT_BYTES_MAX = 256
@@ -40,7 +41,7 @@ class ClientBase:
         first call.
 
         Args:
-            address: HOST:PORT, or any other gRPC target.
+            address: HOST:PORT of the server's gRPC port (--port), or any other gRPC target, such as unix:PATH.
             model: name of the model to use where a call names none. Empty: the server's default.
             timeout_s: seconds for each call that names no time of its own.
             retries: how often a call or an item that the server refuses with a hint when to come back (full queues,
@@ -60,6 +61,7 @@ class ClientBase:
             Without credentials and tls_ca the connection is not encrypted. Raises ValueError for arguments that do
             not go together or are out of range and OSError for files that cannot be read.
         """
+        check_address(address)
         if retries < 0:
             raise ValueError(f"retries: {retries}, must be 0 or more")
         self.address = address

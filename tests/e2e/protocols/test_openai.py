@@ -128,6 +128,13 @@ def test_refusals(connection: HTTPConnection, name: str) -> None:
     assert post(connection, "/v1/embeddings", {"input": "a"})[0] == 200  # the connection goes on
 
 
+@pytest.mark.parametrize("port", ["http", "admin"])
+def test_a_client_of_grpc_is_told_that_a_port_is_for_http(all_models: Server, port: str) -> None:
+    kinds, said = (fastqps.Unimplemented, fastqps.Unavailable), r"answers HTTP, and no gRPC: .*--port"
+    with fastqps.Client(getattr(all_models, port)) as client, pytest.raises(kinds, match=said):
+        client.predict("a")
+
+
 def test_an_encoder_has_no_completions(connection: HTTPConnection) -> None:
     status, found = post(connection, "/v1/completions", {"model": "minilm", "prompt": "a"})
     assert status == 400 and "model: 'minilm' embeds texts" in found["error"]["message"]
