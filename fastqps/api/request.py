@@ -1,8 +1,9 @@
 """An item, its options, and the messages that they become. Shared by both clients."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypedDict, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, TypedDict, TypeVar
 
+from .. import errors
 from ..v1 import predict_pb2 as pb
 
 # A text, a pair of texts, token ids (with special tokens), or a whole request message for all other options.
@@ -103,25 +104,54 @@ class Options(GenerateOptions, total=False):
 _OPTIONS = frozenset(Options.__annotations__)
 
 
-def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
-    """Raises TypeError for an item of no known kind and an unknown option, ValueError for an unknown priority,
-    dtype or aggregation, a number that its field cannot hold, and a count of 0.
+class Asked(NamedTuple):
+    """An item among others. One that cannot be sent has an error and no input: the server refuses it in its turn."""
 
-    timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
+    message: pb.PredictRequest
+    error: errors.InvalidArgument | None = None
+
+
+class Requests:
+    """Makes the messages of one call. The options that its items share are checked and set once.
+
+    Raises TypeError for an unknown option, ValueError for an unknown priority, dtype or aggregation, for a number
+    that its field cannot hold, and for a count of 0.
+
+    timeout_s: the time allowed for each item, in seconds; None: only the call's own deadline holds.
     """
-    message = pb.PredictRequest(model=options.get("model", ""))
-    if timeout_s:
-        message.timeout_us = max(1, round(timeout_s * 1e6))
-    if unknown := options.keys() - _OPTIONS:
-        raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
-    if zero := [name for name in _COUNTS if options.get(name) == 0]:
-        raise ValueError(f"{zero[0]}: 0, must be at least 1")
-    if isinstance(item, pb.PredictRequest):
-        message.MergeFrom(item)  # its own model and timeout win
+
+    def __init__(self, options: Options, timeout_s: float | None = None) -> None:
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
+        if zero := [name for name in _COUNTS if options.get(name) == 0]:
+            raise ValueError(f"{zero[0]}: 0, must be at least 1")
+        self._defaults = pb.PredictRequest(model=options.get("model", ""))
+        if timeout_s is not None:
+            self._defaults.timeout_us = max(1, round(timeout_s * 1e6))
+        self._options = pb.PredictRequest()
+        self._options.CopyFrom(self._defaults)
+        _set_options(self._options, options)
+
+    def message(self, item: Item) -> pb.PredictRequest:
+        """Raises InvalidArgument for an item of no known kind and one that no message can hold."""
+        message = pb.PredictRequest()
+        if isinstance(item, pb.PredictRequest):
+            message.CopyFrom(self._defaults)
+            message.MergeFrom(item)  # its own model and timeout win
+            return message
+        message.CopyFrom(self._options)
+        try:
+            _set_input(message, item)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgument(str(error)) from None
         return message
-    _set_input(message, item)
-    _set_options(message, options)
-    return message
+
+    def asked(self, item: Item, place: int) -> Asked:
+        """An item among others, which an error of its own does not keep from being sent."""
+        try:
+            return Asked(self.message(item))
+        except errors.InvalidArgument as error:
+            return Asked(pb.PredictRequest(request_id=place), error)
 
 
 def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int]) -> None:
@@ -132,14 +162,16 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
     elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         message.pair.first, message.pair.second = item
     else:
-        try:
-            message.token_ids.ids.extend(item)
-        except TypeError:
-            kind = type(item).__name__
-            raise TypeError(
-                f"an item is a text, a pair of texts (a tuple), or token ids; this {kind} is none"
-            ) from None
-        message.token_ids.SetInParent()
+        _set_token_ids(message, item)
+
+
+def _set_token_ids(message: pb.PredictRequest, item: Sequence[int]) -> None:
+    try:
+        message.token_ids.ids.extend(item)
+    except TypeError:
+        kind = type(item).__name__
+        raise TypeError(f"an item is a text, a pair of texts (a tuple), or token ids; this {kind} is none") from None
+    message.token_ids.SetInParent()
 
 
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
@@ -191,19 +223,6 @@ def _texts(value: object) -> Sequence[str]:
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise TypeError("a text or a list of texts")
     return texts
-
-
-def split_batches(messages: Iterable[pb.PredictRequest], items_max: int) -> Iterator[pb.PredictBatchRequest]:
-    """Batches of at most items_max items and, unless one item alone is larger, BATCH_BYTES_MAX bytes."""
-    batch, size = pb.PredictBatchRequest(), 0
-    for message in messages:
-        size += message.ByteSize()
-        if batch.items and (len(batch.items) == items_max or size > BATCH_BYTES_MAX):
-            yield batch
-            batch, size = pb.PredictBatchRequest(), message.ByteSize()
-        batch.items.append(message)
-    if batch.items:
-        yield batch
 
 
 def texts_only(texts: Sequence[Item]) -> Sequence[Item]:
