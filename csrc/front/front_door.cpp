@@ -26,14 +26,18 @@ FrontDoor::~FrontDoor() {
 
 // ---- connections
 
-void FrontDoor::adopt(int fd, Entrance entrance) {
+void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
+  if (!net.places.enter(peer)) {
+    counters.refused++;
+    return void(close(fd));
+  }
   std::unique_ptr<Channel> channel;
   if (net.tls && entrance != Entrance::kInternal) {
     channel = std::make_unique<TlsChannel>(fd, net.tls, entrance);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
-  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), entrance);
+  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), entrance, peer);
   if (!connection->start()) return void(counters.refused++);
   net.connections.add(std::move(connection));
   counters.accepted++;

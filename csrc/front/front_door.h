@@ -27,8 +27,8 @@ class FrontDoor : public DoorState, private Host {
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
 
-  // Takes the socket over. If there is no room, counts it as refused and closes it.
-  void adopt(int fd, Entrance entrance = Entrance::kGrpc) override;
+  // Takes the socket over. If there is no place, counts it as refused and closes it.
+  void adopt(int fd, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) override;
   void post(Command command);
 
   // Turns until stopped or drained.

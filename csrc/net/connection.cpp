@@ -14,8 +14,9 @@ constexpr int kWritesPerTurn = 16;
 constexpr u64 kLastHello = kSecond;  // for a client that has not said hello when its connection is to go
 }  // namespace
 
-Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance)
-    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), accepted_ns_(net.turn.ns) {
+Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance,
+                       const Peer& peer)
+    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), peer_(peer), accepted_ns_(net.turn.ns) {
   read_ns_ = write_progress_ns_ = accepted_ns_;
   hello_by_ns_ = accepted_ns_ + net.limits.settings_timeout;
   timer_.kind = kConnectionTimer;
@@ -25,6 +26,7 @@ Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> 
 Connection::~Connection() {
   if (session_) session_->drop();
   net_.wheel.cancel(timer_);
+  net_.places.leave(peer_);
 }
 
 bool Connection::start() {
@@ -231,6 +233,18 @@ void Connection::kill() {
   if (session_) session_->drop();
   state_ = State::kClosed;
   net_.close_later(*this);
+}
+
+Claim Connection::claim() const {
+  if (ending() || !session_) return {Claim::Kind::kStranger, accepted_ns_};
+  const Claim claim = session_->claim();
+  const bool unread = claim.kind != Claim::Kind::kServed && unsent_end_ > unsent_begin_;
+  return unread ? Claim{Claim::Kind::kSlow, write_progress_ns_} : claim;
+}
+
+void Connection::make_room() {
+  if (session_ && !ending()) session_->dismiss();
+  kill();
 }
 
 void Connection::retire(Retire reason, u64 grace_ns) {
