@@ -108,8 +108,8 @@ Call* CallSession::dequeue() {
   return call;
 }
 
-Claim CallSession::claim() const {
-  using Kind = Claim::Kind;
+PlaceClaim CallSession::claim() const {
+  using Kind = PlaceClaim::Kind;
   if (!open_calls_) return {asked ? Kind::kIdle : Kind::kStranger, idle_since_ns_};
   if (open_calls_ > kFewCalls) return {Kind::kServed};
   for (const Call* call = calls_; call; call = call->next)

@@ -68,7 +68,7 @@ class CallSession : public Session {
   bool has_queued() override;
   Call* dequeue();  // nullptr: none is queued
   void deliver_queued() override;
-  Claim claim() const override;
+  PlaceClaim claim() const override;
 
   // How many of its streams pass `pass` has found idle so far, and since when the oldest of them is.
   struct {

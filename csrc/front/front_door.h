@@ -6,6 +6,8 @@
 
 #include "calls/door_state.h"
 #include "calls/idle_streams.h"
+#include "calls/unread_answers.h"
+#include "front/heap_trim.h"
 #include "http2/callbacks.h"
 
 namespace fastqps::front {
@@ -63,6 +65,8 @@ class FrontDoor : public DoorState, private Host {
   std::vector<Command> commands_;
   std::vector<Connection*> flushing_;
   IdleStreams idle_streams_{*this};
+  UnreadAnswers unread_answers_{*this};
+  HeapTrim heap_trim_;
   u64 last_work_ns_ = 0;
   u64 timers_from_ns_ = 0;  // after this loop stood still; 0: it did not
   bool heard_all_ = false;  // nothing is left in the kernel that epoll would tell of

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "net/channel.h"
-#include "net/claim.h"
 #include "net/connection_id.h"
 #include "net/entrance.h"
 #include "net/limits.h"
 #include "net/peer.h"
+#include "net/place_claim.h"
 #include "net/session.h"
 #include "net/timer_wheel.h"
 
@@ -37,6 +37,9 @@ class Connection {
   u64 accepted_ns() const { return accepted_ns_; }
   // When the client last sent something.
   u64 read_ns() const { return read_ns_; }
+  // Output that its socket has not taken, and when it last took some of it.
+  u32 unsent_bytes() const { return unsent_end_ - unsent_begin_; }
+  u64 write_progress_ns() const { return write_progress_ns_; }
   // The time limit for the client's hello: the handshake, and the first bytes of its protocol.
   u64 hello_by_ns() const { return hello_by_ns_; }
 
@@ -54,7 +57,7 @@ class Connection {
   void retire(Retire reason, u64 grace_ns);
   bool closed() const { return state_ == State::kClosed; }
   // To its place.
-  Claim claim() const;
+  PlaceClaim claim() const;
   // Closes at once, for a newcomer.
   void make_room();
   // False: it is in the ready list already.
@@ -102,6 +105,7 @@ class Connection {
   bool fill_output();
   bool write_unsent();
   bool write_output();
+  void free_unsent();
   void update_interest();
   bool paused() const;
   void linger();

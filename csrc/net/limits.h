@@ -30,7 +30,7 @@ struct Limits {
   u32 call_unsent_bytes =
       256 << 10;                 // more than this waits for the client: the call is not writable, its stream not read
   u32 answer_bytes = 4 << 20;    // more than this waits for the client's windows: new requests are refused
-  u64 unread_bytes = 256 << 20;  // of answers in the whole process; then a connection keeps its share of it
+  u64 unread_bytes = 256 << 20;  // memory of answers in the whole process; then a connection keeps its share of it
   u32 queued_frames = 2000;      // in nghttp2
   u32 read_bytes = 16 << 10;     // one read a turn
   u32 connections = 0;           // 0: RLIMIT_NOFILE − 64; three quarters of them of one peer
@@ -52,6 +52,7 @@ struct Limits {
   u64 message_timeout = 30 * kSecond;  // from a message's first byte, and longer by what has come at this rate:
   u32 message_bytes_per_s = 16 << 10;
   u64 write_timeout = 20 * kSecond;   // without a byte of progress
+  u64 unread_patience = kSecond;      // with a connection over its share that takes nothing, when little is left
   u64 window_timeout = 60 * kSecond;  // a stream that the client's windows block
   u64 rejected_timeout = kSecond;     // until a refused request's END_STREAM
   u64 linger_timeout = kSecond;

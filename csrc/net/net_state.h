@@ -90,6 +90,7 @@ struct NetState {
   Places places;
   Listener listener, http, internal;
   std::shared_ptr<const TlsContext> tls;  // nullptr: connections are not encrypted
+  u64 unsent_bytes = 0;                   // that sockets did not take, of all connections
   u64 rng, next_hint_ns = 0;
   ConnectionTable connections;  // last: connections use the others until they are gone
 };

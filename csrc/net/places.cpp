@@ -69,31 +69,31 @@ bool Places::make_room(const Peer* of) {
 
 Connection* Places::weakest(const Peer* of) {
   Connection* found = nullptr;
-  Claim claim{Claim::Kind::kServed};
+  PlaceClaim claim{PlaceClaim::Kind::kServed};
   const u32 indexes = net_.connections.places();
   for (u32 looks = 0, steps = 0; looks < kLooks && steps < indexes; steps++) {
     if (next_ >= indexes) next_ = 0;
     Connection* connection = net_.connections.at(next_++);
     if (!connection || connection->closed() || (of && connection->peer() != *of)) continue;
     looks++;
-    const Claim own = connection->claim();
-    if (own.kind == Claim::Kind::kServed || (found && !weaker(own, claim))) continue;
+    const PlaceClaim own = connection->claim();
+    if (own.kind == PlaceClaim::Kind::kServed || (found && !weaker(own, claim))) continue;
     found = connection;
     claim = own;
   }
   return found;
 }
 
-bool Places::weaker(const Claim& a, const Claim& b) const {
+bool Places::weaker(const PlaceClaim& a, const PlaceClaim& b) const {
   const u32 rank_a = rank(a), rank_b = rank(b);
   return rank_a != rank_b ? rank_a < rank_b : a.since_ns < b.since_ns;
 }
 
 // One that has just come is the last to go, so that a flood of strangers does not keep out who is about to ask.
-u32 Places::rank(const Claim& claim) const {
+u32 Places::rank(const PlaceClaim& claim) const {
   const bool fresh =
-      claim.kind == Claim::Kind::kStranger && claim.since_ns + net_.limits.stranger_patience > net_.turn.ns;
-  return fresh ? u32(Claim::Kind::kServed) : u32(claim.kind);
+      claim.kind == PlaceClaim::Kind::kStranger && claim.since_ns + net_.limits.stranger_patience > net_.turn.ns;
+  return fresh ? u32(PlaceClaim::Kind::kServed) : u32(claim.kind);
 }
 
 }  // namespace fastqps::front

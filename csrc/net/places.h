@@ -3,8 +3,8 @@
 #pragma once
 #include <map>
 
-#include "net/claim.h"
 #include "net/peer.h"
+#include "net/place_claim.h"
 
 namespace fastqps::front {
 
@@ -22,8 +22,8 @@ class Places {
  private:
   bool make_room(const Peer* of);
   Connection* weakest(const Peer* of);
-  bool weaker(const Claim& a, const Claim& b) const;
-  u32 rank(const Claim& claim) const;
+  bool weaker(const PlaceClaim& a, const PlaceClaim& b) const;
+  u32 rank(const PlaceClaim& claim) const;
 
   NetState& net_;
   u32 most_, most_of_peer_;

@@ -5,7 +5,7 @@
 // object itself lives until the end of the turn, so a session may go on with what it was doing.
 #pragma once
 #include "core/types.h"
-#include "net/claim.h"
+#include "net/place_claim.h"
 
 namespace fastqps::front {
 
@@ -58,7 +58,7 @@ class Session {
   virtual void on_timer() = 0;
 
   // To the connection's place.
-  virtual Claim claim() const = 0;
+  virtual PlaceClaim claim() const = 0;
 
   // ---- end
   // Says, as far as its protocol can, that the connection closes now and new calls belong on another one.

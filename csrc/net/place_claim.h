@@ -4,7 +4,7 @@
 
 namespace fastqps::front {
 
-struct Claim {
+struct PlaceClaim {
   // From the weakest to the strongest.
   enum class Kind : u8 {
     kStranger,  // has asked nothing that its token, if one is needed, allows
