@@ -54,6 +54,7 @@ class FrontDoor : public DoorState, private Host {
   void take_commands();
   void take_answers();
   void start_drain(u64 grace_ns);
+  void change_tokens(const std::shared_ptr<const Tokens>& tokens);
   void run_timers();
   void flush_dirty();
   void reap_closed();
