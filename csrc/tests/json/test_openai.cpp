@@ -129,6 +129,17 @@ TEST(wrong_embeddings) {
   CHECK(error_of(reader, std::string(5000, '[')).starts_with(": the body is not valid JSON"));
 }
 
+TEST(byte_order_marks) {
+  EmbeddingsReader reader(kItemsMax);
+  const std::string body = R"({"input":"a"})", mark_of_utf8 = "\xef\xbb\xbf";
+  CHECK_EQ(error_of(reader, mark_of_utf8 + body), "");
+  CHECK_EQ(item_of(reader).text, "a");
+  CHECK_EQ(error_of(reader, mark_of_utf8), ": the body is not valid JSON: Empty: no JSON found");
+  for (const std::string_view mark : {"\xff\xfe{\0"sv, "\xfe\xff\0{"sv, "\xff\xfe\0\0{"sv, "\0\0\xfe\xff\0"sv})
+    CHECK_EQ(error_of(reader, mark),
+             ": the body begins with the byte order mark of UTF-16 or UTF-32, must be JSON in UTF-8");
+}
+
 TEST(damaged_bodies_are_read_or_refused) {
   EmbeddingsReader embeddings(kItemsMax);
   damage(embeddings, R"({"model":"m","input":["a\u00fc\ud83d\ude00",""],"encoding_format":"base64","dimensions":64})");
