@@ -68,6 +68,13 @@ class QueueLoads {
   u64 held_back(u32 route, u32 kind) const { return routes_[route].of[kind].held_back; }
   u64 holding_doors(u32 route, u32 kind) const { return routes_[route].of[kind].holding_doors; }
 
+  // How many items the route answers in this time, at the rate that it has while more wait than a step takes. 0: the
+  // rate is not known.
+  u64 answered_in(u32 route, u64 ns) const {
+    const double rate = routes_[route].items_per_s;
+    return rate > 0 ? std::max<u64>(1, u64(rate * (double(ns) / 1e9))) : 0;
+  }
+
   // The expected time until a request that is queued now is answered, in ns: items that are served before it ÷
   // completion rate + the usual step. 0: not known. The rate is learned and used only while the queue holds more than
   // the dispatchers can take at once. Below that, completions measure the demand, not the capacity, so full steps are
