@@ -47,7 +47,8 @@ struct World {
   const PredictOptions options;
   Segment segment = test::made_segment({.slots = 64, .max_tokens = 8, .answer_bytes = 64});
   SlotEvents events{tables, answers};
-  ServiceTables tables{segment, nullptr, options, events};
+  WakeFds fds;
+  ServiceTables tables{segment, &fds, options, events};
   PhaseWatch phase{tables.memory, tables.attachment};
   AnswerPath answers{tables, phase, options};
   Groups groups{64, 1 << 20};

@@ -58,9 +58,7 @@ def by_tei(server: Server) -> str:
 
 
 @pytest.mark.parametrize("call", [by_batch, by_stream, by_openai, by_tei])
-def test_a_call_that_takes_longer_than_the_default(
-    serve: Callable[..., Server], call: Callable[[Server], str]
-) -> None:
+def test_a_call_that_takes_longer_than_the_default(serve: Callable[..., Server], call: Callable[[Server], str]) -> None:
     """Its items before an item do not count against it."""
     server = serve(*FLAGS, echo=True)
     until_in_time(lambda: call(server))
@@ -73,7 +71,7 @@ def test_what_can_never_fit_is_refused_for_good(serve: Callable[..., Server]) ->
 
     def attempt() -> str:
         status, found, headers = post(server, "/v1/embeddings", input=[IDS] * COUNT, timeout=1.5)
-        assert status != 200 and (status == 504 or headers["Retry-After"] is None or status == 429), found
+        assert status != 200, found
         good = status == 400 and headers["Retry-After"] is None and "1500 ms that its timeout" in str(found)
         return "" if good else str(found)
 
