@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from fastqps.models.card import ModelError
+from fastqps.models.files.regular import open_regular
 from fastqps.models.files.tensors import read_tensors
 
 # The types that safetensors names.
@@ -40,6 +41,7 @@ def load_tensors(file: Path, data: bool = True) -> dict[str, torch.Tensor]:
             name: torch.empty(tensor.shape, dtype=_TYPES[tensor.kind], device="meta") for name, tensor in header.items()
         }
     try:
-        return load_file(file)
+        with open_regular(file) as stream:  # by its descriptor: another file may have taken its name meanwhile
+            return load_file(f"/proc/self/fd/{stream.fileno()}")
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{file}: {error}") from error

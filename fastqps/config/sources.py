@@ -12,9 +12,11 @@ from typing import Any
 from fastqps.config.settings import SETTINGS, Config
 from fastqps.config.values import parse_value
 from fastqps.errors import ConfigError
+from fastqps.files.regular import read_regular
 
 FILE_NAME = "fastqps.toml"
 FILE_VARIABLE = "FASTQPS_CONFIG"
+_FILE_BYTES_MAX = 1 << 20
 # Kubernetes sets these in every pod beside a Service called "fastqps"; they are not settings.
 _SERVICE_LINKS = ("FASTQPS_SERVICE_", "FASTQPS_PORT_")
 
@@ -86,8 +88,7 @@ def _from_file(named: str | None) -> tuple[str, dict[str, Any]]:
     if not named and not path.is_file():
         return FILE_NAME, {}
     try:
-        with path.open("rb") as stream:
-            found = tomllib.load(stream)
+        found = tomllib.loads(read_regular(path, _FILE_BYTES_MAX).decode())
     except OSError as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.start_lock import alone
+from fastqps.files.regular import read_regular
 from fastqps.host import machine
 from fastqps.models.hub import in_cache
 from fastqps.models.names import PACKAGED, packaged
@@ -66,7 +67,8 @@ class ChoiceFile(Generic[W, V]):
             except FileNotFoundError:
                 continue
             except (OSError, ValueError) as error:
-                log(f"{self.subject}: warning: {path} holds no choices that can be used ({error}); it is ignored")
+                why = getattr(error, "strerror", None) or error
+                log(f"{self.subject}: warning: {path} holds no choices that can be used ({why}); it is ignored")
                 continue
             if found is not None:
                 return path, found
@@ -111,10 +113,7 @@ class ChoiceFile(Generic[W, V]):
 
     def _read(self, path: Path) -> dict[W, V]:
         """``OSError`` or ``ValueError`` where the file is not one of ours, unharmed and of this version."""
-        with path.open("rb") as stream:
-            text = stream.read(_BYTES_MAX + 1)
-        if len(text) > _BYTES_MAX:
-            raise ValueError(f"it has more than {_BYTES_MAX} bytes")
+        text = read_regular(path, _BYTES_MAX)
         try:
             found = json.loads(text)
             if found["format"] != self.format:

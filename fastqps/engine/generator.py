@@ -11,6 +11,7 @@ from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.devices import make_runner
 from fastqps.engine.sampling import Sampling
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.text import load_tokenizer, source_of
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
@@ -177,10 +178,12 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        sampling, stops = (sampling or Sampling()).checked(self.card), self._stops(stop)
+        asked = sampling or Sampling()
+        asked.checked(self.card)  # also where there are no prompts
+        stops = self._stops(stop)
         encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
-        answers = {self.add(prompt.ids, sampling): answer for prompt, answer in zip(encoded, begun, strict=True)}
+        answers = {self.add(prompt.ids, asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
         try:
             while left:
@@ -194,7 +197,7 @@ class Generator:
             for request in answers:
                 self.drop(request)
         for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if sampling.logprobs else None
+            answer.made.logprobs = answer.made.logprobs if asked.logprobs else None
             answer.made.usage = prompt.usage(answer.made)
         return [answer.made for answer in begun]
 
@@ -286,6 +289,6 @@ class Generator:
 
 def _detokenizer(card: ModelCard) -> Detokenizer | None:
     try:
-        return Detokenizer(source_of(card)) if card.tokenizer else None
+        return Detokenizer(content_of(source_of(card))) if card.tokenizer else None
     except ValueError as error:
         raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -12,6 +12,7 @@ from fastqps._core import GENERATIONS, Segment
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.logit_options import LogitOptions
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.text import load_tokenizer
 
 _NICE = 10
@@ -105,13 +106,13 @@ class DoorRoutes:
             self._door.set_route(
                 route,
                 generation=generation,
-                tokenizer=tokenizer.source if tokenizer and native else "",
+                tokenizer=content_of(tokenizer.source) if tokenizer and native else "",
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
                 why_uncut=tokenizer.why_uncut if tokenizer else "",
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
-                detokenizer=tokenizer.source if tokenizer and card.task == "generate" else "",
+                detokenizer=content_of(tokenizer.source) if tokenizer and card.task == "generate" else "",
                 pairs_only=card.pairs_only,
                 logit_defaults=(
                     options.repetition_penalty,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
 from fastqps.errors import ConfigError
+from fastqps.files.regular import read_regular
 
 FILE_BYTES_MAX = 256 << 10
 BUNDLE_BYTES_MAX = 2 << 20  # of authorities: a system's has 220 KiB
@@ -18,13 +18,9 @@ _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")  # the characters of a token in RFC
 def read_credential(flag: str, path: str, bytes_max: int = FILE_BYTES_MAX) -> bytes:
     """The content of the file of a flag. ``ConfigError`` names both if it cannot be read or is too long."""
     try:
-        with open(path, "rb", opener=_open_at_once) as stream:
-            data = stream.read(bytes_max + 1)
+        return read_regular(path, bytes_max)
     except OSError as error:
         raise ConfigError(f"{flag} {path}: cannot be read: {error.strerror}") from None
-    if data is None or len(data) > bytes_max:
-        raise ConfigError(f"{flag} {path}: it is no file of at most {bytes_max >> 10} KiB")
-    return data
 
 
 def read_tokens(flag: str, path: str) -> list[bytes]:
@@ -77,7 +73,3 @@ class UpstreamFiles:
         """The flags of the PEM files, for what is wrong with one of them."""
         given = {"ca": self.tls_ca, "cert": self.tls_cert, "key": self.tls_key}
         return ", ".join(f"--upstream-tls-{name} {path}" for name, path in given.items() if path)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # opening a named pipe would wait for its writer

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastqps.models.card import ModelError
+from fastqps.models.files.regular import open_regular
 from fastqps.models.files.tensors import Tensor
 
 # bf16 has no type in numpy: its bits are read as uint16.
@@ -30,7 +31,7 @@ _BF16_EXPONENT = 0x7F80  # all ones: infinity or NaN
 
 def map_tensor(tensor: Tensor) -> NDArray[Any]:
     """A tensor's numbers, read-only."""
-    with tensor.file.open("rb") as stream:
+    with open_regular(tensor.file) as stream:
         mapped = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
     with contextlib.suppress(OSError):  # of the kernels that have huge pages for files
         mapped.madvise(mmap.MADV_HUGEPAGE)

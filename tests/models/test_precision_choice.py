@@ -135,7 +135,7 @@ def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -
         ('{"format": 1, "choices": []}', "its format is 1, not 2"),
         ('{"format": 2, "choices": {"a": 1}}', "not a file of fastqps"),
         ("[" * 100_000, "not a file of fastqps: RecursionError"),
-        (" " * ((1 << 20) + 1), "more than 1048576 bytes"),
+        (" " * ((1 << 20) + 1), "longer than 1 MiB"),
         (changed(quantised=1), "1 is not of type bool"),
         (changed(outputs="48"), "'48' is not of type int"),
         (changed(us=[1]), "not as many times as there are sizes"),

@@ -38,7 +38,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
         ({"tls_key": "key"}, "--tls-key needs --tls-cert too"),
         ({"tls_client_ca": "ca"}, "--tls-client-ca needs --tls-cert"),
         ({"tls_cert": "none", "tls_key": "key"}, "--tls-cert {none}: cannot be read: No such file"),
-        ({"tls_cert": "folder", "tls_key": "key"}, "--tls-cert {folder}: cannot be read: Is a directory"),
+        ({"tls_cert": "folder", "tls_key": "key"}, "--tls-cert {folder}: cannot be read: it is no regular file"),
         ({"tls_cert": "ca", "tls_key": "key"}, "--tls-key {key}: it is not the key of the certificate"),
         ({"tls_cert": "expired", "tls_key": "expired_key"}, "--tls-cert {expired}: certificate 1 in it expired on 20"),
         ({"tls_cert": "tokens", "tls_key": "key"}, "--tls-cert {tokens}: it holds no certificate"),
@@ -50,9 +50,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
         ({"auth_token_file": "short"}, "--auth-token-file {short}: line 2: a token of 5 characters; 16 to 4096"),
         ({"auth_token_file": "none"}, "--auth-token-file {none}: cannot be read"),
         ({"auth_token_file": "empty"}, "--auth-token-file {empty}: it holds no token"),
-        ({"auth_token_file": "pipe"}, "--auth-token-file {pipe}: it holds no token"),
+        ({"auth_token_file": "pipe"}, "--auth-token-file {pipe}: cannot be read: it is no regular file"),
         ({"auth_token_file": "many"}, "--auth-token-file {many}: 1025 tokens; at most 1024"),
-        ({"auth_token_file": "large"}, "--auth-token-file {large}: it is no file of at most 256 KiB"),
+        ({"auth_token_file": "large"}, "--auth-token-file {large}: cannot be read: it is longer than 256 KiB"),
     ],
 )
 def test_files_that_no_server_can_begin_with(

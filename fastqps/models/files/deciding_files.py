@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from fastqps.models.card import ModelError
+from fastqps.models.files.json_files import bytes_max
 from fastqps.models.files.regular import open_regular
 from fastqps.models.files.tensors import read_tensors
 
@@ -20,8 +23,11 @@ def digest(root: Path, files: Sequence[Path]) -> str:
         if path.suffix == ".safetensors":
             read_tensors(path)
     for path in files:
-        total.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
         with open_regular(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if path.suffix == ".json" and size > bytes_max(path):  # one that nothing else reads
+                raise ModelError(f"{path}: it has {size} bytes; {bytes_max(path)} are the most of such a file")
+            total.update(f"{path.relative_to(root).as_posix()}\0{size}\0".encode())
             total.update(hashlib.file_digest(stream, "sha256").digest())
     return total.hexdigest()[:12]
 

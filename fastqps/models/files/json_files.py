@@ -8,9 +8,10 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.regular import has_file, read_regular
+from fastqps.models.tokenizers.source import TOKENIZER_BYTES_MAX
 
 # Values take up to 30 times as much memory as their text.
-_BYTES_MAX, _TOKENIZER_BYTES_MAX = 16 << 20, 64 << 20
+_BYTES_MAX = 16 << 20
 _TOKENIZERS = ("tokenizer.json", "_tokenizer_config.json")  # the ends of names of files that hold a vocabulary
 
 
@@ -24,7 +25,7 @@ def read_json(path: Path) -> Any:
 
 def bytes_max(path: Path) -> int:
     """The most that a JSON file of this name may hold."""
-    return _TOKENIZER_BYTES_MAX if path.name.endswith(_TOKENIZERS) else _BYTES_MAX
+    return TOKENIZER_BYTES_MAX if path.name.endswith(_TOKENIZERS) else _BYTES_MAX
 
 
 def read_object(path: Path) -> dict[str, Any]:

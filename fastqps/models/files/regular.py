@@ -1,12 +1,12 @@
-"""Opens files of a checkpoint, which may be anything: a pipe nobody writes to, an endless device, a loop of links."""
+"""Opens files of a checkpoint. Every error is a ``ModelError`` that names the file."""
 
 from __future__ import annotations
 
 import os
-import stat
 from io import BufferedReader
 from pathlib import Path
 
+from fastqps.files import regular
 from fastqps.models.card import ModelError
 
 
@@ -24,25 +24,16 @@ def has_file(path: Path) -> bool:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """The file, opened for reading. ``ModelError`` names it where it cannot be, or is no regular file: it never waits
-    for one."""
+    """The file, opened for reading without waiting. ``ModelError`` where it cannot be, or is no regular file."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # a name may hold what no name can
-        raise ModelError(f"{path}: {getattr(error, 'strerror', error)}") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ModelError(f"{path}: it is no regular file")
-    return os.fdopen(handle, "rb")
+        return regular.open_regular(path)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}") from error
 
 
 def read_regular(path: Path, bytes_max: int) -> bytes:
     """The content of a file. ``ModelError`` where it cannot be read, or is longer than ``bytes_max``."""
     try:
-        with open_regular(path) as stream:
-            content = stream.read(bytes_max + 1)
+        return regular.read_regular(path, bytes_max)
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror}") from error
-    if len(content) > bytes_max:
-        raise ModelError(f"{path}: longer than {bytes_max >> 20} MiB, which no such file is")
-    return content

@@ -6,12 +6,13 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from fastqps.files.regular import read_regular
 from fastqps.models.card import ModelError
 from fastqps.models.hub.checksum import check_content, stated_by
 from fastqps.models.hub.reference import HubReference
 
 _FILES_MAX = 10_000
-_REF_CHARS_MAX = 40
+_REF_BYTES_MAX = 100
 
 
 class Cached:
@@ -69,7 +70,6 @@ def _commit(reference: HubReference, storage: Path) -> str:
     if reference.pinned:
         return reference.revision
     try:
-        with (storage / "refs" / reference.revision).open(encoding="ascii") as stream:
-            return stream.read(_REF_CHARS_MAX).strip()
+        return read_regular(storage / "refs" / reference.revision, _REF_BYTES_MAX).decode("ascii").strip()
     except (OSError, ValueError):
         return ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
 from fastqps.models.card import ModelError
+from fastqps.models.files.regular import open_regular
 
 _SHA256, _SHA1 = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{40}")
 _CHUNK_BYTES = 1 << 20
@@ -22,9 +24,9 @@ def check_content(path: Path, stated: str) -> None:
     """``ModelError`` where the file has another hash. ``stated``: SHA-256 of its content (of large files), or SHA-1 of
     git's blob."""
     total = hashlib.sha256()
-    if _SHA1.fullmatch(stated):
-        total = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
+        if _SHA1.fullmatch(stated):
+            total = hashlib.sha1(b"blob %d\0" % os.fstat(stream.fileno()).st_size, usedforsecurity=False)
         while chunk := stream.read(_CHUNK_BYTES):
             total.update(chunk)
     if total.hexdigest() != stated:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
+from fastqps.files.regular import open_regular
 from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, NO_SPLITS, why_uncut
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan
 
 Item = str | tuple[str, str]
@@ -61,7 +62,7 @@ class Tokenizer:
         self._unknown_id = unknown_id
         self._packages: dict[int, _Package] = {}  # by where they cut, if not at `truncation`
         try:
-            self._native = NativeTokenizer(source, special_tokens)
+            self._native = NativeTokenizer(content_of(source), special_tokens)
         except ValueError as reason:
             self.why_not_native = str(reason)
         if self._native and unknown_id is not None and not self._native.finds_spans(max(unknown_id, 0)):
@@ -81,7 +82,7 @@ class Tokenizer:
 
         Raises OSError when the file cannot be read and ValueError when it is no tokenizer, or such kind is unknown.
         """
-        with open(path, "rb"):
+        with open_regular(path):
             return cls.from_source(fspath(path), max_tokens=max_tokens, special_tokens=special_tokens)
 
     @classmethod
@@ -118,7 +119,7 @@ class Tokenizer:
             return KEEPS_THE_END
         if self._native:
             return "" if self._native.splits_at_spaces else NO_SPLITS
-        return why_uncut(json.loads(self._content()))
+        return why_uncut(json.loads(content_of(self.source)))
 
     def n_special(self, *, pair: bool) -> int:
         """Special tokens that are put around a text, or around the two texts of a pair."""
@@ -189,9 +190,6 @@ class Tokenizer:
             self._packages[most] = _Package(self.source, self.special_tokens, most, self._unknown_id)
         return self._packages[most]
 
-    def _content(self) -> str:
-        return self.source if self.source.startswith("{") else Path(self.source).read_text(encoding="utf-8")
-
     def _file_truncation(self) -> int | None:
         if self._native:
             truncation = self._native.file_truncation
@@ -202,7 +200,7 @@ class Tokenizer:
     @cached_property
     def _detokenizer(self) -> Detokenizer | None:
         try:
-            return Detokenizer(self.source)
+            return Detokenizer(content_of(self.source))
         except ValueError:
             return None
 
@@ -303,9 +301,7 @@ def _load(source: str) -> Any:
 
     try:
         with _failures():
-            if source.startswith("{"):
-                return tokenizers.Tokenizer.from_str(source)
-            return tokenizers.Tokenizer.from_file(source)
+            return tokenizers.Tokenizer.from_str(content_of(source))
     except Exception as reason:  # the package raises nothing narrower
         raise ValueError(f"{'tokenizer.json' if source.startswith('{') else source}: {reason}") from reason
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fastqps.models.tokenizers.source import content_of
+
 
 def ids_of_tokens(source: str, tokens: Sequence[str]) -> list[int | None]:
     """The id of each token; None: the tokenizer has no such token. ``source`` as ``Tokenizer.from_source`` takes it."""
@@ -29,4 +31,4 @@ def split_markers(source: str, markers: Sequence[str]) -> tuple[str, ...]:
 def _load(source: str) -> Any:
     import tokenizers  # late: few checkpoints need it here
 
-    return tokenizers.Tokenizer.from_str(source) if source.startswith("{") else tokenizers.Tokenizer.from_file(source)
+    return tokenizers.Tokenizer.from_str(content_of(source))
