@@ -228,8 +228,8 @@ class Config:
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",
-        "Longest time for a request that names no timeout. In a call of several requests, each answer begins the time of "
-        "those that wait behind it anew. 0: no limit, for requests with a timeout neither.",
+        "Longest time for a request that names no timeout. In a call of several requests, each answer begins the time "
+        "of those that wait behind it anew. 0: no limit, for requests with a timeout neither.",
         most=3600 * 10**9,
     )
     max_timeout_ns: int = _setting(

@@ -35,9 +35,7 @@ Refusal AnswerReader::read_status(u32 slot) {
   if (code == u16(StatusCode::kResourceExhausted)) {
     bump(memory_.stats.rejected[kRejectPredictedMiss]);
     const Item& item = items_[slot];
-    if (Refusal refusal =
-            fit_.check(item.group, item.route, item.received_ns, slots_.slot(slot).deadline_ns, item.bound))
-      return refusal;
+    if (Refusal refusal = fit_.check(item, slots_.slot(slot).deadline_ns)) return refusal;
     items_.shares.refused(items_.tenant(slot));
     Refusal refusal =
         refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");

@@ -68,7 +68,7 @@ u64 Withdrawals::expire(u32 slot, u64 now_ns) {
   if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, StatusCode::kDeadlineExceeded);
   bump(memory_.stats.expired[stage]);
   Refusal refusal;
-  if (last <= now_ns) refusal = fit_.check(kept.group, kept.route, kept.received_ns, last, kept.bound);
+  if (last <= now_ns) refusal = fit_.check(kept, last);
   answers_.answer(kept, refusal ? refusal : refusals_.refuse_late(kStageNames[stage], kept.bound, times_));
   return Deadlines::kNone;
 }
@@ -128,11 +128,19 @@ void Withdrawals::give_up_waiting() {
   for (u32 slot = 0; slot < items_.size(); slot++) {
     const Item kept = items_[slot];
     if ((slots_.state(slot) != State::kQueued && !room_.has(slot)) || kept.answered) continue;
-    if (memory_.route(kept.route).dispatchers.load(kRelaxed)) continue;
+    const Refusal refusal = why_give_up(kept, slot);
     // A slot that has just been claimed is left to its dispatcher.
-    if (take_back(slot))
-      answers_.answer(kept, refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
+    if (refusal && take_back(slot)) answers_.answer(kept, refusal);
   }
+}
+
+// A rate that has just been learned may be wrong by a good part, so a call is ended before its time only if not half of
+// it fits. It has failed with its first item then, if it has one status.
+Refusal Withdrawals::why_give_up(const Item& item, u32 slot) {
+  constexpr double kMargin = 2;
+  if (!memory_.route(item.route).dispatchers.load(kRelaxed))
+    return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
+  return fit_.check(item, slots_.slot(slot).deadline_ns, kMargin);
 }
 
 // Takes an unanswered item back, so that the caller answers it. Returns false if its answer is here already: drain()

@@ -46,7 +46,8 @@ class Withdrawals {
   void abandon_items(u32 group);
   // Answers an item of the waiting room that makes way for one of a higher class.
   void evict(u32 slot, u64 retry_after_ns);
-  // Called once a second: ends waiting items of routes whose dispatchers all stay down.
+  // Called once a second: ends waiting items of routes whose dispatchers all stay down, and of calls that cannot be
+  // answered in their time.
   void give_up_waiting();
 
   // The number of items without an answer whose connections this server closed at the end of a drain.
@@ -54,6 +55,7 @@ class Withdrawals {
 
  private:
   u64 due_ns(u32 slot);
+  Refusal why_give_up(const Item& item, u32 slot);
   bool abandon(u32 slot);
   bool take_back(u32 slot);
   void drop_text(u32 slot);

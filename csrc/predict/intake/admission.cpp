@@ -54,6 +54,7 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
   const u64 before = ahead(r, kind, tenant), predicted = loads_.predicted_ns(r, kind, share, before);
   if (loads_.full(r, kind) && !has_few(r, kind, tenant, from)) {
     bump(memory_.stats.rejected[kRejectQueueFull]);
+    if (Refusal refusal = fit_.check_room(from.group, route.max_queue_items, "--max-queue-items")) return refusal;
     Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
                                        route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
     refusal.retry_after_ns(predicted);
@@ -136,8 +137,9 @@ Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& f
   return refusal;
 }
 
-Refusal Admission::no_slot(u32 route, u32 kind) {
+Refusal Admission::no_slot(u32 route, u32 kind, u32 group) {
   bump(memory_.stats.rejected[kRejectSlots]);
+  if (Refusal refusal = fit_.check_room(group, memory_.segment.sizes().slots, "--slots")) return refusal;
   Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use",
                                      memory_.segment.sizes().slots);
   refusal.retry_after_ns(loads_.predicted_ns(route, kind));

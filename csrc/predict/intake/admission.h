@@ -30,7 +30,7 @@ class Admission {
   // A request is refused for what is served before it, never for what is served behind it.
   Refusal check(const RequestView& view, u32 route, TenantId tenant, const Origin& from, u64 now, const ItemTime& time);
   // The rejection if all slots are in use.
-  Refusal no_slot(u32 route, u32 kind);
+  Refusal no_slot(u32 route, u32 kind, u32 group);
 
  private:
   // A request that would be late, by what is served before it.

@@ -27,7 +27,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), time))
     return refused(tenant, refusal);
   const i64 taken = slots_.take();
-  if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority))));
+  if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority)), from.group));
 
   const u32 slot = u32(taken);
   Item& item = begin_item(view, from, route, slot, time);
@@ -44,7 +44,13 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   link(slot, group_of(view, *from.info), tenant);
   items_.deadlines.set(slot, time.due_ns);
   if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
-  return item.tokenizing ? Refusal{} : queue_.put(slot);
+  return item.tokenizing ? Refusal{} : enqueue(slot);
+}
+
+Refusal Intake::enqueue(u32 slot) {
+  if (const u32 g = items_[slot].group; g != Groups::kNone)
+    groups_.count_tokens(g, slots_.slot(slot).n_tokens.load(kRelaxed));  // relaxed: still ours
+  return queue_.put(slot);
 }
 
 // Counts what is refused for load. No other tenant has taken the row of this one meanwhile.
@@ -153,7 +159,7 @@ Refusal Intake::finish_text(TokenizeResult& result) {
     return refusal;
   }
   input_.write(result, item);
-  return queue_.put(result.slot);
+  return enqueue(result.slot);
 }
 
 }  // namespace fastqps::front

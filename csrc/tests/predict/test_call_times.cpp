@@ -31,14 +31,15 @@ struct World {
     const Origin from{.call = {}, .info = &info, .method = kPredictBatch, .group = group};
     return admission.time_of(view, from);
   }
-  // The rate of a queue that is never empty.
-  void answer(u64 items_per_s) {
+  // The rate of a queue that is never empty, of items of this many tokens.
+  void answer(u64 items_per_s, u64 tokens = 8) {
     Route& route = segment.route(0);
     route.state = RouteState::kServing, route.dispatchers = 1, route.max_batch_items = 4;
     route.max_queue_items = 1000;
     segment.request_ring(0, 0, kNormal).tail = 64;
     for (u64 tenth = 1; tenth < 100; tenth++) {
       segment.dispatcher(0).items_done = tenth * items_per_s / 10;
+      segment.dispatcher_stats(0).step_tokens = tenth * items_per_s / 10 * tokens;
       segment.dispatcher(0).step_usual_ns = kS / 10;
       tables.loads.look(tenth * kS / 10);
     }
@@ -139,6 +140,45 @@ TEST(a_call_that_cannot_fit_is_refused_for_ever_and_says_how_many_do) {
   const u32 huge = w.open(GroupKind::kTogether, 7000);
   refusal = w.fit.check(huge, 0, kReceived, last, TimeBound::kDefault);
   CHECK(refusal.message.find("60000 ms that the server's --max-timeout") != std::string_view::npos);
+}
+
+// The rate may be that of other calls, whose items are of another size. Longer ones than those do not count more: a
+// call is refused for ever only for what is known.
+TEST(shorter_items_fit_in_greater_numbers) {
+  World w;
+  w.answer(100, 64);
+  const u64 last = kReceived + 5 * kS;
+  for (const auto& [tokens, refused] : {std::pair{64u, true}, {24u, false}, {128u, true}}) {
+    const u32 g = w.open(GroupKind::kTogether, 1000);
+    w.groups.count_tokens(g, tokens);
+    const Refusal refusal = w.fit.check(g, 0, kReceived, last, TimeBound::kOwn);
+    CHECK_EQ(bool(refusal), refused);
+    if (refused) CHECK(refusal.message.find("about 500 fit") != std::string_view::npos);
+    CHECK(!w.fit.check(g, 0, kReceived, last, TimeBound::kOwn, 2));  // half of it fits
+  }
+}
+
+TEST(a_call_of_one_status_that_is_larger_than_the_queue_is_refused_for_ever) {
+  struct Writer final : AnswerWriter {
+    size_t room(const AnsweredCall&, std::span<const ResponseView>) const override { return 0; }
+    u8* write(const AnsweredCall&, std::span<const ResponseView>, u8* out) const override { return out; }
+    bool has_item_statuses() const override { return statuses; }
+    bool statuses = false;
+  } one, each;
+  each.statuses = true;
+  World w;
+  w.answer(100);
+  w.segment.route(0).max_queue_items = 50;  // 64 wait
+  for (const auto& [writer, inputs, code] : {std::tuple{&one, 51u, StatusCode::kInvalidArgument},
+                                             {&one, 50u, StatusCode::kResourceExhausted},
+                                             {&each, 51u, StatusCode::kResourceExhausted}}) {
+    const u32 g =
+        w.groups.open({}, {.kind = GroupKind::kTogether, .method = kOther, .writer = writer, .items = inputs}, w.info);
+    const Origin from{.call = {}, .info = &w.info, .method = kOther, .group = g, .batch_slots = 1};
+    const Refusal refusal = w.admission.check({}, 0, 0, from, kReceived, w.time(g));
+    CHECK(refusal.code == code);
+    CHECK_EQ(refusal.retry_after_ms < 0, code == StatusCode::kInvalidArgument);
+  }
 }
 
 // Of 1,000 texts that wait, nearly all are this call's own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from http.client import HTTPConnection
 from typing import Any
@@ -74,6 +75,22 @@ def test_what_can_never_fit_is_refused_for_good(serve: Callable[..., Server]) ->
         assert status != 200, found
         good = status == 400 and headers["Retry-After"] is None and "1500 ms that its timeout" in str(found)
         return "" if good else str(found)
+
+    until_in_time(attempt)
+    server.until_idle()
+
+
+def test_what_cannot_fit_by_far_ends_when_the_rate_is_known(serve: Callable[..., Server]) -> None:
+    """An idle server knows it after a few steps, long before the call's time ends."""
+    server = serve(*FLAGS, echo=True)
+
+    def attempt() -> str:
+        begun = time.monotonic()
+        status, found, headers = post(server, "/embed", inputs=[IDS] * 1000, timeout=20)
+        assert status == 400 and headers["Retry-After"] is None, found
+        assert "1000 inputs take longer than the 20000 ms that its timeout" in found["error"]
+        took_s = time.monotonic() - begun
+        return f"{took_s:.1f} s" if took_s > 10 else ""
 
     until_in_time(attempt)
     server.until_idle()
