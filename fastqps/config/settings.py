@@ -228,8 +228,16 @@ class Config:
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",
-        "Longest time allowed for a request. An earlier deadline of the request has priority. 0: no limit.",
+        "Longest time for a request that names no timeout. In a call of several requests, each answer begins the time "
+        "of those that wait behind it anew. 0: no limit, for requests with a timeout neither.",
         most=3600 * 10**9,
+    )
+    max_timeout_ns: int = _setting(
+        600 * 10**9,
+        "duration",
+        "Longest time for any request or call. A longer timeout or gRPC deadline of a client is lowered to it, and the "
+        "response header fastqps-timeout-ms says so. Never less than --default-timeout. 0: no limit.",
+        most=86400 * 10**9,
     )
     step_timeout_ns: int = _setting(
         30 * 10**9,
