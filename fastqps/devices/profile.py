@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import tomllib
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from fastqps.devices.errors import DeviceError
 from fastqps.errors import ConfigError
+from fastqps.files.documents import parse_toml
 from fastqps.files.regular import read_regular
 from fastqps.models.card import ModelCard
 from fastqps.runners.kinds import kind_of_task, step_kind
@@ -78,15 +78,12 @@ def load_profile(named: str) -> Profile:
                 f"device sim:{named}: no such profile{hint} (shipped: {', '.join(names)}; or the path of a .toml file)"
             )
     try:
-        text = read_regular(path, _BYTES_MAX).decode()
+        found = parse_toml(read_regular(path, _BYTES_MAX))
     except OSError as error:
         raise DeviceError(f"device sim:{named}: cannot read the profile {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not TOML: it is not UTF-8") from None
-    try:
-        return _Reader(str(path), tomllib.loads(text)).profile()
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    return _Reader(str(path), found).profile()
 
 
 def check_task(card: ModelCard, profile: Profile) -> None:
@@ -114,7 +111,7 @@ def write_profile(profile: Profile, path: Path) -> None:
     lines += [f"per_item_us = {profile.per_item_us:.10g}", f"overlap = {profile.overlap:.10g}"]
     lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}"]
     text = "\n".join(lines) + "\n"
-    _Reader(str(path), tomllib.loads(text)).profile()  # a profile that could not be read again is not written
+    _Reader(str(path), parse_toml(text.encode())).profile()  # a profile that could not be read again is not written
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

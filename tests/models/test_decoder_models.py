@@ -113,7 +113,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         (
             "llama",
             {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": "8192"}},
-            'original_max_position_embeddings "8192", which is no possible size$',
+            'original_max_position_embeddings "8192", which is no possible size: 1 to 2147483647 is$',
         ),
         ("llama", {"rms_norm_eps": None, "rope_scaling": None, "hidden_size": [32]}, r"hidden_size \[32\]"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
