@@ -24,7 +24,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     native, with_torch = [], []
     for _ in range(repetitions):
         native.append(_native())
-        with_torch.append(_with_torch())
+        with_torch.append(python_us(ITEMS))
     ours, theirs = statistics.median(native), statistics.median(with_torch)
     note = f"torch slicing and copying: {theirs:,.0f} µs"
     rows = [
@@ -42,11 +42,11 @@ def _native() -> float:
     return float(found[1])
 
 
-def _with_torch(rounds: int = 50) -> float:
+def python_us(items: int, rounds: int = 50) -> float:
     """Median µs of copying rows of ids, counting positions, clearing types and writing starts into packed tensors."""
-    rows = [torch.randint(0, 30000, (LENGTH,), dtype=torch.int32) for _ in range(ITEMS)]
-    ids, positions, types = (torch.zeros(ITEMS * LENGTH, dtype=torch.int32) for _ in range(3))
-    starts = torch.zeros(ITEMS + 1, dtype=torch.int32)
+    rows = [torch.randint(0, 30000, (LENGTH,), dtype=torch.int32) for _ in range(items)]
+    ids, positions, types = (torch.zeros(items * LENGTH, dtype=torch.int32) for _ in range(3))
+    starts = torch.zeros(items + 1, dtype=torch.int32)
     count = torch.arange(512, dtype=torch.int32)
     took = []
     for _ in range(rounds):

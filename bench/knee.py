@@ -54,7 +54,9 @@ SUBJECTS = (
     Subject("MiniLM, cpu", "minilm", "cpu", _ENCODER, 64, (16, 32), Load(8, 16)),
     Subject("grammar, cpu", "grammar", "cpu", _DECODER, 1024, (32, 128), Load(16, 16), True),
     Subject("sim:h200-minilm-l6", "minilm", "sim:h200-minilm-l6", _ENCODER, 256, (512, 1024), Load(16, 256)),
-    Subject("sim:h200-qwen2.5-0.5b", "grammar", "sim:h200-qwen2.5-0.5b", _DECODER, 1024, (256,), Load(16, 128), True),
+    Subject(
+        "sim:h200-qwen2.5-0.5b", "grammar", "sim:h200-qwen2.5-0.5b", _DECODER, 1024, (256, 2048), Load(16, 128), True
+    ),
 )
 
 

@@ -24,7 +24,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
     native, with_torch = [], []
     for _ in range(repetitions):
         native.append(_native())
-        with_torch.append(_with_torch())
+        with_torch.append(python_us(RUNNING, NEW))
     ours = statistics.median(prepare for prepare, _ in native)
     theirs = statistics.median(with_torch)
     retire = statistics.median(retire for _, retire in native)
@@ -45,24 +45,25 @@ def _native() -> tuple[float, float]:
     return float(found[1]), float(found[2])
 
 
-def _with_torch(rounds: int = 50) -> float:
-    """Median µs of the same with the reference that the tests hold the C++ against."""
-    runs = RUNNING + NEW
-    buffers = DecodeBuffers.allocate(runs, RUNNING + NEW * LENGTH)
+def python_us(running: int, new: int, rounds: int = 50) -> float:
+    """Median µs of the same with the reference that the tests hold the C++ against: ``running`` sequences that go on,
+    and ``new`` prompts."""
+    runs = running + new
+    buffers = DecodeBuffers.allocate(runs, running + new * LENGTH)
     batch = ReferenceBatch(runs, 0)
     step = batch.add(**buffers.blocks())
     batch.begin(step)
-    for user in range(RUNNING):
+    for user in range(running):
         batch.admit(step, [1000], user=user, max_tokens=1 << 30)
     batch.seal(step)
     ids, took = [1000] * LENGTH, []
     for _ in range(rounds):
         began = time.perf_counter()
         batch.begin(step)
-        for user in range(RUNNING, runs):
+        for user in range(running, runs):
             batch.admit(step, ids, user=user, max_tokens=1 << 30)
         batch.seal(step)
         took.append(1e6 * (time.perf_counter() - began))
-        for user in range(RUNNING, runs):
+        for user in range(running, runs):
             batch.drop(user)
     return statistics.median(took)

@@ -40,9 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
-    for later in list(calls.values())[1:]:
-        for name in BEFORE:  # once is enough
-            del later[name]
     found = examine(is_built())
     print("\n".join(found.describe()), flush=True)
     if not found.gpu and not options.dry:
@@ -59,7 +56,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench.gpu", epilog="\n".join(["passes:", *listed, "steps:", *steps]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("part", nargs="*", metavar="PASS|STEP", help="default: the three passes")
+    parser.add_argument("part", nargs="*", metavar="PASS|STEP", help="default: both passes, in this order")
     parser.add_argument("--dry", action="store_true", help="on the CPU at tiny shapes: proves the code, not a GPU")
     parser.add_argument("--repetitions", type=int, default=3, help="rounds at most, as time allows (default: 3)")
     parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 2.5; dry: 0.3)")
@@ -67,7 +64,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json, .md and .log (default: bench/results)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder for checkpoints")
     parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
-    parser.add_argument("--profiles", action="store_true", help="calibrate replaces fastqps/data/profiles/h200-*.toml")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--ends", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
@@ -89,8 +85,9 @@ def _print_plan(named: list[str], calls: dict[str, dict[str, float]]) -> None:
     for name, steps in calls.items():
         print(f"{name}: {PASSES[name].what}" if name else "steps:")
         for step, limit_s in steps.items():
-            print(f"  {limit_s:>5.0f} s  {step:<22} {(BEFORE | STEPS)[step].what}")
-        print(f"  {sum(steps.values()):>5.0f} s  in all")
+            print(f"  {limit_s:>5.0f} s  {step:<24} {(BEFORE | STEPS)[step].what}")
+        starts = f", {PASSES[name].starts} server starts" if name else ""
+        print(f"  {sum(steps.values()):>5.0f} s  in all{starts}")
     wanted = f' PART="{" ".join(named)}"' if named else ""
     print(f"On a machine with a CUDA GPU and a torch that can use it: {COMMAND}{wanted} (docs/gpu-check.md)")
 

@@ -1,4 +1,4 @@
-"""The three timed passes of the suite, the steps that they and single calls run, and how long each step may take."""
+"""The two timed passes of the suite, the steps that they and single calls run, and how long each step may take."""
 
 from __future__ import annotations
 
@@ -19,55 +19,64 @@ class Step:
 
 @dataclass(frozen=True)
 class Pass:
-    """Steps for one borrowed call of ten minutes, the most valuable first. ``limit_s`` includes what comes before."""
+    """Steps of one call, the most valuable first. ``limit_s`` includes what comes before.
+
+    ``starts``: how many servers its steps start in all. A start takes as long as a point, or longer.
+    """
 
     what: str
     limit_s: float
+    starts: int
     steps: tuple[str, ...]
 
 
+START_S = {1: 8.0, 2: 12.0, 4: 18.0}  # about what the start of a server takes, by its dispatchers
+
 # Before the steps of every call. Neither is a module: both run where nothing has been built yet.
 BEFORE = {
-    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 30),
+    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 20),
     "build": Step("the C++ extensions, unless they load", 75),
 }
 STEPS = {
+    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes and running sequences", 70),
+    "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape, 50 in / 50 out: FP8 over bf16, rate with p99 < 1 s", 80),
+    "decoder:smollm2-135m-fp8": Step("135M Llama shape in FP8, at the best place of bf16", 35),
+    "products": Step("matrix products: the best of cuBLASLt's algorithms over torch's choice", 45),
+    "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 60),
+    "dispatchers:smollm2-135m": Step("135M Llama shape: N dispatchers under MPS over one", 105),
+    "dispatchers:minilm-l6": Step("MiniLM: N dispatchers under MPS over one", 65),
+    "decoder_peers": Step("transformers' asynchronous continuous batching beside ours", 65),
     "correct:quick": Step("kernels at the shapes that matter, an encoder and a decoder against the CPU", 75),
+    "correct": Step("all tests that need a GPU", 450),
     "encoder": Step("MiniLM-L6: steps in process, the transport ceiling, then over gRPC", 100),
-    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out, over gRPC", 50),
-    "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape: duty cycle with one lane and two, rate with p99 < 1 s", 85),
-    "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
-    "decoder_peers": Step("transformers' asynchronous continuous batching beside ours", 150),
     "encoder_peers": Step("sentence-transformers beside ours", 60, ("sentence_transformers",)),
+    "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
     "ablate": Step("fastqps bench ablate: what each optimization adds, MiniLM", 75),
-    "dispatchers": Step("N dispatchers with and without MPS against one", 90),
     "calibrate": Step("profiles for --device sim, measured", 60),
-    "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 90),
     "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
     "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
     "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),
     "changes": Step("the changes that would gain most, from the profiles", 10),
-    "correct": Step("all tests that need a GPU", 450),
     "kernels": Step("each kernel alone at true shapes, beside its bound", 255),
     "ipc": Step("device memory shared by two processes when one of them is killed", 35),
 }
 PASSES = {
-    "first": Pass(
-        "is it right, and are the targets reached",
-        480,
-        ("correct:quick", "encoder", "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "fp8"),
+    "levers": Pass(
+        "which settings and which precision raise the rates, and what products and kernels leave",
+        390,
+        4,
+        (
+            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "products",
+            "profile:minilm-l6",
+        ),
     ),
-    "second": Pass(
-        "against peers, and which settings",
-        540,
-        ("decoder_peers", "encoder_peers", "ablate", "dispatchers", "calibrate"),
+    "claims": Pass(
+        "do N processes win over one, and by how much do we win over transformers",
+        330,
+        7,
+        ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers"),
     ),
-    "profile": Pass(
-        "where a step's time goes, and what to change first",
-        540,
-        ("profile:minilm-l6", "profile:smollm2-135m", "profile:qwen2.5-0.5b", "profile:llama-1b", "changes"),
-    ),
-}
+}  # fmt: skip
 
 
 def module_of(step: str) -> str:

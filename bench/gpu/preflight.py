@@ -33,6 +33,7 @@ HEADERS = (
 LIBRARIES = ("nghttp2", "simdjson", "ssl", "crypto", "z")
 DISK_GIB, MEMORY_GIB, SHM_MIB = 12.0, 16.0, 256.0  # wanted: checkpoints and caches, a model with its cache, MPS clients
 MPS = "nvidia-cuda-mps-control"
+_OF_DISPATCHERS = tuple(step for step in STEPS if step.startswith("dispatchers:"))
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def _resources(facts: dict[str, Any]) -> Iterator[Lack]:
     if facts.get("gpu_processes"):
         yield Lack(f"the GPU to ourselves: other processes use it: {facts['gpu_processes']}")
     if facts.get("compute_mode", "Default") != "Default":
-        yield Lack(f"compute mode Default: it is {facts['compute_mode']}", steps=("dispatchers",))
+        yield Lack(f"compute mode Default: it is {facts['compute_mode']}", steps=_OF_DISPATCHERS)
 
 
 def main() -> int:

@@ -52,6 +52,12 @@ class Results:
         found["raw"].setdefault(step, {})[name] = value
         self._write(found)
 
+    def count_start(self, step: str) -> None:
+        """A server was started for a step."""
+        found = self.read()
+        found["steps"][step]["starts"] = found["steps"][step].get("starts", 0) + 1
+        self._write(found)
+
     def leave_out(self, step: str, what: str) -> None:
         """Names something that a step did not measure."""
         found = self.read()
@@ -69,7 +75,8 @@ class Results:
         there = {row["target"] for row in found["table"]}
         for key, t in TARGETS.items():
             if state == "failed" and t.step == step and key not in there:
-                row = Row(t.name, None, t.unit, t.accept, t.goal, note=f"failed: {error}")
+                accept, goal = t.marks(str(found["environment"].get("gpu", "")))
+                row = Row(t.name, None, t.unit, accept, goal, t.at_most, note=f"failed: {error}")
                 found["table"].append(_entry(step, row, key))
         self._write(found)
 
@@ -98,16 +105,17 @@ class Results:
 
 
 def _entry(step: str, row: Row, target: str) -> dict[str, Any]:
-    entry = {"name": row.name, "measured": row.measured, "accept": row.accept, "goal": row.goal}
+    entry: dict[str, Any] = {"name": row.name, "measured": row.measured, "accept": row.accept, "goal": row.goal}
     entry |= {"accepted": row.accepted, "bound_by": row.note, "unit": row.unit, "at_most": row.at_most}
+    entry |= {"interval": list(row.interval)} if row.interval else {}
     return {**entry, "step": step, "target": target}
 
 
 def rows_of(found: dict[str, Any], step: str = "") -> list[Row]:
     """The table's rows, all or of one step."""
-    keys = ("name", "measured", "unit", "accept", "goal", "at_most", "bound_by")
+    keys = ("name", "measured", "unit", "accept", "goal", "at_most", "bound_by", "interval")
     entries = [entry for entry in found["table"] if step in ("", entry["step"])]
-    return [Row(*(entry[key] for key in keys)) for entry in entries]
+    return [Row(*(entry.get(key) for key in keys)) for entry in entries]
 
 
 def page(found: dict[str, Any]) -> str:

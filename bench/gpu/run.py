@@ -13,11 +13,14 @@ from typing import Any, TypeVar
 from bench.gpu.models.checkpoints import CACHE, checkpoint
 from bench.gpu.models.shapes import SHAPES, Shape
 from bench.gpu.results import Results
+from bench.gpu.sampler import Clocks, GpuSampler
 from bench.gpu.targets import TARGETS
 from bench.row import Row
 from fastqps.host.gpus import FAKE_LIBRARY
 
 T = TypeVar("T")
+Interval = tuple[float, float]
+TOGETHER_S = 0.5  # figures that are this near to each other are of one measurement
 
 
 @dataclass
@@ -31,7 +34,9 @@ class Run:
     seconds: float  # of each point
     ends_s: float
     cache: Path = CACHE
-    profiles: bool = False  # calibrate replaces the shipped profiles
+    gpu: GpuSampler = field(default_factory=GpuSampler)
+    _clocks: dict[str, Clocks] = field(default_factory=dict)  # by figure
+    _since_s: float = field(default_factory=time.monotonic)
     _failed: dict[str, Exception] = field(default_factory=dict)
 
     @property
@@ -96,19 +101,37 @@ class Run:
             said = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in self._failed.items())
             raise RuntimeError(said) from next(iter(self._failed.values()))
 
-    def target(self, key: str, measured: float, bound_by: str) -> None:
+    def target(self, key: str, measured: float, bound_by: str, interval: Interval | None = None) -> None:
         """A figure that something is asked of."""
         t = TARGETS[key]
-        self.results.row(self.step, Row(t.name, measured, t.unit, t.accept, t.goal, note=bound_by), key)
+        accept, goal = t.marks(str(self.results.read()["environment"].get("gpu", "")))
+        row = Row(t.name, measured, t.unit, accept, goal, t.at_most, note=bound_by, interval=interval)
+        self._row(row, key)
 
-    def figure(self, name: str, measured: float, unit: str, note: str = "") -> None:
+    def figure(
+        self, name: str, measured: float, unit: str, note: str = "", interval: Interval | None = None
+    ) -> None:  # fmt: skip
         """A figure that is reported."""
-        self.results.row(self.step, Row(name, measured, unit, note=note))
+        self._row(Row(name, measured, unit, note=note, interval=interval))
 
     def raw(self, name: str, value: Any) -> None:
         """What figures were made of."""
         self.results.raw(self.step, name, value)
 
+    def count_start(self) -> None:
+        """A server was started."""
+        self.results.count_start(self.step)
+
     def say(self, text: str) -> None:
         """For whoever watches."""
         print(f"   {text}", flush=True)
+
+    def _row(self, row: Row, target: str = "") -> None:
+        """With the GPU's clock and power since the figure before it, or together with that one, if just written."""
+        now_s = time.monotonic()
+        if now_s - self._since_s >= TOGETHER_S or not self._clocks:
+            self._clocks[row.name], self._since_s = self.gpu.between(self._since_s, now_s), now_s
+        else:
+            self._clocks[row.name] = next(reversed(self._clocks.values()))
+        self.results.row(self.step, row, target)
+        self.results.raw(self.step, "gpu", self._clocks)

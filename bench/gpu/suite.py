@@ -18,6 +18,7 @@ from bench.gpu.isolation import run_step
 from bench.gpu.plan import BEFORE, STEPS, module_of
 from bench.gpu.results import Results, rows_of
 from bench.gpu.run import Run
+from bench.gpu.sampler import GpuSampler
 from bench.row import number
 from fastqps.bench.results.environment import Others
 
@@ -61,7 +62,9 @@ class Suite:
         finally:
             self._results.end(step, "failed" if error else "done", time.monotonic() - began_s, error)
             self._tell(step, error, at)
-            facts = f"{time.monotonic() - began_s:.0f} s, other programs {100 * others.share():.0f} % of CPU"
+            starts = self._results.read()["steps"][step].get("starts", 0)
+            facts = f"{time.monotonic() - began_s:.0f} s, {starts} server starts"
+            facts += f", other programs {100 * others.share():.0f} % of CPU"
             print(f"   {'failed' if error else 'done'}; {facts}", flush=True)
         return not error
 
@@ -79,7 +82,7 @@ class Suite:
         o = self._options
         found = [sys.executable, "-m", "bench.gpu", "--step", step, "--file", str(self._results.path)]
         found += ["--cache", str(o.cache), "--seconds", f"{o.seconds:g}", "--repetitions", str(o.repetitions)]
-        return [*found, *(["--profiles"] if o.profiles else [])]
+        return found
 
     def _tell(self, step: str, error: str, at: int) -> None:
         """The step's figures, what it left out, and the end of its output where it failed."""
@@ -99,9 +102,12 @@ class Suite:
 def perform(options: argparse.Namespace, step: str, results: Results, ends_s: float) -> bool:
     """Runs one step in this process; its error goes into the file."""
     repetitions = 1 if options.dry else options.repetitions
-    run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, options.profiles)
     try:
-        import_module(module_of(step)).measure(run)
+        with GpuSampler() as gpu:
+            run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, gpu)
+            if gpu.missing:
+                run.say(f"clock and power of the GPU are not sampled: {gpu.missing}")
+            import_module(module_of(step)).measure(run)
     except Exception as error:
         traceback.print_exc()
         results.end(step, "failed", 0.0, f"{type(error).__name__}: {' '.join(str(error).split())[:400]}")

@@ -29,7 +29,7 @@ from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 
 _TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_ROWS = 4096  # of an encoder's step
+_ROWS, _FEW_ROWS = 4096, 1024  # of encoders' steps: programs have several rows, and one
 _STEP, _RUNS, _CONTEXT = 2048, 1024, 75  # of a decoder's: tokens, runs that give one each, positions a run sees
 
 
@@ -107,9 +107,10 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     stamps = meta(2, dtype=torch.int64)
     words, places, kinds = (meta(n, model.width, dtype=dtype) for n in (_ROWS, 512, 2))
     tables = (None, None) if model.window else (places, kinds)
-    embed = partial(embed_norm, ids, ids, marks, counts, words, tables[0], tables[1], weight, weight, 1e-12)
-    embed = partial(embed, stamps=stamps)
-    norm = partial(add_norm, x, weight, weight, 1e-12, "layer", residual=x, count=counts, want_sum=model.gated)
+    embed = partial(embed_norm, ids=ids, types=ids, cu_seqlens=marks, counts=counts, words=words, places=tables[0])
+    embed = partial(embed, kinds=tables[1], weight=weight, bias=weight, eps=1e-12, stamps=stamps)
+    norm = partial(add_norm, x=x, weight=weight, bias=weight, eps=1e-12, kind="layer", residual=x, count=counts)
+    norm = partial(norm, want_sum=model.gated)
     inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
     act = partial(activate, inner, model.activation, gated=model.gated, count=counts)
     qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
@@ -119,6 +120,9 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
         sums = partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0)
         yield Case(f"{at} embed_norm sum", sums)
     yield Case(f"{at} add_norm", norm)
+    few = x[:_FEW_ROWS]
+    yield Case(f"{at} embed_norm few rows", partial(embed, ids=ids[:_FEW_ROWS], types=ids[:_FEW_ROWS]))
+    yield Case(f"{at} add_norm few rows", partial(norm, x=few, residual=few))
     yield Case(f"{at} activate", act)
     if model.window:
         rotary = meta(512, 2, model.width // model.heads // 2)

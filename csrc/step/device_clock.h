@@ -83,11 +83,14 @@ class DeviceClock {
   }
   // Records that a canary was answered.
   void answered_canary(u64 claimed_ns, u64 now) { claimer_.own().canary_ns.store(now - claimed_ns, kRelaxed); }
-  // Records that `n` requests were answered, of which the last was claimed at claimed_ns.
-  void answered(u32 n, u64 claimed_ns, u64 now) {
+  // Records that `n` requests were answered, of which the last was claimed at claimed_ns. expected_ns: what they were
+  // likely to take on the device; 0: not known. Front doors reject by the usual time, so a stall counts as twice the
+  // expected time at most.
+  void answered(u32 n, u64 claimed_ns, u64 now, u64 expected_ns) {
     DispatcherLine& own = claimer_.own();
     bump(own.items_done, n);
-    const u64 usual = own.step_usual_ns.load(kRelaxed), took = now - claimed_ns;
+    const u64 usual = own.step_usual_ns.load(kRelaxed);
+    const u64 took = std::min(now - claimed_ns, expected_ns ? 2 * expected_ns : ~u64(0));
     own.step_usual_ns.store(usual ? usual - usual / 8 + took / 8 : took, kRelaxed);
   }
 

@@ -29,7 +29,10 @@ class Limited(Protocol):
     """A server whose limits can change."""
 
     models: Sequence[str]
-    limits: Any  # Changes
+
+    @property
+    def limits(self) -> Changes:
+        """What changes them."""
 
     def readiness(self) -> Readiness:
         """Whether the server serves, and why not."""
@@ -43,7 +46,7 @@ class LimitsPage:
 
     def answer(self, request: Request) -> Answer:
         """The page."""
-        limits: Changes = self._server.limits
+        limits = self._server.limits
         found = limits.all()
         if request.method != "POST":
             return Answer.data(200, {"models": [_data(each) for each in found]})

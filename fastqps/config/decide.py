@@ -15,14 +15,15 @@ MODELS_MAX = 16
 _STEP_INPUT_MIN = 512  # tokens of its longest input that a step has room for, also where models take less
 _SLOTS_MIN, _SLOTS_MAX, _SLOT_IDS_BYTES_MAX, _ID_BYTES = 1024, 8192, 64 << 20, 4
 _ITEMS_CPU, _ITEMS_NULL, _ITEMS_MOST = 64, 256, 1024  # of a step whose best size is yet to be measured, by device
-RUNNING_DEFAULT = 1024  # sequences of a generator's dispatcher, where steps, slots and memory have room for them
+# Sequences of a generator's lane, where steps, slots and memory have room for them; on GPUs up to which it is measured.
+_RUNNING, _RUNNING_GPU = 1024, 4096
 
 
 def decide(config: Config) -> Config:
     """The same configuration with every ``auto`` decided, but for what each model has of its own
-    (``max_input_tokens``, ``max_running``), and for what is measured at the start (``max_batch_items``, and the
-    ``dispatchers`` of cpu). Downloads models and adapters of the hub, reads models' configurations, loads none, and
-    imports no torch.
+    (``max_input_tokens``, ``max_running``, and the ``lanes`` of cuda), and for what is measured at the start
+    (``max_batch_items``, and the ``dispatchers`` of cpu). Downloads models and adapters of the hub, reads models'
+    configurations, loads none, and imports no torch.
 
     Raises ``ModelError`` for a model that cannot be downloaded, ``ConfigError``, and ``DeviceError`` for a device that
     this version does not have.
@@ -56,7 +57,8 @@ def decide(config: Config) -> Config:
     _fetch(config, models)
     small = device == "cpu"
     longest = config.max_input_tokens or max(map(_own_limit, models))
-    longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + (config.max_running or RUNNING_DEFAULT)
+    running = config.max_running or most_running(device)
+    longest_step = (config.max_input_tokens or max(_STEP_INPUT_MIN, longest)) + running
     tokens = config.max_batch_tokens or max(4096 if small else 16384, longest_step)
     if tokens < longest:
         raise ConfigError(
@@ -72,7 +74,7 @@ def decide(config: Config) -> Config:
         device=device,
         frontdoors=config.frontdoors or min(32, max(1, doors)),
         dispatchers=dispatchers,
-        lanes=config.lanes or (2 if gpu or remote else 1),
+        lanes=config.lanes or (None if gpu else 2 if remote else 1),
         max_batch_items=config.max_batch_items or {"null": _ITEMS_NULL, REMOTE: MESSAGE_ITEMS}.get(device),
         max_batch_tokens=tokens,
         slots=slots,
@@ -82,6 +84,17 @@ def decide(config: Config) -> Config:
 def most_items(config: Config) -> int:
     """The most items of a step: those that are set, or those up to which dispatchers look for the best size."""
     return config.max_batch_items or (_ITEMS_CPU if config.device == "cpu" else _ITEMS_MOST)
+
+
+def lanes_of(config: Config, *, generates: bool) -> int:
+    """The lanes of each dispatcher of a model. On GPUs a second one fills gaps between an encoder's kernels; a
+    generator's sequences are as fast in the larger steps of one."""
+    return config.lanes or (1 if generates else 2)
+
+
+def most_running(device: str) -> int:
+    """The most sequences of a generator's lane without --max-running."""
+    return _RUNNING_GPU if device.startswith(("cuda", "sim:")) else _RUNNING
 
 
 def most_dispatchers(config: Config) -> int:

@@ -137,7 +137,7 @@ class Config:
         "its threads. In a generator each lane runs --max-running sequences. On remote: connections to each upstream.",
         least=1,
         most=8,
-        auto="2 on cuda and remote, else 1",
+        auto="on cuda 2 of encoders and 1 of generators; 2 on remote; else 1",
     )
     max_batch_items: int | None = _setting(
         None,
@@ -156,7 +156,7 @@ class Config:
         "for one token of each of --max-running sequences.",
         least=1,
         most=1 << 20,
-        auto="4096 on cpu, 16384 elsewhere, and never less than --max-input-tokens and --max-running (or 1024) "
+        auto="4096 on cpu, 16384 elsewhere, and never less than --max-input-tokens and the most of --max-running "
         "together",
     )
     max_batch_delay_ns: int = _setting(
@@ -207,8 +207,9 @@ class Config:
         "Most sequences that a generator's dispatcher runs at a time. Each has a place in the KV cache.",
         least=1,
         most=1 << 16,
-        auto="the fewest with 95 % of the best rate, measured as --max-batch-items is, of at most 1024, or as many as "
-        "--max-batch-tokens and --slots have room for and a quarter of the memory holds (on cuda half of the GPU's)",
+        auto="the fewest with 95 % of the best rate, measured as --max-batch-items is, of at most 1024 (4096 on cuda "
+        "and sim, beyond 1024 only while a step of all lanes takes at most 20 ms), or as many as --max-batch-tokens "
+        "and --slots have room for and a quarter of the memory holds (on cuda half of the GPU's)",
     )
     async_steps: bool = _setting(
         True,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastqps.devices.cuda_choice import choose_device, chosen_gpus
-from fastqps.devices.profile import Profile, check_task, load_profile
+from fastqps.devices.profile import Profile, check_task
+from fastqps.devices.profile_file import load_profile
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 from fastqps.host.gpus import Gpu

@@ -11,7 +11,8 @@ from typing import Any, cast
 from fastqps._core import SimDevice, SimStream, now_ns, wait_until
 from fastqps.devices import null
 from fastqps.devices.place import Place
-from fastqps.devices.profile import Profile, check_task, load_profile
+from fastqps.devices.profile import Profile, check_task
+from fastqps.devices.profile_file import load_profile
 from fastqps.models.card import ModelCard
 from fastqps.runners import DecodeBuffers, StepBuffers
 from fastqps.runners.kinds import DECODE, ENCODE
@@ -117,11 +118,10 @@ def _open(card: ModelCard, place: Place) -> tuple[Profile, SimDevice]:
     profile = load_profile(place.device.partition(":")[2])
     check_task(card, profile)
     device = SimDevice(
-        fixed_ns=profile.fixed_us * _US,
-        per_token_ns=profile.per_token_us * _US,
-        per_item_ns=profile.per_item_us * _US,
+        fixed_ns=profile.latency_us * _US,
         overlap=profile.overlap,
-        table=[(tokens, us * _US) for tokens, us in profile.table],
+        tokens=[(tokens, us * _US) for tokens, us in profile.token_points()],
+        items=[(items, us * _US) for items, us in profile.item_points()],
         launch_ns=int(profile.launch_us * _US),
         segment=place.segment,
         index=place.index,

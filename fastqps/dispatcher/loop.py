@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastqps._core import CudaError, Segment, Stepper
@@ -61,13 +62,13 @@ class Dispatcher:
                 self._refine()
 
     def _refine(self) -> None:
-        """Lets the lane that can gain most from it prepare for its steps, behind those in flight."""
-        lane = self._refinement.lane()
-        if lane is None:
-            return
-        while steps := self._in_flight[lane]:
+        """Lets the next lane that wants to prepare for its steps, behind those in flight."""
+        if (lane := self._refinement.lane()) is not None:
+            self._refinement.run(lane, partial(self._drain, self._in_flight[lane]))
+
+    def _drain(self, steps: deque[_Step]) -> None:
+        while steps:
             self._retire(steps.popleft())
-        self._refinement.run(lane)
 
     def _launch(self, gathered: int) -> None:
         check_alive(gathered >= 0)
@@ -147,7 +148,7 @@ def main(settings: DispatcherSettings) -> int:
 def serve(settings: DispatcherSettings) -> int:
     """Serves as ``main`` does, but lets ``CudaError`` through."""
     # Imports make no garbage, and loading little, which ``prepare`` collects. Later a collection would stall the
-    # device, and the loop makes no cycles.
+    # device. The loop makes no cycles, and captures between steps make few and are bounded.
     gc.disable()
     process = DispatcherProcess(settings)
     segment, card = process.segment, process.card

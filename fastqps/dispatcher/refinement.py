@@ -33,11 +33,12 @@ class Refinement:
         self._next_s = self._clock() + LOOK_S
         return next((i for i, lane in self._lanes.items() if lane.can_refine()), None)
 
-    def run(self, number: int) -> None:
-        """Lets this lane prepare one thing; no step of it is in flight."""
+    def run(self, number: int, drain: Callable[[], None]) -> None:
+        """Lets this lane prepare one thing, after ``drain`` has ended its steps in flight: both count as its time."""
         lane = self._lanes.pop(number)
         self._lanes[number] = lane
         began_s = self._clock()
+        drain()
         lane.refine()
         ended_s = self._clock()
         self._next_s = ended_s + (ended_s - began_s) * (1 / SHARE - 1)

@@ -6,6 +6,7 @@ The first dispatcher of a model measures, or reads what is stored beside it. The
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,9 @@ from fastqps.runners.timed_steps import TimedSteps
 _GENERATES = "max-running auto"
 _ANSWERS = "max-batch-items auto"
 _KNEE = "knee"  # where the size is set, and only bounded
+# The longest time between two tokens of a sequence where more than CROWD run on a lane: an answer of 50 tokens takes
+# a second.
+TOKEN_S_MAX = 0.02
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
     return where, Choice(checked(entry["measured"], str), items, rates)
 
 
-STEPS = ChoiceFile("step size", "fastqps-steps.json", "steps", 1, _entry, _parsed)
+STEPS = ChoiceFile("step size", "fastqps-steps.json", "steps", 2, _entry, _parsed)
 
 
 def step_limits(
@@ -150,10 +154,11 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     # Others may run on the CPUs meanwhile, as the dispatchers that serve during a reload: CPU time is not theirs.
     alone = settings.device == "cpu" and settings.threads == 1
     steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
-    knee = find_knee(steps, steps.most)
+    step_s_max = TOKEN_S_MAX / settings.lanes  # lanes take turns
+    knee = find_knee(steps, steps.most, step_s_max if card.task == "generate" else math.inf)
     # A step that holds as many items of usual length as there is room for may hold more that are shorter.
     items = settings.max_batch_items if knee.items == steps.most else knee.items
-    say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee)}")
+    say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee, settings.lanes)}")
     choice = Choice(now_utc(), items, knee.rates)
     if knee.decided:
         STEPS.store(paths, where, choice, say)
@@ -178,8 +183,12 @@ def _circumstances(card: ModelCard, settings: DispatcherSettings, segment: Segme
     )
 
 
-def _reason(knee: Knee) -> str:
+def _reason(knee: Knee, lanes: int) -> str:
     took = f"measured in {knee.seconds:.1f} s"
     if not knee.decided:
         took += "; uncertain, so the next start measures again"
-    return f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
+    found = f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
+    if knee.bounded:
+        size, rate = knee.rates[-1]
+        found += f"; {size} would take {lanes * size / rate * 1e3:.1f} ms for a token, more than {TOKEN_S_MAX * 1e3:g}"
+    return found

@@ -208,7 +208,8 @@ class Engine:
     ) -> list[Generation]:
         """Generates an answer to each prompt, a text or token ids, in the order of ``prompts``.
 
-        The options are those of ``Client.generate``; every prompt has the same ones, and the same ``seed``.
+        The options are those of ``Client.generate``; every prompt has the same ones. A given ``seed`` is
+        that of every prompt; without one each prompt draws its own.
         ``ValueError`` names what is out of range.
         """
         sampling = Sampling(

@@ -178,10 +178,12 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        sampling, stops = (sampling or Sampling()).checked(self.card), self._stops(stop)
+        asked = sampling or Sampling()
+        asked.checked(self.card)  # also where there are no prompts
+        stops = self._stops(stop)
         encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
-        answers = {self.add(prompt.ids, sampling): answer for prompt, answer in zip(encoded, begun, strict=True)}
+        answers = {self.add(prompt.ids, asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
         try:
             while left:
@@ -195,7 +197,7 @@ class Generator:
             for request in answers:
                 self.drop(request)
         for prompt, answer in zip(encoded, begun, strict=True):
-            answer.made.logprobs = answer.made.logprobs if sampling.logprobs else None
+            answer.made.logprobs = answer.made.logprobs if asked.logprobs else None
             answer.made.usage = prompt.usage(answer.made)
         return [answer.made for answer in begun]
 

@@ -36,28 +36,38 @@ def add_norm_kernel(
     eps,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
     RMS: tl.constexpr,
 ):
-    row = tl.program_id(0)
-    first = row.to(tl.int64) * WIDTH
+    tile = tl.program_id(0) * ROWS
     columns = tl.arange(0, BLOCK)
     mask = columns < WIDTH
-    sum_of_row = tl.load(x + first + columns, mask, 0.0).to(tl.float32)
-    if residual is not None:
-        sum_of_row += tl.load(residual + first + columns, mask, 0.0).to(tl.float32)
+    sums = tl.tuple([])
+    for i in tl.static_range(ROWS):
+        first = (tile + i).to(tl.int64) * WIDTH
+        sum_of_row = tl.load(x + first + columns, mask, 0.0).to(tl.float32)
+        if residual is not None:
+            sum_of_row += tl.load(residual + first + columns, mask, 0.0).to(tl.float32)
+        sums += (sum_of_row,)
     w = tl.load(weight + columns, mask, 0.0).to(tl.float32)
-    stored = row < tl.load(count) if count is not None else True
-    if total is not None:
-        rounded = sum_of_row.to(total.dtype.element_ty)
-        tl.store(total + first + columns, rounded, mask & stored)
-        sum_of_row = rounded.to(tl.float32)
-    out = normalised(sum_of_row, mask, WIDTH, eps, RMS) * w
-    if bias is not None:
-        out += tl.load(bias + columns, mask, 0.0).to(tl.float32)
-    if values is not None:
-        tl.store(values + first + columns, out.to(values.dtype.element_ty), mask & stored)
-    if fp8 is not None:
-        store_fp8(fp8 + first, scale, row, columns, mask, out, stored)
+    b = tl.load(bias + columns, mask, 0.0).to(tl.float32) if bias is not None else None
+    stop = tl.load(count) if count is not None else None
+    for i in tl.static_range(ROWS):
+        row = tile + i
+        first = row.to(tl.int64) * WIDTH
+        sum_of_row = sums[i]
+        stored = row < stop if count is not None else True
+        if total is not None:
+            rounded = sum_of_row.to(total.dtype.element_ty)
+            tl.store(total + first + columns, rounded, mask & stored)
+            sum_of_row = rounded.to(tl.float32)
+        out = normalised(sum_of_row, mask, WIDTH, eps, RMS) * w
+        if bias is not None:
+            out += b
+        if values is not None:
+            tl.store(values + first + columns, out.to(values.dtype.element_ty), mask & stored)
+        if fp8 is not None:
+            store_fp8(fp8 + first, scale, row, columns, mask, out, stored)
 
 
 def add_norm(
@@ -79,11 +89,11 @@ def add_norm(
     """
     check_contiguous(x=x, residual=residual, weight=weight, bias=bias)
     rows, width = x.shape
-    shape = row_shape(width)
+    shape = row_shape(width, rows)
     total = torch.empty_like(x) if want_sum else None
     values = torch.empty_like(x) if want_values else None
     fp8, scale = empty_fp8(x, width) if want_fp8 else (None, None)
-    add_norm_kernel[(rows,)](
+    add_norm_kernel[(rows // shape.rows,)](
         x,
         residual,
         weight,
@@ -96,6 +106,7 @@ def add_norm(
         eps,
         WIDTH=width,
         BLOCK=shape.block,
+        ROWS=shape.rows,
         RMS=kind == "rms",
         num_warps=shape.warps,
     )

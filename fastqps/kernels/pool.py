@@ -26,33 +26,35 @@ def pool_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    item = tl.program_id(1)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     mask = columns < WIDTH
-    n_items = tl.load(counts + 1)
+    item = tl.program_id(1)
     start = tl.load(cu_seqlens + item)
     end = tl.load(cu_seqlens + item + 1)
-    live = item < n_items
-    end = tl.where(live, end, start)  # padding has no tokens
-    if MODE == "cls" or MODE == "lasttoken":
-        row = start if MODE == "cls" else end - 1
-        if ids is not None:
-            while (row > start) & (tl.load(ids + row, live & (row > start), 0) == skipped):
-                row -= 1
-        pooled = tl.load(hidden + row.to(tl.int64) * WIDTH + columns, mask & live, 0.0).to(tl.float32)
-    else:
-        nothing = float("-inf") if MODE == "max" else 0.0
-        tile = tl.full([ROWS, COLUMNS], nothing, tl.float32)
-        for at in range(start, end, ROWS):
-            rows = at + tl.arange(0, ROWS)
-            source = hidden + rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
-            x = tl.load(source, (rows < end)[:, None] & mask[None, :], nothing).to(tl.float32)
-            tile = tl.maximum(tile, x) if MODE == "max" else tile + x
-        pooled = tl.max(tile, 0) if MODE == "max" else tl.sum(tile, 0) / tl.maximum(end - start, 1)
-    tl.store(out + item.to(tl.int64) * WIDTH + columns, pooled, mask & live)
+    n_items = tl.load(counts + 1)
+    while item < n_items:
+        following = item + tl.num_programs(1)
+        next_start = tl.load(cu_seqlens + following, following < n_items, 0)
+        next_end = tl.load(cu_seqlens + following + 1, following < n_items, 0)
+        if MODE == "cls" or MODE == "lasttoken":
+            row = start if MODE == "cls" else end - 1
+            if ids is not None:
+                while (row > start) & (tl.load(ids + row, row > start, 0) == skipped):
+                    row -= 1
+            pooled = tl.load(hidden + row.to(tl.int64) * WIDTH + columns, mask, 0.0).to(tl.float32)
+        else:
+            nothing = float("-inf") if MODE == "max" else 0.0
+            tile = tl.full([ROWS, COLUMNS], nothing, tl.float32)
+            for at in range(start, end, ROWS):
+                rows = at + tl.arange(0, ROWS)
+                source = hidden + rows.to(tl.int64)[:, None] * WIDTH + columns[None, :]
+                x = tl.load(source, (rows < end)[:, None] & mask[None, :], nothing).to(tl.float32)
+                tile = tl.maximum(tile, x) if MODE == "max" else tile + x
+            pooled = tl.max(tile, 0) if MODE == "max" else tl.sum(tile, 0) / tl.maximum(end - start, 1)
+        tl.store(out + item.to(tl.int64) * WIDTH + columns, pooled, mask)
+        item, start, end = following, next_start, next_end
     if stamps is not None:
-        if live:
-            stamp_end(stamps)
+        stamp_end(stamps)
 
 
 def pool(
@@ -76,8 +78,8 @@ def pool(
     items, width = len(cu_seqlens) - 1, hidden.shape[1]
     if out is None:
         out = torch.empty(items, width, dtype=torch.float32, device=hidden.device)
-    tile = pool_shape()
-    pool_kernel[(triton.cdiv(width, tile.columns), items)](
+    tile = pool_shape(width, items)
+    pool_kernel[(triton.cdiv(width, tile.columns), tile.items)](
         hidden,
         cu_seqlens,
         counts,

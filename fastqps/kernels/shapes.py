@@ -11,6 +11,9 @@ import torch
 
 _ROW_ELEMENTS_PER_WARP = 512  # 16 per lane: two 16-byte loads of bf16, in flight together
 _ROW_WARPS_MAX = 16
+_ROWS_TOGETHER = 4
+ROWS_TOGETHER_FROM = 2048  # rows of a graph whose programs take several
+_POOL_PROGRAMS_MAX = 1024
 
 
 def next_power_of_2(n: int) -> int:
@@ -20,19 +23,27 @@ def next_power_of_2(n: int) -> int:
 
 @dataclass(frozen=True)
 class RowShape:
-    """One program holds one whole row in registers, so that it is read once."""
+    """One program holds ``rows`` whole rows in registers, so that each is read once."""
 
     block: int  # columns, a power of two
     warps: int
+    rows: int
 
 
-def row_shape(width: int) -> RowShape:
+def row_shape(width: int, rows: int = 1) -> RowShape:
     """For kernels that need a number about the whole row (mean, square, largest) before they write any of it.
 
     A row of up to 512 belongs to one warp: no barrier, no shared memory. Wider ones take a warp for each 512, up to 16.
+
+    ``rows``: of the graph, for kernels that read more than the rows themselves, such as weights. 4 rows of up to 512,
+    or 2 of up to 1,024, share those reads and have their own in flight together. Each row lies in the same lanes as it
+    would alone, so its sums have the same order. Graphs of fewer than 2,048 rows give each program one: 4 rows would
+    leave some schedulers of a large GPU (528 of an H200) without a program, and the others four times the work in turn.
     """
     block = max(32, next_power_of_2(width))
-    return RowShape(block, min(_ROW_WARPS_MAX, max(1, block // _ROW_ELEMENTS_PER_WARP)))
+    warps = min(_ROW_WARPS_MAX, max(1, block // _ROW_ELEMENTS_PER_WARP))
+    together = max(1, _ROWS_TOGETHER // warps)
+    return RowShape(block, warps, together if rows >= ROWS_TOGETHER_FROM and rows % together == 0 else 1)
 
 
 @dataclass(frozen=True)
@@ -100,9 +111,24 @@ def activation_shape() -> TileShape:
     return TileShape(8, 256, 4)
 
 
-def pool_shape() -> TileShape:
-    """128 columns are two whole cache lines of bf16; 32 rows are a usual item."""
-    return TileShape(32, 128, 4)
+@dataclass(frozen=True)
+class PoolShape:
+    """One program: ``rows`` by ``columns`` numbers at a time, of each ``items``-th item."""
+
+    rows: int
+    columns: int
+    warps: int
+    items: int
+
+
+def pool_shape(width: int, items: int) -> PoolShape:
+    """128 columns are two whole cache lines of bf16; 32 rows are a usual item.
+
+    Up to 1,024 programs, which all fit an H200 at once: a step of few items, in a graph with room for many, starts no
+    rounds of programs that have none. A program with several items reads one after another.
+    """
+    columns = 128
+    return PoolShape(32, columns, 4, min(items, max(1, _POOL_PROGRAMS_MAX // -(-width // columns))))
 
 
 def bag_shape() -> TileShape:

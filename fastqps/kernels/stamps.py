@@ -21,15 +21,20 @@ def stamped(stamps: torch.Tensor | None) -> torch.Tensor | None:
 
 @triton.jit
 def stamp_start(stamps):
-    """For one program of a step's first kernel, at its beginning. The end is emptied, for the last kernel to raise."""
+    """For one program of a step's first kernel, at its beginning. Empties the end, in which the last kernel counts."""
     tl.store(stamps, device_clock_ns())
     tl.store(stamps + 1, 0)
 
 
 @triton.jit
 def stamp_end(stamps):
-    """For the programs of a step's last kernel, behind their last store: the latest one stays."""
-    tl.atomic_max(stamps + 1, device_clock_ns(), sem="relaxed")
+    """For every program of a step's last kernel, behind its last store. The last one to come here reads the clock.
+
+    Until then the end's place counts those that have come.
+    """
+    programs = tl.num_programs(0) * tl.num_programs(1) * tl.num_programs(2)
+    if tl.atomic_add(stamps + 1, 1, sem="relaxed") == programs - 1:
+        tl.store(stamps + 1, device_clock_ns())
 
 
 @triton.jit

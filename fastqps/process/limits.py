@@ -1,4 +1,4 @@
-"""What a model runs at most, as the supervisor shows and changes it on the admin port."""
+"""The limits of a served model, which the admin port shows and changes."""
 
 from __future__ import annotations
 

@@ -14,8 +14,11 @@ _SHOWN_S = 0.05  # shorter stages are not worth a word in the log
 
 
 def process_start_s() -> float:
-    """When this process was started, of the clock of ``time.monotonic``; within 10 ms."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    """When this process was started, of the clock of ``time.monotonic``; within 10 ms. Now, where there is no /proc."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic()
     since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.monotonic() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot_s)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -52,22 +52,27 @@ def first_rows(card: ModelCard, b: DecodeBuffers, prefix_len: int, run: Run) -> 
     """
     for length in (1, min(b.max_tokens, card.max_input_tokens, USUAL_TOKENS)):
         runs = 1 if length == 1 else min(b.max_runs, b.max_tokens // length)
-        size = fill_rows(b, prefix_len, runs, length)
+        size = fill_rows(b, prefix_len, [length] * runs)
         b.admitted[:runs, PARAM_FLAGS] = PARAM_LOGPROBS  # they show a model that gives no numbers
         run(*size)
         if not np.isfinite(b.logprobs[:runs]).all():
             raise ModelError(_NOT_FINITE)
 
 
-def fill_rows(b: DecodeBuffers, prefix_len: int, runs: int, length: int) -> Size:
-    """Packs a step of new sequences with ``length`` rows each, in the first cache slots."""
-    n = runs * length
+def fill_rows(
+    b: DecodeBuffers, prefix_len: int, lengths: Sequence[int], places: Sequence[int] = (), first_slot: int = 0
+) -> Size:
+    """Packs a step of new sequences with ``lengths`` rows each, in cache slots from ``first_slot`` on. Their rows begin
+    at ``places`` behind the prefix, which must have been computed up to there; without them at 0."""
+    runs, n = len(lengths), sum(lengths)
     b.header[:5] = n, runs, runs, b.max_tokens, b.max_runs
+    b.starts[0] = 0
+    np.cumsum(lengths, out=b.starts[1 : runs + 1])
+    begins = np.asarray(places or [0] * runs) - b.starts[:runs]
     b.input_ids[:n] = 0
-    b.positions[:n] = prefix_len + np.arange(n) % length
-    b.kv_slots[:n] = np.arange(n) // length
-    b.starts[: runs + 1] = np.arange(runs + 1) * length
+    b.positions[:n] = prefix_len + np.arange(n) + np.repeat(begins, lengths)
+    b.kv_slots[:n] = first_slot + np.repeat(np.arange(runs), lengths)
     b.made[:runs] = 0
     b.admitted[:runs] = 0
-    b.admitted[:runs, PARAM_SLOT] = np.arange(runs)
+    b.admitted[:runs, PARAM_SLOT] = first_slot + np.arange(runs)
     return runs, n, runs

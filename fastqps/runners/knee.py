@@ -15,6 +15,7 @@ from statistics import fmean, median
 SHARE = 0.95  # of the best rate
 # A shorter step saves nobody time, and what the host does for each step would cost rate.
 STEP_S_MIN = 0.0005
+CROWD = 1024  # items of a step, beyond which its time is bounded, too
 ROUNDS_MIN, ROUNDS_MAX = 4, 40
 MEASURE_S = 0.5  # then ROUNDS_MIN are enough, if the halves agree
 GIVE_UP_S = 5.0  # of a slow machine, or one on which much else runs: a start may not take much longer
@@ -42,6 +43,7 @@ class Knee:
     rates: tuple[tuple[int, float], ...]
     decided: bool  # else ``items`` is only the likeliest size
     seconds: float  # that the measurement took
+    bounded: bool = False  # the last one of ``rates`` is of steps that take too long
 
     @property
     def best(self) -> float:
@@ -71,14 +73,17 @@ def items_within(step_s: float, rates: Sequence[tuple[int, float]]) -> int:
     return min(int(step_s * rate), *(other - 1 for other in too_large[:1]), 1 << 30)
 
 
-def find_knee(time_steps: TimeSteps, most: int, clock: Callable[[], float] = time.monotonic) -> Knee:
+def find_knee(
+    time_steps: TimeSteps, most: int, crowd_step_s: float = math.inf, clock: Callable[[], float] = time.monotonic
+) -> Knee:
     """``time_steps`` runs steps of a size: (seconds, steps). All sizes take turns, so that a disturbance meets all.
-    ``clock`` tells how long the measurement takes.
+    ``clock`` tells how long the measurement takes. No size of more than ``CROWD`` items is taken whose step takes
+    longer than ``crowd_step_s``.
 
     Of several sizes that may reach ``SHARE`` within the error of the measurement, the largest is taken. Where the error
     is too large for that, it is the larger one of those that the two halves of the rounds find.
     """
-    search = _Search(time_steps, sizes_up_to(most), clock)
+    search = _Search(time_steps, sizes_up_to(most), crowd_step_s, clock)
     while not search.over():
         search.run_round()
     return search.knee()
@@ -87,16 +92,20 @@ def find_knee(time_steps: TimeSteps, most: int, clock: Callable[[], float] = tim
 class _Search:
     """The measured seconds per step of each size, by round."""
 
-    def __init__(self, time_steps: TimeSteps, sizes: list[int], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, time_steps: TimeSteps, sizes: list[int], crowd_step_s: float, clock: Callable[[], float]
+    ) -> None:
         self._time_steps = time_steps
         self._sizes = sizes
+        self._crowd_step_s = crowd_step_s
         self._taken: dict[int, list[float]] = {}
         self._clock, self._began_s = clock, clock()
 
     def run_round(self) -> None:
         """Measures each size once, and further ones while they may be faster."""
         for size in self._sizes:
-            if (self._taken and size not in self._taken and self._peaked()) or self._spent_s() > GIVE_UP_S:
+            beyond = self._taken and size not in self._taken and (self._peaked() or self._bounded())
+            if beyond or self._spent_s() > GIVE_UP_S:
                 return
             seconds, steps = self._time_steps(size)
             self._taken.setdefault(size, []).append(seconds / steps)
@@ -117,7 +126,7 @@ class _Search:
         error = self._error()
         items = max(self._choice(min(error, _MARGIN_MAX)), *self._choices())
         rates = tuple((size, self._rate(size)) for size in self._taken)
-        return Knee(items, rates, self._decided(), self._spent_s())
+        return Knee(items, rates, self._decided(), self._spent_s(), self._bounded())
 
     def _decided(self) -> bool:
         """Whether another measurement would find about the same: the error is small, or in spite of it the halves
@@ -144,7 +153,7 @@ class _Search:
 
     def _choice(self, error: float, rounds: slice = _ALL) -> int:
         wanted = SHARE * self._best_rate(rounds) * (1 + error)
-        for size in self._taken:
+        for size in self._allowed():
             long = self._step_s(size, rounds) >= STEP_S_MIN
             if long and (self._rate(size, rounds) >= wanted or size == self._top):
                 return size
@@ -152,18 +161,28 @@ class _Search:
 
     @property
     def _top(self) -> int:
-        return max(self._taken)
+        return self._allowed()[-1]
+
+    def _allowed(self) -> list[int]:
+        """The measured sizes whose steps are short enough, the smallest first."""
+        return [size for size in self._taken if size <= CROWD or self._step_s(size) <= self._crowd_step_s]
+
+    def _bounded(self) -> bool:
+        """Whether the largest measured size is too large, and so are those beyond."""
+        return len(self._allowed()) < len(self._taken)
 
     def _best_rate(self, rounds: slice) -> float:
         """Of all sizes, also of those that were not measured: each doubling gains at most what the last one has."""
-        best = max(self._rate(size, rounds) for size in self._taken)
-        return best if self._top == self._sizes[-1] else max(best, self._rate(self._top, rounds) * self._last_gain())
+        best = max(self._rate(size, rounds) for size in self._allowed())
+        if self._top == self._sizes[-1] or self._bounded():
+            return best
+        return max(best, self._rate(self._top, rounds) * self._last_gain())
 
     def _last_gain(self) -> float:
         """Of the last doubling, at most: what was not measured must not be taken for slow."""
-        if len(self._taken) < 2:
+        if len(self._allowed()) < 2:
             return math.inf
-        *_, before, last = self._taken
+        *_, before, last = self._allowed()
         return max(self._rate(last, rounds) / self._rate(before, rounds) for rounds in (_ALL, *_HALVES))
 
     def _peaked(self) -> bool:

@@ -20,8 +20,10 @@ _LONG_S = 0.02  # a step beside which the gap to the next one is nothing
 class TimedSteps:
     """Runs steps through all lanes as a dispatcher under load does: the next one waits on the lane behind each.
 
-    Items have the usual number of tokens. Of a decoder, a step has one row for each running sequence. ``clock`` counts
-    the seconds: of the process's CPU time, where the device is one thread of it and others may run on its CPU.
+    Items have the usual number of tokens. Of a decoder, a step has one row for each running sequence. On a device that
+    works by itself, it holds as many rows of prompts besides, as under load where answers are about as long as prompts;
+    and each sequence reads as much of the cache as is usual. ``clock`` counts the seconds: of the process's CPU time,
+    where the device is one thread of it and others may run on its CPU.
     """
 
     def __init__(
@@ -31,12 +33,10 @@ class TimedSteps:
         self._card = card
         self._places = [(lane, i) for i in range(len(lanes[0].runners)) for lane in lanes]
         self._step_s: dict[int, float] = {}
+        self._cached: dict[Lane[Any], int] = {}  # sequences with positions in a lane's cache
         b = self._buffers(*self._places[0])
-        if isinstance(b, DecodeBuffers):
-            self.most = b.max_runs
-        else:
-            self._length = min(usual_tokens(card), b.max_tokens)
-            self.most = min(b.max_items, b.max_tokens // self._length)
+        self._length = min(usual_tokens(card), b.max_tokens)
+        self.most = b.max_runs if isinstance(b, DecodeBuffers) else min(b.max_items, b.max_tokens // self._length)
 
     def __call__(self, size: int, for_s: float = BLOCK_S) -> tuple[float, int]:
         """Steps of ``size`` items for so long, at least one: (seconds, steps)."""
@@ -67,9 +67,28 @@ class TimedSteps:
 
     def _fill(self, lane: Lane[Any], i: int, size: int) -> Size:
         b = self._buffers(lane, i)
-        if isinstance(b, DecodeBuffers):
-            return fill_rows(b, len(self._card.prefix_ids), size, 1)
-        return fill_items(self._card, b, size, self._length)
+        if not isinstance(b, DecodeBuffers):
+            return fill_items(self._card, b, size, self._length)
+        prefix_len = len(self._card.prefix_ids)
+        if not isinstance(lane.runners[i], AsyncRunner):
+            return fill_rows(b, prefix_len, [1] * size)
+        place = min(self._length * 3 // 2, self._card.max_input_tokens, b.max_tokens)  # the mean, answers as long
+        self._cache(lane, i, size, place)
+        # A prompt for each ``_length`` sequences, the last one shorter; beside it one row of each other sequence.
+        rows = min(size, b.max_tokens - size)
+        prompts = [min(self._length, rows - done) for done in range(0, rows, self._length)]
+        running = size - len(prompts)
+        return fill_rows(b, prefix_len, [*prompts, *[1] * running], [*[0] * len(prompts), *[place] * running])
+
+    def _cache(self, lane: Lane[Any], i: int, size: int, length: int) -> None:
+        """Computes the first ``length`` positions of so many sequences: nothing else was ever written there."""
+        b = self._buffers(lane, i)
+        assert isinstance(b, DecodeBuffers)
+        while (first := self._cached.get(lane, 0)) < size:
+            runs = min(size - first, b.max_tokens // length)
+            lane.launch(i, *fill_rows(b, len(self._card.prefix_ids), [length] * runs, first_slot=first))
+            lane.wait(i)
+            self._cached[lane] = first + runs
 
     @staticmethod
     def _buffers(lane: Lane[Any], i: int) -> StepBuffers | DecodeBuffers:

@@ -43,8 +43,7 @@ class RuntimeLimits:
 
     def _of(self, generation: Generation) -> ModelLimits:
         route: RouteView = self._shared.segment.route(generation.route)
-        lanes, async_steps = self._config.lanes, self._config.async_steps
-        assert lanes  # decided
+        lanes, async_steps = generation.room.lanes, self._config.async_steps
         generates = generation.card.task == "generate"
         now = _limits(generates, route.max_batch_items, route.lanes or lanes, async_steps and route.async_steps)
         return ModelLimits(generation.card.name, now, _limits(generates, route.most_items, lanes, async_steps))

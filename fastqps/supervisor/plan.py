@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
 from fastqps.config import SETTINGS, Config
-from fastqps.config.decide import server_cpus
+from fastqps.config.decide import lanes_of, server_cpus
 from fastqps.config.edge import REMOTE
 from fastqps.config.values import parse_value
 from fastqps.devices import Device, list_devices
@@ -119,21 +119,21 @@ def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], in
             device.check(card)
     if not config.dispatchers:
         config = dataclasses.replace(config, dispatchers=choose(config, cards))
-    assert config.frontdoors and config.dispatchers and config.lanes  # decided
+    assert config.frontdoors and config.dispatchers  # decided
     each = config.dispatchers * len(devices)
     memory = memory_of(config, cards, devices)
     cpus = server_cpus(config)
-    total = each * len(cards)
+    rooms = tuple(room_of(card, config, memory) for card in cards)
     gpus = [device.gpu for _ in cards for device in devices for _ in range(config.dispatchers)]
     placement = _placement(config, cpus, gpus)
     return Plan(
         config=config,
         cards=cards,
         devices=devices,
-        rooms=tuple(room_of(card, config, memory) for card in cards),
+        rooms=rooms,
         doors=config.frontdoors,
         dispatchers_each=config.dispatchers,
-        threads=_threads(len(cpus), total * config.lanes, placement),
+        threads=_threads(len(cpus), each * sum(room.lanes for room in rooms), placement),
         door_cpus=placement.doors,
         dispatcher_cpus=placement.dispatchers,
         capacity=_capacity(config, cards),
@@ -142,8 +142,9 @@ def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], in
 
 def memory_of(config: Config, cards: tuple[ModelCard, ...], devices: tuple[Device, ...]) -> Memory:
     """The memory for KV caches: the smallest GPU's, shared by its dispatchers, or the machine's, shared by all."""
-    assert config.lanes and config.dispatchers
-    lanes = config.lanes * config.dispatchers * sum(card.task == "generate" for card in cards)
+    assert config.dispatchers
+    generators = sum(card.task == "generate" for card in cards)
+    lanes = lanes_of(config, generates=True) * config.dispatchers * generators
     gpus = [device.gpu for device in devices if device.gpu]
     if gpus:
         return Memory.of(lanes, min(gpus, key=lambda gpu: gpu.memory_bytes))

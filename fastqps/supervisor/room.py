@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fastqps.config import Config
-from fastqps.config.decide import RUNNING_DEFAULT, most_items
+from fastqps.config.decide import lanes_of, most_items, most_running
 from fastqps.config.edge import REMOTE
 from fastqps.config.units import format_bytes
 from fastqps.errors import ConfigError
@@ -21,13 +21,14 @@ GPU_MEMORY_SHARE = 2  # only weights and graphs need memory besides
 
 @dataclass(frozen=True)
 class Room:
-    """The room of one lane. ``running`` and ``kv_bytes`` (its KV cache) are 0 for an encoder."""
+    """The room of each lane of a dispatcher. ``running`` and ``kv_bytes`` (a lane's KV cache) are 0 for an encoder."""
 
     items: int  # most requests that a step answers
     tokens: int  # most tokens of a step
     running: int = 0  # most sequences at a time; each has a row in every step
     kv_bytes: int = 0
     choose: bool = False  # whether dispatchers measure how many of ``items`` are enough
+    lanes: int = 1
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,13 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
     Raises ``ConfigError`` if a step cannot hold the sequences, or the memory cannot hold their KV cache.
     """
     assert config.max_batch_tokens and config.frontdoors  # decided
+    generates = card.task == "generate"
+    lanes = lanes_of(config, generates=generates)
     if config.device == REMOTE:  # of a message; what a server holds at a time, the server decides
-        return Room(most_items(config), config.max_batch_tokens, most_items(config) if card.task == "generate" else 0)
-    if card.task != "generate":
-        return Room(most_items(config), config.max_batch_tokens, choose=config.max_batch_items is None)
+        return Room(most_items(config), config.max_batch_tokens, most_items(config) if generates else 0, lanes=lanes)
+    if not generates:
+        choose = config.max_batch_items is None
+        return Room(most_items(config), config.max_batch_tokens, choose=choose, lanes=lanes)
     rows = config.max_batch_tokens - card.max_input_tokens
     if rows < (config.max_running or 1):
         raise ConfigError(
@@ -67,14 +71,14 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
     running = config.max_running or _running_auto(card, config, rows, memory)
     kv_bytes = _kv_bytes(card, running, config)
     if kv_bytes * memory.sharers > memory.bytes:
-        who = "lanes" if config.lanes and config.lanes > 1 else "dispatchers"
+        who = "lanes" if lanes > 1 else "dispatchers"
         raise ConfigError(
             f"--max-running {running}: the KV caches of {memory.sharers} {who} would take "
             f"{format_size(kv_bytes * memory.sharers)} of {memory.whose} {format_size(memory.bytes)}; lower it, "
             "--max-input-tokens or --max-output-tokens"
         )
     choose = config.max_running is None and config.device != "null"
-    return Room(items=running, tokens=config.max_batch_tokens, running=running, kv_bytes=kv_bytes, choose=choose)
+    return Room(running, config.max_batch_tokens, running, kv_bytes, choose, lanes)
 
 
 def on_gpu(config: Config) -> bool:
@@ -91,7 +95,9 @@ def format_size(n: int) -> str:
 
 def _running_auto(card: ModelCard, config: Config, rows: int, memory: Memory) -> int:
     assert config.frontdoors and config.slots
-    most = min(RUNNING_DEFAULT, rows, config.slots * config.frontdoors)  # there are never more requests than slots
+    most = min(
+        most_running(config.device), rows, config.slots * config.frontdoors
+    )  # there are never more requests than slots
     share = memory.bytes // memory.share // memory.sharers
     if _kv_bytes(card, most, config) <= share:
         return most

@@ -170,11 +170,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _describe(server: Plan, shared: Shared) -> str:
     models = ", ".join(map(_describe_model, server.cards, server.rooms))
     config = server.config
+    lanes = " or ".join(sorted({str(room.lanes) for room in server.rooms}))  # by model
     if config.device == REMOTE:
-        each = f", connections of each to an upstream {config.lanes}, upstreams {', '.join(config.upstream)}"
+        each = f", connections of each to an upstream {lanes}, upstreams {', '.join(config.upstream)}"
     else:
-        lanes = f", lanes of each {config.lanes}" if config.lanes != 1 else ""
-        each = f"{lanes}, threads of each {server.threads}"
+        each = f", lanes of each {lanes}" if lanes != "1" else ""
+        each += f", threads of each {server.threads}"
     processes = f"front doors {server.doors}, dispatchers {server.dispatchers}{each}"
     devices = ", ".join(device.description for device in server.devices)
     return f"starting {models} on {devices}: {processes}; shared memory {shared.sizes_text}"

@@ -69,7 +69,6 @@ class Shared:
     def announce(self, generation: Generation) -> None:
         """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers."""
         card, room, config = generation.card, generation.room, self._config
-        assert config.lanes  # decided
         self.segment.set_route(
             generation.route,
             generation=generation.number,
@@ -82,7 +81,7 @@ class Shared:
             max_queue_items=config.max_queue_items,
             max_output_tokens=card.max_output_tokens,
             prefix_tokens=len(card.prefix_ids),
-            cache_slots=room.running * config.lanes,
+            cache_slots=room.running * room.lanes,
             max_batch_items=0 if room.choose or config.max_step_time_ns else room.items,
             max_batch_tokens=room.tokens,
             max_batch_delay_ns=config.max_batch_delay_ns,

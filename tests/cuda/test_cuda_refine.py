@@ -17,6 +17,7 @@ from fastqps.devices import make_runner
 from fastqps.devices.cuda import lane as cuda_lane
 from fastqps.devices.cuda.buckets import Shape, closest_shape, covering_shapes
 from fastqps.devices.cuda.demand import STEPS_MIN, Demand
+from fastqps.devices.errors import DeviceFault
 from fastqps.models import load_card
 from fastqps.runners.first_steps import fill_items, fill_rows
 
@@ -46,7 +47,7 @@ def graphs(runner: Any) -> dict[Shape, int]:
 def run(runner: Any, runs: int, length: int) -> np.ndarray:
     """The tokens of a step of prompts of this length."""
     buffers = runner.buffers()
-    runner.run(*fill_rows(buffers, 0, runs, length))
+    runner.run(*fill_rows(buffers, 0, [length] * runs))
     return np.array(buffers.tokens[:runs])
 
 
@@ -69,7 +70,9 @@ def test_before_serving_a_step_has_the_graph_that_fits(tmp_path: Path) -> None:
     assert fits not in before and graphs(runner)[fits] == 1
 
 
-def test_while_serving_only_refine_captures(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_while_serving_only_refine_captures(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner, alone = decoder(tmp_path), decoder(tmp_path, "cpu")
     runner.warm_up()
     assert runner.settle()
@@ -82,7 +85,10 @@ def test_while_serving_only_refine_captures(tmp_path: Path, capfd: pytest.Captur
     assert set(graphs(runner)) == set(first)
     run(runner, 30, 7)
     assert runner.can_refine()
+    trimmed: list[bool] = []
+    monkeypatch.setattr(runner.lane.backend, "trim", lambda: trimmed.append(True))
     runner.refine()
+    assert trimmed, "other processes find the memory that the run before the capture took"
     fits = closest_shape(210, 30, ROWS, RUNS)
     assert set(graphs(runner)) == {*first, fits} and graphs(runner)[fits] == 0
     assert "captured while serving: 1, the last in" in capfd.readouterr().out
@@ -112,8 +118,16 @@ def test_an_encoder_whose_start_had_time_captures_nothing_more(tmp_path: Path, m
     assert not runner.settle()
 
 
+LACKS = [
+    ("run", torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")),
+    ("run", RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate")),
+    ("capture", RuntimeError("CUDA error: out of memory")),
+]
+
+
+@pytest.mark.parametrize(("call", "error"), LACKS)
 def test_without_memory_steps_go_on_in_the_graphs_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], call: str, error: Exception
 ) -> None:
     runner = decoder(tmp_path)
     runner.warm_up()
@@ -122,14 +136,34 @@ def test_without_memory_steps_go_on_in_the_graphs_that_there_are(
         expected = run(runner, 30, 7)
 
     def full(*arguments: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+        raise error
 
-    monkeypatch.setattr(runner.lane.backend, "run", full)
+    monkeypatch.setattr(runner.lane.backend, call, full)
     first = graphs(runner)
     runner.refine()
-    assert "no memory for finer graphs: CUDA out of memory" in capfd.readouterr().err
+    assert "no memory for finer graphs: CUDA" in capfd.readouterr().err
     assert not runner.can_refine() and set(graphs(runner)) == set(first)
     np.testing.assert_array_equal(run(runner, 30, 7), expected)
+
+
+def test_a_failed_device_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else is asked of it fails too, and must not hide that: the supervisor restarts by it."""
+    runner = decoder(tmp_path)
+    runner.warm_up()
+    runner.settle()
+    for _ in range(STEPS_MIN):
+        run(runner, 30, 7)
+
+    def fails(*arguments: Any) -> None:
+        raise DeviceFault("the device has failed: illegal memory access")
+
+    def fails_too() -> None:
+        raise RuntimeError("CUDA error: illegal memory access")
+
+    monkeypatch.setattr(runner.lane.backend, "run", fails)
+    monkeypatch.setattr(runner.lane.backend, "trim", fails_too)
+    with pytest.raises(DeviceFault):
+        runner.refine()
 
 
 def test_graphs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +194,17 @@ def test_the_most_wanted_graph_is_the_one_that_saves_most() -> None:
     assert demand.most(there) == Shape(1152, 512)
     assert demand.most([*there, Shape(1152, 512)]) == Shape(512, 256), "what is there saves nothing more"
     assert demand.most([*there, Shape(1152, 512), Shape(512, 256)]) is None
+
+
+def test_it_searches_only_where_a_size_has_become_more_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    demand, there, searched = Demand(), [Shape(4096, 1024)], []
+    monkeypatch.setattr("fastqps.devices.cuda.demand.smallest", lambda *words: searched.append(words) or there[0])
+    for _ in range(STEPS_MIN - 1):
+        demand.note(Shape(512, 256), there[0])
+        assert demand.most(there) is None
+    assert not searched
+    demand.note(Shape(512, 256), there[0])
+    assert demand.most(there) == Shape(512, 256) and len(searched) == 1
 
 
 def test_old_demand_is_forgotten() -> None:

@@ -21,8 +21,9 @@ from fastqps.bench.steps.step_costs import _once as once
 from fastqps.cli import main
 from fastqps.config import Config
 from fastqps.devices import make_runner
-from fastqps.devices.profile import Profile, load_profile
-from fastqps.devices.profile import write_profile as save
+from fastqps.devices.profile import Profile
+from fastqps.devices.profile_file import load_profile
+from fastqps.devices.profile_file import write_profile as save
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 

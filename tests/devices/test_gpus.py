@@ -13,7 +13,7 @@ import pytest
 from fake_mps.path import FAKE_MPS_PATH
 
 from fastqps.config import Config, decide
-from fastqps.config.decide import most_items
+from fastqps.config.decide import lanes_of, most_items
 from fastqps.devices import choose_device, cuda_choice, list_devices, one_device
 from fastqps.devices.errors import DeviceError
 from fastqps.doctor import gpus as doctor_gpus
@@ -199,7 +199,8 @@ def test_devices_are_named(machine: pytest.MonkeyPatch) -> None:
 def test_defaults_on_a_gpu(machine: pytest.MonkeyPatch) -> None:
     machine.setenv(gpus.VISIBLE, "0")
     found = decide(Config(model=("minilm",)))
-    assert (found.device, found.dispatchers, found.lanes) == ("cuda:0", 1, 2)
+    assert (found.device, found.dispatchers, found.lanes) == ("cuda:0", 1, None)
+    assert [lanes_of(found, generates=generates) for generates in (False, True)] == [2, 1]
     assert (found.max_batch_items, most_items(found), found.max_batch_tokens) == (None, 1024, 16384)
     assert decide(Config(model=("minilm",), dtype="float16", lanes=1)).lanes == 1
     assert decide(Config(model=("minilm",), device="null")).lanes == 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 
 import pytest
 
-from fastqps.runners.knee import GIVE_UP_S, MEASURE_S, ROUNDS_MIN, SHARE, Knee, find_knee, sizes_up_to
+from fastqps.runners.knee import CROWD, GIVE_UP_S, MEASURE_S, ROUNDS_MIN, SHARE, Knee, find_knee, sizes_up_to
 
 Curve = Callable[[int], float]  # seconds of a step of so many items
 SEEDS = 100
@@ -45,8 +46,8 @@ CURVES: dict[str, tuple[Curve, int, int]] = {
 }
 
 
-def found_on(machine: Machine, most: int) -> Knee:
-    return find_knee(machine, most, lambda: machine.seconds)
+def found_on(machine: Machine, most: int, crowd_step_s: float = math.inf) -> Knee:
+    return find_knee(machine, most, crowd_step_s, lambda: machine.seconds)
 
 
 class Machine:
@@ -66,6 +67,50 @@ class Machine:
         self.seconds += seconds
         self.largest = max(self.largest, size)
         return seconds, steps
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_up_to_a_crowd_no_time_bounds_the_choice(name: str) -> None:
+    """Which are all choices on a CPU."""
+    curve, most, _ = CURVES[name]
+    assert most <= CROWD
+    free, bounded = (found_on(Machine(curve, 0, 0.01), most, bound) for bound in (math.inf, 0.0))
+    assert free == bounded and not bounded.bounded
+
+
+# step time in µs: (fixed, per item), most; the choice with 20 ms, and the largest size that was measured
+BOUNDED = [
+    ((3000, 7.4), 4096, 2048, 4096),
+    ((3000, 7.4), 3000, 2048, 3000),
+    ((20_000, 1), 4096, 1024, 2048),  # the rate would still double
+    ((3000, 15), 8192, 1024, 2048),
+    ((300, 1), 4096, 4096, 4096),
+    ((100, 1), 4096, 2048, 4096),
+]
+
+
+@pytest.mark.parametrize(("costs", "most", "chosen", "largest"), BOUNDED)
+@pytest.mark.parametrize("noise", [0.0, 0.005])
+def test_a_crowd_is_chosen_only_within_the_time(
+    costs: tuple[float, float], most: int, chosen: int, largest: int, noise: float
+) -> None:
+    for seed in range(20 if noise else 1):
+        machine = Machine(straight(*costs), seed, noise)
+        knee = found_on(machine, most, 0.02)
+        assert (knee.items, machine.largest) == (chosen, largest)
+        assert knee.decided and knee.bounded == (straight(*costs)(largest) > 0.02)
+        assert knee.rates[-1][0] == largest
+
+
+def test_one_late_measurement_bounds_nothing() -> None:
+    """A size counts by its shortest time."""
+    rounds = iter([0.05] + [0.01] * 20)
+
+    def run(size: int) -> tuple[float, int]:
+        return (next(rounds) if size == 2048 else size * 1e-5), 1
+
+    knee = find_knee(run, 4096, 0.02, lambda: 0.0)
+    assert knee.items == 2048 and knee.rates[-1][0] == 4096
 
 
 def loss(curve: Curve, most: int, chosen: int) -> float:
@@ -179,6 +224,6 @@ def test_a_size_that_joins_late() -> None:
     def run(size: int) -> tuple[float, int]:
         return times[size] * (next(rounds) if size == 2 else 1.0), 1
 
-    knee: Knee = find_knee(run, 8, lambda: 0.0)
+    knee: Knee = find_knee(run, 8, clock=lambda: 0.0)
     assert knee.items == 8 and knee.decided
     assert knee.best == pytest.approx(8 / 0.13)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fastqps.config import Config, decide
+from fastqps.devices import Device
 from fastqps.errors import ConfigError
 from fastqps.frontdoor import rare_calls
 from fastqps.frontdoor.served import ServedModel
@@ -17,7 +18,7 @@ from fastqps.host import machine
 from fastqps.models import ModelCard
 from fastqps.ops.decode_step import DecodeState
 from fastqps.supervisor import room
-from fastqps.supervisor.plan import answer_bytes, make_plan
+from fastqps.supervisor.plan import answer_bytes, make_plan, memory_of
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, format_size
 from fastqps.v1 import predict_pb2 as pb
@@ -86,6 +87,51 @@ def test_room_for_sequences(settings: dict[str, Any], sharers: int, running: int
     expected = 0 if settings.get("device") == "null" else kv_bytes(running)
     choose = "max_running" not in settings and "device" not in settings
     assert room_of(GENERATOR, config(**settings), sharers) == Room(running, tokens, running, expected, choose)
+
+
+# positions of a sequence, GiB of the GPU; the sequences of one lane
+ON_GPUS = [
+    (100, 80, 4096),
+    (640, 80, 2843),  # half of the memory: 40 GiB are 2,844 places, one of them for padding
+    (640, 24, 852),
+]
+
+
+@pytest.mark.parametrize(("positions", "gib", "running"), ON_GPUS)
+def test_a_gpu_has_room_for_up_to_4096_sequences_on_one_lane(positions: int, gib: int, running: int) -> None:
+    """As long as its half holds them. Encoders have two lanes."""
+    gpu = dataclasses.replace(config(), device="cuda:0", lanes=None, max_batch_tokens=16384, dtype="bfloat16")
+    card = dataclasses.replace(
+        GENERATOR,
+        max_input_tokens=positions // 2,
+        max_output_tokens=positions // 2,
+        prefix_ids=(),
+        kv_values=23_592 // 2,
+    )
+    found = room.room_of(card, gpu, Memory(gib * GIB, 1, room.GPU_MEMORY_SHARE, "the GPU's"))
+    kv = (running + 1) * positions * card.kv_values * 2
+    assert found == Room(running, 16384, running, kv, True, lanes=1)
+    assert kv <= gib * GIB / 2
+    assert room.room_of(ENCODER, gpu, Memory(gib * GIB, 1, 2, "the GPU's")) == Room(1024, 16384, choose=True, lanes=2)
+    both = dataclasses.replace(gpu, lanes=2)
+    assert room.room_of(card, both, Memory(gib * GIB, 2, room.GPU_MEMORY_SHARE, "the GPU's")).lanes == 2
+
+
+@pytest.mark.parametrize(("device", "lanes", "sharers"), [("cuda:0", None, 2), ("cuda:0", 2, 4), ("cpu", 1, 2)])
+def test_the_lanes_of_generators_share_the_memory(device: str, lanes: int | None, sharers: int) -> None:
+    """Two generators, and an encoder, which has no cache."""
+    asked = dataclasses.replace(config(), device=device, lanes=lanes)
+    assert memory_of(asked, (GENERATOR, ENCODER, GENERATOR), (Device("cpu", "cpu"),)).sharers == sharers
+
+
+@pytest.mark.parametrize("device", ["sim:h200-qwen2.5-0.5b", "cpu"])
+def test_a_step_has_room_for_the_most_sequences_and_the_longest_prompt(device: str) -> None:
+    most = 4096 if device != "cpu" else 1024
+    for longest in (512, 8192):
+        found = config(device=device, max_input_tokens=longest, slots=8192)
+        assert found.max_batch_tokens == max(16384 if device != "cpu" else 4096, longest + most)
+        card = dataclasses.replace(GENERATOR, max_input_tokens=longest)
+        assert room.room_of(card, found, Memory(1 << 50, 1, 4, "")).running == most
 
 
 def test_kv_caches_take_at_most_a_quarter_of_the_memory() -> None:

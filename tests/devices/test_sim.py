@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from decoders import write_decoder
-from paths import ROOT
 from profiles import write_profile
 from serving import until
 from tries import unmet, until_in_time
 
 from fastqps import Engine
-from fastqps._core import Segment, SimDevice, Sizes, create_segment, now_ns
+from fastqps._core import Segment, Sizes, create_segment, now_ns
 from fastqps.devices import DeviceError, list_devices, make_runner
-from fastqps.devices.profile import load_profile, shipped
+from fastqps.devices.profile_file import load_profile
 from fastqps.engine.generator import Generator
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
@@ -42,31 +41,6 @@ def test_a_profile_says_what_a_step_takes(tmp_path: Path) -> None:
 def test_a_table_instead_of_a_cost_per_token(tmp_path: Path, tokens: int, us: float) -> None:
     step = {"fixed_us": 50, "table": [[16, 100], [64, 100], [128, 300]]}
     assert load_profile(write_profile(tmp_path / "t.toml", step)).step_us(tokens, 1) == us
-
-
-@pytest.mark.parametrize("name", shipped())
-def test_shipped_profiles_are_marked_and_native_agrees(name: str) -> None:
-    profile = load_profile(name)
-    assert profile.name == name
-    assert profile.status == "estimated" and "ESTIMATED" in (_profiles() / f"{name}.toml").read_text()
-    device = native(profile)
-    for tokens in (1, 50, 151, 152, 153, 1000, 16384, 30000):
-        for items in (1, 1024):
-            assert device.step_ns(tokens, items) == pytest.approx(profile.step_us(tokens, items) * 1000, abs=3)
-
-
-def _profiles() -> Path:
-    return ROOT / "fastqps" / "data" / "profiles"
-
-
-def native(profile: Any) -> SimDevice:
-    return SimDevice(
-        fixed_ns=profile.fixed_us * 1000,
-        per_token_ns=profile.per_token_us * 1000,
-        per_item_ns=profile.per_item_us * 1000,
-        overlap=profile.overlap,
-        table=[(tokens, us * 1000) for tokens, us in profile.table],
-    )
 
 
 @pytest.mark.parametrize(
@@ -125,14 +99,14 @@ def test_profiles_that_are_not_there(tmp_path: Path) -> None:
 
 def test_devices_have_distinct_labels(tmp_path: Path) -> None:
     own = write_profile(tmp_path / "own.toml", STEP, status="measured", name="mine")
-    found = list_devices(f"sim:h200-minilm-l6,sim:{own},sim:h200-minilm-l6,sim:h200-minilm-l6")
-    labels = ["sim:h200-minilm-l6", "sim:mine", "sim:h200-minilm-l6#1", "sim:h200-minilm-l6#2"]
+    found = list_devices(f"sim:h100-minilm-l6,sim:{own},sim:h100-minilm-l6,sim:h100-minilm-l6")
+    labels = ["sim:h100-minilm-l6", "sim:mine", "sim:h100-minilm-l6#1", "sim:h100-minilm-l6#2"]
     assert [device.label for device in found] == labels
     assert [device.spec for device in found] == [
-        "sim:h200-minilm-l6",
+        "sim:h100-minilm-l6",
         f"sim:{own}",
-        "sim:h200-minilm-l6",
-        "sim:h200-minilm-l6",
+        "sim:h100-minilm-l6",
+        "sim:h100-minilm-l6",
     ]
     assert found[1].description == "sim:mine (measured)" and found[2].description == f"{labels[2]} (estimated)"
     assert list_devices("cpu")[0].description == "cpu"

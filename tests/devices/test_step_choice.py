@@ -16,13 +16,14 @@ from generators import write_generator
 from profiles import write_profile
 
 from fastqps._core import now_ns
+from fastqps.config.decide import most_running
 from fastqps.devices import make_runner
 from fastqps.dispatcher import step_size as module
 from fastqps.dispatcher.step_size import STEPS, StepLimits, step_limits
 from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
-from fastqps.runners.knee import Knee, find_knee, items_within
+from fastqps.runners.knee import CROWD, Knee, find_knee, items_within
 from fastqps.runners.lane import Lane, make_lanes
 from fastqps.runners.timed_steps import BLOCK_S, TimedSteps
 
@@ -53,7 +54,7 @@ class Measured:
     decided: bool = True
     times: int = 0
 
-    def __call__(self, steps: TimedSteps, most: int) -> Knee:
+    def __call__(self, steps: TimedSteps, most: int, crowd_step_s: float) -> Knee:
         time.sleep(0.02)
         self.times += 1
         return Knee(self.items[self.times - 1], RATES, self.decided, 0.3)
@@ -239,7 +240,7 @@ def entry(**changes: Any) -> str:
     found = {"model": "", "device": "a CPU", "torch": "", "dtype": "auto", "quantization": "none", "kernels": "auto"}
     found |= {"threads": 1, "dispatchers": 2, "lanes": 1, "async_steps": True, "max_items": 64, "max_tokens": 4096}
     found |= {"measured": "yesterday", "items": 4, "rates": [[1, 2.0]]}
-    return json.dumps({"format": 1, "choices": [{**found, **changes}]})
+    return json.dumps({"format": 2, "choices": [{**found, **changes}]})
 
 
 def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -> None:
@@ -252,7 +253,7 @@ def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -
     [
         ("{", "Expecting property name"),
         ("[]", "not a file of fastqps: TypeError"),
-        ('{"format": 7, "choices": []}', "its format is 7, not 1"),
+        ('{"format": 7, "choices": []}', "its format is 7, not 2"),
         (entry(items=0), "steps of 0 items, where 64 is the most"),
         (entry(items=65), "steps of 65 items, where 64 is the most"),
         (entry(items="4"), "'4' is not of type int"),
@@ -331,3 +332,56 @@ def test_sequences_of_a_generator_are_timed(tmp_path: Path) -> None:
     buffers = lanes[0].runners[1].buffers()
     assert buffers.header[:3].tolist() == [12, 12, 12] and buffers.kv_slots[:12].tolist() == list(range(12))
     lanes[0].close()
+
+
+def test_sequences_on_a_device_that_works_by_itself_have_prompts_beside_them(tmp_path: Path) -> None:
+    """As many rows of prompts as sequences; the cache is read up to the usual position, and filled once."""
+    card = load_card(str(write_generator(tmp_path / "g")), 64, max_output_tokens=16)
+    device = f"sim:{write_profile(tmp_path / 'p.toml', {'fixed_us': 500, 'per_token_us': 1}, task='generate')}"
+    steps = TimedSteps(card, lanes := make_lanes(make_runner(device, card, 128, 256), 1, 2))
+    buffers = lanes[0].runners[0].buffers()
+    for size, lengths in {1: [1], 2: [2, 1], 100: [32, 32, 32, 4] + [1] * 96, 128: [32] * 4 + [1] * 124}.items():
+        rows = sum(lengths)
+        seconds, count = steps(size)
+        assert seconds / count == pytest.approx(500e-6 + rows * 1e-6, rel=1e-3)
+        assert buffers.header[:3].tolist() == [rows, size, size]
+        assert (buffers.starts[1 : size + 1] - buffers.starts[:size]).tolist() == lengths
+        begins = buffers.starts[:size]
+        assert buffers.positions[begins].tolist() == [
+            0 if length > 1 or i == 0 else 48 for i, length in enumerate(lengths)
+        ]
+        assert buffers.kv_slots[begins].tolist() == list(range(size))
+        assert buffers.positions[: lengths[0]].tolist() == list(range(lengths[0]))
+        assert steps._cached == {lanes[0]: size}
+
+
+# µs: fixed, per row and per sequence; lanes; the size that is chosen of at most 4,096; the one that takes too long
+CHOICES = [
+    ((500, 1, 1), 1, 2048, 0),  # 96 % of the rate of 4,096, which steps of one row each would take
+    ((1000, 0.2, 0.2), 1, 4096, 0),
+    ((3000, 2.5, 2.5), 1, 2048, 4096),  # by its rate 4,096, of 33 ms
+    ((3000, 2.5, 2.5), 2, 1024, 2048),  # each lane has its turn in 36 ms
+    ((20_000, 20, 20), 1, 1024, 2048),  # up to 1,024, no step is too long
+]
+
+
+@pytest.mark.parametrize(("costs", "lanes", "chosen", "late"), CHOICES)
+def test_sequences_up_to_the_time_for_a_token(
+    costs: tuple[float, float, float], lanes: int, chosen: int, late: int, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    card = load_card(str(write_generator(tmp_path / "g")), 64, max_output_tokens=64)
+    step = dict(zip(("fixed_us", "per_token_us", "per_item_us"), costs, strict=True))
+    device = f"sim:{write_profile(tmp_path / 'p.toml', step, task='generate')}"
+    sizes = {"device": device, "lanes": lanes, "max_batch_items": 4096, "max_batch_tokens": 16384}
+    made = make_lanes(make_runner(device, card, 4096, 16384), lanes, 2)
+    assert step_limits(card, settings(**sizes), Route(), made).items == chosen  # type: ignore[arg-type]
+    [said] = [line for line in capsys.readouterr().err.splitlines() if "auto: " in line]
+    assert said.startswith(f"max-running auto: {chosen} of at most 4096, ")
+    assert (f"; {late} would take " in said) == bool(late) and ("for a token, more than 20" in said) == bool(late)
+
+
+@pytest.mark.parametrize("device", ["cpu", "null"])
+def test_the_cpu_has_no_bound(device: str) -> None:
+    """Its steps take longer, and it never runs more than 1,024 sequences of its own accord."""
+    assert most_running(device) == CROWD == 1024

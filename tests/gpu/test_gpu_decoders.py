@@ -95,7 +95,7 @@ def test_graphs_captured_between_steps() -> None:
     for lane in lanes:
         lane.warm_up()
         assert lane.settle()
-    asked = [fill_rows(runner.buffers(), 0, 30, 7) for lane in lanes for runner in lane.runners]
+    asked = [fill_rows(runner.buffers(), 0, [7] * 30) for lane in lanes for runner in lane.runners]
 
     def run(lane: Any, beside: Any) -> np.ndarray:
         for step in (0, 1):

@@ -24,36 +24,53 @@ from serving import PATIENCE_S, until
 
 from bench.gpu import isolation, machine, preflight, suite
 from bench.gpu.__main__ import main
-from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits, module_of
+from bench.gpu.plan import BEFORE, PASSES, START_S, STEPS, chosen, limits, module_of
 from bench.gpu.preflight import examine
 from bench.gpu.results import Results
-from bench.gpu.steps import ipc
+from bench.gpu.servers import modelled
+from bench.gpu.servers.served import SETTLE_S
+from bench.gpu.steps import decoder, ipc
 from bench.gpu.suite import Suite
 from bench.gpu.targets import TARGETS
 
 pytestmark = pytest.mark.compute
+PEER_STARTS = {"claims": 1}  # of decoder_peers
 
 
 # ---- the plan
 
 
 def test_passes_fit_their_limits() -> None:
-    """And with a minute to spare into a call that is ended after ten."""
+    """Both together, with three minutes to spare for the machine's start and transfers, into a quarter of an hour."""
+    assert [(name, each.limit_s) for name, each in PASSES.items()] == [("levers", 390), ("claims", 330)]
     for name, each in PASSES.items():
-        assert sum(limits(each.steps).values()) <= each.limit_s <= 540, name
-    assert PASSES["first"].limit_s <= 480
+        assert sum(limits(each.steps).values()) <= each.limit_s, name
 
 
-def test_every_step_is_a_module_and_every_target_is_in_a_pass() -> None:
+def test_passes_have_the_most_valuable_steps_first() -> None:
+    assert PASSES["levers"].steps == (
+        "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "products", "profile:minilm-l6"
+    )  # fmt: skip
+    assert PASSES["claims"].steps == ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers")
+
+
+def test_points_fit_the_limits_of_their_steps() -> None:
+    """With the starts as the plan has them, and 15 s until the first one: imports, checkpoints, prompts."""
+    for name, sweep in decoder.SWEEPS.items():
+        points_s = max(1, len(sweep.places)) * (decoder.POINT_S + SETTLE_S) + START_S[1]
+        assert 15 + len(sweep.quantizations) * points_s <= STEPS[f"decoder:{name}"].limit_s, name
+    needed_s = 15 + START_S[1] + START_S[2] + 8 * decoder.POINT_S + 5 * SETTLE_S  # A C C B2 D D C A
+    assert needed_s <= STEPS["dispatchers:smollm2-135m"].limit_s
+
+
+def test_every_step_is_a_module_and_every_target_has_a_step() -> None:
     for step in STEPS:
         assert callable(import_module(module_of(step)).measure)
-    planned = [step for each in PASSES.values() for step in each.steps]
-    assert {target.step for target in TARGETS.values()} <= set(planned) <= set(STEPS)
-    assert len(planned) == len(set(planned))
+    assert {target.step for target in TARGETS.values()} <= set(STEPS)
 
 
 def test_passes_and_steps_are_chosen_by_name() -> None:
-    assert list(chosen([])) == ["first", "second", "profile"]
+    assert list(chosen([])) == ["levers", "claims"]
     assert chosen(["kernels", "encoder"]) == {"": ("kernels", "encoder")}
     assert limits(("encoder",), longer=3)["encoder"] == 3 * STEPS["encoder"].limit_s
     with pytest.raises(ValueError, match="no pass or step 'speed'"):
@@ -65,6 +82,8 @@ def test_the_docs_name_every_step_with_its_limit() -> None:
     for name, step in (BEFORE | STEPS).items():
         [limit] = {line.split("|")[-2].split()[0] for line in lines if line.startswith("|") and f"`{name}`" in line}
         assert float(limit) == step.limit_s, name
+    for name, each in PASSES.items():
+        assert f"| {name} | {each.limit_s} | {each.starts} |" in lines
 
 
 # ---- without a GPU
@@ -85,6 +104,7 @@ def test_without_a_gpu_it_prints_what_it_would_do(no_gpu: None, capsys: pytest.C
     assert [step for _, step in listed] == [*BEFORE, *PASSES[named].steps, "in"]
     *each_s, in_all_s = (int(limit_s) for limit_s, _ in listed)
     assert sum(each_s) == in_all_s <= PASSES[named].limit_s
+    assert f"in all, {PASSES[named].starts} server starts" in told
     assert f'make gpu-check PART="{named}"' in told
 
 
@@ -94,7 +114,7 @@ def test_without_a_gpu_the_program_ends_well() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no GPU here, so nothing is measured" in done.stdout
-    assert re.search(r"255 s  kernels .*\n +360 s  in all", done.stdout)
+    assert re.search(r"255 s  kernels .*\n +350 s  in all", done.stdout)
 
 
 # ---- what is missing
@@ -269,22 +289,49 @@ def test_a_missing_package_stops_the_run_and_is_in_the_file(
     monkeypatch.setattr(machine, "gpu", lambda: {"gpu": "NVIDIA H200", "cuda": "12.9", "gpus": 1})
     monkeypatch.setattr(preflight, "installed", lambda name: name != "hdrh")
     monkeypatch.setattr(Suite, "run", lambda *words: pytest.fail("nothing can run"))
-    assert main(["first", "--results", str(tmp_path)]) == 1
+    assert main(["levers", "--results", str(tmp_path)]) == 1
     assert "Python packages: hdrh" in capsys.readouterr().out
     found = json.loads(next(tmp_path.glob("h200-*.json")).read_text())["steps"]
     assert found["preflight"]["state"] == "failed" and "hdrh" in found["preflight"]["error"]
-    assert found["encoder"]["state"] == "pending"
+    assert found["decoder:smollm2-135m"]["state"] == "pending"
 
 
 # ---- all of it, dry
 
 
+def starts(found: dict[str, Any], name: str) -> int:
+    """Of servers, by the steps of a pass."""
+    return sum(found["steps"][step].get("starts", 0) for step in PASSES[name].steps)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_without_its_slow_parts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All servers are formulas, and nothing runs models in this process: the rest is what a pass makes of it."""
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    monkeypatch.setattr(modelled, "SERVED", ())
+    really = suite.perform
+    slow = ("products", "profile", "decoder_peers")
+    monkeypatch.setattr(
+        suite, "perform", lambda options, step, *words: step.startswith(slow) or really(options, step, *words)
+    )
+    assert main(["--dry", name, "--results", str(tmp_path), "--cache", str(tmp_path / "cache")]) == 0
+    [path] = tmp_path.glob("dry-*.json")
+    found = json.loads(path.read_text())
+    assert starts(found, name) == PASSES[name].starts - PEER_STARTS.get(name, 0)
+    assert not [step for step, facts in found["steps"].items() if facts["state"] != "done" or "left_out" in facts]
+    here = {key for key, t in TARGETS.items() if t.step in PASSES[name].steps and not t.step.startswith(slow)}
+    assert {row["target"] for row in found["table"] if row["target"]} == here
+    assert "server starts" in capsys.readouterr().out
+
+
 @pytest.mark.timeout(600)  # half a minute of CPU time, on whatever share of a machine
 @pytest.mark.nightly  # in between, its parts are tested by themselves
-def test_dry_run_of_all_passes_on_the_fake_device(
+def test_dry_run_of_both_passes_on_the_fake_device(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In this process, which has imported everything; an encoder and a decoder are served for real."""
+    """In this process, which has imported everything; a decoder is served for real, and its limits change."""
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
     monkeypatch.setattr(suite, "build", lambda *words: pytest.fail("the extensions do not load"))
     code = main(["--dry", *PASSES, "--results", str(tmp_path), "--cache", str(tmp_path / "cache")])
@@ -295,10 +342,27 @@ def test_dry_run_of_all_passes_on_the_fake_device(
         [*BEFORE, *(step for each in PASSES.values() for step in each.steps)], "done"
     ), told
     assert code == 0
-    assert {row["target"] for row in found["table"]} >= set(TARGETS)
-    served = {row["target"]: row["measured"] for row in found["table"] if row["target"]}
-    assert all(served[target] > 0 for target in ("encoder", "transport", "decoder-135m"))
-    changes = [row["name"] for row in found["table"] if row["step"] == "changes"]
-    assert [name.partition(":")[0] for name in changes] == [f"change {number} of 3" for number in (1, 2, 3)]
+    assert {name: starts(found, name) for name in PASSES} == {name: each.starts for name, each in PASSES.items()}
+    planned = {step for each in PASSES.values() for step in each.steps}
+    assert {row["target"] for row in found["table"]} >= {key for key, t in TARGETS.items() if t.step in planned}
+    served = next(row for row in found["table"] if row["target"] == "decoder-135m")
+    assert served["measured"] > 0
     assert sorted(each.suffix for each in tmp_path.glob("dry-*")) == [".json", ".log", ".md"]
     assert f"written: {path}" in told and "no figure here says anything about a GPU" in told
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.nightly  # it starts servers and interprets all kernels; the passes run without
+def test_dry_run_of_steps_by_name_on_the_fake_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those in no pass that measure targets, and the profiles with what follows from them."""
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    planned = {step for each in PASSES.values() for step in each.steps}
+    named = sorted({target.step for target in TARGETS.values()} - planned)
+    named += ["profile:minilm-l6", "profile:smollm2-135m", "changes"]
+    folders = ["--results", str(tmp_path), "--cache", str(tmp_path / "cache")]
+    assert main(["--dry", *named, *folders]) == 0
+    found = json.loads(next(tmp_path.glob("dry-*.json")).read_text())
+    changes = [row["name"] for row in found["table"] if row["step"] == "changes"]
+    assert [name.partition(":")[0] for name in changes] == [f"change {number} of 3" for number in (1, 2, 3)]
+    served = {row["target"]: row["measured"] for row in found["table"] if row["target"]}
+    assert all(served[target] > 0 for target in ("encoder", "transport", "fp8"))

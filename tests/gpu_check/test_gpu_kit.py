@@ -195,6 +195,6 @@ def test_extensions_built_from_the_kit_alone_load(
         "import fastqps._core, fastqps._front as front, loadgen._native as load; print(front.__file__, load.__file__)"
     )
     command = [sys.executable, "-c", code]
-    environment.setenv("PYTHONPATH", str(tree))
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    environment.delenv("PYTHONPATH")
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
     assert all(Path(name).is_relative_to(tree) for name in done.stdout.split())

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
+from torch.autograd import DeviceType
+from torch.autograd.profiler_util import Interval
 
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.profile.bounds import Peaks
 from bench.gpu.profile.changes import GAPS, changes_of, ranked
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
-from bench.gpu.profile.timeline import Kernel, Kind, kinds_of, sort_of
+from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, sort_of, steps_of
+from bench.gpu.stand import CpuStand
+from bench.gpu.steps import profile
 
 pytestmark = pytest.mark.compute
 PEAKS = Peaks(flops=500e12, bytes_per_s=4e12)
@@ -100,6 +108,10 @@ def test_products_of_steps_that_differ_are_one_kind() -> None:
     assert (found["products"].us, found["products"].launches) == (1 + 3 + 5 + 6, 4)
 
 
+def gaps(sum_us: float) -> Gaps:
+    return Gaps(200.0, sum_us, 0.5, 9.0, "pool_kernel", 3.0)
+
+
 def test_changes_are_those_that_gain_most() -> None:
     kinds = [
         Kind("product up", "cuBLAS", us=50, launches=10, bound_us=40),
@@ -107,21 +119,23 @@ def test_changes_are_those_that_gain_most() -> None:
         Kind("tile_attention", "own", us=10, launches=10, bound_us=9.9),
         Kind("copies", "copy", us=30, launches=2),
     ]
-    found = changes_of(kinds, 110.0)  # 30 µs of it are gaps between 30 kernels
+    found = changes_of(kinds, 110.0, gaps(30.0))  # between 30 kernels
     assert [(change.what.split(" (")[0].split(":")[0], round(change.gain_us)) for change in found] == [
         (GAPS.split(" (")[0], 30),
         ("compute residual sum and norm in the epilogue of the product in front", 30),
         ("product up", 10),
     ]
+    assert found[0].why == "30 kernels, 0.50 µs between two, at most 9.00 µs"
     assert str(found[2]) == (
-        "product up: larger tiles, another shape or FP8: at most 10 of 110 µs (9 %); "
+        "product up: less fixed time and exposed stores, other tiles or FP8: at most 10 of 110 µs (9 %); "
         "50 µs in 10 launches, bound 40 µs (80 % of it)"
     )
 
 
 def test_changes_are_ranked_over_all_steps() -> None:
-    one = changes_of([Kind("activate", "own", us=40, launches=1), Kind("pool", "own", us=30, launches=1)], 100.0)
-    two = changes_of([Kind("activate", "own", us=10, launches=1)], 100.0)
+    kinds = [Kind("activate", "own", us=40, launches=1), Kind("pool", "own", us=30, launches=1)]
+    one = changes_of(kinds, 100.0, gaps(30.0))
+    two = changes_of([Kind("activate", "own", us=10, launches=1)], 100.0, gaps(90.0))
     found = ranked({"a": [c.as_json() for c in one], "b": [c.as_json() for c in two]})
     assert [(what.split(" (")[0], round(mean, 3)) for what, mean, _ in found] == [
         ("compute the activation in the epilogue of the up product", 0.775),  # 40 + 15 of 100, and 10 + 90
@@ -129,3 +143,118 @@ def test_changes_are_ranked_over_all_steps() -> None:
         ("remove pool", 0.15),
     ]
     assert found[0][2].startswith("most in b: ")
+
+
+def test_without_a_timeline_nothing_is_said_of_gaps() -> None:
+    found = changes_of([Kind("activate", "own", us=40, launches=1)], 100.0, None)
+    assert [(change.what.split(" (")[0], change.gain_us) for change in found] == [
+        ("compute the activation in the epilogue of the up product", 40.0)
+    ]
+
+
+# ---- the timeline
+
+
+def timeline(*kernels: tuple[str, float, float]) -> list[Kernel]:
+    """(name, start, end)."""
+    return [Kernel(name, end - start, start) for name, start, end in kernels]
+
+
+def one_step(at: float, wait: float) -> list[Kernel]:
+    """A copy, three kernels with a fill between them, and a copy; ``wait`` in front of the last kernel."""
+    return timeline(
+        ("Memcpy HtoD", at, at + 2), ("embed_norm_kernel", at + 12, at + 20), ("Memset (Device)", at + 21, at + 22),
+        ("nvjet_tst_128x256", at + 22.5, at + 30), ("pool_kernel", at + 30 + wait, at + 40),
+        ("Memcpy DtoH", at + 45, at + 46),
+    )  # fmt: skip
+
+
+def test_gaps_are_those_of_the_timeline_within_a_step() -> None:
+    """The host's time between two steps, and in front of a copy, is no gap between kernels."""
+    steps = steps_of([*one_step(0.0, 1.0), *one_step(1000.0, 2.0), *one_step(5000.0, 6.0)], 3)
+    assert [len(step) for step in steps] == [6, 6, 6]
+    found = gaps_of(steps)
+    assert found == Gaps(
+        span_us=28.0,  # of the first kernel's start to the last one's end
+        sum_us=3.5,  # 1 + 0.5 + wait: 2.5, 3.5, 7.5
+        median_us=1.0,  # of 1, 0.5, 1, 1, 0.5, 2, 1, 0.5, 6
+        largest_us=6.0,
+        after="nvjet_tst_128x256",
+        copies_us=15.0,  # 10 in front, 5 behind
+    )
+
+
+def test_kernels_that_overlap_leave_no_gap() -> None:
+    """As dependent launches do: the second one ends before the first."""
+    step = timeline(("gemm", 0, 10), ("add_norm_kernel", 8, 9), ("gemm", 9.5, 20), ("pool_kernel", 21, 22))
+    found = gaps_of([step])
+    assert found and (found.sum_us, found.largest_us, found.after, found.span_us) == (1.0, 1.0, "gemm", 22.0)
+
+
+def test_steps_that_differ_have_no_gaps() -> None:
+    one = one_step(0.0, 1.0)
+    assert steps_of([Kernel("Memset", 1.0), *one, *one_step(100.0, 1.0)], 2) == [], "not as many in each"
+    assert steps_of([*one, *reversed(one)], 2) == [], "not in one order"
+    assert steps_of([], 2) == [] and gaps_of([]) is None
+    assert gaps_of([timeline(("Memcpy HtoD", 0, 1), ("Memset", 2, 3))]) is None, "no kernel"
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [
+        ("nvjet_tst_128x256_64x4_2x1_v_bz_TNT", " (tile 128x256)"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1", " (tile 64x64x64)"),
+        ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_tn", " (tile 128x64)"),
+        ("splitKreduce_kernel", ""),
+    ],
+)
+def test_tiles_are_read_from_names(name: str, tile: str) -> None:
+    assert Kind("product up", "cuBLAS", names={name: 6.0}).describe_names() == f"6 × {name[:80]}{tile}"
+
+
+def test_products_keep_the_names_of_their_kernels() -> None:
+    one, two = ([Kernel(f"nvjet_{tile}", 1.0) for tile in ("a", "b", "c", "d")] for _ in range(2))
+    two[2] = Kernel("nvjet_e", 1.0)  # up of the second layer has another kernel
+    found = {kind.name: kind.names for kind in kinds_of(3 * [*one, *two], 3, {}, 2, PEAKS)}
+    assert found["product qkv"] == pytest.approx({"nvjet_a": 2})
+    assert found["product up"] == pytest.approx({"nvjet_c": 1, "nvjet_e": 1})
+
+
+@dataclass
+class Event:
+    """As torch's profiler gives them."""
+
+    name: str
+    time_range: Interval
+    device_type: DeviceType
+    cpu_parent: object = None
+
+
+def test_a_step_is_told_with_gaps_and_kernels(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded step: its host's events are not the device's, and events come in any order."""
+    recorded = [Event(k.name, Interval(k.start_us, k.end_us), DeviceType.CUDA) for k in one_step(7.0, 1.0)]
+    recorded += [Event(k.name, Interval(k.start_us, k.end_us), DeviceType.CUDA) for k in one_step(907.0, 1.0)]
+    host = Event("cudaGraphLaunch", Interval(0.0, 900.0), DeviceType.CPU)
+
+    class Profile(ExitStack):
+        def events(self) -> list[Event]:
+            return [host, *reversed(recorded)]
+
+    class Stand(CpuStand):
+        cuda = True  # type: ignore[assignment]
+
+    monkeypatch.setattr(profile, "profile", lambda activities: Profile())
+    monkeypatch.setattr(profile, "STEPS", 2)
+    run = dry("profile:minilm-l6")
+    case = profile.Case("MiniLM", lambda: 25.0, {"embed_norm": Work(1, 4e6)}, 1)
+    profile._case(run, Stand(), PEAKS, case)
+    found = run.results.read()
+    rows = {row["name"]: row for row in found["table"]}
+    assert rows["MiniLM: step"]["measured"] == 25.0, "by its own stamps"
+    assert rows["MiniLM: gaps between its kernels"]["measured"] == 2.5
+    assert rows["MiniLM: gaps between its kernels"]["bound_by"] == (
+        "of 28 µs under the profiler; median 1.00 µs, largest 1.00 µs behind nvjet_tst_128x256; beside copies 15.0 µs"
+    )
+    assert rows["MiniLM: products"]["bound_by"] == "at least 0 µs; 1 × nvjet_tst_128x256 (tile 128x256)"
+    assert "gaps 8.9 %" in rows["MiniLM: step"]["bound_by"]
+    assert found["raw"]["profile:minilm-l6"]["MiniLM"]["gaps"]["sum_us"] == 2.5

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.gpu.results import MODE, Results, page, slug
+from bench.gpu.run import Run
 from bench.gpu.targets import TARGETS
 from bench.readme import gpu_runs, gpu_table
 from bench.row import Row
@@ -152,3 +153,33 @@ def test_readme_takes_the_newest_figure_of_each_target(tmp_path: Path) -> None:
     assert [run["mode"] for run in runs] == [MODE, MODE]
     assert "| device duty cycle under saturation | 99 % | ≥ 99 |  |" in gpu_table(runs, "docs/gpu-check.md")
     assert "commit 2026-01-02;" in gpu_table(runs, "docs/gpu-check.md")
+
+
+def test_rates_are_asked_of_one_gpu(tmp_path: Path) -> None:
+    """On another one they are reported; ratios are asked of all."""
+    results = Results(tmp_path / "h100-2026-01-01.json")
+    where = {"gpu": "NVIDIA H100 80GB HBM3", "cpu": "EPYC", "cores": 16}
+    results.start(command="a", commit="c", date="2026-01-01", environment=where)
+    step = TARGETS["decoder-135m"].step
+    results.begin(step)
+    run = Run(step, results, False, 1, 1.0, 0.0)
+    run.target("decoder-135m", 8996.0, "the device")
+    run.target("running", 1.21, "the device")
+    results.begin("encoder")
+    results.end("encoder", "failed", 1.0, "it broke")
+    found = {row["target"]: (row["accept"], row["accepted"]) for row in results.read()["table"]}
+    assert found["decoder-135m"] == (None, None) and found["running"] == (1.15, True)
+    assert (found["encoder"], found["transport"]) == ((None, None), (1.2e6, False))
+    table = gpu_table([results.read()], "docs/gpu-check.md")
+    assert "| 135M Llama shape, 50 in / 50 out | 9,000 requests/s |  |  |" in table
+    assert "| 135M Llama shape, best over 2 lanes × 512 sequences | 1.21 × | ≥ 1.15 |  |" in table
+    assert "| null device, gRPC unary: the transport ceiling | failed | ≥ 1,200,000 | missed |" in table
+
+
+def test_a_figure_is_held_against_what_is_asked_for_now() -> None:
+    run = {"commit": "c", "environment": {"gpu": "NVIDIA H200", "cpu": "EPYC", "cores": 16}}
+    run["steps"] = {"decoder:smollm2-135m": {"commit": "c"}}
+    old = {"target": "decoder-135m", "step": "decoder:smollm2-135m", "measured": 7821.0, "unit": "requests/s"}
+    run["table"] = [old | {"accept": 6000, "accepted": True}]
+    table = gpu_table([run], "docs/gpu-check.md")
+    assert "| 135M Llama shape, 50 in / 50 out | 7,820 requests/s | ≥ 9,400 | missed |" in table

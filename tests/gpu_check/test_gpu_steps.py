@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import fake_cuda
 import numpy as np
 import pytest
 import torch
+from dry_steps import measured
 from paths import ROOT
 from serving import PATIENCE_S
 
@@ -19,41 +20,13 @@ from bench.gpu.inprocess import EncoderLoop
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
-from bench.gpu.plan import module_of
-from bench.gpu.results import Results
-from bench.gpu.run import Run
 from bench.gpu.servers.program import check_flags
-from bench.gpu.servers.served import bound_by
-from bench.gpu.steps import ablate, correct
+from bench.gpu.steps import ablate, calibrate, correct
 from bench.gpu.targets import TARGETS
-from fastqps.bench.results.point import INVALID, Point
+from fastqps.devices.profile_file import load_profile
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("checkpoints")
-
-
-@pytest.fixture
-def dry(cache: Path, tmp_path: Path) -> Any:
-    """Makes a dry run of a step."""
-
-    def make(step: str, limit_s: float = 120.0) -> Run:
-        results = Results(tmp_path / "dry-2026-01-01.json")
-        results.start(command="test", commit="", environment={"dry": True})
-        results.begin(step)
-        return Run(step, results, True, 1, 0.1, time.monotonic() + limit_s, cache)
-
-    return make
-
-
-def measured(run: Run) -> dict[str, dict[str, Any]]:
-    """The table by name, after the step has run."""
-    import_module(module_of(run.step)).measure(run)
-    return {row["name"]: row for row in run.results.read()["table"]}
 
 
 # ---- checkpoints
@@ -133,27 +106,6 @@ def test_every_file_of_tests_on_the_gpu_runs() -> None:
     assert all("kernels" in name for name in kernels) and len(kernels) > 3
 
 
-# ---- what limits a point
-
-
-@pytest.mark.parametrize(
-    ("point", "ceiling", "said"),
-    [
-        (Point("", rate=10, verdict=INVALID, reasons=["late"]), None, "the load generator (INVALID): late"),
-        (Point("", rate=10, duty_cycle=0.97), 11.0, "the device; device busy 97.0 %; 91 % of the transport's ceiling"),
-        (Point("", rate=10, duty_cycle=0.5), 11.0, "the transport; device busy 50.0 %"),
-        (Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}), 100.0, "the host; "),
-        (
-            Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}),
-            None,
-            "idle for launch 40.0 %",
-        ),
-    ],
-)
-def test_bound_by(point: Point, ceiling: float | None, said: str) -> None:
-    assert said in bound_by(point, ceiling=ceiling)
-
-
 # ---- steps, dry
 
 
@@ -196,10 +148,10 @@ def test_encoder_loop_computes_what_the_engine_does(cache: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "target", "value"),
     [
-        ("decoder:qwen2.5-0.5b", "decoder-0.5b", 0.92 * 1000 * 2**0.5),
-        ("decoder:qwen2.5-0.5b", "duty", 99.5),
+        ("decoder:qwen2.5-0.5b", "decoder-0.5b", 0.92 * 8e6 / 180),
+        ("decoder:qwen2.5-0.5b", "duty", 100),
+        ("decoder:qwen2.5-0.5b", "fp8-0.5b", 1.3),
         ("fp8", "fp8", 1.3),
-        ("dispatchers", "dispatchers", 4**2 / 4**0.5),
     ],
 )
 def test_steps_on_servers_that_are_formulas(
@@ -209,43 +161,39 @@ def test_steps_on_servers_that_are_formulas(
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
     found = next(row for row in measured(dry(step)).values() if row["target"] == target)
     assert found["measured"] == pytest.approx(value)
-    assert "the device" in found["bound_by"] or step == "dispatchers"
+    assert "the device" in found["bound_by"]
 
 
-def test_dispatchers_without_mps_are_measured_in_turns(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("bench.gpu.steps.dispatchers")
-    monkeypatch.setattr(module, "find_program", lambda: None)
-    run = dry("dispatchers")
-    run.dry = False
-    assert {place["mps"] for place in module._places(run)} == {"off"}
-    assert "nvidia-cuda-mps-control is not here" in run.results.read()["steps"]["dispatchers"]["left_out"][0]
+def test_more_running_sequences_are_compared_with_the_baseline(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All on one server, and the same place in FP8 behind it."""
+    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
+    monkeypatch.setattr("bench.gpu.servers.modelled.SERVED", ())
+    run = dry("decoder:smollm2-135m")
+    found = measured(run)
+    assert run.results.read()["steps"][run.step]["starts"] == 1
+    places = ("2 × 1,024", "2 × 512", "1 × 2,048", "2 × 2,048", "1 × 4,096")
+    assert [name for name in found if "bf16" in name] == [f"smollm2-135m, bf16, {place} sequences" for place in places]
+    best, base = 16e6 / 260, 2e6 / 120  # a step of 16 takes 260 µs of the formula's device, one of 2 takes 120
+    assert found[TARGETS["decoder-135m"].name]["measured"] == pytest.approx(best)
+    assert found[TARGETS["running"].name]["measured"] == pytest.approx(best / base)
+    run.results.begin("decoder:smollm2-135m-fp8")
+    run.step = "decoder:smollm2-135m-fp8"
+    found = measured(run)
+    assert found["smollm2-135m: FP8 over bf16"]["measured"] == pytest.approx(1.3)
+    assert "both 1 × 4,096" in found["smollm2-135m: FP8 over bf16"]["bound_by"]
 
 
 def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
-    run = dry("fp8", limit_s=10.0)
+    run = dry("fp8", limit_s=6.0)
     assert TARGETS["fp8"].name in measured(run), "what is needed is measured all the same"
     left_out = run.results.read()["steps"]["fp8"]["left_out"]
     assert [what.partition(":")[0] for what in left_out] == [
-        "--quantization auto, turn 3", "--quantization fp8, turn 4", "--quantization none, turn 5"
+        "--quantization fp8, turn 3", "--quantization none, turn 4", "--quantization auto, turn 5"
     ]  # fmt: skip
     run.repetitions = 3
     assert list(run.rounds(20.0)) == [0], "the first round always"
     assert list(run.rounds(0.0)) == [0, 1, 2]
-
-
-def test_peers_of_decoders_compute_what_we_do(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("bench.gpu.steps.decoder_peers")
-    made: dict[tuple[int, ...], list[int]] = {}
-    monkeypatch.setattr(module, "agreement", lambda address, asked, theirs: made.update(theirs) or 1.0)
-    monkeypatch.setattr("bench.gpu.servers.modelled.ModelledServer.address", "somewhere")
-    run = dry("decoder_peers")
-    found = measured(run)[TARGETS["peer"].name]
-    assert found["measured"] > 0
-    assert "asynchronous" in found["bound_by"]
-    engine = fastqps.Engine(str(run.checkpoint("qwen2.5-0.5b")), dtype="float32")
-    for ids, theirs in list(made.items())[:2]:
-        assert engine.generate([list(ids)], max_tokens=5, ignore_eos=True)[0].token_ids == theirs
 
 
 # ---- programs
@@ -258,6 +206,23 @@ def test_flags_of_programs_are_checked() -> None:
         check_flags("calibrate", ["--set", "max-batch-itms=9"])
     with pytest.raises(ConfigError, match="more than the 1"):
         check_flags("ablate", ["--lanes", "1"])
+
+
+@pytest.mark.parametrize(("gpu", "factor"), [("NVIDIA H200", 1.0), ("NVIDIA H100 80GB HBM3", 1.16), ("NVIDIA L4", 0.0)])
+def test_a_measured_profile_is_compared_with_the_shipped_one(dry: Any, gpu: str, factor: float) -> None:
+    """Of the same make of GPU, where there is one: here the measured steps are those of an H200."""
+    run, known = dry("calibrate"), load_profile("h200-minilm-l6")
+    shapes = [(32, 1), (16384, 512), (8192, 256)]
+    steps = [{"tokens": tokens, "items": items, "us": known.step_us(tokens, items)} for tokens, items in shapes]
+    measured = dataclasses.replace(known, gpu=gpu, fixed_us=90.0, kernels=())
+    calibrate.tell(run, "minilm-l6", measured, {"worst_deviation": 0.02, "steps": steps})
+    fixed, *compared = run.results.read()["table"]
+    assert (fixed["measured"], fixed["bound_by"]) == (90.0, "deviation 2 %")
+    if not factor:
+        assert not compared
+        return
+    [row] = compared
+    assert row["measured"] == pytest.approx(factor, rel=0.01) and f"by {gpu[7:11].lower()}-minilm-l6" in row["bound_by"]
 
 
 def test_what_each_optimization_adds_is_a_figure(dry: Any) -> None:

@@ -59,6 +59,15 @@ def test_rows_move_16_bytes_at_a_time(kernel: str) -> None:
         assert build["instructions"]["load_16_bytes"] and build["instructions"]["store_16_bytes"], build
 
 
+@pytest.mark.parametrize("kernel", ["embed_norm", "add_norm"])
+def test_rows_of_a_program_share_their_weights(kernel: str) -> None:
+    """4 rows of MiniLM take fewer loads than four programs of one, and more of them fit a multiprocessor."""
+    one, four = (next(b for b in builds() if b["case"] == f"MiniLM-L6 bfloat16 {kernel}{n}") for n in (" few rows", ""))
+    assert four["instructions"]["load_16_bytes"] <= 3 * one["instructions"]["load_16_bytes"]
+    assert four["instructions"]["all"] < 3.7 * one["instructions"]["all"]
+    assert 4 * four["occupancy"] >= 1.5 * one["occupancy"]
+
+
 def test_an_older_gpu_has_no_fp8_but_all_else() -> None:
     older = builds("--arch=80", "--only=MiniLM.*(attention|add_norm)")
     assert {b["kernel"] for b in older} == {"tile_attention_kernel", "add_norm_kernel"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 import torch
-from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, normal
+from kernel_rows import DEVICE, by_torch_too, check_fp8, kernel_only, near, normal, rows_of_programs
 from nightly import nightly
 from packed_rows import Packed, attention, packed
 from torch.nn import functional as F
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
 from fastqps.kernels.pool import pool
-from fastqps.kernels.shapes import AttentionShape, search_shape
+from fastqps.kernels.shapes import AttentionShape, PoolShape, pool_shape, search_shape
 from fastqps.kernels.stamps import end_step
 from fastqps.kernels.tile_attention import tile_attention
 from fastqps.ops.interface import reach_of
@@ -117,6 +118,45 @@ def test_embedding_without_a_norm() -> None:
     done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
     assert done.values is not None
     assert torch.equal(done.values[:7], words[step.ids[:7].long()])
+
+
+@kernel_only
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("room", [3, 600])
+@pytest.mark.parametrize("name", ["ragged", "one token", "none", "with empty ones"])
+def test_rows_of_one_program_are_as_those_of_several(
+    name: str, room: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit: items begin and end inside programs, also several in one, and padding lies behind live rows."""
+    lengths = LENGTHS.get(name, [3, 0, 0, 1, 0, 30, 1, 1, 0])
+    step = packed(lengths, spare_tokens=4 + -sum(lengths) % 4, spare_items=room)
+    total = sum(lengths)
+    step.ids[:total:3] = 1
+    words, places, kinds = (normal(n, WIDTH, seed=n).to(dtype) for n in (50, 110, 2))
+    args = (
+        step.ids,
+        step.types,
+        step.cu_seqlens,
+        step.counts,
+        words,
+        places,
+        kinds,
+        normal(WIDTH),
+        normal(WIDTH),
+        1e-5,
+    )
+    for offset in (0, 2):
+        found = []
+        for rows in (1, 2, 4):
+            rows_of_programs(monkeypatch, "embed_norm", rows)
+            done = embed_norm(*args, offset, want_fp8=True)
+            assert done.values is not None and done.fp8 is not None and done.scale is not None
+            numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
+            found.append([*numbers, done.row_start, done.row_end])
+        assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
+    starts, ends = ([span[n] for span in step.spans() for _ in range(*span)] for n in (0, 1))
+    assert found[0][3].tolist() == starts + [total] * (len(step.ids) - total)
+    assert found[0][4].tolist() == ends + [total] * (len(step.ids) - total)
 
 
 def check_attention(
@@ -306,6 +346,27 @@ def test_pooling_beside_what_is_not_finite(mode: Any, bad: float) -> None:
     assert torch.equal(after[[0, 2]], before[[0, 2]]) and not after[1].isfinite().any()
 
 
+@kernel_only
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean", "max"])
+def test_pooling_of_more_items_than_programs(mode: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of a program's items it is changes nothing; rows of padding stay as they are."""
+    step = packed(LENGTHS["ragged"])
+    hidden = normal(len(step.ids), 200).to(dtype)
+    hidden[sum(step.lengths) :] = torch.nan
+    args, skipping = (hidden, step.cu_seqlens, step.counts, mode), {"ids": step.ids, "skipped": int(step.ids[5])}
+    before = pool(*args, out=torch.full((10, 200), 7.0, device=DEVICE), **skipping)
+    assert (before[7:] == 7).all()
+    for programs in (1, 3, 6):
+        monkeypatch.setattr("fastqps.kernels.pool.pool_shape", lambda *_, n=programs: PoolShape(32, 128, 4, n))
+        assert torch.equal(pool(*args, out=torch.full((10, 200), 7.0, device=DEVICE), **skipping), before)
+
+
+def test_pooling_starts_no_more_programs_than_a_gpu_has_room_for() -> None:
+    assert [pool_shape(384, n).items for n in (1, 64, 1024, 5000)] == [1, 64, 341, 341]
+    assert pool_shape(1 << 20, 9).items == 1
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize(("mapped", "weighted"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("name", ["ragged", "none"])
@@ -341,3 +402,15 @@ def test_stamps_are_of_the_device_alone() -> None:
     end_step(stamps)
     start, end = stamps.tolist()
     assert (0 < start < end) if DEVICE == "cuda" else (start, end) == (0, 0)
+
+
+@kernel_only
+@pytest.mark.skipif(DEVICE != "cpu", reason="a GPU has its own clock")
+@pytest.mark.parametrize("name", ["ragged", "one token", "none"])
+def test_the_end_of_a_step_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many programs its last kernel has, and whether there is work for them or not."""
+    step, stamps, ticks = packed(LENGTHS[name]), torch.tensor([5, 0]), count(77)
+    monkeypatch.setattr("fastqps.kernels.stamps.device_clock_ns", lambda: next(ticks))
+    monkeypatch.setattr("fastqps.kernels.pool.stamped", lambda given: given)
+    pool(normal(len(step.ids), 200), step.cu_seqlens, step.counts, "mean", stamps=stamps)
+    assert stamps.tolist() == [5, 77] and next(ticks) == 78

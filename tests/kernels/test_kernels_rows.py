@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from kernel_rows import DEVICE, by_torch_too, check_fp8, count, kernel_only, near, normal
+from kernel_rows import DEVICE, by_torch_too, check_fp8, count, kernel_only, near, normal, rows_of_programs
 from torch.nn import functional as F
 
 from fastqps.kernels.activate import Activation, activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.quantise_rows import quantise_rows
+from fastqps.kernels.shapes import row_shape
 
 pytestmark = pytest.mark.compute
 computed_by = by_torch_too(__name__, "activate", "add_norm", "quantise_rows")
@@ -52,6 +53,37 @@ def test_padding_rows_are_not_written(rows: int, monkeypatch: pytest.MonkeyPatch
     assert done.sum is not None and done.values is not None
     near(done.values[:rows], F.rms_norm(2 * x[:rows], (32,), weight, 1e-6))
     assert (done.sum[rows:] == 7).all() and (done.values[rows:] == 7).all()
+
+
+@kernel_only
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("live", [0, 5, 8])
+def test_rows_of_one_program_are_as_those_of_several(
+    live: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the bit, beside rows that are not finite, and with padding in a program that has other rows, too."""
+    monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7.0))
+    x, residual, weight, bias = normal(8, 384), normal(8, 384, seed=1), normal(384), normal(384, seed=2)
+    x[1], x[live:] = torch.inf, torch.nan
+    args, more = (x.to(dtype), weight, bias, 1e-12), {"residual": residual.to(dtype), "count": count(live)}
+    for kind in ("layer", "rms"):
+        found = []
+        for rows in (1, 2, 4):
+            rows_of_programs(monkeypatch, "add_norm", rows)
+            done = add_norm(*args, kind, **more, want_sum=True, want_fp8=True)  # type: ignore[arg-type]
+            assert done.sum is not None and done.values is not None and done.fp8 is not None and done.scale is not None
+            assert (done.sum[live:] == 7).all() and (done.values[live:] == 7).all()
+            numbers = [done.sum, done.values, done.fp8[:live].view(torch.uint8), done.scale[:live]]
+            found.append([x.nan_to_num(-3.0) for x in numbers])
+        assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
+        assert not live or found[0][1][[0, 2, 3, 4]].abs().max() < 20
+
+
+def test_how_many_rows_a_program_has() -> None:
+    """Several only where there are enough for all multiprocessors, and that they divide."""
+    rows = {width: [row_shape(width, n).rows for n in (64, 2044, 2048, 2050, 5632)] for width in (32, 384, 768, 2048)}
+    assert rows == {32: [1, 1, 4, 1, 4], 384: [1, 1, 4, 1, 4], 768: [1, 1, 2, 2, 2], 2048: [1, 1, 1, 1, 1]}
 
 
 _PLAIN: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {

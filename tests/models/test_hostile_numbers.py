@@ -16,7 +16,7 @@ from nightly import nightly
 
 from fastqps.config import sources
 from fastqps.devices.choice_file import ChoiceFile
-from fastqps.devices.profile import load_profile
+from fastqps.devices.profile_file import load_profile
 from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import FastqpsError

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from fastqps.architectures.tensor_files import load_tensors
 from fastqps.config import sources
 from fastqps.devices.choice_file import ChoiceFile
-from fastqps.devices.profile import load_profile
+from fastqps.devices.profile_file import load_profile
 from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import FastqpsError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +47,12 @@ def test_the_start_of_a_process_is_the_systems() -> None:
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert asked_s - 0.02 <= float(found) <= time.monotonic()
     assert process_start_s() < asked_s
+
+
+def test_without_proc_it_starts_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: Path) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    asked_s = time.monotonic()
+    assert asked_s <= process_start_s() <= time.monotonic()

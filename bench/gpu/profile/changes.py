@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.gpu.profile.timeline import Kind
+from bench.gpu.profile.timeline import Gaps, Kind
 
 # Kernels whose whole work could be done by a neighbour; all others can only come nearer to their bound.
 FUSIONS = {
@@ -45,14 +45,16 @@ class Change:
         )
 
 
-def changes_of(kinds: Sequence[Kind], step_us: float) -> list[Change]:
-    """Of one step, the largest first."""
+def changes_of(kinds: Sequence[Kind], step_us: float, gaps: Gaps | None) -> list[Change]:
+    """Of one step, the largest first. Without ``gaps`` nothing is said of them."""
     inside = [kind for kind in kinds if kind.sort != "copy"]  # copies run before and behind what is timed
     launches = sum(kind.launches for kind in inside)
-    gap_us = max(0.0, step_us - sum(kind.us for kind in inside))
-    each_us = gap_us / launches if launches else 0.0
-    why = f"{launches:.0f} kernels, {each_us:.2f} µs between two"
-    found = [Change(GAPS, gap_us, step_us, why), *(_change(kind, each_us, step_us) for kind in inside)]
+    each_us = gaps.sum_us / launches if gaps and launches else 0.0
+    found = []
+    if gaps:
+        why = f"{launches:.0f} kernels, {gaps.median_us:.2f} µs between two, at most {gaps.largest_us:.2f} µs"
+        found.append(Change(GAPS, gaps.sum_us, step_us, why))
+    found += [_change(kind, each_us, step_us) for kind in inside]
     return sorted((c for c in found if c.share >= LEAST), key=lambda change: -change.gain_us)
 
 
@@ -65,7 +67,11 @@ def _change(kind: Kind, each_us: float, step_us: float) -> Change:
     if not kind.bound_us:
         return Change(f"remove {kind.name}", kind.us, step_us, spent)
     part = f"{spent}, bound {kind.bound_us:.0f} µs ({100 * kind.bound_us / kind.us:.0f} % of it)"
-    how = "larger tiles, another shape or FP8" if kind.sort == "cuBLAS" else "bring the kernel to its bound"
+    how = (
+        "less fixed time and exposed stores, other tiles or FP8"
+        if kind.sort == "cuBLAS"
+        else "bring the kernel to its bound"
+    )
     return Change(f"{kind.name}: {how}", max(0.0, kind.us - kind.bound_us), step_us, part)
 
 

@@ -2,49 +2,63 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from typing import Any
+from collections.abc import Sequence
 
 from bench.gpu.run import Run
+from bench.gpu.servers import limits
+from bench.gpu.servers.preparation import prepare_us
 from bench.gpu.servers.served import Served
-from fastqps.bench.measure.target import Settings, check_settings
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.target import Server, Settings, check_settings
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError
 from fastqps.config import decide, load
 
 SERVED = ("encoder", "decoder:smollm2-135m")  # steps whose dry runs start servers all the same: one of each kind
-RATE = 1000.0
-QUANTIZATION = {"fp8": 1.3, "auto": 1.4}
+ITEMS = 8  # of a step where no setting says how many
+STEP_US, ITEM_US, HOST_US = 100.0, 10.0, 20.0  # of a step on the device; of each item; of the host, per step
+FASTER = {"fp8": 1.3, "auto": 1.4}
+_PIDS = itertools.count(1)
 
 
 class ModelledServer(Served):
-    """More dispatchers and lanes are faster, FP8 too."""
+    """Steps have a fixed part, so larger ones are faster; synchronous ones wait for the host; lanes fill gaps."""
 
-    def __init__(
-        self, run: Run, base: Settings, payloads: Payloads, threads: int | None = None, *, slow: bool = False
-    ) -> None:
-        self._run, self._base, self._probe_s = run, base, 0.1
-        self.threads, self.cores = 1, 1
+    _running: tuple[Settings, tuple[int, ...]] | None = None
+    _server = Server("", "", None)
 
-    def measure(self, settings: Settings, in_flight: int | None = None, **more: Any) -> Point:
+    def _use(self, start: Settings, cpus: Sequence[int]) -> Server:
         """``ConfigError`` where no server has these settings."""
-        wanted = {**self._base, **settings}
-        check_settings(wanted)
-        decide(load(wanted, os.environ, None).config)
-        speed = settings.get("dispatchers", 1) ** 2 * settings.get("lanes", 1) ** 0.5
-        rate = more.get("rate") or RATE * speed * QUANTIZATION.get(settings.get("quantization", ""), 1.0)
+        wanted = start, tuple(cpus)
+        if wanted != self._running:
+            check_settings(start)
+            decide(load(start, os.environ, None).config)
+            self._running, self._server = wanted, Server("", "", next(_PIDS))
+        return self._server
+
+    def _post(self, server: Server, wanted: limits.Limits) -> None:
+        assert self._running
+        most = limits.split(self._running[0], {})[1]
+        if beyond := {key: value for key, value in wanted.items() if value > most[key]}:
+            raise BenchError(f"more than it started with: {beyond}")
+
+    def _measure(self, context: Context, start: Settings, load: LoadSpec) -> Point:
+        now = {name: self._limits.get(name, start.get(key)) for key, name in limits.NAMES.items()}
+        items = now["running"] or now["items"] or ITEMS
+        lanes, dispatchers = now["lanes"] or 2, start.get("dispatchers") or 1
+        step_us = (STEP_US + ITEM_US * items) / FASTER.get(str(start.get("quantization")), 1.0)
+        host_us = HOST_US + prepare_us()
+        cycle_us = step_us + host_us if now["async_steps"] is False else max(step_us, host_us)
+        steps_per_us = min(1 / step_us, dispatchers * min(lanes / cycle_us, 1 / host_us))
+        idle = 1 - steps_per_us * step_us
         return Point(
-            "", rate=rate, p99_us=1000.0, duty_cycle=0.995, idle_reasons={"launch": 0.005}, batch={"fill": 0.9},
-            status={"OK": 9},
+            "", rate=load.rate or 1e6 * items * steps_per_us, p99_us=1000.0, duty_cycle=1 - idle,
+            idle_reasons={"launch": idle}, batch={"fill": 0.9}, status={"OK": 9},
         )  # fmt: skip
-
-    @property
-    def address(self) -> str:
-        """None: nobody answers there."""
-        return ""
-
-    def close(self) -> None:
-        """Nothing was started."""
 
 
 def open_server(

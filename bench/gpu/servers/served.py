@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.gpu.run import Run
+from bench.gpu.servers import limits
+from bench.gpu.servers.observations import by_second, clocks, refusals, refused, start_stages, trend
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
-from fastqps.bench.measure.target import Settings, Target
+from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import BenchError, Result
@@ -23,16 +27,22 @@ KEPT_UP = 0.99  # of the offered rate: as many Poisson arrivals as a few seconds
 SHARES = (0.92, 0.8, 0.65, 0.5, 0.35)  # of the peak, in search of a rate within a limit of p99
 
 
+SETTLE_S = 2.0  # of load in front of the first point with other limits: a server captures graphs that its steps want
+FAILED_MOST = 0.001  # share of the calls that is not worth a word
+
+
 class Served:
     """A context manager: servers of one model, started as settings ask for them. ``threads``: the generator's.
 
+    A server starts with ``base``. Lanes, running sequences, items and asynchronous steps that ``base`` holds are the
+    most of them: points with fewer run on the same server (``limits``). Points with other settings start another one.
     ``slow``: a request takes a good part of a second, so shorter points would be of beginnings and ends.
     """
 
     def __init__(
         self, run: Run, base: Settings, payloads: Payloads, threads: int | None = None, *, slow: bool = False
     ) -> None:
-        self._run = run
+        self._run, self._base = run, dict(base)
         self._probe_s, self._warm_s = (4.0, 2.0) if slow else (1.5, 1.0)
         self._stack = contextlib.ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fastqps-gpu-")))
@@ -43,6 +53,10 @@ class Served:
         self._payloads = payloads
         self._contexts: dict[tuple[int, int], Context] = {}
         self._last: tuple[Settings, Sequence[int]] | None = None
+        self._pid: int | None = None  # of the server that runs
+        self.start_s, self.stages = 0.0, ""  # of its start, and the longest of its dispatchers' stages
+        self._limits: limits.Limits = {}  # it runs with these
+        self._settled: list[limits.Limits] = []  # it was measured with these
 
     def measure(
         self, settings: Settings, in_flight: int | None = None, *, rate: float | None = None,
@@ -50,14 +64,23 @@ class Served:
     ) -> Point:  # fmt: skip
         """A closed loop of so many calls, or an open one of this rate; the median of ``repetitions``."""
         seconds = seconds or self._run.seconds
+        context = self._context(threads or self.threads, repetitions)
+        start, wanted = limits.split(self._base, settings)
+        self._last = start, context.pinning.server
+        self._prepare(start, wanted)
         warm = min(self._warm_s, seconds / 2)
+        if wanted not in self._settled:
+            self._settled.append(wanted)
+            warm += 0.0 if self._run.dry else SETTLE_S
         load = LoadSpec(
             in_flight=in_flight or 1, duration_s=seconds, warmup_s=warm, connections=64 if in_flight else 32
         )
         load = load.at_rate(rate, streams=1024) if rate else load
-        context = self._context(threads or self.threads, repetitions)
-        self._last = settings, context.pinning.server
-        return context.measure(settings, load)
+        began_s = time.monotonic()
+        point = self._measure(context, start, load)
+        first, *others = point.devices or [{"device": self._run.device, "duty_cycle": point.duty_cycle}]
+        devices = [{**first, "clocks": self._run.gpu.between(began_s + warm, time.monotonic())}, *others]
+        return dataclasses.replace(point, settings=dict(settings), devices=devices)
 
     def peak(self, settings: Settings, levels: Sequence[int]) -> tuple[Point, int]:
         """The best of short closed loops, and its calls in flight; more are tried only while they bring more."""
@@ -91,9 +114,11 @@ class Served:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the server that was measured last."""
-        assert self._last is not None
-        return self._target.use(*self._last).address
+        """HOST:PORT of the server that was measured last; of one with ``base`` where none was."""
+        if self._last is None:
+            self._last = self._base, self._context(self.threads, 1).pinning.server
+            self._prepare(*limits.split(self._base, {}))
+        return self._use(*self._last).address
 
     def close(self) -> None:
         """Ends the server."""
@@ -104,6 +129,27 @@ class Served:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _prepare(self, start: Settings, wanted: limits.Limits) -> None:
+        """A server that was started with ``start`` and runs with ``wanted``."""
+        assert self._last is not None
+        server = self._use(*self._last)
+        if server.pid != self._pid:
+            self._run.count_start()
+            self.start_s, self.stages = server.ready_after_s, start_stages(server.admin)
+            self._pid, self._limits, self._settled = server.pid, limits.split(start, {})[1], []
+        if wanted != self._limits:
+            self._post(server, wanted)
+            self._limits = wanted
+
+    def _use(self, start: Settings, cpus: Sequence[int]) -> Server:
+        return self._target.use(start, cpus)
+
+    def _post(self, server: Server, wanted: limits.Limits) -> None:
+        limits.post(server.admin, wanted)
+
+    def _measure(self, context: Context, start: Settings, load: LoadSpec) -> Point:
+        return context.measure(start, load)
 
     def _context(self, threads: int, repetitions: int) -> Context:
         key = threads, repetitions
@@ -144,12 +190,15 @@ def brief(point: Point) -> dict[str, Any]:
     found = point.as_json()
     for key in ("spectrum", "timeline", "histograms", "generator"):
         found.pop(key, None)
-    return found
+    return found | {"by_second": [round(rate) for rate in by_second(point)]}
 
 
 def answered(point: Point) -> Point:
-    """The point. ``BenchError`` where calls were not answered OK: its rate would be of nothing."""
-    if point.error_ratio > 0.001:
+    """The point. ``BenchError`` where calls failed, or all were refused: its rate would be of nothing.
+
+    Where some were refused, the rate is that of the answered ones, and ``bound_by`` names their share.
+    """
+    if point.error_ratio - refused(point) > FAILED_MOST or not point.rate:
         raise BenchError(f"{100 * point.error_ratio:.1f} % of the calls failed: {point.status} {point.items_status}")
     return point
 
@@ -157,11 +206,12 @@ def answered(point: Point) -> Point:
 def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str:
     """What limits a point, from what was measured of it; each figure is named.
 
-    In this order: the generator where it says so itself; the device where it is busy 95 % of the time; the transport
-    where the rate is 80 % of ``ceiling``, the null device's; else the host, by its busiest role and the device's
-    commonest reason for idling. ``floor`` says how much of the device's time is needed at least.
+    Refused calls and a rising rate are named first. Then, in this order: the generator where it says so itself; the
+    device where it is busy 95 % of the time; the transport where the rate is 80 % of ``ceiling``, the null device's;
+    else the host, by its busiest role and the device's commonest reason for idling. ``floor`` says how much of the
+    device's time is needed at least.
     """
-    told = []
+    told = [text for text in (refusals(point), trend(point)) if text]
     busy = point.duty_cycle
     if point.verdict == INVALID:
         told.append("the load generator (INVALID): " + "; ".join(point.reasons)[:120])
@@ -188,4 +238,4 @@ def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str
         told.append(
             f"SM {100 * gpu['sm_utilization']:.0f} %, tensor {100 * (gpu.get('tensor_utilization') or 0):.0f} %"
         )
-    return "; ".join([*told, floor] if floor else told)
+    return "; ".join(filter(None, [*told, clocks(point), floor]))

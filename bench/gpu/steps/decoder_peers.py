@@ -1,203 +1,159 @@
 """transformers' continuous batching on the same GPU: the same weights, prompts and number in flight, in turn with ours.
 
-Fair-peer rules: bf16 against bf16, greedy, nobody ends early, blocks of short prompts are not shared, warm-up does not
-count, the best attention that it has here, asynchronous steps and CUDA graphs asked for by name, one variant compiled.
+Its attention must be of variable length and give the tokens that torch's attention under a mask gives. Otherwise there
+is no row: a ratio over a mask of all by all says nothing.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import gc
 import statistics
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
-import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatchingConfig, GenerationConfig
+from transformers import AutoTokenizer
 
 from bench.gpu.models.payloads import decoder_payloads
+from bench.gpu.peers.batching import PLAIN, VARIANTS, Answers, Batching, Ids, Session
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.servers.served import Served, answered, bound_by, brief
+from bench.gpu.servers.served import Served, answered, bound_by
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from fastqps import Client
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError
 
-MODELS = ("qwen2.5-0.5b", "smollm2-135m")
+MODELS = ("smollm2-135m", "qwen2.5-0.5b")
 IN_FLIGHT = 1024
-VARIANTS: dict[str, dict[str, Any]] = {  # in the order in which they matter: the time may not suffice for all
-    "asynchronous": {"use_async_batching": True, "use_cuda_graph": True},
-    "synchronous": {"use_async_batching": False, "use_cuda_graph": True},
-    "asynchronous, compiled": {"use_async_batching": True, "use_cuda_graph": True, "default_compile_level": 1},
-}
-ASYNCHRONOUS = ("asynchronous", "asynchronous, compiled")
-MEASURE_S = 4.0
-VARIANT_S, MODEL_S = 35.0, 75.0  # about what another one takes
-Ids = list[list[int]]
-Answers = dict[tuple[int, ...], list[int]]  # prompt -> generated tokens
-Rate = Callable[..., float]  # of prompts; their answers too, where asked for
+TURNS = 2
+CHECKED = 16  # prompts that are answered twice before anything is measured
+MEASURE_S, OURS_S = 3.0, 8.0  # of a turn
+VARIANT_S, MODEL_S = 30.0, 60.0  # about what another one takes
+Tell = Callable[[str, float, str], None]  # the model's ratio so far, and what to say of it
 
 
 def measure(run: Run) -> None:
-    """Of each model the best asynchronous variant so far; the target is the smaller of the models' ratios."""
+    """Of each model the fastest variant so far; the target is the smaller of the models' ratios."""
     ratios: dict[str, tuple[float, str]] = {}
 
-    def told(model: str, ratio: float, note: str) -> None:
+    def tell(model: str, ratio: float, note: str) -> None:
         ratios[model] = ratio, note
         run.target("peer", *min(ratios.values()))
 
     for model in MODELS[:1] if run.dry else MODELS:
-        if not ratios or run.enough(MODEL_S, model):
-            run.attempt(model, partial(_model, run, model, partial(told, model)))
+        if model == MODELS[0] or run.enough(MODEL_S, model):
+            run.attempt(model, partial(_model, run, model, tell))
     run.finish()
 
 
-def _model(run: Run, model: str, told: Callable[[float, str], None]) -> None:
+def _model(run: Run, model: str, tell: Tell) -> None:
     running = 8 if run.dry else IN_FLIGHT
     path, asked = run.checkpoint(model), prompts(run, model)
     ids: Ids = AutoTokenizer.from_pretrained(path)(asked)["input_ids"]
-    found: dict[str, tuple[float, float]] = {}
-    configs: dict[str, Any] = {}
+    device, dtype = torch.device("cpu" if run.dry else "cuda:0"), torch.float32 if run.dry else torch.bfloat16
+    peer = Batching(path, device, dtype, running, tokens_out(run))
+    try:
+        expected = _expected(peer, ids[:CHECKED])
+    except ImportError as why:
+        run.leave_out(f"{model}: transformers has no attention of variable length here: {why}")
+        return
+    best = 0.0
     with TemporaryDirectory() as folder:
         payloads = decoder_payloads(Path(folder) / "prompts", asked, tokens_out(run))
         with open_server(run, settings_of(run, model, running), payloads, slow=True) as served:
-            point = answered(served.measure({}, running))
-            run.raw(f"{model}, ours", brief(point))
-            for name, variant in list(VARIANTS.items())[: 1 if run.dry else None]:  # dry, all are alike
-                if found and not run.enough(VARIANT_S, f"{model}, {name}"):
+            for variant in list(VARIANTS)[: 1 if run.dry else None]:  # dry, both are alike
+                if best and not run.enough(VARIANT_S, f"{model}, {variant}"):
                     continue
                 try:
-                    found[name] = _variant(run, served, model, name, variant, running, ids, configs)
-                except Exception as error:  # a variant that does not run here is said, not hidden
-                    configs[name] = f"{type(error).__name__}: {str(error)[:300]}"
-                    run.leave_out(f"{model}, transformers {name}: {configs[name]}")
-                    continue
-                finally:
-                    run.raw(f"{model}, configurations", configs)
-                told(*_ratio(model, running, found, configs, point))
-    if not found:
-        raise BenchError(f"no variant of transformers' continuous batching ran: {configs}")
+                    for turn in _variant(run, served, peer, f"{model}, {variant}", ids, expected):
+                        if turn.theirs >= best:
+                            best = turn.theirs
+                            tell(model, turn.ours / turn.theirs, f"{model}, {running} in flight, {turn.note}")
+                except Exception as error:  # a variant that does not run here is named, not hidden
+                    run.leave_out(f"{model}, transformers {variant}: {type(error).__name__}: {str(error)[:300]}")
 
 
-def _variant(
-    run: Run, served: Served, model: str, name: str, variant: dict[str, Any], running: int, ids: Ids,
-    configs: dict[str, Any],
-) -> tuple[float, float]:  # fmt: skip
-    """Ours and theirs, requests per second."""
-    with _peer(run, run.checkpoint(model), variant, running) as (rate, config):
-        configs[name] = config
-        rate(ids[:running])  # warm-up
-        mine, theirs = _in_turn(run, served, running, rate, ids)
-        found = statistics.median(mine), statistics.median(theirs)
-        run.figure(
-            f"{model}: over transformers' continuous batching, {name}", found[0] / found[1], "×",
-            f"{found[0]:,.0f}/s against {found[1]:,.0f}/s, medians of {len(mine)} turns",
-        )  # fmt: skip
-        run.say(f"{model}: ours {found[0]:,.0f}/s, transformers {name} {found[1]:,.0f}/s")
-        answers: Answers = {}
-        rate(ids[:16], answers)
-        same = agreement(served.address, ids[:16], answers) if served.address else None
-        run.raw(f"{model}, {name}", {"ours": mine, "theirs": theirs, "same_tokens": same})
+def _expected(peer: Batching, ids: Ids) -> Answers:
+    """The answers under a mask, without graphs. The peer's attention is that of variable length afterwards.
+
+    ``ImportError`` where it has none.
+    """
+    peer.attend_plainly()
+    with peer.open(PLAIN, len(ids)) as session:
+        expected = session.answers(ids)
+    peer.attend()
+    return expected
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Requests per second of all turns so far, medians, and what to say of them."""
+
+    ours: float
+    theirs: float
+    note: str
+
+
+def _variant(run: Run, served: Served, peer: Batching, name: str, ids: Ids, expected: Answers) -> Iterator[Turn]:
+    """Turns of the peer and ours, each told when it is over. ``BenchError`` where the peer's tokens are wrong."""
+    with peer.open(VARIANTS[name.partition(", ")[2]]) as session:
+        run.raw(f"{name}: configuration", session.config)
+        found = _checked(peer, session, ids[: len(expected)], expected)
+        count = _warm_up(run, session, ids, peer.running)
+        rates: dict[str, list[float]] = {"ours": [], "theirs": []}
+        for turn in range(1 if run.dry else TURNS):
+            if turn and not run.enough(count / rates["theirs"][0] + OURS_S, f"{name}, turn {turn + 1}"):
+                break
+            rates["theirs"].append(session.rate(ids[:count]))
+            point = answered(served.measure({}, peer.running))
+            rates["ours"].append(point.rate)
+            run.raw(name, rates)
+            yield _told(run, name, peer.attention, rates, point)
+    same = {"as under a mask": agreement(expected, found)}
+    if served.address:
+        same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
+    run.raw(f"{name}: share of tokens before answers part", same)
+
+
+def _checked(peer: Batching, session: Session, ids: Ids, expected: Answers) -> Answers:
+    """Its answers. ``BenchError`` where they are others than under a mask; at a tie they may be, since both round."""
+    found = session.answers(ids)
+    parted = [why for each in zip(ids, expected, found, strict=True) if (why := peer.part(*each))]
+    if parted:
+        raise BenchError(f"{len(parted)} of {len(ids)} answers are not those under a mask; the first: {parted[0]}")
     return found
 
 
-def _ratio(
-    model: str, running: int, found: dict[str, tuple[float, float]], configs: dict[str, Any], point: Point
-) -> tuple[float, str]:
-    """Ours over the best of its asynchronous variants, or of all where none of those ran; and what to say."""
-    usable = [name for name in ASYNCHRONOUS if name in found] or list(found)
-    best = max(usable, key=lambda name: found[name][1])
-    ours, other = found[best]
-    note = f"{model}, {running} in flight, 50 in / 50 out: ours over gRPC {ours:,.0f}/s, transformers {best} "
-    note += f"{other:,.0f}/s ({configs[best]['attention']}); ours bound by {bound_by(point)}"
-    if best not in ASYNCHRONOUS:
-        note = f"its asynchronous variants did not run: {note}"
-    return ours / other, note
+def _warm_up(run: Run, session: Session, ids: Ids, running: int) -> int:
+    """Captures its graphs. Prompts of a turn: whole rounds, since at the end of a part of one its GPU would be half
+    empty, which ours over gRPC never is."""
+    session.rate(ids[:running])
+    rounds = max(1, round(session.rate(ids[:running]) * (0.1 if run.dry else MEASURE_S) / running))
+    return min(rounds, len(ids) // running) * running
 
 
-def _in_turn(run: Run, served: Served, running: int, rate: Rate, ids: Ids) -> tuple[list[float], list[float]]:
-    first = rate(ids[:running])
-    # In whole rounds: at the end of a part of one its GPU would be half empty, which ours over gRPC never is.
-    rounds = max(2, round(first * (0.1 if run.dry else MEASURE_S) / running))
-    count = min(rounds, len(ids) // running) * running
-    ours, theirs = [], []
-    for _ in run.rounds(2.5 * MEASURE_S):
-        theirs.append(rate(ids[:count]))
-        ours.append(answered(served.measure({}, running)).rate)
-    return ours, theirs
+def _told(run: Run, name: str, attention: str, rates: dict[str, list[float]], point: Point) -> Turn:
+    """Writes the variant's row."""
+    ours, theirs = statistics.median(rates["ours"]), statistics.median(rates["theirs"])
+    model, _, variant = name.partition(", ")
+    note = f"{ours:,.0f}/s against {theirs:,.0f}/s, medians of {len(rates['ours'])} turns, attention: {attention}"
+    run.figure(f"{model}: over transformers' continuous batching, {variant}", ours / theirs, "×", note)
+    note = f"50 in / 50 out: ours over gRPC {note}; transformers {variant}; ours bound by {bound_by(point)}"
+    return Turn(ours, theirs, note)
 
 
-@contextmanager
-def _peer(run: Run, path: Path, variant: dict[str, Any], running: int) -> Iterator[tuple[Rate, dict[str, Any]]]:
-    """A function from prompts to requests per second, and the configuration as it was taken."""
-    dtype = torch.float32 if run.dry else torch.bfloat16
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=_attention(run))
-    model = model.to(torch.device("cpu" if run.dry else "cuda:0")).eval()
-    limit = tokens_out(run)
-    generation = GenerationConfig(max_new_tokens=limit, do_sample=False, eos_token_id=-1, pad_token_id=0)
-    wanted = {"max_requests_per_batch": running, "allow_block_sharing": False, "max_memory_percent": 0.4, **variant}
-    if run.dry:  # there are no graphs and streams on a CPU
-        wanted |= {"use_cuda_graph": False, "use_async_batching": False, "num_blocks": 64, "default_compile_level": 0}
-        wanted |= {"max_batch_tokens": 64, "page_size": 32}
-    known = {field.name for field in dataclasses.fields(ContinuousBatchingConfig)}
-    if unknown := sorted(set(variant) - known):  # without them it would be another variant than its name says
-        raise BenchError(f"transformers {transformers.__version__} has no {', '.join(unknown)}")
-    batching = ContinuousBatchingConfig(**{key: value for key, value in wanted.items() if key in known})
-    told = {"asked": wanted, "unknown here": sorted(set(wanted) - known)}
-    context = model.continuous_batching_context_manager(
-        generation_config=generation, continuous_batching_config=batching
-    )
-    try:
-        with context as manager:
-
-            def rate(some: Ids, answers: Answers | None = None) -> float:
-                began, left = time.perf_counter(), len(some)
-                manager.add_requests(inputs=some, max_new_tokens=limit)
-                while left:
-                    result = manager.get_result(timeout=60)
-                    if result is None or getattr(result, "error", None):
-                        raise BenchError(f"transformers: {getattr(result, 'error', 'no answer for a minute')}")
-                    if result.is_finished():
-                        left -= 1
-                        if answers is not None:
-                            answers[tuple(result.prompt_ids)] = list(result.generated_tokens)
-                        if len(result.generated_tokens) != limit:
-                            raise BenchError(f"transformers: {len(result.generated_tokens)} tokens instead of {limit}")
-                return len(some) / (time.perf_counter() - began)
-
-            told |= {"attention": model.config._attn_implementation, "taken": _plain(batching)}
-            yield rate, told
-    finally:
-        del model, context
-        gc.collect()
-        if not run.dry:
-            torch.cuda.empty_cache()
-
-
-def _attention(run: Run) -> str:
-    from transformers.utils import is_flash_attn_2_available
-
-    return "flash_attention_2" if is_flash_attn_2_available() and not run.dry else "sdpa"
-
-
-def _plain(config: Any) -> dict[str, str]:
-    return {field.name: str(getattr(config, field.name)) for field in dataclasses.fields(config)}
-
-
-def agreement(address: str, asked: Ids, theirs: Answers) -> float:
-    """Share of the peer's tokens that ours begin with, prompt by prompt: in bf16 a near tie parts two answers."""
-    same = 0
+def _ours(address: str, ids: Ids, limit: int) -> Answers:
     with Client(address) as client:
-        for ids in asked:
-            other = theirs[tuple(ids)]
-            ours = client.generate(ids, max_tokens=len(other), ignore_eos=True).token_ids
-            pairs = enumerate(zip(ours, other, strict=True))
-            same += next((at for at, (a, b) in pairs if a != b), len(other))
-    return same / sum(map(len, theirs.values()))
+        return [list(client.generate(each, max_tokens=limit, ignore_eos=True).token_ids) for each in ids]
+
+
+def agreement(ours: Answers, theirs: Answers) -> float:
+    """Share of the tokens that both begin with, prompt by prompt: in bf16 a near tie parts two answers."""
+    same = 0
+    for one, other in zip(ours, theirs, strict=True):
+        pairs = enumerate(zip(one, other, strict=True))
+        same += next((at for at, (a, b) in pairs if a != b), len(other))
+    return same / sum(map(len, theirs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ from bench.gpu.inprocess import EncoderLoop
 from bench.gpu.models.payloads import encoder_payloads
 from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
+from bench.gpu.sampler import describe as describe_clocks
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.servers.served import Served, answered, bound_by, brief, describe, open_loop
 from bench.gpu.stand import open_stand
@@ -64,7 +66,10 @@ def _in_process(run: Run, peaks: Peaks, until_s: float) -> tuple[int, int]:
             run.leave_out(f"in process: batches of {items}, {lanes} lanes")
             continue
         loop = EncoderLoop(run.device, run.checkpoint(MODEL), items=items, tokens=TOKENS, lanes=lanes, dtype=run.dtype)
-        rate, step_us = loop.rate(run.seconds / 2), loop.step_us(5 if run.dry else 50)
+        began_s = time.monotonic()
+        rate = loop.rate(run.seconds / 2)
+        clocks = describe_clocks(run.gpu.between(began_s, time.monotonic()))
+        step_us = loop.step_us(5 if run.dry else 50)
         loop.close()
         rates[f"{items} items, {lanes} lanes"] = rate
         run.raw("in-process", rates)
@@ -76,7 +81,7 @@ def _in_process(run: Run, peaks: Peaks, until_s: float) -> tuple[int, int]:
             note = (
                 f"batches of {items}, {lanes} lanes; {share(peaks, peaks.encoder_us(run.shape(MODEL), TOKENS), best)}"
             )
-            note += f"; a step alone takes {step_us:.0f} µs on the device ({alone:,.0f}/s): {limit}"
+            note += f"; a step alone takes {step_us:.0f} µs on the device ({alone:,.0f}/s): {limit}; {clocks}"
             run.target("encoder", best, note)
     return found
 
@@ -115,10 +120,10 @@ def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float | None, lanes: 
     note += bound_by(peak, floor, ceiling)
     found, rates = served.within(settings, peak.rate, P99_US)
     run.raw("grpc, rates", rates)
-    if found is None:
-        run.target("encoder-grpc", 0.0, f"no rate that was tried held p99 < {P99_US / 1000:.0f} ms; {note}")
-    else:
+    if found:
         run.target("encoder-grpc", found.rate, f"{open_loop(found)}; {note}")
+    elif rates:
+        run.target("encoder-grpc", 0.0, f"no rate that was tried held p99 < {P99_US / 1000:.0f} ms; {note}")
 
 
 def _doors(cores: int) -> list[int]:

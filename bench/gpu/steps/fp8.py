@@ -2,51 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.gpu.models.payloads import decoder_payloads
+from bench.gpu.plan import START_S
 from bench.gpu.profile.bounds import Peaks, measure_peaks, share
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.servers.served import answered, bound_by, brief
+from bench.gpu.servers.served import Served, answered, bound_by, brief
 from bench.gpu.stand import open_stand
-from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
+from bench.gpu.steps.decoder import POINT_S, SECONDS, prompts, settings_of, tokens_out
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError
 
 MODEL = "llama-1b"
-ORDER = ("none", "fp8", "auto", "fp8", "none")  # each a start of the server; the first two are needed
+ORDER = ("none", "fp8", "fp8", "none", "auto")  # each kind has a server of its own; the first two are needed
 RUNNING = 512
-START_S = 22.0  # a start and a point, about
-SECONDS = 4.0
 
 
 def measure(run: Run) -> None:
-    """Each kind's server in turn, with the same load, and again while there is time; the ratio is of the medians."""
+    """Each kind in turn, with the same load, while there is time; the ratio is of the medians."""
     peaks = measure_peaks(open_stand(run.dry))
     rates: dict[str, list[float]] = {}
     last: dict[str, Point] = {}
-    with TemporaryDirectory() as folder:
+    running = 8 if run.dry else RUNNING
+    seconds = run.seconds if run.dry else SECONDS
+    servers: dict[str, Served] = {}
+    with TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         payloads = decoder_payloads(Path(folder) / "prompts", prompts(run, MODEL), tokens_out(run))
-        running = 8 if run.dry else RUNNING
-        with open_server(run, settings_of(run, MODEL, running), payloads, slow=True) as served:
-            for number, kind in enumerate(ORDER):
-                if number >= 2 and not run.enough(START_S, f"--quantization {kind}, turn {number + 1}"):
-                    continue
-                try:
-                    seconds = run.seconds if run.dry else SECONDS
-                    point = answered(served.measure({"quantization": kind}, 2 * running, seconds=seconds))
-                except BenchError as error:
-                    run.leave_out(f"--quantization {kind}: {error}")
-                    continue
-                rates.setdefault(kind, []).append(point.rate)
-                last[kind] = point
-                run.raw("rates", rates)
-                run.raw(f"{kind}, turn {number + 1}", brief(point))
-                run.say(f"{kind}: {point.rate:,.0f} requests/s")
-                _tell(run, peaks, rates, last)
+        for number, kind in enumerate(ORDER):
+            needed_s = POINT_S + (0.0 if kind in servers else START_S[1])
+            if number >= 2 and not run.enough(needed_s, f"--quantization {kind}, turn {number + 1}"):
+                continue
+            if kind not in servers:
+                base = settings_of(run, MODEL, running) | {"quantization": kind}
+                servers[kind] = stack.enter_context(open_server(run, base, payloads, slow=True))
+            try:
+                point = answered(servers[kind].measure({}, 2 * running, seconds=seconds))
+            except BenchError as error:
+                run.leave_out(f"--quantization {kind}: {error}")
+                continue
+            rates.setdefault(kind, []).append(point.rate)
+            last[kind] = point
+            run.raw("rates", rates)
+            run.raw(f"{kind}, turn {number + 1}", brief(point))
+            run.say(f"{kind}: {point.rate:,.0f} requests/s")
+            _tell(run, peaks, rates, last)
     if missing := [kind for kind in ORDER[:2] if kind not in rates]:
         raise BenchError(f"no figures of --quantization {', '.join(missing)}")
 

@@ -15,7 +15,7 @@ from bench.gpu.decode_mix import DecodeMix, Made
 from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.profile.changes import Change, changes_of
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
-from bench.gpu.profile.timeline import Kernel, Kind, kinds_of
+from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, steps_of
 from bench.gpu.run import Run
 from bench.gpu.stand import Stand, open_stand
 from fastqps.bench.steps.step_costs import Steps, open_steps
@@ -66,7 +66,9 @@ def _encoder(run: Run, stand: Stand, peaks: Peaks, own: dict[str, Any], quantiza
             work = encoder_work(run.shape(run.argument), count, LENGTH, 2 if stand.cuda else 4)
             name = f"{run.argument}, {count * LENGTH:,} tokens"
             once = partial(_prepared, stand, steps, (count, LENGTH))
-            _case(run, stand, peaks, Case(name, once, work, run.shape(run.argument).layers))
+            step_us = _case(run, stand, peaks, Case(name, once, work, run.shape(run.argument).layers))
+            if count == items[-1] and run.argument == "minilm-l6":
+                run.target("encoder-step", step_us, "one step at a time, by its own stamps, not profiled")
     steps.lane.close()
 
 
@@ -94,8 +96,8 @@ def _warm_up(stand: Stand, steps: Steps) -> None:
         steps.lane.warm_up()
 
 
-def _case(run: Run, stand: Stand, peaks: Peaks, case: Case) -> None:
-    """The step's time first: it needs no profiler."""
+def _case(run: Run, stand: Stand, peaks: Peaks, case: Case) -> float:
+    """The step's time in µs, which comes first: it needs no profiler."""
     steps = STEPS if stand.cuda else DRY_STEPS
     for _ in range(3 if stand.cuda else 0):
         case.once()
@@ -103,11 +105,28 @@ def _case(run: Run, stand: Stand, peaks: Peaks, case: Case) -> None:
     run.figure(f"{case.name}: step", step_us, "µs", "not profiled")
     kernels = _profiled(stand, case.once, steps)
     kinds = kinds_of(kernels, steps, case.work, case.layers, peaks)
-    changes = changes_of(kinds, step_us)
-    found = {"step_us": step_us, "kinds": [kind.as_json() for kind in kinds]}
+    gaps = gaps_of(steps_of(kernels, steps))
+    changes = changes_of(kinds, step_us, gaps)
+    found = {"step_us": step_us, "kinds": [kind.as_json() for kind in kinds], "gaps": gaps.as_json() if gaps else None}
     run.raw(case.name, found | {"changes": [change.as_json() for change in changes]})
-    run.figure(f"{case.name}: step", step_us, "µs", describe(kinds, step_us))
+    run.figure(f"{case.name}: step", step_us, "µs", describe(kinds, gaps, step_us))
+    _rows(run, case, kinds, gaps)
     _print(run, case.name, kinds, changes, step_us)
+    return step_us
+
+
+def _rows(run: Run, case: Case, kinds: list[Kind], gaps: Gaps | None) -> None:
+    """The gaps, and each product by the names of its kernels."""
+    if gaps:
+        note = f"of {gaps.span_us:.0f} µs under the profiler; median {gaps.median_us:.2f} µs, "
+        note += f"largest {gaps.largest_us:.2f} µs behind {gaps.after[:80]}; beside copies {gaps.copies_us:.1f} µs"
+        run.figure(f"{case.name}: gaps between its kernels", gaps.sum_us, "µs", note)
+    else:
+        run.leave_out(f"{case.name}, gaps: the profiled steps are not alike")
+    for kind in kinds:
+        if kind.sort == "cuBLAS":
+            note = f"at least {kind.bound_us:.0f} µs; {kind.describe_names()}"
+            run.figure(f"{case.name}: {kind.name}", kind.us, "µs", note)
 
 
 def _profiled(stand: Stand, once: Callable[[], float], steps: int) -> list[Kernel]:
@@ -123,7 +142,7 @@ def _profiled(stand: Stand, once: Callable[[], float], steps: int) -> list[Kerne
     if not events:
         raise RuntimeError("torch's profiler saw no kernels: CUPTI is missing, or another profiler holds it")
     events.sort(key=lambda event: event.time_range.start)
-    return [Kernel(event.name, float(event.time_range.elapsed_us())) for event in events]
+    return [Kernel(each.name, float(each.time_range.elapsed_us()), float(each.time_range.start)) for each in events]
 
 
 def _prepared(stand: Stand, steps: Steps, shape: tuple[int, int]) -> float:
@@ -145,13 +164,14 @@ def _run_once(stand: Stand, steps: Steps, made: Made) -> float:
     return float(end_ns - start_ns) / 1000
 
 
-def describe(kinds: list[Kind], step_us: float) -> str:
-    """Shares of the step: own kernels, products, gaps; then the largest kinds."""
+def describe(kinds: list[Kind], gaps: Gaps | None, step_us: float) -> str:
+    """Shares of the profiled step, where its span is known: own kernels, products, gaps; then the largest kinds."""
+    whole_us = gaps.span_us if gaps else step_us
     by_sort = {sort: sum(kind.us for kind in kinds if kind.sort == sort) for sort in ("own", "cuBLAS", "other")}
-    told = ", ".join(f"{sort} {100 * us / step_us:.0f} %" for sort, us in by_sort.items() if us)
-    gaps = max(0.0, step_us - sum(by_sort.values()))
+    told = [f"{sort} {100 * us / whole_us:.0f} %" for sort, us in by_sort.items() if us]
+    told += [f"gaps {100 * gaps.sum_us / whole_us:.1f} %"] if gaps else []
     first = ", ".join(f"{kind.name} {kind.us:.0f} µs ({kind.launches:.0f})" for kind in kinds[:6])
-    return f"{told}, gaps {100 * gaps / step_us:.0f} %; {first}"
+    return f"{', '.join(told)}; {first}"
 
 
 def _print(run: Run, name: str, kinds: list[Kind], changes: list[Change], step_us: float) -> None:

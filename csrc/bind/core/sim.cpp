@@ -12,6 +12,8 @@ using namespace py::literals;
 namespace fastqps::bind {
 namespace {
 
+using Points = std::vector<std::pair<double, double>>;
+
 // A device's costs, and its word: of the segment where dispatchers share the device, else its own.
 struct SimDevice {
   SimDevice(SimCost cost, u64 launch_ns, std::atomic<u64>* shared_until_ns)
@@ -43,16 +45,14 @@ void register_sim(py::module_& m) {
   m.def("burn_cpu", &burn_cpu, "ns"_a, "Computes for so long by this thread's CPU clock, with the GIL.");
   py::class_<SimDevice, std::shared_ptr<SimDevice>>(
       m, "SimDevice", "A modelled device, as this process sees it; see csrc/step/sim/sim_timeline.h.")
-      .def(py::init([](double fixed_ns, double per_token_ns, double per_item_ns, double overlap,
-                       std::vector<std::pair<double, double>> table, u64 launch_ns, const SegmentHandle* segment,
-                       u32 index) {
+      .def(py::init([](double fixed_ns, double overlap, Points tokens, Points items, u64 launch_ns,
+                       const SegmentHandle* segment, u32 index) {
              if (segment && index >= segment->segment.sizes().devices) throw py::index_error();
-             return std::make_shared<SimDevice>(SimCost{fixed_ns, per_token_ns, per_item_ns, overlap, std::move(table)},
+             return std::make_shared<SimDevice>(SimCost{fixed_ns, overlap, {std::move(tokens)}, {std::move(items)}},
                                                 launch_ns,
                                                 segment ? &segment->segment.device(index).sim_until_ns : nullptr);
            }),
-           py::kw_only(), "fixed_ns"_a, "per_token_ns"_a, "per_item_ns"_a, "overlap"_a,
-           "table"_a = std::vector<std::pair<double, double>>(), "launch_ns"_a = 0, "segment"_a = py::none(),
+           py::kw_only(), "fixed_ns"_a, "overlap"_a, "tokens"_a, "items"_a, "launch_ns"_a = 0, "segment"_a = py::none(),
            "index"_a = 0)
       .def("stream", [](std::shared_ptr<SimDevice> self) { return SimStream{std::move(self)}; })
       .def(

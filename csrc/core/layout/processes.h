@@ -64,7 +64,7 @@ struct alignas(64) DispatcherLine {
   std::atomic<u64> step_started_ns;           // [d] oldest step on the device; 0: none
   std::atomic<u32> ready;                     // [d] has run a real batch
   std::atomic<u64> items_done;                // [d] all incarnations; doors take the completion rate from it
-  std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer
+  std::atomic<u64> step_usual_ns;             // [d] moving average, from claim to answer, without stalls
   std::atomic<u32> running;                   // [d] sequences that generate now
   std::atomic<u64> steps_done;                // [d] all incarnations, with canaries; growth is forward progress
   std::atomic<u64> canary_ns;                 // [d] how long its newest canary took, from claim to answer

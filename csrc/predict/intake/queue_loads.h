@@ -70,9 +70,9 @@ class QueueLoads {
 
   // The expected time until a request that is queued now is answered, in ns: items that are served before it ÷
   // completion rate + the usual step. 0: not known. The rate is learned and used only while the queue holds more than
-  // the dispatchers can take at once. Below that, completions measure the demand, not the capacity, so full steps are
-  // used instead. share: the least share of the usual step that this request needs. ahead: items of its class that are
-  // served before it.
+  // the dispatchers can take at once. Below that, and until the rate is known, full steps are used instead:
+  // completions measure the demand there, not the capacity. share: the least share of the usual step that this request
+  // needs. ahead: items of its class that are served before it.
   u64 predicted_ns(u32 route, u32 kind, double share = 1, u64 ahead = ~u64(0)) const {
     const Load& load = routes_[route];
     const u64 waiting = all(load);
@@ -82,12 +82,12 @@ class QueueLoads {
     const u64 before = served_before(route, kind, ahead);
     if (waiting >= load.batch_items && load.items_per_s > 0)
       return u64(double(before) / load.items_per_s * 1e9) + own_ns;
-    // The rate is not known: at least until the running steps have ended.
-    return u64(std::min(1.0, double(before) / double(load.batch_items)) * double(load.step_ns)) + own_ns;
+    return u64(double(before) / double(load.batch_items) * double(load.step_ns)) + own_ns;
   }
 
  private:
   static constexpr u64 kWindowNs = 50'000'000, kStaleNs = 250'000'000;
+  static constexpr u64 kStepsOfSample = 2;
   static constexpr double kMeanOver = 64;  // items
 
   struct OfClass {
@@ -98,9 +98,10 @@ class QueueLoads {
     OfClass of[kPriorities] = {};
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0, mean_tokens = 0;
-    double done_per_s = 0;   // whether saturated or not
-    bool saturated = false;  // at the start of the window
-    bool fresh = false;      // items were completed lately: a stalled estimate must not reject for ever
+    double done_per_s = 0;                  // whether saturated or not
+    u64 counted_items = 0, counted_ns = 0;  // of the next sample of items_per_s
+    bool counts = false;                    // the window began at a completion, and saturated
+    bool fresh = false;                     // items were completed lately: a stalled estimate must not reject for ever
   };
 
   u64 before(u32 route, u32 kind) const {
@@ -181,23 +182,32 @@ class QueueLoads {
       done += d.items_done.load(kRelaxed);
       step_ns = std::max(step_ns, d.step_usual_ns.load(kRelaxed));
     }
-    bool saturated = all(load) >= load.batch_items;
-    u64 completed = done - std::min(done, load.done);
+    const bool saturated = all(load) >= load.batch_items;
+    const u64 completed = done - std::min(done, load.done), took_ns = now_ns - load.looked_ns;
+    const bool stalled = took_ns >= std::max(kStaleNs, 2 * step_ns);
     // A window ends with a completion, because one step can last longer than many shortest windows and its items belong
     // to all of them.
-    if (!completed && now_ns - load.looked_ns < std::max(kStaleNs, 2 * step_ns)) return;
-    if (load.looked_ns && completed && load.saturated && saturated) {
-      double rate = double(completed) / double(now_ns - load.looked_ns) * 1e9;
-      load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;
-    } else if (!saturated) {
-      load.items_per_s = 0;  // the rate of a past overload says nothing about the next burst
-    }
-    if (load.looked_ns) load.done_per_s = double(completed) / double(now_ns - load.looked_ns) * 1e9;
+    if (!completed && !stalled) return;
+    if (load.looked_ns) load.done_per_s = double(completed) / double(took_ns) * 1e9;
     load.fresh = completed > 0;
     load.step_ns = step_ns;
-    load.saturated = saturated;
+    learn_rate(load, saturated, stalled ? 0 : completed, took_ns);
+    load.counts = saturated && completed;
     load.done = done;
     load.looked_ns = now_ns;
+  }
+
+  // A sample lasts some usual steps: a generator's answers come in waves, at least one in that time, and a window that
+  // is no more than the pause between two waves would show a small part of the rate. A stall shows nothing of it.
+  static void learn_rate(Load& load, bool saturated, u64 completed, u64 took_ns) {
+    // The rate of a past overload says nothing about the next burst.
+    if (!saturated) load.items_per_s = 0, load.counted_items = load.counted_ns = 0;
+    if (!saturated || !load.counts || !completed) return;
+    load.counted_items += completed, load.counted_ns += took_ns;
+    if (load.counted_ns < kStepsOfSample * load.step_ns) return;
+    const double rate = double(load.counted_items) / double(load.counted_ns) * 1e9;
+    load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;
+    load.counted_items = load.counted_ns = 0;
   }
 
   Segment segment_;

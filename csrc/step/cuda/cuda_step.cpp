@@ -98,6 +98,7 @@ CudaStep::Launch CudaStep::launch(StepSize n) {
   items_ = n.items;
   number_ = ++lane_.launched_;
   graph_ = size_t(graph - lane_.graphs_.data());
+  shape_ = graph->shape;
   behind_ns_ = number_ == lane_.ended_ + 1 ? lane_.ended_ns_ : lane_.until_ns_;
   lane_.until_ns_ = expected_end_ns();
   return Launch::kDone;

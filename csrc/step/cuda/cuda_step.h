@@ -79,8 +79,8 @@ class CudaStep {
 
   // Enqueues the step in the staging block on the device.
   Launch launch(StepSize n);
-  // The graph of the last launch.
-  GraphShape shape() const { return lane_.graphs_[graph_].shape; }
+  // The graph of the last launch; nothing before the first.
+  GraphShape shape() const { return shape_; }
   // The parts of launch() around a graph of that shape, for callers that run its kernels one by one: packs the step,
   // and moves the copied answers to output(). The step must not be in flight. Returns the packed step.
   const i32* pack(StepSize n, GraphShape shape, CopyWords* words);
@@ -113,7 +113,8 @@ class CudaStep {
   CudaHandle event_ = nullptr;
   DeviceStamps stamps_;
   bool running_ = false, asked_early_ = false;
-  size_t graph_ = 0;                     // number in the lane's table
+  size_t graph_ = 0;  // number in the lane's table, while it is in flight
+  GraphShape shape_{};
   u32 items_ = 0;                        // of the last launch
   u64 number_ = 0;                       // of the lane's launches
   u64 launched_ns_ = 0, behind_ns_ = 0;  // behind_ns_: expected end of the steps before it; 0: not known

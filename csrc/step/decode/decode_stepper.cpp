@@ -81,7 +81,7 @@ i32 DecodeStepper::fill(u32 lane, u64 timeout_ns) {
   batch.begin(step.rows);
   join(s);
   batch.seal(step.rows);
-  if (!answer_dropped()) return kFenced;
+  if (!answer_dropped(lane)) return kFenced;
   claimer_.own().running.store(running(), kRelaxed);
   progress_[s].gathered_ns = now_ns();
   for (u32 at : step.joined) requests_[at].gathered_ns = progress_[s].gathered_ns;
@@ -113,7 +113,7 @@ void DecodeStepper::read_controls() {
     expired ? times_.learn_cut(made) : times_.learn_end(made);
     prompt_rows_.learn(requests_[place].claim.n_tokens, made);
     batch.drop(place % max_running());
-    end(place);
+    end(place, made);
   });
 }
 
@@ -155,21 +155,22 @@ void DecodeStepper::join(u32 s) {
     }
     const u32 at = place(lane, kv);
     place_of(claim.door, claim.slot) = at;
-    requests_[at] = {claim, claimed_.claimed_ns, 0, 0};
+    requests_[at] = {claim, claimed_.claimed_ns, 0, 0, 0};
     step.joined.push_back(at);
   }
 }
 
 // The sequence is over: its request leaves with the next publish().
-void DecodeStepper::end(u32 place) {
+void DecodeStepper::end(u32 place, u32 made) {
   const Claim& claim = requests_[place].claim;
   place_of(claim.door, claim.slot) = DecodeBatch::kNobody;
   ended_.push_back(requests_[place]);
+  ended_.back().made = made;
 }
 
 // Requests without an answer: expired or cancelled before launch, which go LAUNCHED all the same so that there is one
 // way back, and those that were ended while they ran.
-bool DecodeStepper::answer_dropped() {
+bool DecodeStepper::answer_dropped(u32 lane) {
   if (claimed_.dropped.empty() && ended_.empty()) return true;
   const u64 now = now_ns();
   auto give_back = [&](const Request& request, u16 code) {
@@ -181,10 +182,11 @@ bool DecodeStepper::answer_dropped() {
   };
   for (const Request& request : ended_) {
     if (!give_back(request, kCancelled)) return false;
-    clock_.answered(1, request.claimed_ns, now);  // their cache slots serve others: front doors count on that
+    // Their cache slots serve others: front doors count on that.
+    clock_.answered(1, request.claimed_ns, now, times_.steps_ns(batches_[lane].going(), request.made));
   }
   for (const auto& [claim, code] : claimed_.dropped)
-    if (!claimer_.launch(claim) || !give_back({claim, claimed_.claimed_ns, now, now}, code)) return false;
+    if (!claimer_.launch(claim) || !give_back({claim, claimed_.claimed_ns, now, now, 0}, code)) return false;
   claimer_.publish();
   return true;
 }
@@ -229,7 +231,7 @@ bool DecodeStepper::scatter(u32 s) {
       times_.learn_end(made + 1);
       prompt_rows_.learn(requests_[at].claim.n_tokens, made + 1);
     }
-    end(at);
+    end(at, made + 1);
   });
   const u64 now = now_ns();  // one stamp for all, before the first of their answers can be read
   for (const Request& request : ended_) {
@@ -246,8 +248,10 @@ bool DecodeStepper::scatter(u32 s) {
     return true;
   }
   bump(claimer_.stats().generated_tokens, tokens);
-  times_.learn_step(u32(step.rows.runs.size()), took_ns);
-  for (const Request& request : ended_) clock_.answered(1, request.claimed_ns, now);
+  const u32 runs = u32(step.rows.runs.size());
+  times_.learn_step(runs, took_ns);
+  for (const Request& request : ended_)
+    clock_.answered(1, request.claimed_ns, now, times_.steps_ns(runs, request.made));
   return true;
 }
 

@@ -43,6 +43,7 @@ class DecodeStepper final : public Stepper {
   struct Request {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;
+    u32 made;  // tokens, once it has ended
   };
 
   u32& place_of(u32 door, u32 slot) { return place_of_slot_[door * segment_.sizes().all_slots() + slot]; }
@@ -57,8 +58,8 @@ class DecodeStepper final : public Stepper {
   void read_controls();
   void shed(u32 lane);
   void join(u32 s);
-  void end(u32 place);
-  [[nodiscard]] bool answer_dropped();
+  void end(u32 place, u32 made);
+  [[nodiscard]] bool answer_dropped(u32 lane);
   void count(const Request& request, u64 finished_ns, u64 now);
   void write(const Claim& claim, u32 made, Token token);
   static void stamp(Slot& slot, const Request& request, u64 finished_ns, u64 now);

@@ -14,6 +14,9 @@ class DecodeTimes {
     return u64(double(steps_.expected_ns(running)) * std::min(usual_, double(max_tokens)));
   }
 
+  // The expected duration of `steps` steps of `running` sequences; 0: not known.
+  u64 steps_ns(u32 running, u32 steps) const { return steps_.expected_ns(running) * steps; }
+
   // Learns from a step of `running` sequences, including the prompts of those that joined.
   void learn_step(u32 running, u64 took_ns) { steps_.learn(running, took_ns); }
   // Learns from a generation that ended by itself. One that was cut off by its deadline counts only if it was longer

@@ -131,7 +131,7 @@ bool EncodeStepper::scatter(u32 s) {
   if (progress.canary)
     clock_.answered_canary(step.batch.claimed_ns, now);
   else
-    clock_.answered(u32(claims.size()), step.batch.claimed_ns, now);
+    clock_.answered(u32(claims.size()), step.batch.claimed_ns, now, clock_.times().expected_ns(step.n_tokens));
   return true;
 }
 

@@ -29,28 +29,33 @@ struct SimStep {
   u64 shared_ns = 0, hidden_ns = 0;
 };
 
-struct SimCost {
-  double fixed_ns = 0, per_token_ns = 0, per_item_ns = 0, overlap = 0;
-  std::vector<std::pair<double, double>> table = {};  // (tokens, ns), growing: instead of per_token_ns
+// A cost by some number: straight lines between points of (number, ns), growing. It is constant below the first point;
+// beyond the last one it continues the last line. Without points it is 0.
+struct SimLine {
+  std::vector<std::pair<double, double>> points = {};
 
-  SimStep of(u32 tokens, u32 items) const {
-    const double work = tokens_ns(tokens) + per_item_ns * items, hidden = overlap * fixed_ns;
+  double ns(u32 n) const {
+    if (points.empty()) return 0;
+    if (n <= points.front().first || points.size() == 1) return points.front().second;
+    size_t i = 1;
+    while (i + 1 < points.size() && points[i].first < n) i++;
+    const auto [x0, y0] = points[i - 1];
+    const auto [x1, y1] = points[i];
+    return y0 + (n - x0) * (y1 - y0) / (x1 - x0);
+  }
+};
+
+struct SimCost {
+  double fixed_ns = 0, overlap = 0;
+  SimLine tokens = {}, items = {};
+
+  SimStep of(u32 n_tokens, u32 n_items) const {
+    const double work = tokens.ns(n_tokens) + items.ns(n_items), hidden = overlap * fixed_ns;
     return {bounded(work + fixed_ns - hidden), bounded(hidden)};
   }
 
  private:
   static u64 bounded(double ns) { return u64(std::clamp(ns, 0.0, double(kSimStepNsMax))); }
-  // Interpolates linearly between the table's points. Below the first point it is constant; beyond the last it
-  // continues the last line.
-  double tokens_ns(u32 tokens) const {
-    if (table.empty()) return per_token_ns * tokens;
-    if (tokens <= table.front().first || table.size() == 1) return table.front().second;
-    size_t i = 1;
-    while (i + 1 < table.size() && table[i].first < tokens) i++;
-    const auto [x0, y0] = table[i - 1];
-    const auto [x1, y1] = table[i];
-    return y0 + (tokens - x0) * (y1 - y0) / (x1 - x0);
-  }
 };
 
 // The word up to which a device's shared part is reserved, in nanoseconds of CLOCK_MONOTONIC.

@@ -92,6 +92,18 @@ TEST(a_short_queue_is_measured_in_steps) {
   CHECK_EQ(loads.predicted_ns(0, kNormal), (50 + 75 / 2) * kMs + kMs / 2);
 }
 
+TEST(a_long_queue_is_measured_in_steps_until_the_rate_is_known) {
+  World w;
+  QueueLoads loads(w.segment, 0);
+  for (u64 ms = 1; ms <= 1000; ms += 10) {
+    w.done(ms / 100 * 4, 100 * kMs);
+    loads.look(ms * kMs);
+  }
+  w.waiting(16);
+  loads.look(1001 * kMs);
+  CHECK_EQ(loads.predicted_ns(0, kNormal), (4 + 1) * 100 * kMs);
+}
+
 TEST(a_stalled_estimate_is_forgotten) {
   World w;
   QueueLoads loads(w.segment, 0);
@@ -103,6 +115,39 @@ TEST(a_stalled_estimate_is_forgotten) {
   CHECK(loads.predicted_ns(0, kNormal) > 100 * kMs);
   for (u64 ms = 2001; ms <= 3500; ms += 10) loads.look(ms * kMs);  // nothing is completed any more
   CHECK_EQ(loads.predicted_ns(0, kNormal), 0u);
+}
+
+// Generations that began together end together: 40 in 40 ms, then none for the rest of 400 ms.
+TEST(the_pause_between_two_waves_is_not_the_rate) {
+  for (u64 begins_ms = 0; begins_ms < 400; begins_ms += 10) {
+    World w;
+    w.segment.route(0).max_batch_items = 40;
+    QueueLoads loads(w.segment, 0);
+    for (u64 ms = 1; ms <= 4000; ms += 10) {
+      w.waiting(ms < 2000 + begins_ms ? 0 : 80);
+      w.done(ms / 400 * 40 + std::min<u64>(ms % 400, 40), 300 * kMs);
+      loads.look(ms * kMs);
+      if (ms > 2000 + begins_ms) CHECK(loads.predicted_ns(0, kNormal) <= 2 * (800 + 300) * kMs);  // 80 at 100/s
+    }
+    CHECK(loads.predicted_ns(0, kNormal) >= (800 + 300) * kMs / 2);
+  }
+}
+
+// A device stands still for 2 s, before or after the rate is known. What it did before and after is the rate.
+TEST(a_stall_is_not_the_rate) {
+  for (u64 begins_ms = 1000; begins_ms < 3000; begins_ms += 100)
+    for (u64 at_ms = 1000; at_ms < 3000; at_ms += 30) {
+      World w;
+      QueueLoads loads(w.segment, 0);
+      for (u64 ms = 1; ms <= 6000; ms += 10) {
+        w.waiting(ms < begins_ms ? 0 : 16);
+        const u64 worked_ms = ms - (ms > at_ms ? std::min<u64>(ms - at_ms, 2000) : 0);
+        w.done(worked_ms / 20 * 4, 20 * kMs);
+        loads.look(ms * kMs);
+        CHECK(loads.predicted_ns(0, kNormal) <= 3 * (80 + 20) * kMs);  // 16 at 200/s, and a step
+      }
+      CHECK(loads.predicted_ns(0, kNormal) >= 95 * kMs);
+    }
 }
 
 TEST(all_doors_share_the_places_of_a_queue) {

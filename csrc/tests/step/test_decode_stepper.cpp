@@ -136,6 +136,41 @@ TEST(who_would_be_late_among_those_that_run_is_refused) {
   CHECK(w.state(alone) == State::kLaunched);
 }
 
+// The first step of two sequences lasts a second, a twelfth of their answers. All others are fast.
+TEST(one_slow_step_refuses_nobody) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 first = w.put({1}, 12, kIgnoreEos);
+  while (d.turn()) w.slab->drain();  // answers are of 12 tokens
+  w.slab->drain();
+  CHECK(w.host.ended.contains(first));
+  w.put({2}, 12, kIgnoreEos), w.put({3}, 12, kIgnoreEos);
+  size_t runs = 0;
+  while (runs < 2) {  // they join one by one
+    CHECK(d.launch());
+    runs = d.stepper.step(d.flying[0].back()).runs.size();
+    d.retire(runs == 2 ? 1'000'000 : 0);
+  }
+  const u32 joins = w.put({4}, 12, kIgnoreEos, now_ns() + 10'000'000'000);
+  CHECK(d.launch());
+  CHECK(w.state(joins) == State::kLaunched);
+}
+
+// Front doors expect what answers take on average. A long one among short ones counts by its own tokens.
+TEST(a_long_answer_among_short_ones_is_no_stall) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const auto answer = [&](u32 tokens) {
+    w.put({1}, tokens, kIgnoreEos);
+    while (d.launch()) d.retire(2'000);
+    w.slab->drain();
+  };
+  for (u32 i = 0; i < 40; i++) answer(1);
+  const u64 usual = w.segment.dispatcher(0).step_usual_ns.load();
+  answer(12);
+  CHECK(w.segment.dispatcher(0).step_usual_ns.load() > usual + usual / 2);
+}
+
 TEST(a_damaged_request_stays_within_its_room) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);

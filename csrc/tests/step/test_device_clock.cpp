@@ -303,4 +303,20 @@ TEST(old_times_are_closed) {
   CHECK_EQ(times.total_ns(), 30u + 5 * 200'000);
 }
 
+// Front doors reject by it, and a stall says nothing about the requests that come after it.
+TEST(a_stall_is_not_the_usual_time) {
+  constexpr u64 ms = 1'000'000;
+  World w;
+  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
+  DeviceClock clock(claimer, 0);
+  const auto usual = [&] { return w.segment.dispatcher(0).step_usual_ns.load(); };
+  clock.answered(3, 100 * ms, 110 * ms, 0);  // nothing is expected yet
+  CHECK_EQ(usual(), 10 * ms);
+  for (u32 i = 0; i < 100; i++) clock.answered(1, 200 * ms, 2200 * ms, 8 * ms);
+  CHECK(usual() > 15 * ms && usual() <= 16 * ms);
+  for (u32 i = 0; i < 100; i++) clock.answered(1, 200 * ms, 209 * ms, 8 * ms);
+  CHECK(usual() >= 9 * ms && usual() < 9 * ms + ms / 10);
+  CHECK_EQ(w.segment.dispatcher(0).items_done.load(), 203u);
+}
+
 TEST_MAIN

@@ -1,4 +1,5 @@
 // How many prompt rows a step admits: the steps of closed loops stay level, and no request waits that need not.
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -12,14 +13,17 @@ using namespace fastqps::test;
 
 namespace {
 
-// fastqps/data/profiles/h200-qwen2.5-0.5b.toml
-const SimCost kCost{.fixed_ns = 540e3, .per_item_ns = 920, .table = {{152, 230e3}, {16384, 24740e3}}};
+// fastqps/data/profiles/h200-qwen2.5-0.5b.toml, whose tokens have three bends more
+const SimCost kCost{.fixed_ns = 503e3,
+                    .tokens = {{{0, 169e3}, {257, 334e3}, {16384, 21283e3}}},
+                    .items = {{{0, 64e3}, {200, 160e3}, {1024, 822e3}}}};
 constexpr u32 kMaxRunning = 1024, kMaxRows = 16384, kWarmUp = 3, kGenerations = 25;
 constexpr u32 kFloor = kMaxRows / 32;  // prompt rows that a step may always admit
 
 struct Workload {
   u32 clients, prompt;
   std::vector<u32> lengths;  // of answers, taken in turn
+  u32 running = kMaxRunning;
 
   u32 length(u32 request) const { return lengths[request * 7919u % lengths.size()]; }
 };
@@ -66,8 +70,8 @@ class Loop {
 
 // Clients on a DecodeStepper.
 Loop bounded(const Workload& load) {
-  World w(2048, load.prompt, std::ranges::max(load.lengths));
-  Dispatcher d(w.segment, &w.fds, 0, 1, 1, {kMaxRunning, kMaxRows});
+  World w(std::bit_ceil(load.clients), load.prompt, std::ranges::max(load.lengths));
+  Dispatcher d(w.segment, &w.fds, 0, 1, 1, {load.running, kMaxRows});
   Loop loop(load);
   u32 request = 0;
   const auto ask = [&] { w.put(List(load.prompt, request % 40), load.length(request), kIgnoreEos), request++; };
@@ -155,6 +159,38 @@ TEST(steps_of_a_closed_loop_stay_level) {
   }
 }
 
+TEST(large_lanes_stay_level_and_full) {
+  for (const u32 running : {2048u, 4096u}) {
+    const Loop loop = bounded({2 * running, 50, {50}, running});
+    loop.print("bounded");
+    CHECK(loop.rows(0.5) > 2.3 * running);  // each sequence makes a token, and 1/50 of them are replaced by a prompt
+    CHECK(loop.rows(1) <= 1.5 * loop.rows(0.5));
+    CHECK(loop.variation() < 0.4);
+  }
+}
+
+// Three quarters of a step's rows are of sequences: prompts take the rest, and no more.
+TEST(a_lane_that_fills_a_step_leaves_room_for_prompts) {
+  constexpr u32 kRunning = 12'288;
+  World w(16'384, 50, 200);
+  Dispatcher d(w.segment, &w.fds, 0, 1, 1, {kRunning, kMaxRows});
+  for (u32 i = 0; i < 16'384; i++) w.put(List(50, 7), 200, kIgnoreEos);
+  u32 most_runs = 0, most_rows = 0;
+  for (bool more = true; more;) {
+    const bool launched = d.flying[0].size() < 2 && d.launch();
+    if (launched) {
+      const DecodeStep& step = d.stepper.step(d.flying[0].back());
+      most_runs = std::max(most_runs, u32(step.runs.size())), most_rows = std::max(most_rows, step.n_tokens);
+    }
+    if (d.flying[0].size() == 2 || (!launched && d.busy())) d.retire();
+    more = launched || d.busy();
+    w.slab->drain();
+  }
+  CHECK_EQ(w.slab->used(), 0u);
+  CHECK_EQ(most_runs, kRunning);
+  CHECK(most_rows > kMaxRows - 50 && most_rows <= kMaxRows);
+}
+
 TEST(no_workload_is_held_back) {
   Workload mixed{1024, 50, std::vector<u32>(99)}, rare{1024, 50, std::vector<u32>(10, 10)};
   std::iota(mixed.lengths.begin(), mixed.lengths.end(), 1);
@@ -173,7 +209,9 @@ TEST(a_step_of_prompts_follows_what_ended) {
   rows.learn(50, 50);
   CHECK_EQ(rows.limit(1024), 1536u);
   CHECK_EQ(rows.limit(10), kFloor);
+  CHECK_EQ(rows.limit(4096), 6144u);
   CHECK_EQ(rows.limit(1 << 20), kMaxRows);
+  CHECK_EQ(rows.limit(~0u), kMaxRows);
   for (u32 i = 0; i < 1000; i++) rows.learn(i % 2 ? 100 : 300, i % 2 ? 10 : 190);
   CHECK(std::abs(i32(rows.limit(1024)) - 3072) < 100);  // 200 for 100; the newest counts more than its equal
   for (u32 i = 0; i < 300; i++) rows.learn(50, 1);

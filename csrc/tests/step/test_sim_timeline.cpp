@@ -16,6 +16,8 @@ using namespace fastqps;
 
 namespace {
 
+SimLine straight(double each_ns) { return {{{0, 0}, {1, each_ns}}}; }
+
 struct Launch {
   u64 now;
   u32 stream, tokens;
@@ -26,7 +28,7 @@ struct Launch {
 void check_table(double overlap, const std::vector<Launch>& table) {
   std::atomic<u64> word{0};
   SimTimeline timeline(word);
-  const SimCost cost{100, 10, 0, overlap};
+  const SimCost cost{100, overlap, straight(10)};
   u64 ends[4] = {};
   for (const Launch& l : table) {
     const auto [start, end] = timeline.reserve(l.now, ends[l.stream], cost.of(l.tokens, 1));
@@ -77,12 +79,15 @@ TEST(a_stream_does_not_overtake_itself) {
                  });
 }
 
-TEST(cost_from_a_table) {
-  const SimCost cost{0, 99, 5, 0, {{16, 100}, {64, 100}, {128, 300}}};
+TEST(cost_from_tables) {
+  const SimLine line{{{16, 100}, {64, 100}, {128, 300}}};
   const std::vector<std::pair<u32, u64>> expected = {{1, 100}, {16, 100}, {64, 100}, {96, 200}, {128, 300}, {256, 700}};
-  for (auto [tokens, ns] : expected) CHECK_EQ(cost.of(tokens, 0).shared_ns, ns);
-  CHECK_EQ(cost.of(64, 3).shared_ns, 115u);
-  CHECK_EQ((SimCost{0, 0, 0, 0, {{8, 7}}}.of(100, 0).shared_ns), 7u);
+  for (auto [n, ns] : expected) {
+    CHECK_EQ((SimCost{0, 0, line, {}}.of(n, 0).shared_ns), ns);
+    CHECK_EQ((SimCost{0, 0, {}, line}.of(0, n).shared_ns), ns);
+  }
+  CHECK_EQ((SimCost{7, 0, line, straight(5)}.of(64, 3).shared_ns), 122u);
+  CHECK_EQ((SimCost{0, 0, {{{8, 7}}}}.of(100, 0).shared_ns), 7u);
 }
 
 // Steps of random sizes in random streams, launched as soon as a stream has fewer than two in flight.
@@ -91,7 +96,7 @@ TEST(a_saturated_serial_device_is_never_idle) {
   for (int round = 0; round < 200; round++) {
     std::atomic<u64> word{0};
     SimTimeline timeline(word);
-    const SimCost cost{double(random() % 500), 1 + double(random() % 50), 3, 0};
+    const SimCost cost{double(random() % 500), 0, straight(1 + double(random() % 50)), straight(3)};
     const u32 streams = 1 + random() % 4;
     std::vector<std::vector<u64>> ends(streams, std::vector<u64>{0});
     u64 now = 1'000'000, covered = 0, busy = 0;
@@ -119,7 +124,7 @@ TEST(overlap_raises_the_rate_as_computed) {
     for (double overlap : {0.0, 0.25, 0.5, 1.0}) {
       std::atomic<u64> word{0};
       SimTimeline timeline(word);
-      const SimStep step = SimCost{600, 10, 0, overlap}.of(40, 1);
+      const SimStep step = SimCost{600, overlap, straight(10)}.of(40, 1);
       std::vector<u64> ends(streams, 1000);
       const int steps = 4000;
       for (int i = 0; i < steps; i++) {
@@ -135,7 +140,7 @@ TEST(overlap_raises_the_rate_as_computed) {
 TEST(what_is_reserved_is_bounded) {
   std::atomic<u64> word{~u64(0) / 2};  // nonsense, or a step without end
   SimTimeline timeline(word);
-  const SimCost endless{1e30, 1e30, 0, 0};
+  const SimCost endless{1e30, 0, straight(1e30)};
   CHECK_EQ(endless.of(1, 1).shared_ns, kSimStepNsMax);
   const auto [start, end] = timeline.reserve(1000, 0, {5, 0});
   CHECK_EQ(start, 1000 + kSimBacklogNsMax);

@@ -32,5 +32,5 @@ def items_for(context: Context, settings: Settings) -> int:
     """Two batches in each lane's hands and two that wait; at most half of what may wait, so that none is refused."""
     config = decide(context.target.loaded(settings).config)
     batch = config.max_running or most_items(config)
-    places = most_dispatchers(config) * (config.lanes or 1)
+    places = most_dispatchers(config) * (config.lanes or 2)
     return min(batch * (2 * places + 2), config.max_queue_items // 2)

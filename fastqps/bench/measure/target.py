@@ -15,7 +15,7 @@ from fastqps.bench.measure.generator import child_prefix
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.result import BenchError
 from fastqps.config import SETTINGS, Loaded, decide, load
-from fastqps.devices.profile import load_profile
+from fastqps.devices.profile_file import load_profile
 from fastqps.errors import CallError, ConfigError, FastqpsError, Unimplemented
 from fastqps.process.server_process import ServerError, ServerProcess
 from fastqps.telemetry.scrape import scrape
@@ -30,11 +30,15 @@ _OURS = ("host", "port", "http-port", "admin-port")
 
 @dataclass(frozen=True)
 class Server:
-    """The running server. ``admin`` "": its metrics cannot be reached; ``pid`` None: its processes are not ours."""
+    """The running server. ``admin`` "": its metrics cannot be reached; ``pid`` None: its processes are not ours.
+
+    ``ready_after_s``: from the start of its process, where that was here.
+    """
 
     address: str
     admin: str
     pid: int | None
+    ready_after_s: float = 0.0
 
 
 class Target:
@@ -101,7 +105,8 @@ class Target:
             check_settings(wanted[0], self.config_file)
             self._start(*wanted)
         assert self._process is not None
-        return Server(self._process.address, self._process.admin, self._process.pid)
+        process = self._process
+        return Server(process.address, process.admin, process.pid, process.ready_after_s)
 
     def loaded(self, settings: Settings) -> Loaded:
         """The whole configuration of a server with ``base`` and these, and where each setting comes from."""

@@ -20,7 +20,8 @@ from fastqps.bench.steps.step_process import StepProcess
 from fastqps.config import decide
 from fastqps.config.decide import most_items
 from fastqps.devices import kind_of, list_devices
-from fastqps.devices.profile import NAME_MAX, Profile, write_profile
+from fastqps.devices.profile import Profile
+from fastqps.devices.profile_file import NAME_MAX, write_profile
 from fastqps.errors import ConfigError
 
 TOGETHER_S = 1.0  # two processes side by side

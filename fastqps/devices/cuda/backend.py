@@ -28,7 +28,7 @@ class Stream(Protocol):
 
 
 class Backend(Protocol):
-    """One GPU in this process. All of it is for the time before the first request."""
+    """One GPU in this process. Steps do not need it: it is for starts, and for captures between steps."""
 
     api: CudaApi
     device: torch.device

@@ -54,7 +54,7 @@ def _ladder(most: int) -> Iterator[int]:
 
 
 def covering_buckets(buckets: tuple[int, ...]) -> tuple[int, ...]:
-    """Of an encoder's sizes those that a server cannot do without, ascending: about one to each doubling."""
+    """The sizes of an encoder's graphs that a server cannot do without, ascending: about one to each doubling."""
     found = [buckets[-1]]
     for size in reversed(buckets):
         if 2 * size <= found[-1]:
@@ -70,7 +70,7 @@ def covering_shapes(max_tokens: int, max_runs: int, prompt_max: int) -> list[Sha
     found: set[Shape] = set()
     for runs in _sizes(max_runs, _RUNS_APART):
         most = min(max_tokens, max(runs * prompt_max, _ROWS_MIN))
-        rows = {most, *(size for size in _sizes(most, _ROWS_APART) if size >= runs), min(runs, most)}
+        rows = {most, *(size for size in _sizes(most, _ROWS_APART) if size >= runs), min(_up(runs), most)}
         found.update(Shape(tokens, runs) for tokens in rows)
     return sorted(found, reverse=True)
 

@@ -1,4 +1,4 @@
-"""The graphs that a lane lacks, by what its latest steps would have saved in them."""
+"""Counts steps that ran in too large a graph, to choose the one to capture next."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ _FORGET_AT = 4096  # steps, after which older ones count half
 
 
 class Demand:
-    """Counts the steps that ran in a larger graph than they need."""
+    """The steps by the graph that would have fitted them."""
 
     def __init__(self) -> None:
-        self._steps: Counter[Shape] = Counter()  # by the closest shape
+        self._steps: Counter[Shape] = Counter()
         self._counted = 0
+        self._news = False  # a size has become usual, or more so, since ``most`` found nothing
 
     def note(self, closest: Shape, used: Shape) -> None:
         """A step for which ``closest`` would have been enough ran in ``used``."""
         if not _saved(closest, used):
             return
         self._steps[closest] += 1
+        self._news |= self._steps[closest] % STEPS_MIN == 0
         self._counted += 1
         if self._counted == _FORGET_AT:
             self._counted //= 2
@@ -31,10 +33,15 @@ class Demand:
 
     def most(self, graphs: Collection[Shape]) -> Shape | None:
         """The shape that would have saved the counted steps most, beside these graphs; None where no size is usual."""
+        if not self._news:
+            return None
+        for shape in graphs:
+            self._steps.pop(shape, None)
         best, most = None, 0
         for shape, steps in self._steps.items():
             if steps >= STEPS_MIN and (saved := steps * _saved(shape, smallest(graphs, shape))) > most:
                 best, most = shape, saved
+        self._news = best is not None
         return best
 
 

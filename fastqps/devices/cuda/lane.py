@@ -13,6 +13,7 @@ from fastqps._core import HEADER_WORDS, STAMP_WORDS, CudaLane, CudaStep
 from fastqps.devices.cuda.backend import Backend, Body, Graph
 from fastqps.devices.cuda.buckets import Shape
 from fastqps.devices.cuda.demand import Demand, smallest
+from fastqps.devices.cuda.loaded import report_device_faults
 from fastqps.devices.cuda.memory import report_oom_of_host
 from fastqps.devices.cuda.watch import DEBUG
 from fastqps.models.card import ModelCard
@@ -149,18 +150,21 @@ class GraphLane(ABC):
             return
         start = time.monotonic()
         try:
-            self.capture(shape)
+            with report_device_faults(self.backend):
+                self.capture(shape)
         except torch.OutOfMemoryError as error:  # steps go on in the graphs that there are
             print(f"{self.backend.where}: no memory for finer graphs: {error}", file=sys.stderr, flush=True)
             self._demand = None
             self.backend.trim()
             return
+        self.backend.trim()  # other processes may need what the run before the capture took
         self._refined += 1
         if self._refined.bit_count() == 1:  # the first ones, then ever fewer
             took_ms = 1000 * (time.monotonic() - start)
             captured = f"graphs of {self._card.name} captured while serving: {self._refined}"
             print(f"{self.backend.where}: {captured}, the last in {took_ms:.0f} ms", flush=True)
         if len(self._graphs) >= GRAPHS_MAX:
+            print(f"{self.backend.where}: {GRAPHS_MAX} graphs of {self._card.name}, the most of a lane", flush=True)
             self._demand = None
 
     def _wanted(self) -> Shape | None:

@@ -9,7 +9,7 @@ import torch
 
 from fastqps._core import CudaStep
 from fastqps.devices.cuda.lane import GraphLane
-from fastqps.devices.cuda.loaded import Loaded, report_device_faults
+from fastqps.devices.cuda.loaded import Loaded
 from fastqps.devices.cuda.watch import DEBUG
 from fastqps.process.startup import STARTUP
 from fastqps.runners.first_steps import Run
@@ -110,8 +110,7 @@ class GraphSteps(ABC, Generic[M, L, B]):
         return self.lane.can_refine()
 
     def refine(self) -> None:
-        with report_device_faults(self._loaded.backend):
-            self.lane.refine()
+        self.lane.refine()
 
     def due_s(self) -> float:
         return self.step.due_s()

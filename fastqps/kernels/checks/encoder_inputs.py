@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, cycle
+from itertools import accumulate, cycle, islice
 from typing import Any
 
 import torch
 
 from fastqps.kernels.checks.inputs import Case, Inputs, Random
+from fastqps.kernels.shapes import ROWS_TOGETHER_FROM, pool_shape, row_shape
 
 _LENGTHS = (1, 100, 33, 2, 40)  # rows of items: they begin and end inside tiles, and at their borders
 _TOKENS_MIN = 130  # more than the largest tile
-_ROWS, _LIVE = 43, 37  # of operations on rows; tiles have 8
+_TOKENS_OF_MANY = 1890  # in a step of ROWS_TOGETHER_FROM
+_ROWS, _PADDING = 43, 6  # of operations on rows; tiles have 8
 _SPARE = 14  # rows of padding
+_ITEMS_MAX = 1 << 16  # more than a step has
 
 
-def _lengths(longest: int, items: int) -> list[int]:
+def _lengths(longest: int, items: int, tokens: int = _TOKENS_MIN) -> list[int]:
     found: list[int] = []
     for length in cycle(_LENGTHS):
-        if sum(found) >= _TOKENS_MIN or len(found) == items:
+        if sum(found) >= tokens or len(found) == items:
             return found
         found.append(min(length, longest))
     return found
@@ -27,9 +30,10 @@ def _lengths(longest: int, items: int) -> list[int]:
 def embed_norm(random: Random, a: dict[str, Any]) -> Case:
     places, kinds, entries = a["places"], a["kinds"], len(a["cu_seqlens"])
     longest = _LENGTHS[1] if places is None else min(_LENGTHS[1], len(places) - a["position_offset"])
-    lengths = _lengths(longest, entries - 1)
+    several = row_shape(a["words"].shape[1], len(a["ids"])).rows > 1
+    lengths = _lengths(longest, entries - 1, _TOKENS_OF_MANY if several else _TOKENS_MIN)
     total = sum(lengths)
-    rows = total + _SPARE
+    rows = ROWS_TOGETHER_FROM if several else total + _SPARE
     ids = random.below(len(a["words"]), rows)
     if a["position_offset"]:
         ids[::5] = a["position_offset"] - 1  # padding in texts
@@ -44,8 +48,10 @@ def embed_norm(random: Random, a: dict[str, Any]) -> Case:
 
 
 def add_norm(random: Random, a: dict[str, Any]) -> Case:
-    count, live = _count(random, a)
-    x, residual = (random.normal(_ROWS, a["x"].shape[1], like=a["x"]) for _ in range(2))
+    rows, width = a["x"].shape
+    rows = ROWS_TOGETHER_FROM if row_shape(width, rows).rows > 1 else _ROWS
+    count, live = _count(random, a, rows)
+    x, residual = (random.normal(rows, width, like=a["x"]) for _ in range(2))
     step = {"x": x + 0.5, "residual": None if a["residual"] is None else residual, "count": count}
     return Case(a | step, rows=dict.fromkeys(("sum", "values", "fp8", "scale"), live))
 
@@ -63,9 +69,10 @@ def quantise_rows(random: Random, a: dict[str, Any]) -> Case:
     return Case(a | {"x": x * sizes, "count": count}, rows=dict.fromkeys(("fp8", "scale"), live))
 
 
-def _count(random: Random, a: dict[str, Any]) -> tuple[torch.Tensor | None, int]:
-    """``count`` as the call has it, and the rows that are no padding."""
-    return (None, _ROWS) if a["count"] is None else (random.ints([_LIVE], len(a["count"])), _LIVE)
+def _count(random: Random, a: dict[str, Any], rows: int = _ROWS) -> tuple[torch.Tensor | None, int]:
+    """``count`` as the call has it, and which of so many rows are no padding."""
+    live = rows - _PADDING
+    return (None, rows) if a["count"] is None else (random.ints([live], len(a["count"])), live)
 
 
 def tile_attention(random: Random, a: dict[str, Any]) -> Case:
@@ -86,8 +93,11 @@ def tile_attention(random: Random, a: dict[str, Any]) -> Case:
 
 
 def pool(random: Random, a: dict[str, Any]) -> Case:
-    lengths, width = _lengths(_LENGTHS[1], _TOKENS_MIN), a["hidden"].shape[1]
-    total, items = sum(lengths), len(lengths)
+    """A few more items than programs take in their first turn."""
+    width = a["hidden"].shape[1]
+    items = pool_shape(width, _ITEMS_MAX).items + len(_LENGTHS)
+    lengths = list(islice(cycle(_LENGTHS), items))
+    total = sum(lengths)
     step = {
         "hidden": random.normal(total + _SPARE, width, like=a["hidden"], live=total),
         "cu_seqlens": random.ints([0, *accumulate(lengths)], items + 4),

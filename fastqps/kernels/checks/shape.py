@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fastqps.kernels.shapes import search_shape
+from fastqps.kernels.shapes import row_shape, search_shape
 
 
 def arguments_of(plain: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -25,6 +25,10 @@ def shape_of(name: str, arguments: dict[str, Any]) -> str:
     if name == "embed_norm":  # how items are found depends on how many there can be
         search = search_shape(len(arguments["cu_seqlens"]))
         parts["cu_seqlens"] += f"/{search.scan}x{search.stride}"
+        parts["ids"] += f"/{row_shape(arguments['words'].shape[1], len(arguments['ids'])).rows}"
+    if name == "add_norm":  # how many rows a program has depends on how many there are
+        rows, width = arguments["x"].shape
+        parts["x"] += f"/{row_shape(width, rows).rows}"
     if name in ("logit_options", "sample"):
         parts["eos_ids"] = f"{len(arguments['eos_ids'])}"
     return " ".join(f"{key}={part}" for key, part in parts.items())

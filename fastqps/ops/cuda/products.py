@@ -34,7 +34,7 @@ class CudaLinear:
         return F.linear(x.tensor, self._weight, self._bias)
 
     def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        assert self.adds, "cuBLAS adds a bias or a residual, not both; the norm behind the product adds the residual"
+        assert self.adds, "torch adds a bias or a residual, not both; the norm behind the product adds the residual"
         return residual.addmm_(x.tensor, self._weight.t())
 
     @property

@@ -112,7 +112,7 @@ class DispatcherSlot(WorkerSlot):
 
     def settings(self, listener_fd: int, parent_pid: int) -> DispatcherSettings | EdgeSettings:
         config, holder = self.server.config, self._holder()
-        assert config.lanes and self.generation  # decided; not empty
+        assert self.generation  # not empty
         room = self.generation.room
         common = self._common(parent_pid, () if self.on_trial else self._cpus())
         common |= {"epoch": self.epoch, "route": self.route}
@@ -122,7 +122,7 @@ class DispatcherSlot(WorkerSlot):
                 upstreams=upstreams(config),
                 credentials=upstream_files(config),
                 max_batch_items=room.items,
-                lanes=config.lanes,
+                lanes=room.lanes,
                 on_trial=self.on_trial,
             )
         return DispatcherSettings(
@@ -140,7 +140,7 @@ class DispatcherSlot(WorkerSlot):
             choose_items=room.choose,
             max_batch_tokens=room.tokens,
             max_step_time_ns=config.max_step_time_ns,
-            lanes=config.lanes,
+            lanes=room.lanes,
             async_steps=config.async_steps,
         )
 

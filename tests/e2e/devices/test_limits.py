@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import write_checkpoint
+from fake_cuda import environment
 from generators import write_generator
 from ledger import OK, Ledger, channel_to, unary
 from profiles import write_profile
@@ -33,6 +34,22 @@ def items_of_steps(server: Server, client: fastqps.Client) -> float:
     until(lambda: server.metrics()["fastqps_batch_items_sum"] == before["fastqps_batch_items_sum"] + 96, "counted")
     after = server.metrics()
     return 96 / (after["fastqps_batch_items_count"] - before["fastqps_batch_items_count"])
+
+
+def test_limits_where_the_server_chose_the_lanes(serve: Serve, tmp_path: Path) -> None:
+    """Each model of a GPU has lanes of its own: an encoder two, a generator one."""
+    write_checkpoint(tmp_path / "e", "bert", num_hidden_layers=1)
+    write_generator(tmp_path / "g", num_hidden_layers=1)
+    models = (f"--model=e={tmp_path / 'e'}", f"--model=g={tmp_path / 'g'}")
+    sizes = ("--max-batch-items=8", "--max-running=4", "--max-batch-tokens=128", "--max-input-tokens=32")
+    server = serve(*models, *sizes, "--device=cuda:0", "--max-output-tokens=8", env=environment())
+    assert [(each["model"], each["lanes"], each["most"]["lanes"]) for each in server.limits()] == [
+        ("e", 2, 2), ("g", 1, 1),
+    ]  # fmt: skip
+    assert limit(server, model="e", lanes=1)["lanes"] == 1
+    assert limit(server, model="g", running=2)["running"] == 2
+    status, found = server.post("/limits", {"model": "g", "lanes": 2})
+    assert status == 400 and "between 1 and 1" in str(found)
 
 
 def test_steps_hold_as_many_items_as_are_allowed_now(serve: Serve, tmp_path: Path) -> None:

@@ -136,6 +136,28 @@ def test_a_generator_runs_as_many_sequences_as_were_chosen(serve: Serve, tmp_pat
     assert found == exact
 
 
+# Of a step in µs: fixed, per row and per sequence; the sequences that are chosen, and the end of the line.
+CROWDS = [
+    ((500, 1, 1), 2048, ")"),  # 96 % of the rate of 4,096
+    ((3000, 2.5, 2.5), 2048, "; 4096 would take 33.4 ms for a token, more than 20"),
+]
+
+
+@pytest.mark.parametrize(("costs", "chosen", "end"), CROWDS)
+def test_a_modelled_gpu_runs_thousands_of_sequences(
+    costs: tuple[float, float, float], chosen: int, end: str, serve: Serve, tmp_path: Path
+) -> None:
+    """Up to the knee, or to the time for a token. The device's own time decides, however busy the machine is."""
+    step = dict(zip(("fixed_us", "per_token_us", "per_item_us"), costs, strict=True))
+    device = f"--device=sim:{write_profile(tmp_path / 'p.toml', step, task='generate')}"
+    server = serve(f"--model=m={write_generator(tmp_path / 'g')}", device, "--dispatchers=1")
+    [line] = choices(server)
+    assert line.startswith(f"max-running auto: {chosen} of at most 4096, ") and line.endswith(end), line
+    assert server.metrics()["fastqps_cache_slots{m}"] == chosen
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        assert len(client.generate([5, 6, 7], max_tokens=3, ignore_eos=True).token_ids) == 3
+
+
 @pytest.mark.parametrize("device", ["sim", "cuda:0"])
 def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, model: Path, tmp_path: Path) -> None:
     """For good, with whatever outcome this machine has time for."""
@@ -152,6 +174,25 @@ def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, 
         assert "at most 5 items of 1024 and 160 tokens of 256" in bound
         metrics = server.metrics()
         assert metrics["fastqps_batch_items_sum"] <= 5 * metrics["fastqps_batch_items_count"]
+
+
+def test_sequences_are_measured_on_a_gpu(serve: Serve, tmp_path: Path) -> None:
+    """In steps with prompts beside them, on one lane; and what was left in its cache is in no answer."""
+    model = write_generator(tmp_path / "g")
+    flags = ("--dtype=float32", "--slots=16", "--frontdoors=1", "--max-batch-tokens=128")
+    limits = {"max_input_tokens": 48, "max_output_tokens": 32}
+    flags += tuple(f"--{key.replace('_', '-')}={value}" for key, value in limits.items())
+    server = serve(f"--model=m={model}", "--device=cuda:0", *flags, env=environment())
+    [line] = choices(server)
+    found = CHOSEN.match(line)
+    assert found and found[1] == "running" and int(found[3]) == 16, line
+    assert server.metrics()["fastqps_cache_slots{m}"] == int(found[2])
+    exact = fastqps.Engine(str(model), device="cpu", dtype="float32", **limits)
+    prompts = [[7 + i, 8, 9] for i in range(3)]
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        answers = [client.generate(prompt, max_tokens=8, ignore_eos=True) for prompt in prompts]
+    expected = exact.generate(prompts, max_tokens=8, ignore_eos=True)
+    assert [list(made.token_ids) for made in answers] == [list(made.token_ids) for made in expected]
 
 
 def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:

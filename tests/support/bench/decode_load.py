@@ -13,7 +13,7 @@ from fastqps.devices.cuda.buckets import Shape, closest_shape
 from fastqps.devices.cuda.demand import Demand, smallest
 
 FIXED_US, ROW_US = 400.0, 1.0  # a step's time: so much, and so much for each row that its graph computes
-APART_US = 500_000.0  # between two captures of 50 ms each, of a tenth of the time
+APART_US = 1_000_000.0  # between two captures of 0.1 s each, of a tenth of the time
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def within(shapes: Sequence[Shape]) -> Callable[[int, int], Shape]:
 
 
 class OnDemand:
-    """Graphs of a lane that captures what its steps want, one in half a second. ``most``: rows and runs of a step."""
+    """Graphs of a lane that captures what its steps want, one in a second. ``most``: rows and runs of a step."""
 
     def __init__(self, shapes: Sequence[Shape], most: Shape) -> None:
         self.shapes, self._most = list(shapes), most
@@ -56,7 +56,7 @@ def simulate(
     prompt: int = 50,
     answer: int = 50,
     prompt_rows_max: Callable[[int], int] = lambda running: 16_384,
-    steps: int = 6000,
+    steps: int = 20_000,
     seed: int = 1,
 ) -> Waste:
     """Steps of continuous batching: a row of each running sequence, and the prompts that wait, as there is room. The

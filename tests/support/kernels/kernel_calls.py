@@ -8,6 +8,7 @@ import torch
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.journal import KERNELS
+from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 
 
 def _ints(*shape: int) -> torch.Tensor:
@@ -22,6 +23,8 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, **tables, "weight": weight}
     embed |= {"bias": weight, "eps": 1e-12, "stamps": stamps}
     norm = {"x": x, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": x}
+    of_many, many = torch.zeros(ROWS_TOGETHER_FROM, width, dtype=dtype), embed | {"cu_seqlens": _ints(200)}
+    many |= {"ids": _ints(ROWS_TOGETHER_FROM), "types": _ints(ROWS_TOGETHER_FROM)}
     rotary, norms = torch.randn(50, 2, width // heads // 2), torch.rand(width // heads) + 0.5
     attention = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": heads}
     pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
@@ -35,11 +38,14 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             embed | {"places": None, "kinds": None, "weight": None, "bias": None},
             embed | {"places": None, "kinds": None, "bias": None, "want_values": False, "want_fp8": True},
             embed | {"places": None, "kinds": None, "weight": None, "bias": None, "eps": 0.0},
+            many | {"want_fp8": True},
+            many | {"cu_seqlens": _ints(600)},
         ],
         "add_norm": [
             norm,
             norm | {"bias": None, "kind": "rms", "want_sum": True, "want_fp8": True},
             norm | {"residual": None, "count": counts},
+            norm | {"x": of_many, "residual": of_many, "count": counts, "want_sum": True, "want_fp8": True},
         ],
         "activate": [
             {"x": x, "kind": "gelu"},

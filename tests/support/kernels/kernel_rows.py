@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fastqps.kernels import TRITON_MISSING, torch_ops
+from fastqps.kernels.shapes import RowShape
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if TRITON_MISSING:
@@ -37,6 +38,12 @@ kernel_only = pytest.mark.parametrize("computed_by", ["kernel"], indirect=True)
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     """Seeded random numbers on the tests' device."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+def rows_of_programs(monkeypatch: pytest.MonkeyPatch, module: str, rows: int) -> None:
+    """Lets each program of a kernel have so many rows, however few there are."""
+    shape = RowShape(512, 1, rows)
+    monkeypatch.setattr(f"fastqps.kernels.{module}.row_shape", lambda width, rows: shape)
 
 
 def count(rows: int) -> torch.Tensor:

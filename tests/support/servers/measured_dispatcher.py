@@ -10,7 +10,7 @@ from fastqps.runners.knee import Knee
 from fastqps.runners.timed_steps import TimedSteps
 
 
-def find_knee(steps: TimedSteps, most: int) -> Knee:
+def find_knee(steps: TimedSteps, most: int, crowd_step_s: float) -> Knee:
     found = int(os.environ["TEST_KNEE"])
     rates = [(size, size * count / seconds) for size in (1, found, most) for seconds, count in [steps(size)]]
     return Knee(found, tuple(rates), True, 0.1)

@@ -1,0 +1,114 @@
+"""The GPU's clock, power, temperature and reasons to slow down, sampled while a step measures."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from importlib import import_module
+from statistics import median
+from typing import Any, Self
+
+from fastqps.host.gpus import find_gpus
+
+RATE_HZ = 20
+SAMPLES_MAX = RATE_HZ * 3600
+_REASONS = {  # NVML's bits. Not here: an idle GPU, and clocks that somebody has set
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "clocks in step with another GPU",
+    0x20: "temperature",
+    0x40: "temperature, by hardware",
+    0x80: "power brake",
+    0x200: "board limit",
+    0x400: "reliability",
+}
+Clocks = dict[str, Any]  # medians: sm_mhz, power_w, temperature_c; slowed: {reason: share of the samples}; samples
+
+
+@dataclass(frozen=True)
+class _Sample:
+    at_s: float
+    sm_mhz: float
+    power_w: float
+    temperature_c: float
+    reasons: int
+
+
+class GpuSampler:
+    """A context manager: samples the first visible GPU through NVML, in a thread of its own.
+
+    ``missing``: why there are no samples, or no more.
+    """
+
+    def __init__(self) -> None:
+        self.missing = "not sampled"
+        self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._nvml: Any = None
+
+    def between(self, begin_s: float, end_s: float) -> Clocks:
+        """Medians from ``begin_s`` to ``end_s`` of CLOCK_MONOTONIC, or ``missing``: why there are none."""
+        found = [sample for sample in tuple(self._samples) if begin_s <= sample.at_s <= end_s]
+        if not found:
+            return {"missing": self.missing or "no sample in that time"}
+        slowed = {name: sum(bool(sample.reasons & bit) for sample in found) for bit, name in _REASONS.items()}
+        return {
+            "sm_mhz": median(sample.sm_mhz for sample in found),
+            "power_w": median(sample.power_w for sample in found),
+            "temperature_c": median(sample.temperature_c for sample in found),
+            "slowed": {name: round(count / len(found), 3) for name, count in slowed.items() if count},
+            "samples": len(found),
+        }
+
+    def __enter__(self) -> Self:
+        """Begins to sample. Without NVML, or a GPU that answers it, there are no samples."""
+        try:
+            self._nvml = import_module("pynvml")
+            self._nvml.nvmlInit()
+            handle = self._nvml.nvmlDeviceGetHandleByUUID(find_gpus().visible[0].uuid)
+            self._samples.append(self._sample(handle))
+        except Exception as error:  # ImportError, NVMLError, IndexError, and what another package of this name raises
+            self.missing = f"NVML: {error}"
+            return self
+        self.missing = ""
+        self._thread = threading.Thread(target=self._run, args=(handle,), name="gpu sampler", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            with contextlib.suppress(self._nvml.NVMLError):
+                self._nvml.nvmlShutdown()
+
+    def _run(self, handle: Any) -> None:
+        while not self._over.wait(1 / RATE_HZ):
+            try:
+                self._samples.append(self._sample(handle))
+            except self._nvml.NVMLError as error:
+                self.missing = f"NVML, later: {error}"
+                return
+
+    def _sample(self, handle: Any) -> _Sample:
+        nvml = self._nvml
+        return _Sample(
+            time.monotonic(),
+            float(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+            nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+            int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+        )
+
+
+def describe(clocks: Clocks) -> str:
+    """For people."""
+    if "missing" in clocks:
+        return f"clock and power unknown ({clocks['missing']})"
+    slowed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in clocks["slowed"].items())
+    found = f"SM {clocks['sm_mhz']:,.0f} MHz, {clocks['power_w']:.0f} W, {clocks['temperature_c']:.0f} °C"
+    return f"{found}, {f'slowed by {slowed} of the time' if slowed else 'not slowed'}"

@@ -1,0 +1,155 @@
+"""The GPU suite's servers: one start for many points, refused calls, and what limits a point."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.gpu.models.payloads import decoder_payloads
+from bench.gpu.servers import limits
+from bench.gpu.servers.modelled import ModelledServer
+from bench.gpu.servers.served import SETTLE_S, answered, bound_by, brief
+from bench.gpu.steps.decoder import settings_of
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import BenchError
+
+pytestmark = pytest.mark.compute
+
+
+# ---- one server for many points
+
+
+@pytest.fixture
+def admin() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """An admin port that sets limits, of which lanes are 2 at most: its address, and what it was asked."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            code = 400 if asked[-1]["lanes"] > 2 else 200
+            self.send_response(code)
+            self.end_headers()
+            answer = {"error": "lanes: 3 is not between 1 and 2"} if code == 400 else {"model": "m", **asked[-1]}
+            self.wfile.write(json.dumps(answer | ({"lanes": 2} if asked[-1].get("items") == 13 else {})).encode())
+
+        def log_message(self, *words: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_limits_are_set_on_the_server(admin: tuple[str, list[dict[str, Any]]]) -> None:
+    address, asked = admin
+    limits.post(address, {"lanes": 1, "running": 512, "async_steps": False})
+    assert asked == [{"lanes": 1, "running": 512, "async_steps": False}]
+    with pytest.raises(BenchError, match="lanes: 3 is not between 1 and 2"):
+        limits.post(address, {"lanes": 3})
+    with pytest.raises(BenchError, match=r"the server runs with \{'lanes': 2\}"):
+        limits.post(address, {"lanes": 1, "items": 13})
+    with pytest.raises(BenchError, match="refused"):
+        limits.post("http://127.0.0.1:1", {"lanes": 1})
+
+
+def test_only_what_the_server_started_with_changes_while_it_runs() -> None:
+    base = {"lanes": 2, "max-running": 2048, "dispatchers": 1}
+    start, now = limits.split(base, {"lanes": 1, "mps": "on", "max-batch-items": 8})
+    assert start == base | {"mps": "on", "max-batch-items": 8}
+    assert now == {"lanes": 1, "running": 2048}, "what a point does not name is as at the start"
+
+
+def test_points_share_a_server_while_only_its_limits_change(dry: Any, cache: Path, tmp_path: Path) -> None:
+    run = dry("fp8")
+    base = settings_of(run, "llama-1b", 8) | {"device": "cpu", "lanes": 1}
+    payloads = decoder_payloads(tmp_path / "prompts", ["a"], 1)
+    posted: list[dict[str, Any]] = []
+
+    class Server(ModelledServer):
+        def _post(self, server: Any, wanted: dict[str, Any]) -> None:
+            posted.append(wanted)
+            super()._post(server, wanted)
+
+    def started() -> int:
+        return int(run.results.read()["steps"]["fp8"].get("starts", 0))
+
+    with Server(run, base, payloads) as served:
+        rates = [served.measure({"max-running": count}, 4).rate for count in (8, 2, 2, 8)]
+        assert started() == 1
+        assert posted == [{"lanes": 1, "running": 2}, {"lanes": 1, "running": 8}], "only where they change"
+        assert rates == pytest.approx([8e6 / 180, 2e6 / 120, 2e6 / 120, 8e6 / 180])
+        served.measure({"max-running": 2, "default-timeout": "30s"}, 4)
+        assert started() == 2
+        with pytest.raises(BenchError, match="more than it started with"):
+            served.measure({"max-running": 9}, 4)
+
+
+def test_refused_calls_are_named(dry: Any) -> None:
+    some = Point("", rate=800, duty_cycle=0.99, status={"OK": 88, "RESOURCE_EXHAUSTED": 12})
+    assert answered(some) is some
+    assert bound_by(some).startswith("12.0 % of the calls refused, the rate is of the answered ones; the device")
+    for status in ({"OK": 88, "INTERNAL": 12}, {"RESOURCE_EXHAUSTED": 12}):
+        with pytest.raises(BenchError, match="of the calls failed"):
+            answered(Point("", rate=800 if "OK" in status else 0, status=status))
+
+
+# ---- what limits a point
+
+
+@pytest.mark.parametrize(
+    ("point", "ceiling", "said"),
+    [
+        (Point("", rate=10, verdict=INVALID, reasons=["late"]), None, "the load generator (INVALID): late"),
+        (Point("", rate=10, duty_cycle=0.97), 11.0, "the device; device busy 97.0 %; 91 % of the transport's ceiling"),
+        (Point("", rate=10, duty_cycle=0.5), 11.0, "the transport; device busy 50.0 %"),
+        (Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}), 100.0, "the host; "),
+        (
+            Point("", rate=10, duty_cycle=0.5, idle_reasons={"no_work": 0.1, "launch": 0.4}),
+            None,
+            "idle for launch 40.0 %",
+        ),
+    ],
+)
+def test_bound_by(point: Point, ceiling: float | None, said: str) -> None:
+    assert said in bound_by(point, ceiling=ceiling)
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((800, 900, 1000, 1000), "not settled: its rate rose by 18 %; the device"),
+        ((1000, 1001, 999, 1002), "the device"),
+    ],
+)
+def test_a_rate_that_still_rises_is_named(counts: tuple[int, ...], said: str) -> None:
+    point = Point("", rate=950, duty_cycle=0.99, timeline=[{"ok": count, "length_s": 1.0} for count in counts])
+    assert bound_by(point).startswith(said)
+    assert brief(point)["by_second"] == list(counts)
+
+
+def test_the_first_point_with_other_limits_has_more_load_in_front(dry: Any, tmp_path: Path) -> None:
+    run = dry("fp8")
+    base = settings_of(run, "llama-1b", 8) | {"device": "cpu"}
+    payloads = decoder_payloads(tmp_path / "prompts", ["a"], 1)
+    run.dry, warm_s = False, []
+
+    class Server(ModelledServer):
+        def _measure(self, context: Any, start: Any, load: Any) -> Point:
+            warm_s.append(load.warmup_s)
+            return super()._measure(context, start, load)
+
+    with Server(run, base, payloads, slow=True) as served:
+        assert served.address == "", "a formula has none, but now it has started"
+        for running in (8, 8, 4, 8):
+            served.measure({"max-running": running}, 4, seconds=4.0)
+    assert warm_s == [2 + SETTLE_S, 2, 2 + SETTLE_S, 2]
+    assert run.results.read()["steps"]["fp8"]["starts"] == 1
