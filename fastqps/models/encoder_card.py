@@ -6,6 +6,7 @@ from typing import Any
 
 from fastqps.models.card import LABELS_MAX, Activation, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.counts import check_counts
 from fastqps.models.families.encoder import EncoderConfig
 from fastqps.models.files.config_values import size
 from fastqps.models.input_limit import shorter
@@ -31,6 +32,7 @@ def encoder_card(
         config = checkpoint.encoder_config()
         labels = _labels(checkpoint) if checkpoint.task in _LABELS else ()
         active = _active_dims(checkpoint, config) if checkpoint.task == "embed_sparse" else 0
+        check_counts(checkpoint, config, len(labels))
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
     if checkpoint.task in _OF_TEXTS and not checkpoint.tokenizer():

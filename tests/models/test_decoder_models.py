@@ -126,7 +126,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         ("llama", {"head_dim": 7}, "must be even"),
         ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
         ("llama", {"vocab_size": "many"}, 'vocab_size "many"'),
-        ("llama", {"num_hidden_layers": 3}, "no tensor 'layers.2"),
+        ("llama", {"num_hidden_layers": 3}, "2 tensors have it, and 3 layers need it"),
         ("llama", {"num_hidden_layers": 1}, r"tensor 'layers\.1\..*', but config.json says num_hidden_layers 1$"),
         (
             "llama-biased",

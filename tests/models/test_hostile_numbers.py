@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers as tr
 from bad_files import write_tensors
-from checkpoints import FAMILIES, write_checkpoint
+from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from nightly import nightly
 
 from fastqps.config import sources
@@ -31,9 +32,10 @@ pytestmark = pytest.mark.compute
 MEMORY_BYTES = 256 << 20
 BEYOND = ("Infinity", "-Infinity", "NaN", "1e400", "1" + "0" * 400, "-1" + "0" * 400, "9" * 309, "1" * 100_000)
 VALUES: tuple[Any, ...] = (
-    *(10**400, math.inf, -math.inf, math.nan, 10**300, -(10**300), 1 << 62, 1 << 31, 10**9, 3_000_000, -1),
+    *(10**400, math.inf, -math.inf, math.nan, 10**300, -(10**300), 1 << 62, 1 << 31, 10**9, 3_000_000, 4000, 190, -1),
     *(1e308, 1e-320, {"0": "x" * 300_000}, {str(10**300): "a"}, [10**300]),
 )
+SIZED = ("dimensions", "vocab_size", "kv_values")  # what memory is planned by
 IDS = ("pad_id", "cls_id", "sep_id", "dimensions", "max_input_tokens", "vocab_size", "position_offset")
 
 
@@ -123,20 +125,19 @@ FAST = ("bert", "albert", "modernbert", "gemma3_text")
 @pytest.mark.usefixtures("bounded")
 @pytest.mark.parametrize("family", [*FAST, *nightly(*[name for name in FAMILIES if name not in FAST])])
 def test_no_value_of_a_configuration_is_believed(tmp_path: Path, family: str) -> None:
-    """Each key of config.json has each value: the card is refused by name, or is one that a server can use."""
+    """Each key of config.json has each value: the card is refused by name, or is as large as that of the weights."""
     write_checkpoint(tmp_path, family, "embed" if family == "t5" else "classify")
     file = tmp_path / "config.json"
-    said = json.loads(file.read_text())
-    wrong = {}
+    said, good, wrong = json.loads(file.read_text()), load_card(str(tmp_path)), {}
     for key in sorted({*said, "num_labels", "id2label", "rope_theta", "rope_parameters"}):
         for value in VALUES:
             file.write_text(json.dumps(said | {key: value}))
-            if fault := fault_of(tmp_path):
+            if fault := fault_of(tmp_path, good):
                 wrong[f"{key} {str(value)[:20]}"] = fault
     assert not wrong, "\n".join(f"{each}: {fault}" for each, fault in wrong.items())
 
 
-def fault_of(folder: Path) -> str:
+def fault_of(folder: Path, good: ModelCard) -> str:
     """Anything but a card within its limits, or a ``ModelError``."""
     try:
         card = load_card(str(folder))
@@ -144,13 +145,9 @@ def fault_of(folder: Path) -> str:
         return ""
     except Exception as error:
         return f"{error!r}"[:200]
-    return unusable(card)
-
-
-def unusable(card: ModelCard) -> str:
-    """What a server could not take."""
     beyond = [name for name in IDS if not -1 <= getattr(card, name) < 1 << 31]
-    return f"{beyond} are no 32-bit numbers" if beyond else ""
+    larger = [name for name in SIZED if getattr(card, name) > getattr(good, name)]
+    return f"beyond 32 bits: {beyond}, larger than the weights: {larger}" if beyond or larger else ""
 
 
 @pytest.mark.usefixtures("bounded")
@@ -164,6 +161,34 @@ def test_labels_have_a_bound(tmp_path: Path) -> None:
     for labels in (10**5, 10**9):
         file.write_text(json.dumps({**said, "id2label": None, "num_labels": labels}))
         with pytest.raises(ModelError, match=f"says num_labels {labels}, which is no possible size: 1 to 65536 is"):
+            load_card(str(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "num_key_value_heads", "head_dim", "vocab_size", "hidden_size"])
+def test_a_generator_is_as_large_as_its_weights(tmp_path: Path, key: str) -> None:
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 8}
+    sizes |= {"num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 1024}
+    tr.LlamaForCausalLM(tr.LlamaConfig(**sizes)).save_pretrained(tmp_path)
+    load_card(str(tmp_path))
+    file = tmp_path / "config.json"
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps(said | {key: 2 * said[key]}))
+    with pytest.raises(ModelError, match=r"config\.json says \d+ (words|rows of keys) of \d+ .*: \w+ tensors? ha"):
+        load_card(str(tmp_path))
+
+
+def test_a_projection_is_as_large_as_its_weights(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "bert", "embed")
+    write_sentence_modules(tmp_path, dense=True)
+    assert load_card(str(tmp_path)).dimensions == 24
+    file = tmp_path / "2_Dense/config.json"
+    for number, refusal in (
+        (64, "says 64 outputs of 2_Dense of 32 numbers"),
+        (1 << 40, "no possible size"),
+        ("16", "no possible size"),
+    ):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"out_features": number}))
+        with pytest.raises(ModelError, match=refusal):
             load_card(str(tmp_path))
 
 
