@@ -98,7 +98,7 @@ def default_input_limit(name_or_dir: str) -> int:
 def check_files(card: ModelCard) -> None:
     """Checks a card's files after loading them. Raises ``ModelError`` if they are not those that the card was made of.
 
-    Only where one was written since then are they read for it.
+    Only where one was written since then are they read whole for it.
     """
     root = Path(card.path)
     try:

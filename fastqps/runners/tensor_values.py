@@ -1,11 +1,13 @@
-"""The numbers of a safetensors file, mapped: processes that map the same file share its memory."""
+"""The numbers of a safetensors file, copied: what is written to the file while a server runs changes no answer."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import mmap
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,19 +31,64 @@ _CHUNK_NUMBERS = 1 << 22  # that are looked at together
 _BF16_EXPONENT = 0x7F80  # all ones: infinity or NaN
 
 
-def map_tensor(tensor: Tensor) -> NDArray[Any]:
-    """A tensor's numbers, read-only."""
-    with open_regular(tensor.file) as stream:
-        mapped = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
-    with contextlib.suppress(OSError):  # of the kernels that have huge pages for files
-        mapped.madvise(mmap.MADV_HUGEPAGE)
-    mapped.madvise(mmap.MADV_WILLNEED)
-    return np.frombuffer(mapped, _DTYPES[tensor.kind], math.prod(tensor.shape), tensor.offset).reshape(tensor.shape)
+def read_values(tensor: Tensor) -> NDArray[Any]:
+    """A tensor's numbers, read-only, in memory of this process.
+
+    ``ModelError`` where the file has become shorter than its header said.
+    """
+    memory = mmap.mmap(-1, max(1, _bytes(tensor)), flags=mmap.MAP_PRIVATE)
+    _advise(memory)
+    _fill(memory, tensor)
+    return _numbers(memory, tensor)
+
+
+def share_values(tensor: Tensor, fd: int, check: Callable[[], None]) -> NDArray[Any]:
+    """As ``read_values``, once for all processes with the same ``fd``: a file in memory, empty or of this tensor.
+
+    The first process writes it. Its last byte, behind the numbers, is there when they all are, and ``check`` has not
+    raised.
+    """
+    size = _bytes(tensor)
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    try:
+        if os.fstat(fd).st_size <= size:
+            os.ftruncate(fd, size)
+            with mmap.mmap(fd, size) as memory:
+                _advise(memory)
+                _fill(memory, tensor)
+            check()
+            os.ftruncate(fd, size + 1)
+    finally:
+        fcntl.lockf(fd, fcntl.LOCK_UN)
+    return _numbers(mmap.mmap(fd, size, prot=mmap.PROT_READ), tensor)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return math.prod(tensor.shape) * np.dtype(_DTYPES[tensor.kind]).itemsize
+
+
+def _advise(memory: mmap.mmap) -> None:
+    with contextlib.suppress(OSError):  # of the kernels that have huge pages for such memory
+        memory.madvise(mmap.MADV_HUGEPAGE)
+
+
+def _fill(memory: mmap.mmap, tensor: Tensor) -> None:
+    size = _bytes(tensor)
+    with open_regular(tensor.file) as stream, memoryview(memory) as room, room[:size] as part:
+        stream.seek(tensor.offset)
+        if stream.readinto(part) != size:
+            raise ModelError(f"{tensor.file}: it has become shorter while tensor {tensor.name} was read")
+
+
+def _numbers(memory: mmap.mmap, tensor: Tensor) -> NDArray[Any]:
+    found = np.frombuffer(memory, _DTYPES[tensor.kind], math.prod(tensor.shape)).reshape(tensor.shape)
+    found.flags.writeable = False
+    return found
 
 
 def read_floats(tensor: Tensor) -> NDArray[np.float32]:
-    """A small tensor as float32, in memory of this process. ``ModelError`` where a number is not finite."""
-    found = map_tensor(tensor)
+    """A small tensor as float32. ``ModelError`` where a number is not finite."""
+    found = read_values(tensor)
     check_finite(tensor, found)
     if tensor.kind == "BF16":
         return (found.astype(np.uint32) << 16).view(np.float32)
