@@ -8,6 +8,7 @@ from typing import Any
 from fastqps._core import Detokenizer
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.counts import check_counts
 from fastqps.models.files.generation_keys import (
     GENERATION_CONFIG,
     generation_keys,
@@ -36,6 +37,7 @@ def decoder_card(
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
         config = checkpoint.decoder_config()
+        check_counts(checkpoint, config)
         generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
         logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:

@@ -74,6 +74,7 @@ class DispatcherSettings(Settings):
     dtype: str
     quantization: str
     weights_fd: int  # in-memory file of the weight holder; -1: the dispatcher has its own weights
+    table_fd: int  # in-memory file of a static model's table, which its dispatchers share; -1: it is another model
     kernels: str
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with

@@ -120,7 +120,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         (
             "llama",
             {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": "8192"}},
-            'original_max_position_embeddings "8192", which is no possible size$',
+            'original_max_position_embeddings "8192", which is no possible size: 1 to 2147483647 is$',
         ),
         ("llama", {"rms_norm_eps": None, "rope_scaling": None, "hidden_size": [32]}, r"hidden_size \[32\]"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
@@ -133,7 +133,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         ("llama", {"head_dim": 7}, "must be even"),
         ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
         ("llama", {"vocab_size": "many"}, 'vocab_size "many"'),
-        ("llama", {"num_hidden_layers": 3}, "no tensor 'layers.2"),
+        ("llama", {"num_hidden_layers": 3}, "2 tensors have it, and 3 layers need it"),
         ("llama", {"num_hidden_layers": 1}, r"tensor 'layers\.1\..*', but config.json says num_hidden_layers 1$"),
         (
             "llama-biased",
