@@ -46,7 +46,7 @@ class GenerateOptions(TypedDict, total=False):
     top_p: float
     """Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all."""
     seed: int
-    """The same seed, prompt and options give the same tokens. Default: random."""
+    """The same seed, prompt and options give the same tokens if `Model.repeatable`. Default: random."""
     stop: str | Sequence[str]
     """End before the first of these strings. Default: none."""
     stop_token_ids: Sequence[int]

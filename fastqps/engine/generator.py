@@ -84,7 +84,7 @@ class Generator:
     """Requests join at any step and leave at their own last token. Not thread-safe.
 
     ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
-    enqueued while one runs, and with 1 each is waited for: the same tokens, later. ``batch`` prepares the steps.
+    enqueued while one runs, and with 1 each is waited for: the same steps, later. ``batch`` prepares the steps.
     """
 
     def __init__(
