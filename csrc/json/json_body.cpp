@@ -4,6 +4,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "json/bad_string.h"
+
 namespace fastqps::front {
 
 namespace {
@@ -33,8 +35,13 @@ FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out,
   if (!body.empty()) std::memcpy(padded_.data(), body.data(), body.size());
   std::memset(padded_.data() + body.size(), 0, simdjson::SIMDJSON_PADDING);
   simdjson::dom::element document;
-  if (const auto error = parser_.parse(padded_.data(), body.size(), false).get(document))
+  if (const auto error = parser_.parse(padded_.data(), body.size(), false).get(document)) {
+    const bool of_text = error == simdjson::STRING_ERROR || error == simdjson::UTF8_ERROR;
+    if (const std::string where = of_text ? bad_string(body) : ""; !where.empty())
+      return {"", reason.print("the body is not valid JSON: %s holds half of a surrogate pair or damaged UTF-8",
+                               where.c_str())};
     return {"", reason.print("the body is not valid JSON: %s", simdjson::error_message(error))};
+  }
   if (document.get(*out)) return {"", "the body must be a JSON object"};
   return {};
 }
@@ -56,6 +63,17 @@ OptionValue option_value(const simdjson::dom::element& value) {
     default:
       return {};
   }
+}
+
+OptionValue option_value(const simdjson::dom::element& value, OptionLists& lists) {
+  simdjson::dom::array array;
+  if (value.get(array)) return option_value(value);
+  size_t n = 0;
+  for (const simdjson::dom::element& each : array) {
+    if (n == lists.elements.size()) break;
+    lists.elements[n++] = option_value(each);
+  }
+  return {.kind = OptionValue::Kind::kList, .list = std::span(lists.elements).first(n)};
 }
 
 }  // namespace fastqps::front
