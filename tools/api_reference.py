@@ -34,7 +34,6 @@ _ANSWERS = (
     Model,
 )
 _SHORT_NAMES = {
-    "*<class Options>": "Unpack[Options]",
     "ndarray[tuple[Any, ...], dtype[float32]]": "Vector",
     "ndarray[tuple[Any, ...], dtype[uint32]]": "NDArray[uint32]",
     "str | tuple[str, str] | Sequence[int] | PredictRequest": "Item",
@@ -43,7 +42,8 @@ _SHORT_NAMES = {
 
 def _written(annotated: str) -> str:
     """Types without their modules."""
-    plain = re.sub(r"\b(?:[a-z_0-9]+\.)+(?=[A-Za-z])", "", annotated).replace("<class 'Options'>", "<class Options>")
+    plain = re.sub(r"\b(?:[a-z_0-9]+\.)+(?=[A-Za-z])", "", annotated)
+    plain = re.sub(r"\*<class '(\w+)'>", r"Unpack[\1]", plain)
     for long, short in _SHORT_NAMES.items():
         plain = plain.replace(long, short)
     return plain

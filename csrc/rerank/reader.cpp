@@ -11,10 +11,8 @@ namespace fastqps::front {
 
 namespace {
 
-// A number that is at least 1.
 FieldError read_count(const char* field, const OptionValue& value, u32* count) {
-  if (const char* why = to_u32(value, count)) return {field, why};
-  return *count ? FieldError{} : FieldError{field, "0, at least 1"};
+  return {field, to_count(value, count)};
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ _AGGREGATIONS = {
 _DTYPES = {"float32": pb.DTYPE_FLOAT32, "float16": pb.DTYPE_FLOAT16, "int8": pb.DTYPE_INT8}
 
 _GENERATE_OPTIONS = tuple(field.name for field in pb.GenerateOptions.DESCRIPTOR.fields)
+_COUNTS = ("max_tokens", "dimensions", "top_labels", "max_active_dims")  # 0 is "not given" in their fields
 
 # The limits of one PredictBatch call: servers accept 4 MiB, and smaller calls spread better.
 BATCH_ITEMS_MAX = 256
@@ -37,59 +38,10 @@ BATCH_BYTES_MAX = 1 << 20
 MULTI_ITEMS_MAX = 32  # with a vector for each token an answer may have a megabyte, and clients accept 64
 
 
-class Options(TypedDict, total=False):
-    """The options of an item. Items that are whole request messages take none of them."""
+class GenerateOptions(TypedDict, total=False):
+    """The options of a generation."""
 
-    model: Annotated[
-        str,
-        "A served model's name. Default: the client's, else the server's default model.",
-    ]
-    priority: Annotated[Priority, "The class of service. Default: normal."]
-    truncate: Annotated[
-        bool,
-        "Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False.",
-    ]
-    tenant: Annotated[
-        str,
-        "Whose share of the service the item takes, at most 256 bytes. Default: the client's.",
-    ]
-    group: Annotated[
-        str,
-        "Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. "
-        "Default: none.",
-    ]
-    prompt_name: Annotated[
-        str,
-        "Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the "
-        "model's default prompt, if it has one.",
-    ]
-    dtype: Annotated[
-        DType,
-        'Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from '
-        "-1 to 1 only: of an embedding that is not normalized it is refused. Default: float32.",
-    ]
-    dimensions: Annotated[int, "Keep only so many leading dimensions of an embedding. Default: all."]
-    normalize: Annotated[bool, "Scale an embedding to length 1. Default: as the model says."]
-    top_labels: Annotated[int, "Return only so many labels, best first. Default: all."]
-    raw_scores: Annotated[bool, "Scores without softmax or sigmoid. Default: False."]
-    aggregation: Annotated[
-        Aggregation,
-        "How the labels of tokens become entities, as in transformers' pipeline. Default: simple.",
-    ]
-    max_active_dims: Annotated[
-        int,
-        "Keep only so many weights of a sparse embedding, the largest. Default: as the model says.",
-    ]
-    timings: Annotated[
-        bool,
-        "Say where the item's time went. Default: False.",
-    ]
-
-    # Of models that generate:
-    max_tokens: Annotated[
-        int,
-        "Make at most so many tokens. Default: the server's limit.",
-    ]
+    max_tokens: Annotated[int, "Make at most so many tokens, at least 1. Default: the server's limit."]
     temperature: Annotated[float, "0: always the likeliest token, the default; higher: more varied."]
     top_k: Annotated[int, "Choose among so many likeliest tokens, at most 64. Default: all."]
     top_p: Annotated[
@@ -100,10 +52,7 @@ class Options(TypedDict, total=False):
     stop: Annotated[str | Sequence[str], "End before the first of these strings. Default: none."]
     stop_token_ids: Annotated[Sequence[int], "End at the first of these tokens, at most 8. Default: none."]
     ignore_eos: Annotated[bool, "Go on after the token with which the model ends a text. Default: False."]
-    logprobs: Annotated[
-        bool,
-        "Say each token's log probability. Default: False.",
-    ]
+    logprobs: Annotated[bool, "Say each token's log probability. Default: False."]
     repetition_penalty: Annotated[
         float,
         "Above 1: the tokens of prompt and answer become less likely; 1: off. Default: the checkpoint's.",
@@ -121,6 +70,46 @@ class Options(TypedDict, total=False):
         Sequence[int],
         "Never choose these tokens, at most 8, beside the checkpoint's. Default: none.",
     ]
+
+
+class Options(GenerateOptions, total=False):
+    """The options of an item. Items that are whole request messages take none of them."""
+
+    model: Annotated[str, "A served model's name. Default: the client's, else the server's default model."]
+    priority: Annotated[Priority, "The class of service. Default: normal."]
+    truncate: Annotated[
+        bool,
+        "Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False.",
+    ]
+    tenant: Annotated[str, "Whose share of the service the item takes, at most 256 bytes. Default: the client's."]
+    group: Annotated[
+        str,
+        "Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. "
+        "Default: none.",
+    ]
+    prompt_name: Annotated[
+        str,
+        "Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the "
+        "model's default prompt, if it has one.",
+    ]
+    dtype: Annotated[
+        DType,
+        'Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from '
+        "-1 to 1 only: of an embedding that is not normalized it is refused. Default: float32.",
+    ]
+    dimensions: Annotated[int, "Keep only so many leading dimensions of an embedding, at least 1. Default: all."]
+    normalize: Annotated[bool, "Scale an embedding to length 1. Default: as the model says."]
+    top_labels: Annotated[int, "Return only so many labels, best first, at least 1. Default: all."]
+    raw_scores: Annotated[bool, "Scores without softmax or sigmoid. Default: False."]
+    aggregation: Annotated[
+        Aggregation,
+        "How the labels of tokens become entities, as in transformers' pipeline. Default: simple.",
+    ]
+    max_active_dims: Annotated[
+        int,
+        "Keep only so many weights of a sparse embedding, the largest, at least 1. Default: as the model says.",
+    ]
+    timings: Annotated[bool, "Say where the item's time went. Default: False."]
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -151,8 +140,8 @@ class Asked(NamedTuple):
 class Requests:
     """Makes the messages of one call. The options that its items share are checked and set once.
 
-    Raises TypeError for an unknown option, ValueError for an unknown priority, dtype or aggregation, and for a number
-    that its field cannot hold.
+    Raises TypeError for an unknown option, ValueError for an unknown priority, dtype or aggregation, for a number
+    that its field cannot hold, and for a count of 0.
 
     timeout_s: the time allowed for each item, in seconds; None: only the call's own deadline holds.
     """
@@ -160,6 +149,8 @@ class Requests:
     def __init__(self, options: Options, timeout_s: float | None = None) -> None:
         if unknown := options.keys() - _OPTIONS:
             raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
+        if zero := [name for name in _COUNTS if options.get(name) == 0]:
+            raise ValueError(f"{zero[0]}: 0, must be at least 1")
         self._defaults = pb.PredictRequest(model=options.get("model", ""))
         if timeout_s is not None:
             self._defaults.timeout_us = max(1, round(timeout_s * 1e6))

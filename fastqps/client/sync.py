@@ -175,7 +175,8 @@ class Client(ClientBase):
         classify().
         """
         asked = zero_shot.pairs(texts, labels, hypothesis)
-        options |= {"raw_scores": True, "top_labels": 0}
+        options["raw_scores"] = True
+        options.pop("top_labels", None)  # the scores of all labels decide
         results = self.predict_batch(asked, timeout_s=timeout_s, **options)
         return rpc.zero_shot_or_raise(results, labels, multi_label)
 

@@ -275,7 +275,7 @@ class Generator:
         if not isinstance(prompt, str):
             if any(isinstance(part, str) for part in prompt):
                 raise ValueError(f"{which}: expected one text or token ids, not several texts")
-            ids = prompt[:limit] if truncate else prompt
+            ids = self.card.cut(prompt, limit) if truncate else prompt
             self._check(which, ids)
             return _Prompt(ids, len(ids) < len(prompt))
         if self._tokenizer is None:

@@ -146,7 +146,7 @@ class Predictor:
             wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
             raise ValueError(f"item {number}: token id {wrong}, must be at least 0 and below {self.card.vocab_size}")
         self._check_length(number, len(ids), role, truncate)
-        kept = ids[: role.max_tokens].tolist()
+        kept = self.card.cut(ids.tolist(), role.max_tokens)
         return kept, len(kept)
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:

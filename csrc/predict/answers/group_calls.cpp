@@ -72,6 +72,7 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
   group.unanswered--;
   if (group.gone) return;
+  if (!response.status) groups_.note_answer(g, clock_.drain_ns);
   if (group.kind == GroupKind::kEach || group.kind == GroupKind::kRows) {
     if (send(g, {&response, 1})) sent_one(g);
   } else if (group.kind == GroupKind::kInOrder) {
@@ -191,7 +192,9 @@ void GroupCalls::end_failed(u32 g) {
 
 void GroupCalls::answer(u32 g, const ChunkView& last) {
   groups_[g].unanswered--;
-  if (!groups_[g].gone && send_chunk(g, last)) sent_one(g);
+  if (groups_[g].gone) return;
+  groups_.note_answer(g, clock_.drain_ns);
+  if (send_chunk(g, last)) sent_one(g);
 }
 
 bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {

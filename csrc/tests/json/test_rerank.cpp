@@ -65,7 +65,7 @@ TEST(wrong_requests) {
        "documents: element 0 is neither a string nor an object with a text"},
       {R"({"query":"q","documents":[1]})", "documents: element 0 is neither a string nor an object with a text"},
       {R"({"query":"q","documents":["a","b","c","d","e"]})", "documents: more than 4 documents, which is the most"},
-      {R"({"query":"q","documents":["a"],"top_n":0})", "top_n: 0, at least 1"},
+      {R"({"query":"q","documents":["a"],"top_n":0})", "top_n: is 0, must be at least 1"},
       {R"({"query":"q","documents":["a"],"top_n":1.5})", "top_n: must be an integer, 0 or more"},
       {R"({"query":"q","documents":["a"],"model":5})", "model: must be a string"},
       {R"({"query":"q","documents":["a"],"rank_fields":["title"]})", "rank_fields: can only name the field text"},

@@ -116,7 +116,7 @@ TEST(wrong_requests_to_embed) {
   check_wrong(reader, cases);
   CHECK_EQ(item_error_of(reader, R"({"inputs":""})"), "inputs: 0 characters, at least 1");
   CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 token ids, at least 1");
-  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: 0, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: is 0, must be at least 1");
   w.segment.route(0).task = Task::kClassify;
   CHECK_EQ(item_error_of(reader, R"({"inputs":"a"})"), ": the model '' is not an embedding model");
 }

@@ -123,6 +123,24 @@ TEST(parameters_and_unknown_fields) {
   CHECK_EQ(door.context().id, "i");
 }
 
+// A parameter has no array: one id is a number, several are a string.
+TEST(lists_of_ids) {
+  Door door;
+  const auto ids = [&](const std::string& value) {
+    const RequestView view =
+        door.item(Request(R"({"parameters":{"stop":"x","stop_token_ids":)" + value +
+                          R"(},"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["a"]}]})"),
+                  0);
+    std::vector<u32> found(view.generate.stop_token_count);
+    stop_tokens(view, found.data());
+    CHECK(view.has_generate && view.generate.stop_count == 1);
+    return found;
+  };
+  CHECK(ids("7") == std::vector<u32>{7});
+  CHECK(ids(R"("7")") == std::vector<u32>{7});
+  CHECK(ids(R"("7,4294967295,0")") == (std::vector<u32>{7, 4294967295u, 0}));
+}
+
 // Which outputs are binary: each as it says, the others as the request does.
 TEST(forms_of_the_outputs) {
   const struct {
@@ -167,6 +185,12 @@ TEST(wrong_requests) {
       {Request(R"({"id":1})"), "id: must be a string"},
       {Request(R"({"parameters":[]})"), "parameters: parameters must be an object"},
       {Request(R"({"parameters":{"dimension":1}})"), "parameters: 'dimension' is not a parameter of this server"},
+      {Request(R"({"parameters":{"dimensions":0}})"), "parameters: dimensions is 0, must be at least 1"},
+      {Request(R"({"parameters":{"max_tokens":0}})"), "parameters: max_tokens is 0, must be at least 1"},
+      {Request(R"({"parameters":{"stop_token_ids":"5,"}})"),
+       "parameters: stop_token_ids must be an array of token ids"},
+      {Request(R"({"parameters":{"stop_token_ids":"1,2,3,4,5,6,7,8,9"}})"),
+       "parameters: stop_token_ids has more than 8 ids"},
       {Request(R"({"parameters":{"normalize":1}})"), "parameters: normalize must be a bool"},
       {Request(R"({"parameters":{"binary_data_output":1}})"), "parameters: binary_data_output must be a bool"},
       {Request(R"({"outputs":[{"name":"x"}]})"),

@@ -114,7 +114,7 @@ REFUSED = {
     "large id": ({"input": [40_000]}, 400, "input", "input: id 40000, the vocabulary has 30522"),
     "empty ids": ({"input": [[5], []]}, 400, "input", "input: 0 ids, at least 1"),
     "dimensions": ({"input": "a", "dimensions": 385}, 400, "dimensions", "dimensions: 385, at most 384"),
-    "unknown": ({"input": "a", "dimension": 1}, 400, None, "'dimension' is not a field of this request"),
+    "unknown": ({"input": "a", "dimension": 1}, 400, "dimension", "dimension: is not a field of this request"),
     "task": ({"model": "grammar", "input": "a"}, 400, "model", "model: 'grammar' generates text"),
 }
 
