@@ -81,10 +81,9 @@ def _options() -> str:
 
 
 def _answer(kind: type) -> str:
-    fields = "\n".join(
-        f"{field.name}: {_written(inspect.formatannotation(field.type))}" for field in dataclasses.fields(kind)
-    )
-    return f"### {kind.__name__}\n\n{_doc(kind)}\n\n```python\n{fields}\n```\n"
+    fields = [f"{field.name}: {_written(inspect.formatannotation(field.type))}" for field in dataclasses.fields(kind)]
+    written = "\n".join(fields).replace("'", '"')  # as ruff writes the code of a page
+    return f"### {kind.__name__}\n\n{_doc(kind)}\n\n```python\n{written}\n```\n"
 
 
 def _errors() -> str:
