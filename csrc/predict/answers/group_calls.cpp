@@ -154,7 +154,8 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
 
 // Names the field as the protocol does, also at the beginning of the message.
 void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
-  const std::string_view field = refusal.field, name = group.writer->field_name(field);
+  const FieldNames* const names = group.writer->fields();
+  const std::string_view field = refusal.field, name = names ? names->of(field) : field;
   std::string_view message = refusal.message;
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
   const bool renamed = message.size() < refusal.message.size();
@@ -263,7 +264,10 @@ void GroupCalls::flush_rows() {
   filled_.clear();
 }
 
-AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, routes_.setup(group.route).version}; }
+AnsweredCall GroupCalls::answered(const Group& group) {
+  const RouteSetup& setup = routes_.setup(group.route);
+  return {group.context, setup.version, setup.detokenizer.get()};
+}
 
 // False: the call has ended, and on_gone() has been or will be called.
 template <class Write, class Reply>
