@@ -25,10 +25,12 @@ class ServedModel:
 class ServedModels:
     """The models of a server, as one of its front doors sees them. Any thread may call."""
 
-    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]]) -> None:
-        """``loaded`` returns the card of a route, and whether its tokenizer is native."""
+    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], items_max: int) -> None:
+        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``items_max``: most inputs of a
+        call."""
         self._segment = segment
         self._loaded = loaded
+        self.items_max = items_max
 
     @property
     def serving(self) -> bool:
