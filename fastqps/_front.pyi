@@ -112,6 +112,7 @@ class Door:
         special_tokens: str,
         external: bool,
         why_uncut: str,
+        cuts_left: bool,
         labels: Sequence[str],
         version: str,
         detokenizer: str,

@@ -27,9 +27,9 @@ enum class Phase : u8 {
 enum class Fault : u8 {
   kNone,
   kHeaderList,
+  kUnauthenticated,  // before what tells a stranger more
   kContentType,
   kMethod,  // plain: also OPTIONS, which is answered like a refusal
-  kUnauthenticated,
   kPath,
   kTimeout,  // grpc-timeout is malformed
   kEncoding,

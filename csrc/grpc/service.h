@@ -30,6 +30,8 @@ class Service {
   virtual void on_flushed() = 0;
   // The absolute time at which on_turn must be called if nothing else happens; ~0: never.
   virtual u64 next_wakeup_ns() = 0;
+  // The memory of answers that the service keeps for calls which are not complete.
+  virtual u64 kept_bytes() const { return 0; }
   // Called before the loop sleeps: announces the sleep and looks for work again. Returns false if there is work.
   // awake() follows each true.
   virtual bool about_to_sleep() = 0;

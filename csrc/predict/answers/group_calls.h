@@ -35,6 +35,7 @@ class GroupCalls {
 
   // Whether there is memory for an answer that waits for others of its call.
   bool may_take(u32 group, u32 index) const;
+  u64 kept_bytes() const { return groups_.kept_bytes(); }
   u64 kept_bytes_max() const { return groups_.kept_bytes_max(); }
   // One item's answer.
   void answer(u32 group, u32 index, const ResponseView& response);

@@ -129,12 +129,13 @@ class Groups {
   void keep(u32 g, u32 place, std::string message);
   // The next one of a stream, which must be waiting.
   std::string take(u32 g);
+  u64 kept_bytes() const { return kept_bytes_; }
   u64 kept_bytes_max() const { return kept_bytes_max_; }
   // Whether there is memory for one more. A call may have as much as is still free, so those with little get on beside
   // those that take all they can.
   bool may_keep(u32 g) const {
     const u64 of_call = groups_[g].kept_bytes() + (owner(g) == g ? 0 : groups_[owner(g)].kept_bytes());
-    return kept_bytes_ + of_call <= kept_bytes_max_;
+    return kept_bytes_ + of_call + groups_[g].kept.missing_bytes() <= kept_bytes_max_;
   }
 
   // How many items of the group's call have a slot, and when one of them was answered last.
