@@ -48,6 +48,8 @@ class DoorSettings(Settings):
     internal_fd: int  # a second listener, for the supervisor's own calls
     credentials_fd: int  # of a credentials.Vault
     max_message_bytes: int
+    max_tokenize_bytes: int
+    max_request_items: int
     max_stream_inflight: int
     default_timeout_ns: int  # 0: none
     max_timeout_ns: int  # 0: none
