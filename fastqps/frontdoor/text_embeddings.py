@@ -30,7 +30,7 @@ _UNSERVED = {
 
 
 def methods(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> list[RareMethod]:
-    """The table of the methods that Python answers. ``dtype`` is the server's setting."""
+    """The table of the methods that Python answers. ``dtype``: of models that are not static."""
 
     def info(_request: Any, response: Any) -> None:
         for name, value in facts(models, dtype).items():
@@ -110,7 +110,7 @@ def facts(models: ServedModels, dtype: str) -> dict[str, str | int]:
         "version": __version__,
         "model_id": model.card.name,
         "model_sha": model.card.version,
-        "model_dtype": dtype,
+        "model_dtype": "float32" if model.card.static else dtype,
         "max_concurrent_requests": models.sizes.slots,
         "max_input_length": model.card.max_input_tokens,
         "max_batch_tokens": limits.max_batch_tokens,

@@ -29,7 +29,7 @@ class _Refused(Exception):
 
 
 def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> list[RareRoute]:
-    """The table of the routes that Python answers. ``dtype`` is the server's setting."""
+    """The table of the routes that Python answers. ``dtype``: of models that are not static."""
 
     def info(_: Request) -> bytes:
         return json_bytes(_info(models, dtype))

@@ -61,7 +61,7 @@ class DoorSettings(Settings):
     rerun: bool
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
-    dtype: str  # the setting, for clients that ask
+    dtype: str  # of the models that are not static, for clients that ask
     repeatable: bool  # products do not depend on the other rows of a step
 
 

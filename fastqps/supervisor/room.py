@@ -8,6 +8,7 @@ from fastqps.config import Config
 from fastqps.config.decide import lanes_of, most_items, most_running
 from fastqps.config.edge import REMOTE
 from fastqps.config.units import format_bytes
+from fastqps.devices.dtypes import resolve_dtype
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 from fastqps.host.gpus import Gpu
@@ -113,6 +114,4 @@ def _kv_bytes(card: ModelCard, running: int, config: Config) -> int:
 
 
 def _number_bytes(config: Config) -> int:
-    native = on_gpu(config) or machine.bfloat16_flags()
-    half = config.dtype in ("bfloat16", "float16") or (config.dtype == "auto" and native)
-    return 2 if half else 4
+    return 2 if resolve_dtype(config.device, config.dtype) in ("bfloat16", "float16") else 4

@@ -17,6 +17,7 @@ from fastqps.config import Config
 from fastqps.config.decide import server_cpus
 from fastqps.config.edge import REMOTE, upstream_files
 from fastqps.config.settings import OFF
+from fastqps.devices.dtypes import resolve_dtype
 from fastqps.errors import ConfigError, FastqpsError
 from fastqps.models import ModelCard
 from fastqps.process.credential_files import UpstreamFiles
@@ -62,13 +63,16 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         credentials = CredentialWatch(CredentialFiles.of(config))
         of_upstreams = UpstreamFiles(*upstream_files(config))
         of_upstreams.token(), of_upstreams.pem()  # dispatchers read them; here a fault ends the start
-        choices: list[str] = []
-        server = make_plan(config, lambda config, cards: choose_dispatchers(config, cards, choices.append))
-        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
         log = stack.enter_context(contextlib.closing(Log()))
-        said = (*notes, tracing_note, *choices, _describe(server, shared), *exposures(config))
-        for line in filter(None, said):
-            log.event("supervisor", line)
+
+        def say(*lines: str) -> None:
+            for line in filter(None, lines):
+                log.event("supervisor", line)
+
+        say(*notes, tracing_note)
+        server = make_plan(config, lambda config, cards: choose_dispatchers(config, cards, say))
+        shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
+        say(_describe(server, shared), *exposures(config))
         for card in server.cards:
             for warning in card.warnings:
                 log.event("supervisor", f"warning: {card.name}: {warning}")
@@ -178,7 +182,9 @@ def _describe(server: Plan, shared: Shared) -> str:
         each += f", threads of each {server.threads}"
     processes = f"front doors {server.doors}, dispatchers {server.dispatchers}{each}"
     devices = ", ".join(device.description for device in server.devices)
-    return f"starting {models} on {devices}: {processes}; shared memory {shared.sizes_text}"
+    dtype = resolve_dtype(config.device, config.dtype)
+    computes = f" in {dtype}" if dtype != "auto" and not all(card.static for card in server.cards) else ""
+    return f"starting {models} on {devices}{computes}: {processes}; shared memory {shared.sizes_text}"
 
 
 def _describe_model(card: ModelCard, room: Room) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.packed import PackedModel
+from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.shared_choice import shared_choice
@@ -25,8 +26,7 @@ def choose_dtype(name: str) -> torch.dtype:
     compute."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         raise DeviceError("device cpu needs a torch with oneDNN (mkldnn), which this one is not")
-    if name == "auto":
-        name = "bfloat16" if machine.bfloat16_flags() else "float32"
+    name = resolve_dtype("cpu", name)
     if name not in _DTYPES:
         raise DeviceError(f"device cpu has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
     if name == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():

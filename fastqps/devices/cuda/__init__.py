@@ -28,6 +28,7 @@ from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, pa
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
 from fastqps.devices.cuda.static import hold_static, make_static
+from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
@@ -47,8 +48,7 @@ _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torc
 
 def choose_dtype(name: str) -> torch.dtype:
     """Resolves ``auto``, which is bf16. Raises ``DeviceError`` for a type that the GPU cannot compute."""
-    if name == "auto":
-        name = "bfloat16"
+    name = resolve_dtype("cuda", name)
     if name not in _DTYPES:
         raise DeviceError(f"device cuda has no dtype {name!r}; it has: auto, {', '.join(_DTYPES)}")
     return _DTYPES[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastqps._core import DoorState
 from fastqps.config.tenants import tenant_header, tenant_weights
+from fastqps.devices.dtypes import resolve_dtype
 from fastqps.process.children import DoorSettings
 from fastqps.supervisor.workers.slot import WorkerSlot
 
@@ -33,6 +34,7 @@ class FrontDoorSlot(WorkerSlot):
 
     def settings(self, listener_fd: int, parent_pid: int) -> DoorSettings:
         config = self.server.config
+        dtype = resolve_dtype(config.device, config.dtype)
         return DoorSettings(
             **self._common(parent_pid, self.server.door_cpus[self.index]),
             listener_fd=listener_fd,
@@ -53,8 +55,8 @@ class FrontDoorSlot(WorkerSlot):
             rerun=config.rerun,
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
-            dtype=config.dtype,
-            repeatable=(config.device, config.dtype, config.quantization) == ("cpu", "float32", "none"),
+            dtype=dtype,
+            repeatable=(config.device, dtype, config.quantization) == ("cpu", "float32", "none"),
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
