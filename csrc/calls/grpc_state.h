@@ -24,7 +24,8 @@ struct GrpcState {
     health.add_methods(methods);
     if (load.line) loads.add_methods(methods);
     service.add_routes(routes);
-    routes.add({HttpVerb::kGet, "/health", &health.probe(), MethodRole::kProbe});
+    for (const char* path : {"/health", "/ping", "/"})
+      routes.add({HttpVerb::kGet, path, &health.probe(), MethodRole::kProbe});
   }
 
   Service& service;

@@ -54,7 +54,7 @@ void PlainHead::clear() {
   path_ = query_ = content_type_ = accept_ = {};
   verb_ = HttpVerb::kOther;
   encoding_ = Encoding::kIdentity;
-  encoding_seen_ = authorization_seen_ = authorized_ = length_seen_ = false;
+  origin_seen_ = encoding_seen_ = authorization_seen_ = authorized_ = length_seen_ = false;
   header_length_ = kNoHeaderLength;
   names_.reset();
   token_ = 0;
@@ -85,6 +85,7 @@ void PlainHead::field(CallSession& session, std::string_view name, std::string_v
   switch (name.size()) {
     case 6:
       if (name == "accept" && !accept_.bytes) accept_ = keep(value);
+      if (name == "origin") origin_seen_ = true;
       break;
     case 10:
       if (name == "tracestate" && tracer.on()) {
@@ -140,6 +141,7 @@ HttpExchange* PlainHead::make(DoorState& door, const HttpMatch& match, bool http
   exchange->row = match.row;
   exchange->errors = match.errors;
   exchange->allowed = match.allowed;
+  exchange->cross_origin = origin_seen_;
   for (u32 i = 0; i < match.parameter_count; i++) {
     size_t decoded = 0;
     if (!percent_decode(match.parameters[i], out, &decoded)) exchange->row = nullptr, exchange->allowed = 0;

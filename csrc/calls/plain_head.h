@@ -39,7 +39,8 @@ class PlainHead {
   HttpVerb verb_ = HttpVerb::kOther;
   Encoding encoding_ = Encoding::kIdentity;
   u32 token_ = 0;
-  bool encoding_seen_ = false, authorization_seen_ = false, authorized_ = false, length_seen_ = false;
+  bool origin_seen_ = false, encoding_seen_ = false, authorization_seen_ = false, authorized_ = false,
+       length_seen_ = false;
   i64 header_length_ = kNoHeaderLength;
   u16 faults_ = 0;
 };

@@ -13,14 +13,19 @@ struct HttpExchange {
   u32 retry_after_s = 0;  // 0: not said
   u8 allowed = 0;         // bits of HttpVerb, for Allow
   bool say_allowed = false;
-  bool say_bearer = false;  // a token would help
-  bool started = false;     // the response's head has been written
-  bool broken = false;      // the response ended with an error after its head: it must not look complete
+  bool say_bearer = false;    // a token would help
+  bool cross_origin = false;  // a browser asks for a page, which may read the answer
+  bool started = false;       // the response's head has been written
+  bool broken = false;        // the response ended with an error after its head: it must not look complete
   // HTTP/1.1 alone
   bool keep_alive = false;
   bool chunks = true;             // the client reads chunked bodies
   bool expects_continue = false;  // 100 Continue is owed, behind earlier responses
 };
+
+// What the response to a page in a browser says. Pages of every site may read it, because a browser adds no token by
+// itself. The answer to OPTIONS says also what a page may send.
+inline constexpr std::string_view kAllowedOrigins = "*", kAllowedHeaders = "*, Authorization", kPreflightAge = "86400";
 
 // "GET, HEAD, OPTIONS"
 inline std::string allowed_verbs(u8 allowed) {

@@ -104,6 +104,14 @@ void Http1Session::write_head(OutputBuffer& output, Call& call) {
   if (exchange.retry_after_s) writer.header("Retry-After", exchange.retry_after_s);
   if (exchange.say_bearer) writer.header("WWW-Authenticate", "Bearer");
   if (exchange.say_allowed) writer.header("Allow", allowed_verbs(exchange.allowed));
+  if (exchange.cross_origin) {
+    writer.header("Access-Control-Allow-Origin", kAllowedOrigins);
+    if (exchange.request.verb == HttpVerb::kOptions) {
+      writer.header("Access-Control-Allow-Methods", allowed_verbs(exchange.allowed));
+      writer.header("Access-Control-Allow-Headers", kAllowedHeaders);
+      writer.header("Access-Control-Max-Age", kPreflightAge);
+    }
+  }
   if (!exchange.keep_alive) writer.header("Connection", "close");
   writer.text("\r\n");
 }

@@ -29,7 +29,7 @@ nghttp2_nv pair(std::string_view name, std::string_view value, u8 flags = kConst
 
 // The few headers of one block.
 struct Block {
-  nghttp2_nv headers[12];
+  nghttp2_nv headers[16];
   size_t count = 0;
   void add(std::string_view name, std::string_view value, u8 flags = kConstant) {
     headers[count++] = pair(name, value, flags);
@@ -92,6 +92,12 @@ void add_plain_head(Block& block, const DoorState& door, const Call& call, Plain
   if (exchange.retry_after_s) block.add("retry-after", number(values.retry, exchange.retry_after_s), kFresh);
   if (exchange.say_bearer) block.add("www-authenticate", "Bearer");
   if (exchange.say_allowed) block.add("allow", values.allowed = allowed_verbs(exchange.allowed), kCopied);
+  if (!exchange.cross_origin) return;
+  block.add("access-control-allow-origin", kAllowedOrigins);
+  if (exchange.request.verb != HttpVerb::kOptions) return;
+  block.add("access-control-allow-methods", values.allowed = allowed_verbs(exchange.allowed), kCopied);
+  block.add("access-control-allow-headers", kAllowedHeaders);
+  block.add("access-control-max-age", kPreflightAge);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ class OpenAi final : public Protocol {
 
   void add_routes(HttpRoutes& routes) override {
     constexpr auto kService = MethodRole::kService;
-    routes.add({HttpVerb::kPost, "/v1/embeddings", &embeddings_, kService, kEmbeddings, write_openai_error});
+    for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it
+      routes.add({HttpVerb::kPost, path, &embeddings_, kService, kEmbeddings, write_openai_error});
     routes.add({HttpVerb::kPost, "/v1/completions", &completions_, kService, kCompletions, write_openai_error});
   }
 

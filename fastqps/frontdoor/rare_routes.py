@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fastqps.frontdoor.served import ServedModels
+from fastqps.frontdoor.served import ServedModel, ServedModels
 
 JSON = "application/json"
 
@@ -52,11 +52,20 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
     """The table of the routes that belong to no protocol alone."""
     started = int(time.time())
 
-    def list_models(_: Request) -> Response:
-        found = [
-            {"id": model.card.name, "object": "model", "created": started, "owned_by": "fastqps"}
-            for model in models.all()
-        ]
-        return json_response({"object": "list", "data": found})
+    def described(model: ServedModel) -> dict[str, object]:
+        return {"id": model.card.name, "object": "model", "created": started, "owned_by": "fastqps"}
 
-    return [RareRoute("GET", "/v1/models", list_models, protocol="openai")]
+    def list_models(_: Request) -> Response:
+        return json_response({"object": "list", "data": [described(model) for model in models.all()]})
+
+    def one_model(request: Request) -> Response:
+        if model := models.find(request.parameters[0]):
+            return json_response(described(model))
+        message = f"model: {request.parameters[0][:200]!r} is not served; GET /v1/models lists what is"
+        error = {"message": message, "type": "invalid_request_error", "param": "model", "code": "model_not_found"}
+        return json_response({"error": error}, 404)
+
+    return [
+        RareRoute("GET", "/v1/models", list_models, protocol="openai"),
+        RareRoute("GET", "/v1/models/{model}", one_model, protocol="openai"),
+    ]

@@ -37,6 +37,7 @@ class TeiHttp final : public Protocol {
     add("/predict", predict_, kTeiPredict);
     add("/rerank", rerank_, kTeiRerank);
     add("/", default_, kOther);
+    add("/invocations", default_, kOther);  // SageMaker's name of it
     add("/embed_sparse", sparse_, kTeiEmbed);
     add("/embed_all", all_, kTeiEmbed);
   }

@@ -325,6 +325,25 @@ TEST(compressed_bodies_are_inflated) {
   fixture.check_clean();
 }
 
+// Pages of other sites may read the answers, errors among them, and ask before what they may send.
+TEST(pages_in_browsers) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    const std::string origin = "Origin: https://page.example\r\n";
+    for (const std::string& request : {post("/echo", "a", origin), get("/nothing", origin)})
+      CHECK(client.response(request).has("Access-Control-Allow-Origin: *"));
+    CHECK(client.response(post("/echo", "a")).head.find("Access-Control") == std::string::npos);
+    const Response asked = client.response("OPTIONS /echo HTTP/1.1\r\nHost: test\r\n" + origin + "\r\n");
+    CHECK_EQ(asked.status, 200);
+    for (const char* line : {"Access-Control-Allow-Origin: *", "Access-Control-Allow-Methods: GET, HEAD, POST, OPTIONS",
+                             "Access-Control-Allow-Headers: *, Authorization"})
+      CHECK(asked.has(line));
+    for (const char* path : {"/ping", "/", "/health"}) CHECK_EQ(client.response(get(path)).status, 503);
+  }
+  fixture.check_clean();
+}
+
 TEST(head_and_options) {
   Fixture fixture;
   {

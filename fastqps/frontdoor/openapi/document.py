@@ -11,17 +11,19 @@ from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_res
 from fastqps.version import __version__
 
 PATH = "/openapi.json"
+HEALTH_PATHS = ("/health", "/ping", "/")
+_HEALTH = {
+    "summary": "Whether the server serves",
+    "security": [],
+    "responses": {"200": {"description": "It does."}, "503": {"description": "It starts or drains."}},
+}
 _PROTOCOLS = {
     "OpenAI": openai.OPERATIONS,
     "Rerank": rerank.OPERATIONS,
     "text-embeddings-inference": text_embeddings.OPERATIONS,
     "Open Inference Protocol": open_inference.OPERATIONS,
     "Server": {
-        ("GET", "/health"): {
-            "summary": "Whether the server serves",
-            "security": [],
-            "responses": {"200": {"description": "It does."}, "503": {"description": "It starts or drains."}},
-        },
+        **{("GET", path): _HEALTH for path in HEALTH_PATHS},
         ("GET", PATH): operation("This document", fields("openapi", openapi=STRING), {}, refusals={}),
     },
 }

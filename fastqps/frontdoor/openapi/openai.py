@@ -113,4 +113,6 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ("GET", "/v1/models"): operation(
         "The served models", fields("object data", object={"const": "list"}, data=array(_MODEL)), ERROR, refusals={}
     ),
+    ("GET", "/v1/models/{model}"): operation("A served model", _MODEL, ERROR, refusals={404: "It is not served."}),
 }
+OPERATIONS["POST", "/embeddings"] = OPERATIONS["POST", "/v1/embeddings"]

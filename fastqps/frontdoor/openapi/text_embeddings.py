@@ -119,3 +119,4 @@ OPERATIONS: dict[tuple[str, str], Json] = {
     ),
     ("GET", "/info"): operation("The default model and its limits", _INFO, ERROR, refusals={}),
 }
+OPERATIONS["POST", "/invocations"] = OPERATIONS["POST", "/"]

@@ -42,6 +42,8 @@ def test_embeddings_are_those_of_predict_bit_by_bit(
     for text in TEXTS:
         found = embeddings(connection, model="minilm", input=text, encoding_format=encoding)
         assert len(found) == 1 and np.array_equal(found[0], client.predict(text).embedding)
+    body = {"model": "minilm", "input": TEXTS[0]}
+    assert post(connection, "/embeddings", body) == post(connection, "/v1/embeddings", body)
 
 
 def test_every_form_of_input(connection: HTTPConnection, client: fastqps.Client) -> None:

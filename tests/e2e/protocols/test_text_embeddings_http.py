@@ -67,7 +67,7 @@ def sigmoid(x: float) -> float:
 
 
 @pytest.mark.parametrize("options", [{}, {"normalize": False}, {"dimensions": 64}, {"truncate": True}])
-@pytest.mark.parametrize("path", ["/embed", "/"])
+@pytest.mark.parametrize("path", ["/embed", "/", "/invocations"])
 def test_embeddings_are_those_of_predict_bit_by_bit(embedder: Api, path: str, options: dict[str, Any]) -> None:
     for text in TEXTS:
         found = embedder.post.found(path, inputs=text, **options)

@@ -85,6 +85,30 @@ def test_models_in_openai_form(server: Server) -> None:
         assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", response.headers["Date"])
     assert found["object"] == "list"
     assert [(m["id"], m["object"], m["owned_by"]) for m in found["data"]] == [("minilm", "model", "fastqps")]
+    connection = connect(server)
+    status, body = get(connection, "/v1/models/minilm")
+    assert status == 200 and json.loads(body) == found["data"][0]
+    status, body = get(connection, "/v1/models/other%2Fmodel")
+    error = json.loads(body)["error"]
+    assert (status, error["code"], error["param"]) == (404, "model_not_found", "model") and "other/model" in error[
+        "message"
+    ]
+
+
+def test_names_of_health(server: Server) -> None:
+    connection = connect(server)
+    for path in ("/health", "/ping", "/"):
+        assert get(connection, path) == (200, b"")
+
+
+@needs_curl
+@pytest.mark.parametrize("flag", ["--http1.1", "--http2-prior-knowledge"])
+def test_pages_in_browsers(server: Server, flag: str) -> None:
+    """Asks as a browser does before a request that a page makes."""
+    said = ["-D", "-", "-H", "Origin: https://page.example", "-X", "OPTIONS"]
+    head = curl(flag, *said, f"http://{server.http}/v1/embeddings")[2].lower()
+    assert "access-control-allow-origin: *" in head and "access-control-allow-methods: post, options" in head
+    assert "access-control-allow-headers: *, authorization" in head
 
 
 def test_unknown_paths_have_the_form_of_their_protocol(server: Server) -> None:
