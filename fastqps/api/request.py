@@ -48,7 +48,9 @@ class GenerateOptions(TypedDict, total=False):
         float,
         "Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all.",
     ]
-    seed: Annotated[int, "The same seed, prompt and options give the same tokens. Default: random."]
+    seed: Annotated[
+        int, "The same seed, prompt and options give the same tokens if `Model.repeatable`. Default: random."
+    ]
     stop: Annotated[str | Sequence[str], "End before the first of these strings. Default: none."]
     stop_token_ids: Annotated[Sequence[int], "End at the first of these tokens, at most 8. Default: none."]
     ignore_eos: Annotated[bool, "Go on after the token with which the model ends a text. Default: False."]
