@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
   if (listener < 0) return std::perror("listen"), 1;
   Loop loop(service, Limits{}, {.listener = listener}, counters);
   service.header = loop.add_header("fastqps-model", "echo@000000000000");
-  loop.set_serving("", Serving::kServing);
+  loop.set_serving(Serving::kServing);
   running = &loop;
   std::signal(SIGTERM, on_signal);
   std::signal(SIGINT, on_signal);

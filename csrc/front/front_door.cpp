@@ -101,7 +101,7 @@ void FrontDoor::take_commands() {
         start_drain(command.grace_ns);
         break;
       case Command::Kind::kServing:
-        grpc.health.set(command.service, command.serving);
+        grpc.health.set_all(grpc.methods, command.serving);
         break;
       case Command::Kind::kTls:
         net.tls = command.tls;

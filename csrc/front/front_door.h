@@ -16,7 +16,6 @@ namespace fastqps::front {
 struct Command {
   enum class Kind : u8 { kStop, kDrain, kServing, kTls, kTokens } kind;
   u64 grace_ns = 0;
-  std::string service = {};
   Serving serving = Serving::kUnknown;
   std::shared_ptr<const TlsContext> tls = {};
   std::shared_ptr<const Tokens> tokens = {};

@@ -31,9 +31,7 @@ void Loop::set_tenant_header(std::string_view name) { door_->calls.tenant_header
 void Loop::run() { door_->run(); }
 void Loop::stop() { door_->post({.kind = Command::Kind::kStop}); }
 void Loop::drain(u64 grace_ns) { door_->post({.kind = Command::Kind::kDrain, .grace_ns = grace_ns}); }
-void Loop::set_serving(std::string_view service, Serving serving) {
-  door_->post({.kind = Command::Kind::kServing, .service = std::string(service), .serving = serving});
-}
+void Loop::set_serving(Serving serving) { door_->post({.kind = Command::Kind::kServing, .serving = serving}); }
 void Loop::set_tls(std::shared_ptr<const TlsContext> context) {
   door_->post({.kind = Command::Kind::kTls, .tls = std::move(context)});
 }

@@ -50,8 +50,9 @@ class Loop {
   // Stops accepting, says NOT_SERVING, sends GOAWAY, finishes what is open; run() returns when all is done or after
   // grace_ns.
   void drain(u64 grace_ns);
-  // The health of a service; "" is the whole server. At the start "" is NOT_SERVING and nothing else is known.
-  void set_serving(std::string_view service, Serving serving);
+  // The health of the whole server, "", and of each of its services. At the start "" is NOT_SERVING and nothing else is
+  // known.
+  void set_serving(Serving serving);
   // Set the TLS context of new connections (nullptr: no encryption) and the tokens of new calls (nullptr: none). Before
   // run() they hold from the first connection on.
   void set_tls(std::shared_ptr<const TlsContext> context);

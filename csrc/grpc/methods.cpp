@@ -1,5 +1,6 @@
 #include "grpc/methods.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,11 @@ u32 MethodTable::hash(std::string_view path) {
   u64 tail = 0;
   if (path.size() >= 8) std::memcpy(&tail, path.data() + path.size() - 8, 8);
   return u32(((tail ^ path.size()) * 0x9e3779b97f4a7c15u) >> 40) % (4 * kMax);
+}
+
+std::string_view service_of(const MethodRow& row) {
+  const std::string_view path = row.path;
+  return path.substr(1, path.rfind('/') - 1);
 }
 
 bool MethodTable::add(MethodRow row) {
@@ -31,11 +37,7 @@ int MethodTable::find(std::string_view path) const {
 }
 
 bool MethodTable::knows_service(std::string_view service) const {
-  for (const MethodRow& row : rows_) {
-    const std::string_view path = row.path;
-    if (path.substr(1, path.rfind('/') - 1) == service) return true;
-  }
-  return false;
+  return std::any_of(rows_.begin(), rows_.end(), [&](const MethodRow& row) { return service_of(row) == service; });
 }
 
 }  // namespace fastqps::front

@@ -25,6 +25,9 @@ struct MethodRow {
   Rpc rpc = kOther;  // the name of its calls in traces
 };
 
+// "package.Service"
+std::string_view service_of(const MethodRow& row);
+
 class MethodTable {
  public:
   static constexpr u32 kMax = 64;

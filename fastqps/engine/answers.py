@@ -26,12 +26,12 @@ def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
 
 
 def best_labels(
-    card: ModelCard, row: NDArray[np.float32], top_labels: int = 0, raw_scores: bool = False
+    card: ModelCard, row: NDArray[np.float32], top_labels: int | None = None, raw_scores: bool = False
 ) -> list[Label]:
-    """The ``top_labels`` best labels, or all of them if 0, best first; equal scores in label order."""
+    """The ``top_labels`` best labels, or all of them, best first; equal scores in label order."""
     logits = row.astype(np.float64)
     scores = logits if raw_scores else _scores(card, logits)
-    order = np.argsort(-scores, kind="stable")[: top_labels or len(scores)]
+    order = np.argsort(-scores, kind="stable")[:top_labels]
     return [Label(card.labels[i], float(scores[i]), int(i)) for i in order]
 
 

@@ -112,15 +112,14 @@ class Engine:
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     def classify(
-        self, texts: Sequence[Item], *, top_labels: int = 0, raw_scores: bool = False, truncate: bool = False
+        self, texts: Sequence[Item], *, top_labels: int | None = None, raw_scores: bool = False, truncate: bool = False
     ) -> list[list[Label]]:
         """Labels of texts or pairs, best first, as ``Client.classify`` gives them.
 
-        ``top_labels``: only so many of them, 0: all. ``raw_scores``: without softmax or sigmoid. ``ValueError`` names
+        ``top_labels``: only so many of them. ``raw_scores``: without softmax or sigmoid. ``ValueError`` names
         an item that cannot be answered and an option that is out of range.
         """
-        if top_labels < 0:
-            raise ValueError(f"top_labels: {top_labels}, at least 0")
+        _check_count("top_labels", top_labels, len(self.card.labels))
         return self._classifier.run(texts, truncate, lambda row: best_labels(self.card, row, top_labels, raw_scores))
 
     def zero_shot(

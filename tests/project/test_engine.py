@@ -204,7 +204,7 @@ def test_classify_gives_the_labels_of_predict(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         shares, [[label.score for label in found] for found in engine.classify(texts)], rtol=1e-5
     )
-    with pytest.raises(ValueError, match="top_labels: -1, at least 0"):
-        engine.classify(texts, top_labels=-1)
+    with pytest.raises(ValueError, match="top_labels: 0, at least 1 and at most 3"):
+        engine.classify(texts, top_labels=0)
     with pytest.raises(ValueError, match="minilm does not classify texts: its task is embed"):
         Engine("minilm", device="null").classify(texts)

@@ -135,6 +135,11 @@ void Health::set(std::string_view service, Serving serving) {
   notify();
 }
 
+void Health::set_all(const MethodTable& methods, Serving serving) {
+  set("", serving);
+  for (const MethodRow& row : methods.all()) set(service_of(row), serving);
+}
+
 void Health::shut_down() {
   down_ = true;
   notify();

@@ -23,6 +23,8 @@ class Health {
   Method& probe() { return probe_; }
   // Tells the watchers.
   void set(std::string_view service, Serving serving);
+  // The same for the whole server and for each service that has methods.
+  void set_all(const MethodTable& methods, Serving serving);
   // NOT_SERVING for everything, for good.
   void shut_down();
 

@@ -11,8 +11,7 @@ void PhaseWatch::watch(u64 now) {
   if (phase == phase_ || !loop) return;
   phase_ = phase;
   if (phase == Phase::kServing || phase == Phase::kLameDuck) {
-    const Serving serving = phase == Phase::kServing ? Serving::kServing : Serving::kNotServing;
-    for (const char* name : {"", "fastqps.v1.PredictService"}) loop->set_serving(name, serving);
+    loop->set_serving(phase == Phase::kServing ? Serving::kServing : Serving::kNotServing);
   } else if (phase == Phase::kDraining) {
     const u64 until = memory_.segment.supervisor().drain_deadline_ns.load(kRelaxed);
     drain_began_ns_ = now;

@@ -674,7 +674,7 @@ TEST(a_loop_runs_and_stops) {
   } service;
   Counters counters;
   Loop loop(service, Limits{}, {}, counters);
-  loop.set_serving("x", Serving::kServing);
+  loop.set_serving(Serving::kServing);
   std::thread thread([&] { loop.run(); });
   service.attached.get_future().wait();
   loop.drain(kSecond);
