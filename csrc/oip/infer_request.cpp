@@ -15,7 +15,7 @@ constexpr size_t kIdBytesMax = 1024;
 
 void InferRequest::clear() {
   base_ = {};
-  version_ = id_ = stop_ = {};
+  version_ = id_ = {};
   outputs_ = 0;
   items_ = 0;
   for (InputTensor& tensor : inputs_) tensor.clear();
@@ -56,6 +56,10 @@ FieldError InferRequest::check_model(ReasonText& reason) {
   if (std::none_of(std::begin(kOutputRows), std::end(kOutputRows),
                    [&](const OutputRow& row) { return row.task == task; }))
     return {"model_name", reason.print("no output of this protocol can hold what '%s' answers; call Predict",
+                                       routes_.name(u32(route)))};
+  if (task == Task::kGenerate && !routes_.setup(u32(route)).detokenizer)
+    return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
+                                       "Predict",
                                        routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
     if (outputs_ & row.bit && row.task != task)

@@ -1,7 +1,6 @@
 // POST /v1/completions.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "json/text_input.h"
 #include "predict/formats/answer_writer.h"
@@ -17,19 +16,19 @@ class CompletionsReader final : public RequestReader {
   u32 items() const override { return prompt_.items(); }
   FieldError item(u32 index, RequestView& view) override;
   std::string_view context() const override { return context_; }
-  Output wants() const override { return Output::kGeneration; }
+  // Ids of tokens have a place among the log-probabilities only.
+  Output wants() const override { return base_.generate.logprobs ? Output::kGeneration : Output::kText; }
   bool streams() const override { return stream_; }
 
  private:
   FieldError read_field(std::string_view name, const simdjson::dom::element& value, ReasonText& reason);
-  FieldError read_stops(const simdjson::dom::element& value, ReasonText& reason);
   FieldError read_stream_options(const simdjson::dom::element& value, ReasonText& reason);
   FieldError read_logprobs(const OptionValue& value, ReasonText& reason);
 
   JsonBody body_;
   TextInput prompt_;
   RequestView base_;
-  std::vector<std::string_view> stops_;
+  OptionLists lists_;
   bool stream_ = false, usage_ = false;
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids
@@ -41,7 +40,7 @@ class CompletionsWriter final : public AnswerWriter {
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
   size_t chunk_room(const AnsweredCall& call, const ChunkView& chunk) const override;
   u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override;
+  const FieldNames* fields() const override { return &kCompletionsFields; }
 };
 
 }  // namespace fastqps::front

@@ -26,6 +26,7 @@ class EmbeddingsReader final : public RequestReader {
   JsonBody body_;
   TextInput input_;
   RequestView base_;
+  OptionLists lists_;
   char format_ = 'f';  // of the vectors: 'f': an array of numbers, 'b': base64 of float32
 };
 
@@ -33,7 +34,7 @@ class EmbeddingsWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override;
+  const FieldNames* fields() const override { return &kEmbeddingsFields; }
 };
 
 }  // namespace fastqps::front

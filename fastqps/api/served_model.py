@@ -27,7 +27,8 @@ class Model:
     repeatable: bool = False
 
 
-def read_models(response: pb.ListModelsResponse) -> list[Model]:
+def read_models(data: bytes) -> list[Model]:
+    """A serialized ListModelsResponse. Raises DecodeError if it is none."""
     return [
         Model(
             name=m.name,
@@ -44,5 +45,5 @@ def read_models(response: pb.ListModelsResponse) -> list[Model]:
             default_prompt_name=m.default_prompt_name,
             repeatable=m.repeatable,
         )
-        for m in response.models
+        for m in pb.ListModelsResponse.FromString(data).models
     ]

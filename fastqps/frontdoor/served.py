@@ -26,13 +26,14 @@ class ServedModel:
 class ServedModels:
     """The models of a server, as one of its front doors sees them. Any thread may call."""
 
-    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], repeatable: bool) -> None:
-        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``repeatable``: so are products.
-
-        A static model has none.
-        """
+    def __init__(
+        self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], items_max: int, repeatable: bool
+    ) -> None:
+        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``items_max``: most inputs of a
+        call. ``repeatable``: so are products, which a static model does not have."""
         self._segment = segment
         self._loaded = loaded
+        self.items_max = items_max
         self._repeatable = repeatable
 
     @property

@@ -168,8 +168,19 @@ def _sequence(*steps: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_do_lower_case(model: Path, normalizer: dict[str, Any] | None, served: bool) -> None:
-    add(model / "tokenizer.json", {"normalizer": normalizer})
     write(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]"})
+    check_lower_case(model, normalizer, served)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_do_lower_case_of_a_class_that_builds_the_normalizer(model: Path, lower: bool) -> None:
+    """What tokenizer.json says has no effect."""
+    add(model / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": lower})
+    check_lower_case(model, BERT_LOWER | {"lowercase": not lower}, served=lower)
+
+
+def check_lower_case(model: Path, normalizer: dict[str, Any] | None, served: bool) -> None:
+    add(model / "tokenizer.json", {"normalizer": normalizer})
     write(model / "sentence_bert_config.json", {"do_lower_case": True})
     if not served:
         with pytest.raises(ModelError, match="do_lower_case"):

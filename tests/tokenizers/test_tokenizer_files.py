@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers as tk
 import torch
 import transformers as tr
 from checkpoints import write_checkpoint
@@ -27,6 +28,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.families import FAMILIES
 from fastqps.models.files.json_files import read_object
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 
 pytestmark = pytest.mark.compute
@@ -97,6 +99,8 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "roberta", {}, {}),
     ("bpe", "roberta", {"add_prefix_space": True}, {}),
     ("bpe", "roberta", {"add_prefix_space": True, "tokenizer_class": FAST}, {}),
+    ("bpe", "roberta", {"tokenizer_class": "RobertaTokenizer", "trim_offsets": False}, {}),
+    ("bpe", "roberta", {"tokenizer_class": "BartTokenizer", "trim_offsets": False, "add_prefix_space": True}, {}),
     ("bpe", "roberta", {"cls_token": "<mask>", "truncation_side": "left"}, {}),
     ("bpe", "modernbert", {"tokenizer_class": FAST, "model_input_names": TYPES[::2]}, {}),
     ("bpe", "modernbert", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}, {}),
@@ -178,6 +182,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("wordpiece", "bert", {"added_tokens_decoder": {"1": "[NEW]"}}, r"added_tokens_decoder: '\[NEW\]'"),
     ("wordpiece", "bert", {"extra_special_tokens": "[NEW]"}, r"extra_special_tokens '\[NEW\]' is not a list"),
     ("bpe", "roberta", {"add_prefix_space": None}, "add_prefix_space None"),
+    ("bpe", "roberta", {"tokenizer_class": "RobertaTokenizer", "trim_offsets": 1}, "trim_offsets 1"),
     (
         "bpe",
         "llama",
@@ -217,7 +222,13 @@ def compare(folder: Path, items: list[Item], limits: list[int]) -> int:
     files = read(folder)
     source = tokenizer_source(str(folder / "tokenizer.json"), files.parts)
     auto = tr.AutoTokenizer.from_pretrained(folder)
-    done = 0
+    package, done = tk.Tokenizer.from_str(content_of(source)), 0
+    package.no_truncation()
+    package.no_padding()
+    for item in items:
+        if isinstance(item, str):
+            expected = auto(item, return_offsets_mapping=True)["offset_mapping"]
+            assert package.encode(item).offsets == expected, (folder, item)
     for limit in limits:
         both = [Tokenizer.from_source(source, max_tokens=limit), through_package(source, limit)]
         for item in items:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import count
 from fastqps.models.tokenizers import unigram_classes
 from fastqps.models.tokenizers.added_tokens import Token, token
 from fastqps.models.tokenizers.keys import CONFIG
@@ -55,7 +55,7 @@ def has_token_types(kind: str) -> bool:
 def extra_default(kind: str, options: Mapping[str, Any]) -> list[str]:
     """The special tokens without names that a class has where no file says any."""
     if kind == "T5Tokenizer":
-        return [f"<extra_id_{i}>" for i in range(size(options, "extra_ids", 100, least=0, where=CONFIG))]
+        return [f"<extra_id_{i}>" for i in range(count(options, "extra_ids", 100, least=0, where=CONFIG))]
     return _CAMEMBERT_EXTRA if kind == "CamembertTokenizer" else []
 
 
@@ -79,14 +79,18 @@ def built(kind: str, file: Mapping[str, Any], options: Mapping[str, Any], named:
     return build(file, options, named)
 
 
-def post_processor(kind: str, named: Named, find: Callable[[str], int | None]) -> Part | None:
+def post_processor(
+    kind: str, options: Mapping[str, Any], named: Named, find: Callable[[str], int | None]
+) -> Part | None:
     """The class's own; None where it takes the file's."""
     if kind in ("BertTokenizer", "DistilBertTokenizer", "DebertaV2Tokenizer"):
         (cls, cls_id), (sep, sep_id) = (_whole(named, name, find) for name in ("cls_token", "sep_token"))
         return template([cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"], {cls: cls_id, sep: sep_id})
     if kind in ("RobertaTokenizer", "MPNetTokenizer"):
         ends = {name: list(_content(named, f"{name}_token", find)) for name in ("sep", "cls")}
-        return {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}
+        own = options if kind == "RobertaTokenizer" else {}
+        trims, prefix = flag(own, "trim_offsets", True), flag(own, "add_prefix_space", False)
+        return {"type": "RobertaProcessing", **ends, "trim_offsets": trims, "add_prefix_space": prefix}
     if kind in ("XLMRobertaTokenizer", "CamembertTokenizer"):
         (bos, bos_id), (eos, eos_id) = (_whole(named, name, find) for name in ("bos_token", "eos_token"))
         return template([bos, "$A", eos], [bos, "$A", eos, eos, "$B", eos], {bos: bos_id, eos: eos_id})
