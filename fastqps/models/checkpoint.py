@@ -20,6 +20,7 @@ from fastqps.models.files.config_keys import config_warnings
 from fastqps.models.files.json_files import optional_object, read_json
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.regular import has_file
+from fastqps.models.files.ways_out import SETFIT_HEAD, about_setfit, about_tokenizer, about_vocabulary_head
 from fastqps.models.files.weight_files import WEIGHTS, weight_files
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
@@ -151,8 +152,12 @@ class Checkpoint:
                 f"{left_out} is no modules.json: embeddings are the mean of all tokens' last states, not normalised, "
                 "whatever the model was trained for."
             )
+            if head == "MaskedLM" and self._encoders.read_vocabulary_head:
+                found.append(about_vocabulary_head())
+        if has_file(self.root / SETFIT_HEAD):
+            found.append(about_setfit())
         if not self.tokenizer():
-            found.append("There is no tokenizer.json: requests can send token ids alone.")
+            found.append(about_tokenizer(self.encoder))
         return tuple(found)
 
     @property

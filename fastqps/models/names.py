@@ -11,6 +11,7 @@ from fastqps.models.adapters.base import refuse_adapter
 from fastqps.models.card import ModelError
 from fastqps.models.card_folder import CARD_FILE, open_card
 from fastqps.models.files.regular import has_file
+from fastqps.models.files.ways_out import about_path
 
 # Names that stand for weights which a Python package carries: name -> (package, folder inside it).
 PACKAGED = {
@@ -56,14 +57,8 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
         root = path.resolve()
         found = open_card(root)
         return found.card.name if found else root.name, root
-    if path.is_dir():
-        refuse_adapter(path)
-        raise ModelError(f"{path} has no config.json: a checkpoint is a Hugging Face directory")
-    known = ", ".join(sorted(PACKAGED))
-    raise ModelError(
-        f"no model {name_or_dir!r}: neither a directory with a checkpoint nor a known name ({known}); "
-        "hub:OWNER/NAME downloads one"
-    )
+    refuse_adapter(path)
+    raise ModelError(about_path(path, PACKAGED))
 
 
 def resolve_adapter(text: str) -> Path:

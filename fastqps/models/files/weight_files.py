@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import read_object
-from fastqps.models.files.pickles import pickled
 from fastqps.models.files.regular import has_file
+from fastqps.models.files.ways_out import about_weights
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -22,10 +22,7 @@ def weight_files(root: Path, encoder: Path) -> list[Path]:
         return [single]
     index = encoder / INDEX
     if not has_file(index):
-        found = pickled(path.name for path in encoder.iterdir())
-        raise ModelError(
-            f"{root}: no model.safetensors" + (f", and {found}" if found else "; no other weights are read")
-        )
+        raise ModelError(f"{root}: no model.safetensors{about_weights(encoder)}")
     listed = read_object(index).get("weight_map")
     if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
         raise ModelError(f"{index}: weight_map has to name the file of each tensor")

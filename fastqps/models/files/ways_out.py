@@ -1,0 +1,96 @@
+"""What to do about a path or a folder that cannot be served as it is: one look at it, one sentence for the user.
+
+Sentences about a folder that is served have no path: clients see them as the model's warnings.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+from fastqps.models.files.pickles import pickled
+
+SETFIT_HEAD = "model_head.pkl"
+# The vocabulary of a tokenizer that transformers can read and write as a tokenizer.json.
+_VOCABULARIES = ("vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
+_FOREIGN = {".onnx": "ONNX", ".gguf": "llama.cpp", ".h5": "TensorFlow", ".msgpack": "Flax", ".xml": "OpenVINO"}
+_FOREIGN_FOLDERS = ("", "onnx", "openvino")  # of a checkpoint, where such weights lie
+_ENTRIES_MAX = 10_000  # of a folder that are looked at
+
+
+def about_path(path: Path, known: Iterable[str]) -> str:
+    """``path`` holds no checkpoint: what it is, and what to write instead. ``known``: names that need no folder."""
+    if path.is_dir():
+        return _about_folder(path)
+    if path.exists():
+        return f"{path} is a file: name its folder, {path.parent}"
+    text, known = str(path), sorted(known)
+    beside = [str(each) for each in _entries(path.parent) if each.is_dir()]
+    near = difflib.get_close_matches(text, [*known, *beside], 1)
+    names = f"a known name ({', '.join(known)})" + (f"; did you mean {near[0]!r}?" if near else "")
+    looks_like_hub = text.count("/") == 1 and not text.startswith(("/", ".", "~"))
+    on_hub = f"hub:{text} downloads it" if looks_like_hub else "hub:OWNER/NAME downloads one"
+    return f"no model {text!r}: neither a directory with a checkpoint nor {names}; {on_hub}"
+
+
+def about_weights(folder: Path) -> str:
+    """``folder`` has no safetensors: what it has instead; ends a sentence."""
+    files = [each for inside in _FOREIGN_FOLDERS for each in _entries(folder / inside)]
+    if found := pickled(each.name for each in files if each.parent == folder):
+        return f", and {found}"
+    for each in sorted(files):
+        if each.suffix in _FOREIGN:
+            return (
+                f", and {each.relative_to(folder)} is {_FOREIGN[each.suffix]}'s, which is not read: serve the "
+                "checkpoint that it was made from (hub:OWNER/NAME downloads one)"
+            )
+    return "; no other weights are read"
+
+
+def about_tokenizer(folder: Path) -> str:
+    """A warning about ``folder``, which has no tokenizer.json."""
+    said = "There is no tokenizer.json: requests can send token ids alone."
+    if any((folder / name).is_file() for name in _VOCABULARIES):
+        code = "from transformers import AutoTokenizer; AutoTokenizer.from_pretrained('.').save_pretrained('.')"
+        return f"{said} To write it, run in this folder: {_command(code)}"
+    if (folder.parent / "tokenizer.json").is_file():
+        return f"{said} The folder above has one; run in this folder: cp ../*token*.json ."
+    return f"{said} Copy the tokenizer's files of the model that it was trained from into this folder."
+
+
+def about_vocabulary_head() -> str:
+    """A warning about a masked language model without modules.json, which may be a SPLADE model."""
+    command = _command("from sentence_transformers import SparseEncoder; SparseEncoder('.').save_pretrained('splade')")
+    return f"If it is a SPLADE model, run in this folder: {command} and serve the folder splade."
+
+
+def about_setfit() -> str:
+    """A warning about an embedder beside SetFit's classifier."""
+    code = f"import joblib; head = joblib.load({SETFIT_HEAD!r})"
+    return (
+        f"{SETFIT_HEAD}, SetFit's classifier, is not read, because a pickle can run any code: the model embeds. Where "
+        f"you trust it, classify its embeddings: {code}; head.predict_proba(vectors)"
+    )
+
+
+def _about_folder(path: Path) -> str:
+    said = f"{path} has no config.json"
+    inside = sorted(each for each in _entries(path) if (each / "config.json").is_file())
+    if steps := [each for each in inside if each.name.startswith("checkpoint-")]:
+        newest = max(steps, key=lambda each: (len(each.name), each.name))
+        return f"{said}: it is the folder of a training; serve its last checkpoint, {newest}"
+    if inside:
+        return f"{said}: a checkpoint is a Hugging Face directory; serve the one inside, {inside[0]}"
+    return f"{said}: a checkpoint is a Hugging Face directory"
+
+
+def _command(code: str) -> str:
+    return f'python -c "{code}"'
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [each for each, _ in zip(folder.iterdir(), range(_ENTRIES_MAX), strict=False)]
+    except OSError:
+        return []
