@@ -25,7 +25,8 @@ class Model:
     default_prompt_name: str = ""
 
 
-def read_models(response: pb.ListModelsResponse) -> list[Model]:
+def read_models(data: bytes) -> list[Model]:
+    """A serialized ListModelsResponse. Raises DecodeError if it is none."""
     return [
         Model(
             name=m.name,
@@ -41,5 +42,5 @@ def read_models(response: pb.ListModelsResponse) -> list[Model]:
             prompt_names=list(m.prompt_names),
             default_prompt_name=m.default_prompt_name,
         )
-        for m in response.models
+        for m in pb.ListModelsResponse.FromString(data).models
     ]

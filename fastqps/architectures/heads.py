@@ -123,7 +123,7 @@ def _token_classifier(
     if head is None:
         return TokenHead([_labels("classifier", weights, config, labels, ops)], ops)
     first = [_first_projection(head, weights, config, ops)] if head.dense else []
-    return TokenHead([*first, _labels(head.labels, weights, config, labels, ops)], ops)
+    return TokenHead([*first, _labels(head.labels, weights, config, labels, ops, head.labels_bias)], ops)
 
 
 def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig, ops: EncoderOps) -> Projection:

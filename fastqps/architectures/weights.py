@@ -50,8 +50,10 @@ class Weights:
                     raise ModelError(f"{self.where}: {origins[plain]} and {origin} are the same tensor of the model")
                 self._tensors[plain] = tensor
                 origins[plain] = origin
+        self._adapter = adapter
+        self._added: frozenset[str] = frozenset()
         if adapter:
-            merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data)
+            self._added = merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data)
 
     @staticmethod
     def _plain(name: str, prefixes: Sequence[str]) -> str:
@@ -108,6 +110,15 @@ class Weights:
             raise ModelError(f"{self.where}: {name}_scale holds what is no number, or infinite")
         self._read.add(f"{name}_scale")
         return Quantised(found.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(found)).contiguous())
+
+    def check_added(self) -> None:
+        """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
+
+        A tensor that is new and read is one of a head that the adapter brings.
+        """
+        if self._adapter and (names := self._added - self._read):
+            root = self._adapter.root
+            raise ModelError(f"{root}: the adapter replaces {min(names)}, and its base has no such tensor")
 
     def unread(self) -> dict[str, torch.Tensor]:
         """The tensors that were not read yet, as they are in the files."""

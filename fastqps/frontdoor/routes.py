@@ -107,6 +107,7 @@ class DoorRoutes:
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
                 why_uncut=tokenizer.why_uncut if tokenizer else "",
+                cuts_left=card.cuts_left,
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
                 detokenizer=content_of(tokenizer.source) if tokenizer and card.task == "generate" else "",

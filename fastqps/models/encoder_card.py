@@ -62,6 +62,7 @@ def encoder_card(
         max_input_tokens=max([limit, *(max(role.max_tokens, role.expanded_to) for role in roles)]),
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
+        cuts_left=checkpoint.tokenizer_files.cuts_left,
         labels=labels,
         normalize=checkpoint.task in ("embed", "embed_multi") and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)),
@@ -100,13 +101,28 @@ def _labels(checkpoint: Checkpoint) -> tuple[str, ...]:
     """
     config, adapter = checkpoint.config, checkpoint.adapter
     rows = adapter.replaced_rows(f"{checkpoint.labels_name}.weight") if adapter else None
-    names = config.get("id2label")
+    names, ids = config.get("id2label"), config.get("label2id")
     if names is None:
         return _unnamed(rows or size(config, "num_labels", 2, most=LABELS_MAX))
     if not isinstance(names, dict) or not names or {str(i) for i in range(len(names))} != names.keys():
         raise ModelError("config.json: id2label has to name the labels 0, 1, 2 and so on, each once")
     count = rows or size(config, "num_labels", len(names), most=LABELS_MAX)
-    return tuple(str(names[str(i)]) for i in range(count)) if count == len(names) else _unnamed(count)
+    if count != len(names):
+        return _unnamed(count)
+    labels = tuple(str(names[str(i)]) for i in range(count))
+    if checkpoint.task == "classify" and isinstance(ids, dict):
+        _check_entailment(labels, ids)
+    return labels
+
+
+def _check_entailment(labels: tuple[str, ...], ids: dict[str, Any]) -> None:
+    """``ModelError`` where label2id has entailment elsewhere: transformers' zero-shot classification finds it there."""
+    named, stated = (
+        next((i for name, i in pairs if name.lower().startswith("entail")), None)
+        for pairs in (((name, i) for i, name in enumerate(labels)), ids.items())
+    )
+    if named is not None and stated is not None and named != stated:
+        raise ModelError(f"config.json: label2id says that entailment is {stated!r}, and id2label that it is {named}")
 
 
 def _unnamed(count: int) -> tuple[str, ...]:

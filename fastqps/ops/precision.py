@@ -140,6 +140,8 @@ class Precision:
         """Measures a kind at its first product; the rest follow."""
         if kind not in self._timed:
             assert self._time_us
+            if not self._timed:
+                self.log(f"quantization auto: measuring products; --quantization none or {self.format} skips that")
             products = [Product(kind, rows, weights) for rows in self.rows]
             with STARTUP.stage("choices"):
                 plain, quantised = (tuple(self._time_us(p, way) for p in products) for way in (False, True))

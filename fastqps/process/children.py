@@ -50,6 +50,7 @@ class DoorSettings(Settings):
     max_message_bytes: int
     max_stream_inflight: int
     default_timeout_ns: int  # 0: none
+    max_timeout_ns: int  # 0: none
     max_connection_age_ns: int  # 0: none
     stream_idle_timeout_ns: int  # 0: none
     canary_interval_ns: int  # 0: none

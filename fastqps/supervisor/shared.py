@@ -67,8 +67,12 @@ class Shared:
         self.kernels.close()
         self.internal.close()
 
-    def announce(self, generation: Generation) -> None:
-        """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers."""
+    def announce(self, generation: Generation, like: Generation | None = None) -> None:
+        """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers.
+
+        ``like``: one that serves, and whose steps take the same time: what its dispatchers have chosen is taken over.
+        Measured beside live traffic, the choice would be worse.
+        """
         card, room, config = generation.card, generation.room, self._config
         self.segment.set_route(
             generation.route,
@@ -94,6 +98,13 @@ class Shared:
         self._close_table(generation.route)  # that of a generation which could not be ended
         if card.static:
             self.tables[generation.route] = os.memfd_create("fastqps table", os.MFD_CLOEXEC)
+        if like and like.room == room and (serves := self.segment.route(like.route)).most_items:
+            self.segment.set_batch_limits(
+                generation.route,
+                items=serves.most_items,
+                tokens=serves.max_batch_tokens,
+                cache_slots=serves.most_items * room.lanes if card.task == "generate" else 0,
+            )
         self.segment.set_route_state(generation.route, "warming")
 
     def forget(self, generation: Generation) -> None:

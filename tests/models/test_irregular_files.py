@@ -63,7 +63,7 @@ def _finds_nothing(kind: ChoiceFile[Any, Any]) -> Reader:
 
     def read(path: Path) -> None:
         logged: list[str] = []
-        assert kind.find([path], None, logged.append) is None
+        assert kind.find(path, None, logged.append) is None
         if not path.is_symlink() or path.exists():
             (line,) = logged
             raise FastqpsError(line)

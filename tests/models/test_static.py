@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import cache
@@ -60,10 +61,16 @@ def test_model2vec_says_whether_embeddings_are_normalized(tmp_path: Path, normal
     assert np.abs(embeddings(tmp_path / "m", all_texts()) - wanted).max() < CLOSE
 
 
-@pytest.mark.parametrize("max_length", [7, 60, 512])
-def test_long_texts_are_cut_as_model2vec_cuts_them(tmp_path: Path, max_length: int) -> None:
-    """By characters before they are tokenized, then by tokens; unknown ones count until they are left out."""
-    static_models.model2vec(tmp_path / "m")
+@pytest.mark.parametrize(("max_length", "side"), [(7, "right"), (7, "left"), (60, "right"), (512, "right")])
+def test_long_texts_are_cut_as_model2vec_cuts_them(tmp_path: Path, max_length: int, side: str) -> None:
+    """By characters before they are tokenized, then by tokens; unknown ones count until they are left out.
+
+    The package never obeys the truncation of its tokenizer.json, of which ``side`` is.
+    """
+    tokenizer = static_models.word_pieces()
+    tokenizer.enable_truncation(20, direction=side)
+    static_models.model2vec(tmp_path / "m", tokenizer=tokenizer)
+    static_models.rewrite(tmp_path / "m/tokenizer.json", truncation=json.loads(tokenizer.to_str())["truncation"])
     static_models.rewrite(tmp_path / "m/config.json", max_length=max_length)
     from model2vec import StaticModel
 

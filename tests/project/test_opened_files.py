@@ -34,7 +34,7 @@ PARSERS["json.loads"] = {
     *("bench/measure/generator.py", "bench/steps/step_costs.py", "bench/steps/step_process.py"),
     *("devices/cuda/manifest.py", "dispatcher/split_trial.py", "files/documents.py", "kernels/journal.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
-    *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/decoder_card.py", "models/tokenizers/files.py"),
+    *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
     *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py", "supervisor/trials.py"),
 }
 

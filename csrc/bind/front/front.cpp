@@ -40,15 +40,16 @@ class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
        int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight,
-       u64 default_timeout_ns, u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns,
-       const std::string& tenant_header, const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun,
-       bool load_reports, std::optional<double> trace_ratio)
+       u64 default_timeout_ns, u64 max_timeout_ns, u64 max_connection_age_ns, u64 stream_idle_timeout_ns,
+       u64 canary_interval_ns, const std::string& tenant_header,
+       const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun, bool load_reports,
+       std::optional<double> trace_ratio)
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
         service_(segment_, &fds_,
                  PredictOptions{.door = index,
                                 .max_stream_inflight = max_stream_inflight,
-                                .default_timeout_ns = default_timeout_ns,
+                                .times = {default_timeout_ns, max_timeout_ns},
                                 .canary_interval_ns = canary_interval_ns,
                                 .rerun = rerun,
                                 .tenants = {.named = !tenant_header.empty(), .weights = tenant_weights}}),
@@ -82,6 +83,7 @@ class Door {
 
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
   // why_uncut: why a text of too many bytes cannot be cut before it is tokenized, or empty.
+  // cuts_left: an input that is too long keeps its end.
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
   // logit_defaults: the checkpoint's (repetition penalty, n-gram size, least tokens, least length) of such a model.
   // forced_ids: what its answers' limit forces.
@@ -91,8 +93,8 @@ class Door {
   // roles: (name, tokens_max, expanded_to, expansion_id, skipped, refusal) of each InputRole.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
-                 const std::string& why_uncut, const std::vector<std::string>& labels, const std::string& version,
-                 const std::string& detokenizer, bool pairs_only,
+                 const std::string& why_uncut, bool cuts_left, const std::vector<std::string>& labels,
+                 const std::string& version, const std::string& detokenizer, bool pairs_only,
                  const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
                  std::optional<u32> empty_id, u32 characters_max,
                  const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt,
@@ -113,6 +115,7 @@ class Door {
     }
     setup.external_tokenizer = external;
     setup.why_uncut = why_uncut;
+    setup.cuts_left = cuts_left;
     setup.pairs_only = pairs_only;
     const auto [penalty, ngram_size, min_tokens, min_length] = logit_defaults;
     setup.logit_defaults = {penalty, ngram_size, min_tokens, min_length};
@@ -314,17 +317,18 @@ PYBIND11_MODULE(_front, m) {
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
       .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u64, u64, u64,
-                    u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool, bool,
+                    u64, u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool, bool,
                     std::optional<double>>(),
            py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a,
-           "internal_fd"_a, "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a,
+           "internal_fd"_a, "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a, "max_timeout_ns"_a,
            "max_connection_age_ns"_a, "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "tenant_header"_a,
            "tenant_weights"_a, "rerun"_a, "load_reports"_a, "trace_ratio"_a,
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
-           "external"_a, "why_uncut"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,
-           "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a, "roles"_a)
+           "external"_a, "why_uncut"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a,
+           "logit_defaults"_a, "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a,
+           "roles"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

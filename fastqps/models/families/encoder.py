@@ -35,6 +35,11 @@ class EncoderConfig:
     position_offset: int = 0  # position id of a sequence's first token
 
     @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The names of modules that share one tensor."""
+        return ()
+
+    @property
     def input_limit(self) -> int | None:
         """The most tokens of an input that its positions allow; None: they allow any number."""
         return None if self.positions is None else self.positions - self.position_offset
@@ -123,6 +128,11 @@ class T5Config(EncoderConfig):
     buckets: int  # of distances
     farthest: int  # tokens, from which on distances are of one bucket
 
+    @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The table of words has two names, whatever config.json says."""
+        return ("shared", "embed_tokens")
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig:
@@ -155,6 +165,11 @@ class VocabularyHead:
     dense_bias: bool = True
     norm_bias: bool = True
     decoder_bias: bool = True
+
+    @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The names of modules that share one tensor."""
+        return (self.words.rpartition(".")[2], self.decoder.rpartition(".")[2]) if self.tied else ()
 
 
 def attention_heads(config: Mapping[str, Any], key: str, width_key: str, even: bool = False) -> int:

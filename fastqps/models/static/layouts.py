@@ -61,6 +61,7 @@ def _sentence_transformers(root: Path, folder: Path, pipeline: Pipeline) -> Stat
         files=_files(root, folder, pipeline),
         dense=pipeline.dense,
         normalize=pipeline.normalize,
+        cuts_as_file_says=True,
         prompts=sentence.prompts,
         warnings=(*sentence.warnings, *pipeline.warnings),
     )
