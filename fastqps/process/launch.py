@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 
 from fastqps._native import stale
-from fastqps.errors import FAILURE, OK, FastqpsError
+from fastqps.errors import FAILURE, OK, FastqpsError, lack_of_memory
 from fastqps.process.children import LEAVE, Settings, read_settings
 from fastqps.process.parent import die_with_parent
 from fastqps.process.startup import STARTUP
@@ -40,8 +40,8 @@ def main(argv: list[str]) -> int:
     except FastqpsError as error:
         say(error)
         return error.exit_code
-    except ImportError as failure:
-        reason = stale(failure)
+    except Exception as failure:
+        reason = stale(failure) or lack_of_memory(failure)
         if reason is None:
             raise
         say(reason)

@@ -95,9 +95,6 @@ class Shared:
             version=card.version,
             card_json=card.to_json(),
         )
-        self._close_table(generation.route)  # that of a generation which could not be ended
-        if card.static:
-            self.tables[generation.route] = os.memfd_create("fastqps table", os.MFD_CLOEXEC)
         if like and like.room == room and (serves := self.segment.route(like.route)).most_items:
             self.segment.set_batch_limits(
                 generation.route,
@@ -105,6 +102,9 @@ class Shared:
                 tokens=serves.max_batch_tokens,
                 cache_slots=serves.most_items * room.lanes if card.task == "generate" else 0,
             )
+        self._close_table(generation.route)  # that of a generation which could not be ended
+        if card.static:
+            self.tables[generation.route] = os.memfd_create("fastqps table", os.MFD_CLOEXEC)
         self.segment.set_route_state(generation.route, "warming")
 
     def forget(self, generation: Generation) -> None:

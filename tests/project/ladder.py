@@ -42,7 +42,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "predict": ("core", "text", "wire", "net", "grpc", "http", "front"),
     "json": ("core", "wire", "predict"),
     "oip": ("core", "text", "wire", "grpc", "http", "predict", "json"),
-    "openai": ("core", "wire", "grpc", "http", "predict", "json"),
+    "openai": ("core", "text", "wire", "grpc", "http", "predict", "json"),
     "tei": ("core", "text", "wire", "grpc", "http", "predict", "json"),
     "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
     "step_service": ("core", "wire", "grpc", "predict"),
