@@ -68,7 +68,7 @@ def test_what_is_no_json_is_a_value_error(text: bytes) -> None:
 def _ignored(kind: ChoiceFile[Any, Any]) -> Callable[[Path], None]:
     def read(path: Path) -> None:
         logged: list[str] = []
-        assert kind.find([path], None, logged.append) is None
+        assert kind.find(path, None, logged.append) is None
         raise FastqpsError(logged[0])
 
     return read

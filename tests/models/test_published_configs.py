@@ -20,6 +20,7 @@ from jina_bert import JinaBert
 from model_runs import random_items, reference, run
 from published_bases import Config, Published
 from published_configs import PUBLISHED
+from zero_weights import write_zeros
 
 from fastqps.devices import make_runner
 from fastqps.engine.generator import Generator
@@ -85,7 +86,11 @@ def write(path: Path, model: Published) -> Any:
     auto = next((found for ending, found in classes.items() if architecture.endswith(ending)), plain)
     auto = tr.AutoModel if model.pooling and plain is tr.AutoModel else auto
     if model.refused and not model.tensors:
-        (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+        if architecture.endswith("ForCausalLM"):
+            _write_config(path, config)
+            write_zeros(path)
+        else:
+            (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     else:
         _write_config(path, as_transformers_has_it(config | model.tensors))
         torch.manual_seed(0)

@@ -10,10 +10,11 @@ from pathlib import Path
 def write_zeros(path: Path, text: str = "") -> None:
     """The weights of the checkpoint at ``path``. Those of different ``text`` differ in their header."""
     config = json.loads((path / "config.json").read_text())
-    hidden = config["hidden_size"]
+    hidden, heads = config["hidden_size"], config["num_attention_heads"]
     shapes = {"words": (config["vocab_size"], hidden)}
     if config["architectures"][0].endswith("ForCausalLM"):
-        shapes["k_proj.weight"] = (hidden, hidden)
+        rows = config.get("num_key_value_heads", heads) * config.get("head_dim", hidden // heads)
+        shapes |= {f"{i}.k_proj.weight": (rows, hidden) for i in range(config["num_hidden_layers"])}
     if config["architectures"][0].endswith("ForSequenceClassification"):
         shapes["labels"] = (config.get("num_labels") or len(config.get("id2label") or "01"), hidden)
     header: dict[str, object] = {"__metadata__": {"text": text}}
