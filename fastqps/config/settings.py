@@ -225,6 +225,21 @@ class Config:
         most=1 << 16,
     )
     max_message_bytes: int = _setting(4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28)
+    max_tokenize_bytes: int = _setting(
+        2 << 20,
+        "bytes",
+        "Longest request that only tokenizes or decodes: /tokenize, /decode and their gRPC methods. Never more than "
+        "--max-message-bytes.",
+        least=1 << 10,
+        most=1 << 28,
+    )
+    max_request_items: int = _setting(
+        2048,
+        "count",
+        "Most inputs of a call: texts, pairs, documents or prompts. More are refused as invalid.",
+        least=1,
+        most=1 << 16,
+    )
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",

@@ -9,7 +9,7 @@ namespace fastqps::front {
 struct PredictOptions {
   u32 door = 0;
   u32 max_stream_inflight = 1024;
-  u32 max_batch_request_items = 1024;  // items of one PredictBatch
+  u32 max_request_items = 2048;
   TimeLimits times;
   u64 canary_interval_ns = 0;  // 0: none
   bool rerun = true;

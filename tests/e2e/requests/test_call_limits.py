@@ -1,4 +1,4 @@
-"""Calls of many items that take longer together than --default-timeout, and timeouts beyond --max-timeout."""
+"""Calls of many items: how long they may take, and how large they may be."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def post(server: Server, path: str, **fields: Any) -> tuple[int, Any, Any]:
     return response.status, found, response.headers
 
 
-def by_batch(server: Server) -> str:
+def by_batch(server: Server, count: int = COUNT) -> str:
     with grpc.insecure_channel(server.address) as channel:
-        items = [pb.PredictRequest(token_ids={"ids": IDS}) for _ in range(COUNT)]
+        items = [pb.PredictRequest(token_ids={"ids": IDS}) for _ in range(count)]
         answer = predict_pb2_grpc.PredictServiceStub(channel).PredictBatch(pb.PredictBatchRequest(items=items))
     return next((item.status.message for item in answer.items if item.HasField("status")), "")
 
@@ -48,17 +48,23 @@ def by_stream(server: Server) -> str:
     return next((item.status.message for item in answers if item.HasField("status")), "")
 
 
-def by_openai(server: Server) -> str:
-    status, found, _ = post(server, "/v1/embeddings", input=[IDS] * COUNT)
-    return "" if status == 200 and len(found["data"]) == COUNT else str(found)
+def by_openai(server: Server, count: int = COUNT) -> str:
+    status, found, _ = post(server, "/v1/embeddings", input=[IDS] * count)
+    return "" if status == 200 and len(found["data"]) == count else str(found)
 
 
-def by_tei(server: Server) -> str:
-    status, found, _ = post(server, "/embed", inputs=[IDS] * COUNT)
-    return "" if status == 200 and len(found) == COUNT else str(found)
+def by_tei(server: Server, count: int = COUNT) -> str:
+    status, found, _ = post(server, "/embed", inputs=[IDS] * count)
+    return "" if status == 200 and len(found) == count else str(found)
 
 
-@pytest.mark.parametrize("call", [by_batch, by_stream, by_openai, by_tei])
+def by_open_inference(server: Server) -> str:
+    ids = {"name": "input_ids", "datatype": "INT64", "shape": [COUNT, len(IDS)], "data": IDS * COUNT}
+    status, found, _ = post(server, "/v2/models/minilm/infer", inputs=[ids])
+    return "" if status == 200 and found["outputs"][0]["shape"][0] == COUNT else str(found)
+
+
+@pytest.mark.parametrize("call", [by_batch, by_stream, by_openai, by_tei, by_open_inference])
 def test_a_call_that_takes_longer_than_the_default(serve: Callable[..., Server], call: Callable[[Server], str]) -> None:
     """Its items before an item do not count against it."""
     server = serve(*FLAGS, echo=True)
@@ -93,6 +99,18 @@ def test_what_cannot_fit_by_far_ends_when_the_rate_is_known(serve: Callable[...,
         return f"{took_s:.1f} s" if took_s > 10 else ""
 
     until_in_time(attempt)
+    server.until_idle()
+
+
+def test_limits_of_one_call_are_settings(serve: Callable[..., Server]) -> None:
+    server = serve("--max-request-items=3", "--max-tokenize-bytes=1KiB", echo=True)
+    assert by_openai(server, 3) == by_tei(server, 3) == by_batch(server, 3) == ""
+    assert "more than 3 elements" in by_openai(server, 4) and "more than 3 elements" in by_tei(server, 4)
+    with pytest.raises(grpc.RpcError, match="4 items, at most 3"):
+        by_batch(server, 4)
+    assert post(server, "/tokenize", inputs=["a"] * 3)[0] == 200
+    for inputs in (["a"] * 4, ["a" * 1024]):
+        assert post(server, "/tokenize", inputs=inputs)[0] == 413
     server.until_idle()
 
 
