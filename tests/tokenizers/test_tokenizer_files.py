@@ -18,6 +18,7 @@ import tokenizers as tk
 import torch
 import transformers as tr
 from checkpoints import write_checkpoint
+from key_values import other_values
 from spaced_files import content as spaced_content
 from tokenizer_checkpoints import Checkpoints, bpe_file, gemma_file, text, unigram_file, wordpiece_file
 from unigram_files import content as unigram_content
@@ -28,6 +29,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.families import FAMILIES
 from fastqps.models.files.json_files import read_object
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
+from fastqps.models.tokenizers.keys import CLASS_RULES
 from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 
@@ -253,6 +255,42 @@ def write(folder: Path, kind: str, model_type: str, config: dict[str, Any] | Non
 def test_equal_to_transformers(tmp_path: Path, row: int) -> None:
     write(tmp_path, *EQUAL[row])
     assert compare(tmp_path, ITEMS, [9, 1000]) >= 2 * len(ITEMS)
+
+
+# The first of each tokenizer and model type above, whose keys are walked, and a class that is in none of these.
+BASES = {(kind, model_type): config or {} for kind, model_type, config, _ in reversed(EQUAL)}
+BASES["bpe", "gpt2"] = {"tokenizer_class": "GPT2Tokenizer"}
+KEYS = sorted({key for each in CLASS_RULES.values() for key in each.honoured | each.irrelevant | each.refused.keys()})
+
+
+def differences(folder: Path, kind: str, model_type: str, key: str) -> list[str]:
+    """The other values of a key that are read and give other tokens than transformers."""
+    found, config = [], BASES[kind, model_type]
+    for value in other_values(config.get(key)):
+        write(folder, kind, "bert" if model_type == "gpt2" else model_type, config | {key: value}, {})
+        try:
+            theirs(tr.AutoTokenizer.from_pretrained(folder), ITEMS[1], 1000)
+        except Exception:  # of any kind: not a legal value
+            continue
+        try:
+            compare(folder, ITEMS[1:6], [9])
+        except AssertionError:
+            found.append(f"{kind}, {model_type}: {key} {value!r}")
+        except ModelError:
+            continue
+    return found
+
+
+@pytest.mark.nightly  # a sample of the same keys runs always
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("kind", "model_type"), BASES)
+def test_every_key_is_as_in_transformers(kind: str, model_type: str, tmp_path: Path) -> None:
+    assert [each for key in KEYS for each in differences(tmp_path, kind, model_type, key)] == []
+
+
+def test_some_keys_are_as_in_transformers(tmp_path: Path) -> None:
+    every = [(*base, key) for base in BASES for key in KEYS]
+    assert [each for row in every[::397] for each in differences(tmp_path, *row)] == []
 
 
 @pytest.mark.parametrize(("kind", "model_type", "config", "reason"), REFUSED)
