@@ -6,6 +6,7 @@ the built-in exception that fits it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,26 @@ class FastqpsError(Exception):
     """Something a user can act on: the message is printed as it is, without a traceback, and the process ends."""
 
     exit_code = FAILURE
+
+
+def lack_of_memory(error: BaseException | None) -> str | None:
+    """The line to print for an error that means that the system gives this process no more memory or threads, as under
+    ``ulimit -v``; None for any other error. Where that shows is chance, so a traceback would tell nothing."""
+    while error is not None:
+        words = str(error) or type(error).__name__
+        if (
+            isinstance(error, MemoryError)
+            or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+            or any(sign in words for sign in _NO_MEMORY)
+        ):
+            last = words.strip().splitlines()[-1]
+            return f"not enough memory, or its limit (ulimit -v, that of a container) is too low: {last}"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+# What threads and libraries say that cannot be started or loaded.
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
 
 class ConfigError(FastqpsError):

@@ -35,14 +35,40 @@ FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out,
   if (!body.empty()) std::memcpy(padded_.data(), body.data(), body.size());
   std::memset(padded_.data() + body.size(), 0, simdjson::SIMDJSON_PADDING);
   simdjson::dom::element document;
-  if (const auto error = parser_.parse(padded_.data(), body.size(), false).get(document)) {
-    const bool of_text = error == simdjson::STRING_ERROR || error == simdjson::UTF8_ERROR;
-    if (const std::string where = of_text ? bad_string(body) : ""; !where.empty())
+  const auto error = parser_.parse(padded_.data(), body.size(), false).get(document);
+  if (error == simdjson::NUMBER_ERROR)
+    if (const FieldError found = find_number(body.size())) return found;
+  if (error == simdjson::STRING_ERROR || error == simdjson::UTF8_ERROR)
+    if (const std::string where = bad_string(body); !where.empty())
       return {"", reason.print("the body is not valid JSON: %s holds half of a surrogate pair or damaged UTF-8",
                                where.c_str())};
-    return {"", reason.print("the body is not valid JSON: %s", simdjson::error_message(error))};
-  }
+  if (error) return {"", reason.print("the body is not valid JSON: %s", simdjson::error_message(error))};
   if (document.get(*out)) return {"", "the body must be a JSON object"};
+  return {};
+}
+
+// The field whose number no type can hold, such as 2^64. It is valid JSON. Nothing where it is not the value of a
+// field.
+FieldError JsonBody::find_number(size_t bytes) {
+  namespace ondemand = simdjson::ondemand;
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object object;
+  if (parser.iterate(padded_.data(), bytes, padded_.size()).get(document) || document.get_object().get(object))
+    return {};
+  for (auto field : object) {
+    ondemand::value value;
+    std::string_view name, token;
+    if (field.unescaped_key().get(name) || field.value().get(value)) return {};
+    ondemand::json_type type;
+    if (value.type().get(type) || type != ondemand::json_type::number) continue;
+    token = value.raw_json_token();
+    const bool whole = token.substr(0, token.find_first_of(" \t\r\n,}")).find_first_of(".eE") == std::string_view::npos;
+    const bool held = whole ? !value.get_int64().error() || !value.get_uint64().error() : !value.get_double().error();
+    if (held) continue;
+    field_ = name.substr(0, size_t(shown(name)));
+    return {field_.c_str(), "a number beyond 64 bits"};
+  }
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "predict/formats/options.h"
@@ -15,10 +16,12 @@ class JsonBody {
   FieldError parse(std::span<const u8> body, simdjson::dom::object* out, ReasonText& reason);
 
  private:
+  FieldError find_number(size_t bytes);
   static constexpr size_t kKeptBytes = 1 << 20;  // memory for a larger body is not kept
 
   simdjson::dom::parser parser_;
   std::vector<u8> padded_;
+  std::string field_;  // of the last error
 };
 
 // A number, bool or string; kOther: null, an array or an object.

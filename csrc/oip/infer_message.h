@@ -38,14 +38,11 @@ class InferReader final : public RequestReader {
   ReasonText item_reason_;
 };
 
-// The name of a field of PredictRequest in this protocol.
-std::string_view infer_field_name(std::string_view field);
-
 class InferWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return infer_field_name(field); }
+  const FieldNames* fields() const override { return &kInferFields; }
 };
 
 class InferStreamWriter final : public AnswerWriter {
@@ -56,7 +53,7 @@ class InferStreamWriter final : public AnswerWriter {
   u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* out) const override;
   size_t failure_room(const AnsweredCall& call, std::string_view message) const override;
   u8* write_failure(const AnsweredCall& call, std::string_view message, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return infer_field_name(field); }
+  const FieldNames* fields() const override { return &kInferFields; }
 };
 
 }  // namespace fastqps::front

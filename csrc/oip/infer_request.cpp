@@ -57,6 +57,10 @@ FieldError InferRequest::check_model(ReasonText& reason) {
                    [&](const OutputRow& row) { return row.task == task; }))
     return {"model_name", reason.print("no output of this protocol can hold what '%s' answers; call Predict",
                                        routes_.name(u32(route)))};
+  if (task == Task::kGenerate && !routes_.setup(u32(route)).detokenizer)
+    return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
+                                       "Predict",
+                                       routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
     if (outputs_ & row.bit && row.task != task)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};

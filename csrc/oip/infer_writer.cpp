@@ -135,14 +135,4 @@ u8* InferStreamWriter::write_failure(const AnsweredCall& call, std::string_view 
   return write_stream(message, Response(call, {}, Final::kYes), out);
 }
 
-std::string_view infer_field_name(std::string_view field) {
-  constexpr std::string_view kNames[][2] = {{"token_ids", "input_ids"}, {"pair", "text_pair"},
-                                            {"pair.first", "text"},     {"pair.second", "text_pair"},
-                                            {"model", "model_name"},    {"input", "inputs"}};
-  for (const auto& [ours, theirs] : kNames)
-    if (field == ours) return theirs;
-  // Options are parameters: output.dimensions is "dimensions".
-  return field.substr(field.rfind('.') + 1);
-}
-
 }  // namespace fastqps::front

@@ -65,6 +65,7 @@ OutputTensors::OutputTensors(u8 asked, std::span<const ResponseView> items) {
     case Output::kEntities:
     case Output::kMulti:
     case Output::kSlot:
+    case Output::kText:
     case Output::kSparse:  // InferRequest::check_model() refuses such models
       break;
   }

@@ -13,7 +13,6 @@ namespace fastqps::front {
 FieldError read_common_field(std::string_view name, const simdjson::dom::element& value, RequestView& view,
                              OptionLists& lists);
 
-// The name of a field of PredictRequest. input: that of the texts.
-std::string_view openai_field(std::string_view field, std::string_view input);
+FieldError unknown_field(std::string_view name, OptionLists& lists);
 
 }  // namespace fastqps::front

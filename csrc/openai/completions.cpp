@@ -1,10 +1,13 @@
 #include "openai/completions.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "core/clock.h"
 #include "http/json_writer.h"
 #include "openai/common.h"
+#include "text/detokenizer.h"
+#include "text/unicode/utf8.h"
 
 namespace fastqps::front {
 
@@ -13,32 +16,58 @@ namespace {
 constexpr u32 kDefaultTokens = 16;  // as OpenAI's API has it
 constexpr size_t kAround = 256;     // the constant parts of an answer, or of one choice
 constexpr std::string_view kDone = "data: [DONE]\n\n";
-constexpr std::string_view kTokenName = "token_id:";
+constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
 
 // The answer's context: whether the usage is sent at the end of a stream, then its id and its time as they are written.
 constexpr size_t kUsageFlag = 0, kIdAndTime = 1;
 
-size_t choice_room(const GenerationView& generation) {
-  constexpr size_t kPerToken = kTokenName.size() + JsonWriter::kIntegerBytes + 4 + JsonWriter::kFloatBytes + 8;
-  return kAround + JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
+// A token alone, which may be a part of a character. Empty: it has no text.
+std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
+  if (!texts) return {};
+  const std::string_view bytes = texts->bytes(id);
+  return bytes.empty() ? texts->special(id) : bytes;
 }
 
-// Tokens are named by their ids, because a token alone may be a part of a character.
-void write_logprobs(JsonWriter& out, const GenerationView& generation) {
+size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
+  constexpr size_t kPerToken = kTokenName.size() + JsonWriter::kIntegerBytes + 4 + JsonWriter::kFloatBytes + 8;
+  size_t room = kAround + JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
+  if (!generation.logprobs.empty())
+    for (const u32 id : generation.token_ids) room += JsonWriter::string_room(token_bytes(call.texts, id).size());
+  return room;
+}
+
+// As OpenAI's API names tokens: by their text, or by their bytes where those are no whole characters. One that has no
+// text is named by its id.
+void write_token(JsonWriter& out, const text::Detokenizer* texts, u32 id) {
+  const std::string_view bytes = token_bytes(texts, id);
+  if (bytes.empty()) return void(out.raw("\"").raw(kTokenName).number(u64(id)).raw("\""));
+  if (text::valid_utf8(bytes)) return void(out.string(bytes));
+  constexpr char kDigits[] = "0123456789abcdef";
+  out.raw("\"").raw(kBytesName);
+  for (const char each : bytes) {
+    const char escaped[] = {'\\', '\\', 'x', kDigits[u8(each) >> 4], kDigits[u8(each) & 15]};
+    out.raw({escaped, sizeof escaped});
+  }
+  out.raw("\"");
+}
+
+void write_logprobs(JsonWriter& out, const AnsweredCall& call, const GenerationView& generation) {
   if (generation.logprobs.empty()) {
     out.raw("null");
     return;
   }
   out.raw(R"({"tokens":[)");
-  for (size_t i = 0; i < generation.token_ids.size(); i++)
-    out.raw(i ? ",\"" : "\"").raw(kTokenName).number(u64(generation.token_ids[i])).raw("\"");
+  for (size_t i = 0; i < generation.token_ids.size(); i++) {
+    if (i) out.raw(",");
+    write_token(out, call.texts, generation.token_ids[i]);
+  }
   out.raw(R"(],"token_logprobs":)").floats(generation.logprobs);
   out.raw(R"(,"top_logprobs":null,"text_offset":null})");
 }
 
-void write_choice(JsonWriter& out, u64 index, const GenerationView& generation) {
+void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const GenerationView& generation) {
   out.raw(R"({"text":)").string(generation.text).raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
-  write_logprobs(out, generation);
+  write_logprobs(out, call, generation);
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
                        : generation.finish_reason == FinishReason::kLength ? R"("length")"
                                                                            : "null";
@@ -55,7 +84,8 @@ void write_usage(JsonWriter& out, u64 prompt, u64 completion) {
   out.raw(R"(,"total_tokens":)").number(prompt + completion).raw("}");
 }
 
-// Options of OpenAI's API that are allowed to have their default only, because there is no counterpart here.
+// Options of OpenAI's API and of vLLM's that are allowed to have their default only, because there is no counterpart
+// here.
 bool is_default(std::string_view name, const simdjson::dom::element& value, bool* known) {
   *known = true;
   const OptionValue given = option_value(value);
@@ -64,9 +94,14 @@ bool is_default(std::string_view name, const simdjson::dom::element& value, bool
                ? given.integer == number
                : given.kind == OptionValue::Kind::kDouble && given.number == double(number);
   };
-  if (name == "n" || name == "best_of") return is(1);
-  if (name == "presence_penalty" || name == "frequency_penalty") return is(0);
-  if (name == "echo") return given.kind == OptionValue::Kind::kBool && !given.boolean;
+  const auto is_one_of = [name](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto is_bool = [&](bool wanted) { return given.kind == OptionValue::Kind::kBool && given.boolean == wanted; };
+  if (is_one_of({"n", "best_of", "length_penalty"})) return is(1);
+  if (is_one_of({"presence_penalty", "frequency_penalty", "min_p"})) return is(0);
+  if (is_one_of({"skip_special_tokens", "spaces_between_special_tokens"})) return is_bool(true);
+  if (is_one_of({"echo", "use_beam_search", "early_stopping", "include_stop_str_in_output"})) return is_bool(false);
   if (name == "suffix") return given.kind == OptionValue::Kind::kString && given.text.empty();
   if (name == "logit_bias") {
     simdjson::dom::object bias;
@@ -124,6 +159,11 @@ FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& 
   simdjson::dom::object options;
   if (value.get(options)) return {"stream_options", "must be an object"};
   for (const auto [name, option] : options) {
+    if (name == "include_obfuscation") {
+      bool padded;
+      if (const char* why = to_bool(option_value(option), &padded)) return {"stream_options.include_obfuscation", why};
+      continue;  // it only pads the events of a server that obfuscates them
+    }
     if (name != "include_usage")
       return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
     if (const char* why = to_bool(option_value(option), &usage_)) return {"stream_options.include_usage", why};
@@ -142,7 +182,7 @@ FieldError CompletionsReader::read_logprobs(const OptionValue& value, ReasonText
 
 size_t CompletionsWriter::room(const AnsweredCall& call, std::span<const ResponseView> items) const {
   size_t room = 2 * kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
-  for (const ResponseView& item : items) room += choice_room(item.generation);
+  for (const ResponseView& item : items) room += choice_room(call, item.generation);
   return room;
 }
 
@@ -152,7 +192,7 @@ u8* CompletionsWriter::write(const AnsweredCall& call, std::span<const ResponseV
   write_head(out, call);
   for (size_t i = 0; i < items.size(); i++) {
     if (i) out.raw(",");
-    write_choice(out, i, items[i].generation);
+    write_choice(out, call, i, items[i].generation);
     if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
   }
   out.raw("],");
@@ -162,7 +202,7 @@ u8* CompletionsWriter::write(const AnsweredCall& call, std::span<const ResponseV
 
 size_t CompletionsWriter::chunk_room(const AnsweredCall& call, const ChunkView& chunk) const {
   const size_t head = kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
-  return choice_room(chunk.generation) + 2 * head + kAround + kDone.size();
+  return choice_room(call, chunk.generation) + 2 * head + kAround + kDone.size();
 }
 
 // One event. The last one is followed by that of the usage, if asked for, and by the end of the stream.
@@ -170,7 +210,7 @@ u8* CompletionsWriter::write_chunk(const AnsweredCall& call, const ChunkView& ch
   JsonWriter out(buffer);
   out.raw("data: ");
   write_head(out, call);
-  write_choice(out, 0, chunk.generation);
+  write_choice(out, call, 0, chunk.generation);
   out.raw("]}\n\n");
   if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
   if (call.context[kUsageFlag] == 'u' && chunk.usage) {
@@ -182,7 +222,5 @@ u8* CompletionsWriter::write_chunk(const AnsweredCall& call, const ChunkView& ch
   }
   return out.raw(kDone).end();
 }
-
-std::string_view CompletionsWriter::field_name(std::string_view field) const { return openai_field(field, "prompt"); }
 
 }  // namespace fastqps::front

@@ -16,7 +16,8 @@ class CompletionsReader final : public RequestReader {
   u32 items() const override { return prompt_.items(); }
   FieldError item(u32 index, RequestView& view) override;
   std::string_view context() const override { return context_; }
-  Output wants() const override { return Output::kGeneration; }
+  // Ids of tokens have a place among the log-probabilities only.
+  Output wants() const override { return base_.generate.logprobs ? Output::kGeneration : Output::kText; }
   bool streams() const override { return stream_; }
 
  private:
@@ -39,7 +40,7 @@ class CompletionsWriter final : public AnswerWriter {
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
   size_t chunk_room(const AnsweredCall& call, const ChunkView& chunk) const override;
   u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override;
+  const FieldNames* fields() const override { return &kCompletionsFields; }
 };
 
 }  // namespace fastqps::front

@@ -19,7 +19,10 @@ FieldError EmbeddingsReader::read(std::span<const u8> message, const CallInfo&, 
 FieldError EmbeddingsReader::read_field(std::string_view name, const simdjson::dom::element& value,
                                         ReasonText& reason) {
   if (name == "input") return input_.read(value, reason);
-  if (name != "encoding_format") return read_common_field(name, value, base_, lists_);
+  if (name != "encoding_format") {
+    const FieldError error = read_common_field(name, value, base_, lists_);
+    return error || !base_.has_generate ? error : unknown_field(name, lists_);
+  }
   const OptionValue format = option_value(value);
   if (format.text == "float" || value.is_null()) return format_ = 'f', FieldError{};
   if (format.text == "base64") return format_ = 'b', FieldError{};
@@ -56,7 +59,5 @@ u8* EmbeddingsWriter::write(const AnsweredCall& call, std::span<const ResponseVi
   out.raw(R"(],"model":)").string(call.model()).raw(R"(,"usage":{"prompt_tokens":)").number(tokens);
   return out.raw(R"(,"total_tokens":)").number(tokens).raw("}}").end();
 }
-
-std::string_view EmbeddingsWriter::field_name(std::string_view field) const { return openai_field(field, "input"); }
 
 }  // namespace fastqps::front

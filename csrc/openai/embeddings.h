@@ -34,7 +34,7 @@ class EmbeddingsWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override;
+  const FieldNames* fields() const override { return &kEmbeddingsFields; }
 };
 
 }  // namespace fastqps::front

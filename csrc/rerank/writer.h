@@ -1,7 +1,6 @@
 // Rerank answers. They have the fields of Cohere's, Jina's and vLLM's: each client reads its own.
 #pragma once
 #include "predict/formats/answer_writer.h"
-#include "tei/field_names.h"
 
 namespace fastqps::front {
 
@@ -10,7 +9,7 @@ class DocumentsWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return ranked_field(field, "documents"); }
+  const FieldNames* fields() const override { return &kRerankFields; }
 };
 
 }  // namespace fastqps::front

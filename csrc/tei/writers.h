@@ -1,7 +1,6 @@
 // The response messages of tei.v1.
 #pragma once
 #include "predict/formats/answer_writer.h"
-#include "tei/field_names.h"
 
 namespace fastqps::front {
 
@@ -9,21 +8,21 @@ class EmbedWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 class EmbedSparseWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 class PredictWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 // Its context is a RankContext.
@@ -31,7 +30,7 @@ class RerankWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return ranked_field(field, "texts"); }
+  const FieldNames* fields() const override { return &kTeiRankFields; }
 };
 
 }  // namespace fastqps::front

@@ -100,6 +100,18 @@ Detokenizer::Detokenizer(const Tokens& tokens, PieceRules rules) : rules_(rules)
   fill(texts);
 }
 
+std::optional<u32> Detokenizer::special_id(std::string_view spelled) const {
+  for (const auto& [id, text] : specials_)
+    if (text == spelled) return id;
+  return {};
+}
+
+std::string_view Detokenizer::special(u32 id) const {
+  for (const auto& [special, text] : specials_)
+    if (special == id) return text;
+  return {};
+}
+
 void Detokenizer::append_pieces(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const {
   for (std::size_t i = 0; i < n; ++i) {
     const std::string_view piece = bytes(ids[i]);
@@ -192,9 +204,12 @@ std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
     return nullptr;
   }
   std::unordered_set<std::string> special;
+  Detokenizer::Tokens specials;
   for (const auto* added : {&config_.raw_tokens, &config_.normalized_tokens}) {
     for (const AddedToken& token : *added) {
-      if (token.special) special.insert(token.pattern);
+      if (!token.special) continue;
+      special.insert(token.pattern);
+      specials.emplace_back(token.id, token.pattern);
     }
   }
   if (!normalized(member(file, "normalizer"))) return nullptr;
@@ -217,8 +232,9 @@ std::shared_ptr<const Detokenizer> DetokenizerReader::read(const Json& file) {
   for (const auto* added : {&config_.raw_tokens, &config_.normalized_tokens}) {
     for (const AddedToken& token : *added) put(token.pattern, token.id);
   }
-  if (by_piece_) return std::make_shared<const Detokenizer>(tokens, rules_);
-  return std::make_shared<const Detokenizer>(tokens);
+  auto made = by_piece_ ? std::make_shared<Detokenizer>(tokens, rules_) : std::make_shared<Detokenizer>(tokens);
+  made->set_specials(std::move(specials));
+  return made;
 }
 
 bool DetokenizerReader::normalized(const Json& at) {

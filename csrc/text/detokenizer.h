@@ -53,6 +53,11 @@ class Detokenizer {
   }
   u32 n_ids() const { return static_cast<u32>(starts_.size() - 1); }
 
+  // Special tokens, as they are spelled. They have no part in a text.
+  void set_specials(Tokens specials) { specials_ = std::move(specials); }
+  std::optional<u32> special_id(std::string_view spelled) const;
+  std::string_view special(u32 id) const;  // empty: it is none
+
  private:
   void fill(const Tokens& tokens);
   void append_pieces(DetokenizerState& state, const u32* ids, std::size_t n, std::string& out) const;
@@ -62,6 +67,7 @@ class Detokenizer {
 
   std::string bytes_;
   std::vector<u32> starts_;  // by id, and the end
+  Tokens specials_;
   std::optional<PieceRules> rules_;
   std::vector<bool> is_byte_;
   std::unordered_map<u32, std::string> real_spaces_;  // tokens that have other spaces than U+2581, as they are spelled

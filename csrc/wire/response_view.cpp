@@ -136,6 +136,7 @@ std::size_t output_size(const ResponseView& r) {
   switch (r.output) {
     case Output::kNone:
     case Output::kSlot:
+    case Output::kText:
       return 0;
     case Output::kEmbedding:
     case Output::kMulti:
@@ -160,6 +161,7 @@ void write_output(WireWriter& out, const ResponseView& r) {
     case Output::kSparse:
     case Output::kMulti:
     case Output::kSlot:
+    case Output::kText:
       return;
     case Output::kEmbedding:
       out.head(2, embedding_size(r.embedding));

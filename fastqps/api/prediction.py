@@ -30,6 +30,14 @@ class Label:
 
 
 @dataclass(slots=True)
+class Rank:
+    """A text's place in the list that was given, from 0, and how well it answers the query."""
+
+    index: int
+    score: float
+
+
+@dataclass(slots=True)
 class Entity:
     """A part of a text with a label: `text[start:end]`. The score is a probability."""
 

@@ -1,7 +1,10 @@
 """An item, its options, and the messages that they become. Shared by both clients."""
 
+import inspect
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypedDict, TypeVar
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
@@ -14,6 +17,7 @@ DType = Literal["float32", "float16", "int8"]
 Aggregation = Literal["none", "simple", "first", "average", "max"]
 
 _Enum = TypeVar("_Enum")
+_Text = TypeVar("_Text")
 
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
 _AGGREGATIONS = {
@@ -37,71 +41,95 @@ MULTI_ITEMS_MAX = 32  # with a vector for each token an answer may have a megaby
 class GenerateOptions(TypedDict, total=False):
     """The options of a generation."""
 
-    max_tokens: int
-    """Make at most so many tokens, at least 1. Default: the server's limit."""
-    temperature: float
-    """0: always the likeliest token, the default; higher: more varied."""
-    top_k: int
-    """Choose among so many likeliest tokens, at most 64. Default: all."""
-    top_p: float
-    """Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all."""
-    seed: int
-    """The same seed, prompt and options give the same tokens. Default: random."""
-    stop: str | Sequence[str]
-    """End before the first of these strings. Default: none."""
-    stop_token_ids: Sequence[int]
-    """End at the first of these tokens, at most 8. Default: none."""
-    ignore_eos: bool
-    """Go on after the token with which the model ends a text. Default: False."""
-    logprobs: bool
-    """Say each token's log probability. Default: False."""
-    repetition_penalty: float
-    """Above 1: the tokens of prompt and answer become less likely; 1: off. Default: the checkpoint's."""
-    no_repeat_ngram_size: int
-    """No sequence of so many tokens comes twice in prompt and answer; 0: off; at most 64. Default: the checkpoint's."""
-    min_tokens: int
-    """The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's."""
-    suppress_token_ids: Sequence[int]
-    """Never choose these tokens, at most 8, beside the checkpoint's. Default: none."""
+    max_tokens: Annotated[int, "Make at most so many tokens, at least 1. Default: the server's limit."]
+    temperature: Annotated[float, "0: always the likeliest token, the default; higher: more varied."]
+    top_k: Annotated[int, "Choose among so many likeliest tokens, at most 64. Default: all."]
+    top_p: Annotated[
+        float,
+        "Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all.",
+    ]
+    seed: Annotated[
+        int, "The same seed, prompt and options give the same tokens if `Model.repeatable`. Default: random."
+    ]
+    stop: Annotated[str | Sequence[str], "End before the first of these strings. Default: none."]
+    stop_token_ids: Annotated[Sequence[int], "End at the first of these tokens, at most 8. Default: none."]
+    ignore_eos: Annotated[bool, "Go on after the token with which the model ends a text. Default: False."]
+    logprobs: Annotated[bool, "Say each token's log probability. Default: False."]
+    repetition_penalty: Annotated[
+        float,
+        "Above 1: the tokens of prompt and answer become less likely; 1: off. Default: the checkpoint's.",
+    ]
+    no_repeat_ngram_size: Annotated[
+        int,
+        "No sequence of so many tokens comes twice in prompt and answer; 0: off; at most 64. Default: the "
+        "checkpoint's.",
+    ]
+    min_tokens: Annotated[
+        int,
+        "The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's.",
+    ]
+    suppress_token_ids: Annotated[
+        Sequence[int],
+        "Never choose these tokens, at most 8, beside the checkpoint's. Default: none.",
+    ]
 
 
 class Options(GenerateOptions, total=False):
     """The options of an item. Items that are whole request messages take none of them."""
 
-    model: str
-    """A served model's name. Default: the client's, else the server's default model."""
-    priority: Priority
-    """Default: normal."""
-    truncate: bool
-    """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
-    tenant: str
-    """Whose share of the service the item takes, at most 256 bytes. Default: the client's."""
-    group: str
-    """Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. Default:
-    none."""
-    prompt_name: str
-    """Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the model's
-    default prompt, if it has one."""
-    dtype: DType
-    """Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from -1 to 1
-    only: of an embedding that is not normalized it is refused. Default: float32."""
-    dimensions: int
-    """Keep only so many leading dimensions of an embedding, at least 1. Default: all."""
-    normalize: bool
-    """Scale an embedding to length 1. Default: as the model says."""
-    top_labels: int
-    """Return only so many labels, best first, at least 1. Default: all."""
-    raw_scores: bool
-    """Scores without softmax or sigmoid. Default: False."""
-    aggregation: Aggregation
-    """How the labels of tokens become entities, as in transformers' pipeline. Default: simple."""
-    max_active_dims: int
-    """Keep only so many weights of a sparse embedding, the largest, at least 1. Default: as the model says."""
-    timings: bool
-    """Say where the item's time went. Default: False."""
+    model: Annotated[str, "A served model's name. Default: the client's, else the server's default model."]
+    priority: Annotated[Priority, "The class of service. Default: normal."]
+    truncate: Annotated[
+        bool,
+        "Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False.",
+    ]
+    tenant: Annotated[str, "Whose share of the service the item takes, at most 256 bytes. Default: the client's."]
+    group: Annotated[
+        str,
+        "Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. "
+        "Default: none.",
+    ]
+    prompt_name: Annotated[
+        str,
+        "Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the "
+        "model's default prompt, if it has one.",
+    ]
+    dtype: Annotated[
+        DType,
+        'Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from '
+        "-1 to 1 only: of an embedding that is not normalized it is refused. Default: float32.",
+    ]
+    dimensions: Annotated[int, "Keep only so many leading dimensions of an embedding, at least 1. Default: all."]
+    normalize: Annotated[bool, "Scale an embedding to length 1. Default: as the model says."]
+    top_labels: Annotated[int, "Return only so many labels, best first, at least 1. Default: all."]
+    raw_scores: Annotated[bool, "Scores without softmax or sigmoid. Default: False."]
+    aggregation: Annotated[
+        Aggregation,
+        "How the labels of tokens become entities, as in transformers' pipeline. Default: simple.",
+    ]
+    max_active_dims: Annotated[
+        int,
+        "Keep only so many weights of a sparse embedding, the largest, at least 1. Default: as the model says.",
+    ]
+    timings: Annotated[bool, "Say where the item's time went. Default: False."]
 
 
 _OPTIONS = frozenset(Options.__annotations__)
+
+
+def option_type(name: str) -> str:
+    """The type of an option as its users write it."""
+    return re.sub(
+        r"(typing|collections\.abc)\.", "", inspect.formatannotation(Options.__annotations__[name].__origin__)
+    )
+
+
+def options_help() -> str:
+    """A paragraph for each option: its name, its type and what it does."""
+    return "\n".join(
+        textwrap.fill(f"{name}: {option_type(name)}. {kind.__metadata__[0]}", 110, subsequent_indent="    ")
+        for name, kind in Options.__annotations__.items()
+    )
 
 
 class Asked(NamedTuple):
@@ -225,7 +253,7 @@ def _texts(value: object) -> Sequence[str]:
     return texts
 
 
-def texts_only(texts: Sequence[Item]) -> Sequence[Item]:
+def texts_only(texts: Sequence[_Text]) -> Sequence[_Text]:
     """Returns the texts. Raises TypeError for a single text, which would be read as a list of letters."""
     if isinstance(texts, str):
         raise TypeError("wants a list of texts, not one text")

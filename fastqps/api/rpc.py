@@ -8,7 +8,7 @@ import numpy as np
 from .. import errors
 from ..v1 import predict_pb2 as pb
 from . import reflection, zero_shot
-from .prediction import Entity, Generation, Label, Prediction, PredictionError, SparseEmbedding, Vector
+from .prediction import Entity, Generation, Label, Prediction, PredictionError, Rank, SparseEmbedding, Vector
 
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"
@@ -100,6 +100,15 @@ def labels_or_raise(value: Prediction) -> list[Label]:
     if value.labels is None:
         raise errors.Unimplemented("this model makes no labels")
     return value.labels
+
+
+def ranks_or_raise(results: list[Prediction | PredictionError]) -> list[Rank]:
+    """Best first, equal scores in the order of the texts."""
+    rows = [labels_or_raise(value) for value in values_or_raise(results)]
+    if any(len(row) != 1 for row in rows):
+        raise errors.Unimplemented("this model does not rank texts: it has more labels than one")
+    ranks = [Rank(index, row[0].score) for index, row in enumerate(rows)]
+    return sorted(ranks, key=lambda rank: -rank.score)
 
 
 def multi_or_raise(value: Prediction) -> Vector:

@@ -1,4 +1,8 @@
-"""Reads a checkpoint's tensors by name, from one safetensors file or from shards."""
+"""Reads a checkpoint's tensors by name, from one safetensors file or from shards.
+
+What is read is copied out of the files, which are mapped: what is written to them later changes no answer, and a file
+that becomes shorter ends no process that has read it.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +84,7 @@ class Weights:
         if not found.is_floating_point():
             kind = str(found.dtype).removeprefix("torch.")
             raise ModelError(f"{self.where}: {name} is {kind}; weights are floats")
-        return found.float()
+        return found.to(torch.float32, copy=True)
 
     def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
         """The weight of a product: as the file has it where that is quantised, else as float32."""
@@ -105,7 +109,7 @@ class Weights:
         if not scales.is_meta and not scales.isfinite().all():
             raise ModelError(f"{self.where}: {name}_scale holds what is no number, or infinite")
         self._read.add(f"{name}_scale")
-        return Quantised(found, scales.float().reshape(-1).expand(len(found)).contiguous())
+        return Quantised(found.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(found)).contiguous())
 
     def check_added(self) -> None:
         """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.

@@ -8,7 +8,7 @@ from typing import Any
 from fastqps.errors import ConfigError
 
 _FLAGS = (
-    *("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "ignore_eos", "logprobs"),
+    *("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_token_ids", "ignore_eos", "logprobs"),
     *("repetition_penalty", "no_repeat_ngram_size", "min_tokens"),
 )
 
@@ -25,8 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--temperature", type=float, metavar="T", help="0: the likeliest token; higher: more varied")
     group.add_argument("--top-k", type=int, metavar="N", help="choose among so many likeliest tokens, at most 64")
     group.add_argument("--top-p", type=float, metavar="P", help="choose among tokens with this probability together")
-    group.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same text (default: random)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="the same seed gives the same text if the model is repeatable (default: random)",
+    )
     group.add_argument("--stop", action="append", metavar="TEXT", help="end before this; repeat the flag for more")
+    group.add_argument(
+        "--stop-token-ids", type=_ids, metavar="ID,…", help="end at the first of these tokens, at most 8"
+    )
     group.add_argument("--ignore-eos", action="store_true", default=None, help="go on after the end of the text")
     group.add_argument(
         "--logprobs", action="store_true", default=None, help="with --json: each token's log probability"
@@ -38,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--min-tokens", type=int, metavar="N", help="the model cannot end the text before N tokens")
     group.add_argument("--stream", action="store_true", help="print the text as it is made")
     group.add_argument("--json", action="store_true", help="JSON lines, as of other models, instead of the bare text")
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of token ids such as 5,7") from None
 
 
 def generate_options(options: argparse.Namespace) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ..api.prediction import (
     Label,
     Prediction,
     PredictionError,
+    Rank,
     SparseEmbedding,
     Vector,
 )
@@ -138,6 +139,14 @@ class AsyncClient(ClientBase):
         """As Client.classify()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    async def rerank(
+        self, query: str, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Rank]:
+        """As Client.rerank()."""
+        pairs = [(query, text) for text in texts_only(texts)]
+        results = await self.predict_batch(pairs, timeout_s=timeout_s, **options)
+        return rpc.ranks_or_raise(results)
 
     async def zero_shot(
         self,

@@ -1,5 +1,6 @@
 """The common part of both clients: defaults of calls, methods, and the mapping of errors."""
 
+import inspect
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from .. import errors
 from ..api import rpc
-from ..api.request import Options, Requests
+from ..api.request import Options, Requests, options_help
 from .address import check_address
 from .attempts import Attempts
 
@@ -21,6 +22,12 @@ TENANT_BYTES_MAX = 256
 
 class ClientBase:
     """The defaults of a client's calls."""
+
+    OPTIONS_HEAD = "Options of an item, which all calls that ask for items take:"
+
+    def __init_subclass__(cls) -> None:
+        """Adds the options to what help() says of a client."""
+        cls.__doc__ = "\n\n".join((inspect.cleandoc(cls.__doc__ or ""), cls.OPTIONS_HEAD, options_help()))
 
     def __init__(
         self,

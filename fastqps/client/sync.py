@@ -19,6 +19,7 @@ from ..api.prediction import (
     Label,
     Prediction,
     PredictionError,
+    Rank,
     SparseEmbedding,
     Vector,
 )
@@ -144,6 +145,18 @@ class Client(ClientBase):
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def rerank(
+        self, query: str, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Rank]:
+        """Ranks texts by how well they answer a query, best first: for cross-encoders with one label.
+
+        The scores are the model's own; with `raw_scores` those before its activation. timeout_s: as in predict_batch().
+        Raises errors.CallError as classify() does, and Unimplemented for a model with more labels.
+        """
+        pairs = [(query, text) for text in texts_only(texts)]
+        results = self.predict_batch(pairs, timeout_s=timeout_s, **options)
+        return rpc.ranks_or_raise(results)
 
     def zero_shot(
         self,

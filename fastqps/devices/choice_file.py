@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.start_lock import alone
+from fastqps.files.documents import parse_json
 from fastqps.files.regular import read_regular
 from fastqps.host import machine
 from fastqps.models.shape import shape_of
@@ -104,11 +105,11 @@ class ChoiceFile(Generic[W, V]):
         """``OSError`` or ``ValueError`` where the file is not one of ours, unharmed and of this version."""
         text = read_regular(path, _BYTES_MAX)
         try:
-            found = json.loads(text)
+            found = parse_json(text)
             if found["format"] != self.format:
                 raise ValueError(f"its format is {found['format']}, not {self.format}")
             return dict(self.parse(entry) for entry in found["choices"])
-        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a file of fastqps: {error!r}") from None
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from fastqps._core import Segment
 from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
-from fastqps.dispatcher.process import say
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
 from fastqps.process.startup import STARTUP
@@ -25,6 +24,7 @@ from fastqps.runners.first_steps import usual_tokens
 from fastqps.runners.knee import GIVE_UP_S, Knee, find_knee, items_within
 from fastqps.runners.lane import Lane
 from fastqps.runners.timed_steps import TimedSteps
+from fastqps.terminal import say
 
 _GENERATES = "max-running auto"
 _ANSWERS = "max-batch-items auto"

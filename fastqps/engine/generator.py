@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fastqps._core import DecodeBatch, Detokenizer, StopStrings
@@ -84,7 +85,7 @@ class Generator:
     """Requests join at any step and leave at their own last token. Not thread-safe.
 
     ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
-    enqueued while one runs, and with 1 each is waited for: the same tokens, later. ``batch`` prepares the steps.
+    enqueued while one runs, and with 1 each is waited for: the same steps, later. ``batch`` prepares the steps.
     """
 
     def __init__(
@@ -178,9 +179,9 @@ class Generator:
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
-        asked = sampling or Sampling()
-        asked.checked(self.card)  # also where there are no prompts
         stops = self._stops(stop)
+        asked = self._stopping(sampling or Sampling(), stops)
+        asked.checked(self.card)  # also where there are no prompts
         encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
         answers = {self.add(prompt.ids, asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
@@ -213,7 +214,9 @@ class Generator:
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
         asked for. Closing the iterator ends it.
         """
-        sampling, answer = (sampling or Sampling()).checked(self.card), _Answer(self._detokenizer, self._stops(stop))
+        stops = self._stops(stop)
+        sampling = self._stopping(sampling or Sampling(), stops).checked(self.card)
+        answer = _Answer(self._detokenizer, stops)
         encoded = self._encode("the prompt", prompt, truncate)
         request, last = self.add(encoded.ids, sampling), False
         try:
@@ -242,6 +245,12 @@ class Generator:
         if stops and not self._detokenizer:
             raise ValueError(f"{self.card.path} has no tokenizer.json: stop texts mean nothing without it")
         return stops
+
+    def _stopping(self, sampling: Sampling, stops: Sequence[str]) -> Sampling:
+        """A stop text that is a special token ends an answer by its id: such tokens have no text."""
+        found = [self._detokenizer.special_id(stop) for stop in stops] if self._detokenizer else []
+        ids = [id for id in found if id is not None]
+        return replace(sampling, stop_ids=list(dict.fromkeys((*sampling.stop_ids, *ids)))) if ids else sampling
 
     def _add_step(self, runner: Runner[DecodeBuffers]) -> int:
         b = runner.buffers()

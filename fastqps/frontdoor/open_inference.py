@@ -60,7 +60,8 @@ def outputs(model: ServedModel) -> list[Tensor]:
         return [("embedding", "FP32", [model.card.dimensions])]
     if model.card.task == "classify":
         return [("scores", "FP32", [len(model.card.labels)]), ("label", "BYTES", [])]
-    return [("text", "BYTES", [])] if model.card.task == "generate" else []
+    text = model.card.task == "generate" and model.card.tokenizer
+    return [("text", "BYTES", [])] if text else []
 
 
 def methods(models: ServedModels) -> list[RareMethod]:

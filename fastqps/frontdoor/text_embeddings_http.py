@@ -146,12 +146,14 @@ def _rows(ids: object, most: int) -> list[list[int]]:
 
 
 def _info(models: ServedModels, dtype: str) -> dict[str, object]:
-    card = models.all()[0].card
+    model = models.all()[0]
+    card = model.card
     return {
         "max_batch_requests": None,
         **facts(models, dtype),
         "model_type": {model_type(card): _about(card)},
         "served_model_name": card.name,
+        "repeatable": model.repeatable,
         "auto_truncate": False,
         "sha": None,
         "docker_label": None,

@@ -231,7 +231,7 @@ class Checkpoint:
         return with_adapter(deciding_files.digest(self.root, self.deciding()), self.adapter)
 
     def stamp(self) -> str:
-        """Stays the same while none of these files is written or replaced. Their contents are not read."""
+        """Stays the same while none of these files is written or replaced."""
         return deciding_files.stamp([*self.deciding(), *(self.adapter.files() if self.adapter else ())])
 
     def deciding(self) -> list[Path]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from fastqps._core import Detokenizer
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.counts import check_counts
 from fastqps.models.files.generation_keys import (
     GENERATION_CONFIG,
     generation_keys,
@@ -42,6 +44,7 @@ def decoder_card(
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
         config = checkpoint.decoder_config()
+        check_counts(checkpoint, config)
         generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
         logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:
@@ -75,6 +78,7 @@ def decoder_card(
             *checkpoint.warnings,
             *generation_warnings(generation),
             *(() if eos_ids else (_ENDLESS,)),
+            *_eos_warnings(eos_ids, checkpoint.named_token("eos"), config.vocab),
         ),
         kv_values=config.layers * 2 * config.kv_heads * config.head_dim,
     )
@@ -149,6 +153,19 @@ def _eos_ids(checkpoint: Checkpoint, generation: Keys) -> tuple[int, ...]:
     if not all(type(i) is int and 0 <= i < _ID_END for i in ids):
         raise ModelError(f"{checkpoint.root}: eos_token_id {said!r} is neither a token id nor a list of such")
     return tuple(dict.fromkeys(ids))
+
+
+def _eos_warnings(eos_ids: tuple[int, ...], of_tokenizer: int, vocab: int) -> Iterator[str]:
+    """``of_tokenizer``: -1: the tokenizer's files name none."""
+    for id in eos_ids:
+        if id >= vocab:
+            yield f"eos_token_id {id} never ends a text: the vocabulary has {vocab} ids."
+    if of_tokenizer >= 0 and of_tokenizer not in eos_ids:
+        yield (
+            f"The tokenizer's eos_token, id {of_tokenizer}, does not end a text, because the eos_token_id of "
+            f"{GENERATION_CONFIG}, or without that file of config.json, decides. If the model ends its texts with it, "
+            "add it there, or send it in stop or stop_token_ids."
+        )
 
 
 def _check_decoder(checkpoint: Checkpoint) -> None:

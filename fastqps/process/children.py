@@ -62,6 +62,7 @@ class DoorSettings(Settings):
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
     dtype: str  # the setting, for clients that ask
+    repeatable: bool  # products do not depend on the other rows of a step
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class DispatcherSettings(Settings):
     dtype: str
     quantization: str
     weights_fd: int  # in-memory file of the weight holder; -1: the dispatcher has its own weights
+    table_fd: int  # in-memory file of a static model's table, which its dispatchers share; -1: it is another model
     kernels: str
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with

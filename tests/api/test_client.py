@@ -57,8 +57,10 @@ def answer(item: pb.PredictRequest) -> pb.PredictResponse:
         case "token_ids":
             out.embedding.CopyFrom(pb.Embedding(values=item.token_ids.ids))
         case "pair":
-            label = pb.Label(name=f"{item.pair.first}|{item.pair.second}", score=0.5, index=2)
-            out.classification.labels.extend([label] * (item.output.top_labels or 3))
+            ranks = item.pair.first == "rank"
+            score = len(item.pair.second) / 8 if ranks else 0.5
+            label = pb.Label(name=f"{item.pair.first}|{item.pair.second}", score=score, index=2)
+            out.classification.labels.extend([label] * (1 if ranks else item.output.top_labels or 3))
         case None:
             out.status.CopyFrom(pb.Status(code=3, message="input: none"))
     out.usage.CopyFrom(pb.Usage(input_tokens=item.timeout_us, output_tokens=item.priority, truncated=item.truncate))
@@ -272,6 +274,16 @@ def test_classify(client: Any) -> None:
         client.classify(["embedded"])
     with pytest.raises(errors.Unimplemented):
         client.embed([("a", "b")])
+
+
+def test_rerank(client: Any) -> None:
+    ranks = client.rerank("rank", ["a", "bbb", "cc", "ddd"])
+    assert ranks == [fastqps.Rank(1, 0.375), fastqps.Rank(3, 0.375), fastqps.Rank(2, 0.25), fastqps.Rank(0, 0.125)]
+    assert client.rerank("rank", []) == []
+    with pytest.raises(errors.Unimplemented, match="does not rank texts: it has more labels than one"):
+        client.rerank("another query", ["a"])
+    with pytest.raises(errors.InvalidArgument, match=r"^item 1: "):
+        client.rerank("rank", ["a", "\ud800"])
 
 
 def test_models_and_health(client: Any, server: Server) -> None:

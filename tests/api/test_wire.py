@@ -317,7 +317,7 @@ def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
 @pytest.mark.parametrize(
     ("message", "error"),
     [
-        (pb.PredictRequest(), "input: none of text, token_ids and pair is set"),
+        (pb.PredictRequest(), "input: no text, pair or token ids are given"),
         (pb.PredictRequest(text=""), None),
         (pb.PredictRequest(text="a", priority=4), "priority: 4, must be 0 to 3"),
         (pb.PredictRequest(text="a", priority=-1), "priority: -1, must be 0 to 3"),

@@ -69,6 +69,11 @@ def test_answers_are_as_long_as_the_context_allows(
     assert (card.max_input_tokens, card.max_output_tokens) == limits
 
 
+def warnings_of_eos(path: Path) -> list[str]:
+    card = load_card(str(path), 20, max_output_tokens=20)
+    return [said for said in card.warnings if "eos_token" in said]
+
+
 def test_which_token_ends_an_answer(tmp_path: Path) -> None:
     """generation_config.json's; without that file, config.json's, else none."""
     write_decoder(tmp_path, "llama", vocab_size=300)
@@ -89,6 +94,12 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
     edit(tmp_path / "generation_config.json", eos_token_id=9)
     assert ends() == (9,)
     assert load_card(str(tmp_path), 20, max_output_tokens=20).version != before, "other ends, another version"
+    edit(tmp_path / "generation_config.json", eos_token_id=[257, 300])
+    beyond, *others = warnings_of_eos(tmp_path)
+    assert beyond == "eos_token_id 300 never ends a text: the vocabulary has 300 ids." and not others
+    edit(tmp_path / "generation_config.json", eos_token_id=9)
+    (differs,) = warnings_of_eos(tmp_path)
+    assert differs.startswith("The tokenizer's eos_token, id 257, does not end a text")
     for wrong in (["<end>"], -1, 1 << 31):
         edit(tmp_path / "generation_config.json", eos_token_id=wrong)
         with pytest.raises(ModelError, match="neither a token id nor a list"):
@@ -141,7 +152,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         (
             "llama",
             {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": "8192"}},
-            'original_max_position_embeddings "8192", which is no possible size$',
+            'original_max_position_embeddings "8192", which is no possible size: 1 to 2147483647 is$',
         ),
         ("llama", {"rms_norm_eps": None, "rope_scaling": None, "hidden_size": [32]}, r"hidden_size \[32\]"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
@@ -154,7 +165,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         ("llama", {"head_dim": 7}, "must be even"),
         ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
         ("llama", {"vocab_size": "many"}, 'vocab_size "many"'),
-        ("llama", {"num_hidden_layers": 3}, "no tensor 'layers.2"),
+        ("llama", {"num_hidden_layers": 3}, "2 tensors have it, and 3 layers need it"),
         ("llama", {"num_hidden_layers": 1}, r"tensor 'layers\.1\..*', but config.json says num_hidden_layers 1$"),
         (
             "llama-biased",
@@ -468,6 +479,8 @@ def test_the_command_streams_without_a_server(capsys: pytest.CaptureFixture[str]
     wanted = capsys.readouterr().out
     assert main(["predict", "--model", "grammar", "--stream", *texts]) == 0
     assert capsys.readouterr().out == wanted and wanted.count("\n") == 2
+    assert main(["predict", "--model", "grammar", "--ignore-eos", "--stop-token-ids", "999,1", *texts]) == 0
+    assert capsys.readouterr().out == wanted
     assert main(["predict", "--stream", "a"]) == 2
     assert "--stream: the model minilm does not generate text" in capsys.readouterr().err
     assert main(["predict", "--model", "grammar", "--stream", "word " * 1000]) == 2

@@ -20,7 +20,7 @@ from fastqps.models import ModelError, load_card
 from fastqps.models.cards import check_files
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.names import packaged
-from fastqps.runners.mapped_tensors import map_tensor
+from fastqps.runners.tensor_values import read_values
 
 pytestmark = pytest.mark.compute
 
@@ -272,5 +272,5 @@ def test_settings_without_effect_are_refused(tmp_path: Path, options: dict[str, 
 def test_tensors_are_mapped(tmp_path: Path) -> None:
     save_file({"a": np.arange(6, dtype=np.float16).reshape(2, 3), "b": np.arange(3)}, tmp_path / "t")
     found = read_tensors(tmp_path / "t")
-    assert (map_tensor(found["a"]) == [[0, 1, 2], [3, 4, 5]]).all() and (map_tensor(found["b"]) == [0, 1, 2]).all()
-    assert not map_tensor(found["a"]).flags.writeable
+    assert (read_values(found["a"]) == [[0, 1, 2], [3, 4, 5]]).all() and (read_values(found["b"]) == [0, 1, 2]).all()
+    assert not read_values(found["a"]).flags.writeable

@@ -12,7 +12,7 @@ from paths import ROOT
 
 # Low to high.
 PYTHON = (
-    ("_native", "errors", "files", "host", "kernels", "v1", "version"),
+    ("_native", "errors", "files", "host", "kernels", "terminal", "v1", "version"),
     ("models", "process"),
     ("api", "ops"),
     ("architectures", "client"),
@@ -42,7 +42,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "predict": ("core", "text", "wire", "net", "grpc", "http", "front"),
     "json": ("core", "wire", "predict"),
     "oip": ("core", "text", "wire", "grpc", "http", "predict", "json"),
-    "openai": ("core", "wire", "grpc", "http", "predict", "json"),
+    "openai": ("core", "text", "wire", "grpc", "http", "predict", "json"),
     "tei": ("core", "text", "wire", "grpc", "http", "predict", "json"),
     "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
     "step_service": ("core", "wire", "grpc", "predict"),

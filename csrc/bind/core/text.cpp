@@ -243,6 +243,10 @@ void register_text(py::module_& m) {
            "Path or content of a tokenizer.json. ValueError with the reason when its decoder is not native.")
       .def("decode", &NativeDetokenizer::decode, "ids"_a, "The text of ids; those outside of the vocabulary have none.")
       .def(
+          "special_id",
+          [](const NativeDetokenizer& self, const std::string& text) { return self.tables()->special_id(text); },
+          "text"_a, "The id of the special token that is spelled so, or None.")
+      .def(
           "stream", [](const NativeDetokenizer& self) { return DetokenizerStream(self); },
           "A text that grows by ids, given out in whole characters.");
   py::class_<DetokenizerStream>(m, "DetokenizerStream")

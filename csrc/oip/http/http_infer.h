@@ -44,7 +44,7 @@ class HttpInferWriter final : public AnswerWriter {
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
   HttpReply reply(const AnsweredCall& call, std::span<const ResponseView> items, size_t bytes) const override;
-  std::string_view field_name(std::string_view field) const override;
+  const FieldNames* fields() const override { return &kInferFields; }
 };
 
 }  // namespace fastqps::front

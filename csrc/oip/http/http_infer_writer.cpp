@@ -112,6 +112,4 @@ HttpReply HttpInferWriter::reply(const AnsweredCall& call, std::span<const Respo
   return {};
 }
 
-std::string_view HttpInferWriter::field_name(std::string_view field) const { return infer_field_name(field); }
-
 }  // namespace fastqps::front

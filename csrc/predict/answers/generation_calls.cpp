@@ -30,8 +30,9 @@ void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& s
   sampling.top_p = options.has_top_p ? options.top_p : 1;
   sampling.top_k = options.top_k;
   sampling.max_tokens = options.max_tokens ? options.max_tokens : routes_[r].max_output_tokens;
-  sampling.n_stop_ids = options.stop_token_count;
-  stop_tokens(view, sampling.stop_ids);
+  StopIds stops;
+  sampling.n_stop_ids = std::min(stop_ids(view, routes_.setup(r).detokenizer.get(), stops), kStopIdsMax);
+  std::copy_n(stops.begin(), sampling.n_stop_ids, sampling.stop_ids);
   const LogitDefaults& checkpoint = routes_.setup(r).logit_defaults;
   sampling.repetition_penalty =
       options.has_repetition_penalty ? options.repetition_penalty : checkpoint.repetition_penalty;

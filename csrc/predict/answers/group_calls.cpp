@@ -155,15 +155,16 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
 
 // Names the field as the protocol does, also at the beginning of the message, and at its end which input is wrong.
 void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
-  const AnswerWriter& writer = *group.writer;
-  const std::string_view field = refusal.field, name = writer.field_name(field);
+  const FieldNames* const names = group.writer->fields();
+  const auto named = [&](std::string_view each) { return names ? names->of(each) : each; };
+  const std::string_view field = refusal.field, name = named(field);
   std::string_view message = refusal.message;
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
   const bool renamed = message.size() < refusal.message.size();
   group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(), std::string(name),
                    index,        refusal.fault};
   group.failure.message += message;
-  const bool of_input = name == writer.field_name("text") || name == writer.field_name("token_ids");
+  const bool of_input = name == named("text") || name == named("token_ids");
   if (of_input && group.kind == GroupKind::kTogether && group.items > 1)
     group.failure.message += " (item " + std::to_string(index) + ')';
 }
@@ -270,7 +271,10 @@ void GroupCalls::flush_rows() {
   filled_.clear();
 }
 
-AnsweredCall GroupCalls::answered(const Group& group) { return {group.context, routes_.setup(group.route).version}; }
+AnsweredCall GroupCalls::answered(const Group& group) {
+  const RouteSetup& setup = routes_.setup(group.route);
+  return {group.context, setup.version, setup.detokenizer.get()};
+}
 
 // False: the call has ended, and on_gone() has been or will be called.
 template <class Write, class Reply>

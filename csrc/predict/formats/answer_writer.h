@@ -3,15 +3,21 @@
 #include <span>
 
 #include "http/http_request.h"
+#include "predict/formats/field_names.h"
 #include "predict/tables/refusal.h"
 #include "wire/response_view.h"
+
+namespace fastqps::text {
+class Detokenizer;
+}
 
 namespace fastqps::front {
 
 // The call that is answered.
 struct AnsweredCall {
-  std::string_view context;        // RequestReader::context()
-  std::string_view model_version;  // NAME@VERSION of the model that answers
+  std::string_view context;                  // RequestReader::context()
+  std::string_view model_version;            // NAME@VERSION of the model that answers
+  const text::Detokenizer* texts = nullptr;  // of its tokens; nullptr: it has none
   std::string_view model() const { return model_version.substr(0, model_version.rfind('@')); }
 };
 
@@ -48,8 +54,8 @@ class AnswerWriter {
   // Whether an answer can say of each item why it failed (ResponseView::status). Otherwise the first failure ends the
   // call.
   virtual bool has_item_statuses() const { return false; }
-  // The protocol's name of a field of PredictRequest, for refusals.
-  virtual std::string_view field_name(std::string_view field) const { return field; }
+  // The protocol's names of the fields of PredictRequest, for refusals. nullptr: it is PredictRequest's protocol.
+  virtual const FieldNames* fields() const { return nullptr; }
 };
 
 }  // namespace fastqps::front

@@ -62,6 +62,18 @@ struct Row {
   Set set;
 };
 
+// 0, or -1 as vLLM has it: all.
+const char* to_top_k(const OptionValue& value, u32* out) {
+  if (value.kind == Kind::kInt && value.integer == -1) return *out = 0, nullptr;
+  return to_u32(value, out);
+}
+
+// Signed ones, too, as OpenAI's API has them.
+const char* to_seed(const OptionValue& value, u64* out) {
+  if (value.kind == Kind::kInt) return *out = u64(value.integer), nullptr;
+  return to_u64(value, out) ? "must be an integer of 64 bits" : nullptr;
+}
+
 // The value itself, or its elements.
 std::span<const OptionValue> elements_of(const OptionValue& value) {
   return value.kind == Kind::kList ? value.list : std::span(&value, 1);
@@ -112,7 +124,7 @@ constexpr Row kRows[] = {
     {"temperature", true,
      [](const OptionValue& v, RequestView& view, OptionLists&) { return to_float(v, &view.generate.temperature); }},
     {"top_k", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_u32(v, &view.generate.top_k); }},
+     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_top_k(v, &view.generate.top_k); }},
     {"top_p", true,
      [](const OptionValue& v, RequestView& view, OptionLists&) {
        view.generate.has_top_p = true;
@@ -121,7 +133,7 @@ constexpr Row kRows[] = {
     {"seed", true,
      [](const OptionValue& v, RequestView& view, OptionLists&) {
        view.generate.has_seed = true;
-       return to_u64(v, &view.generate.seed);
+       return to_seed(v, &view.generate.seed);
      }},
     {"ignore_eos", true,
      [](const OptionValue& v, RequestView& view, OptionLists&) { return to_bool(v, &view.generate.ignore_eos); }},

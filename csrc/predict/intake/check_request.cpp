@@ -56,7 +56,7 @@ FieldError check_generate(const RequestView& request, ReasonText& reason) {
 }  // namespace
 
 FieldError check_request(const RequestView& request, ReasonText& reason) {
-  if (request.input == Input::kNone) return {"input", "none of text, token_ids and pair is set"};
+  if (request.input == Input::kNone) return {"input", "no text, pair or token ids are given"};
   if (request.priority < 0 || request.priority > kPriorityLast)
     return {"priority", reason.print("%d, must be 0 to %d", request.priority, kPriorityLast)};
   if (request.tenant.size() > kTenantBytesMax)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "predict/tables/generation.h"
+
 namespace fastqps::front {
 
 namespace {
@@ -39,7 +41,14 @@ Refusal RequestChecker::check_task(Output wants, u32 r) {
   static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration,
                                      Output::kEntities,  Output::kSparse,         Output::kMulti};  // by Task
   const auto task = u32(routes_[r].task);
-  if (wants == Output::kNone || wants == kMade[task]) return {};
+  const bool text = wants == Output::kText;
+  if (text && routes_[r].task == Task::kGenerate && !routes_.setup(r).detokenizer)
+    return refusals_.refuse_field(
+        "model",
+        "'%s' has no tokenizer, so its answers have no text; ask for logprobs, which name the "
+        "tokens by their ids, or call Predict",
+        routes_.name(r));
+  if (wants == Output::kNone || (text ? Output::kGeneration : wants) == kMade[task]) return {};
   return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
 }
 
@@ -76,8 +85,8 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
       (route.task == Task::kEmbed || route.task == Task::kEmbedMulti))
     return refusals_.refuse_field(
         "output.dtype",
-        "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set "
-        "output.normalize, or use DTYPE_FLOAT16");
+        "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set normalize, or use "
+        "DTYPE_FLOAT16");
   if (route.task == Task::kEmbedSparse && output.max_active_dims > sparse_weights(route.dimensions))
     return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,
                                   sparse_weights(route.dimensions));
@@ -123,6 +132,12 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
 
 Refusal RequestChecker::check_token_options(const RequestView& view, u32 r) {
   const u32 vocab = routes_[r].vocab_size;
+  StopIds stops;
+  if (const u32 n = stop_ids(view, routes_.setup(r).detokenizer.get(), stops); n > kStopTokensMax)
+    return refusals_.refuse_field("generate.stop",
+                                  "%u of the strings are special tokens, at most %u beside %u stop_token_ids",
+                                  n - view.generate.stop_token_count, kStopTokensMax - view.generate.stop_token_count,
+                                  view.generate.stop_token_count);
   u32 ids[std::max(kStopTokensMax, kSuppressTokensMax)];
   const auto unknown = [vocab](u32 id) { return id >= vocab; };
   stop_tokens(view, ids);

@@ -99,7 +99,7 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
   const RouteSetup& setup = routes_.setup(r);
   if (!setup.external_tokenizer && !setup.tokenizer)
     return refusals_.refuse_field(view.input == Input::kPair ? "pair" : "text",
-                                  "the model '%s' has no tokenizer; send token_ids", routes_.name(r));
+                                  "the model '%s' has no tokenizer; send token ids", routes_.name(r));
   if (setup.pairs_only && view.input == Input::kText)
     return refusals_.refuse_field("text",
                                   "the model '%s' scores pairs of texts; send a pair, or start the server with "
@@ -203,7 +203,7 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   u32 n = std::min(view.token_count, most);
   if (!n) return refusals_.refuse_field("token_ids", "0 ids, at least 1");
   if (!view.prompt_name.empty())
-    return refusals_.refuse_field("prompt_name", "'%.*s' with token_ids, which are used as they are; send text",
+    return refusals_.refuse_field("prompt_name", "'%.*s' with token ids, which are used as they are; send text",
                                   shown(view.prompt_name), view.prompt_name.data());
   if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, most);
   u32* ids = memory_.segment.ids(s);

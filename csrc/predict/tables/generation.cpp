@@ -1,6 +1,21 @@
 #include "predict/tables/generation.h"
 
+#include <algorithm>
+
 namespace fastqps::front {
+
+u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids) {
+  stop_tokens(request, ids.data());
+  u32 n = request.generate.stop_token_count;
+  if (!detokenizer || !request.generate.stop_count) return n;
+  std::string_view stops[kStopStringsMax];
+  stop_strings(request, stops);
+  for (u32 i = 0; i < request.generate.stop_count; i++) {
+    const std::optional<u32> id = detokenizer->special_id(stops[i]);
+    if (id && std::find(ids.begin(), ids.begin() + n, *id) == ids.begin() + n) ids[n++] = *id;
+  }
+  return n;
+}
 
 void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream) {
   detokenizer_ = detokenizer;

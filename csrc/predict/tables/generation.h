@@ -1,5 +1,6 @@
 // How far the front door has read each running generation, and the text that it holds back.
 #pragma once
+#include <array>
 #include <deque>
 #include <span>
 #include <string>
@@ -9,8 +10,14 @@
 #include "core/layout.h"
 #include "text/detokenizer.h"
 #include "text/stop_strings.h"
+#include "wire/request_view.h"
 
 namespace fastqps::front {
+
+// The ids of a request's stop tokens, and of those of its stop strings that are special tokens: these have no text in
+// which a string could be found. Returns how many: more than kStopTokensMax are refused.
+using StopIds = std::array<u32, kStopTokensMax + kStopStringsMax>;
+u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids);
 
 // The state of one request's reader. The tokens stay in the slot. In the steady state nothing is allocated, and the
 // text held back is shorter than the longest stop string.

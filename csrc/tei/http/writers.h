@@ -1,7 +1,6 @@
 // The response bodies of text-embeddings-inference's HTTP API.
 #pragma once
 #include "predict/formats/answer_writer.h"
-#include "tei/field_names.h"
 
 namespace fastqps::front {
 
@@ -10,7 +9,7 @@ class EmbedJsonWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 // [[{"index": 7, "value": 0.5}, …], …]
@@ -18,7 +17,7 @@ class EmbedSparseJsonWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 // [0.9, …]: the cosines of the first embedding with each of the others.
@@ -26,7 +25,7 @@ class SimilarityWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 // [{"score", "label"}, …], or of a batch an array of those.
@@ -34,7 +33,7 @@ class PredictJsonWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return inputs_field(field); }
+  const FieldNames* fields() const override { return &kTeiFields; }
 };
 
 // [{"index", "text", "score"}, …]. Its context is a RankContext.
@@ -42,7 +41,7 @@ class RerankJsonWriter final : public AnswerWriter {
  public:
   size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
   u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  std::string_view field_name(std::string_view field) const override { return ranked_field(field, "texts"); }
+  const FieldNames* fields() const override { return &kTeiRankFields; }
 };
 
 }  // namespace fastqps::front

@@ -186,6 +186,14 @@ TEST(options_of_completions) {
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
   CHECK(reader.context().starts_with(R"(u"id":"cmpl-)"));
+  CHECK(reader.wants() == Output::kGeneration);  // ids have a place among the log-probabilities
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","seed":-1,"top_k":-1,"min_p":0,"skip_special_tokens":true,
+                               "length_penalty":1,"stream_options":{"include_obfuscation":false}})"),
+           "");
+  CHECK_EQ(item_of(reader).generate.seed, ~u64(0));
+  CHECK(reader.wants() == Output::kText);
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","seed":18446744073709551615})"), "");
+  CHECK_EQ(item_of(reader).generate.seed, ~u64(0));
   CHECK_EQ(error_of(reader, R"({"prompt":"a","stop":"z","stop_token_ids":[5,7],"suppress_token_ids":[]})"), "");
   view = item_of(reader);
   CHECK_EQ(view.generate.stop_count, 1u);
@@ -214,6 +222,11 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
       {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
       {R"({"prompt":"a","logprobs":5})", "logprobs: 5, at most 1: those of the chosen tokens"},
+      {R"({"prompt":"a","seed":18446744073709551616})", "seed: a number beyond 64 bits"},
+      {R"({"temperature":1e400,"prompt":"a"})", "temperature: a number beyond 64 bits"},
+      {R"({"prompt":[18446744073709551616]})", ": the body is not valid JSON: Problem while parsing a number"},
+      {R"({"prompt":"a","top_k":-2})", "top_k: must be an integer, 0 or more"},
+      {R"({"prompt":"a","min_p":0.1})", "min_p: can only have its default here"},
       {R"({"prompt":"a","messages":[]})", "messages: is not a field of this request"},
   };
   for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);

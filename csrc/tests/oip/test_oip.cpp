@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "oip/infer_message.h"
+#include "predict/intake/request_checker.h"
 #include "tests/predict/reader_world.h"
 
 using namespace fastqps;
@@ -95,6 +96,35 @@ TEST(parameters_of_each_kind) {
   CHECK_EQ(view.output.dtype, 2);
   CHECK(view.output.has_normalize && !view.output.normalize);
   CHECK_EQ(InferContext::read(reader.context()).id, "id");
+}
+
+// Its answer would be an empty text.
+TEST(a_generator_without_a_tokenizer_is_refused) {
+  World w;
+  w.segment.route(0).task = Task::kGenerate;
+  InferReader reader(*w.routes, kItemsMax, false);
+  u32 items;
+  CHECK_EQ(std::string(read(reader, raw_ids(), items).field), "model_name");
+  w.routes->setup(0).detokenizer = std::make_shared<text::Detokenizer>(text::Detokenizer::Tokens{});
+  CHECK(!read(reader, raw_ids(), items));
+}
+
+// Nor has it an answer to completions that do not ask for log-probabilities.
+TEST(a_generator_without_a_tokenizer_has_no_text) {
+  World w;
+  w.segment.route(0).task = Task::kGenerate;
+  RefusalWriter refusals;
+  RequestChecker checker(*w.routes, refusals);
+  RequestView view;
+  view.input = Input::kTokenIds;
+  u32 route;
+  Origin from{};
+  from.wants = Output::kGeneration;
+  CHECK(!checker.check(view, from, route));
+  from.wants = Output::kText;
+  CHECK_EQ(checker.check(view, from, route).field, "model");
+  w.routes->setup(0).detokenizer = std::make_shared<text::Detokenizer>(text::Detokenizer::Tokens{});
+  CHECK(!checker.check(view, from, route));
 }
 
 TEST(what_a_tensor_is_not_served_with) {

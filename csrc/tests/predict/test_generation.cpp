@@ -204,6 +204,22 @@ TEST(refusals_name_the_field_and_the_limit) {
   CHECK_EQ(test.dispatcher->claim(), size_t(0));
 }
 
+// They have no text in which they could be found.
+TEST(stop_strings_that_are_special_tokens) {
+  const auto detokenizer = test_detokenizer();
+  RequestView view;
+  const std::string_view stops[] = {"</s>", "no token", "<|end|>", "</s>"};
+  const u32 given[] = {7, kEos};
+  view.stops = stops, view.generate.stop_count = 4;
+  view.stop_tokens = given, view.generate.stop_token_count = 2;
+  StopIds ids;
+  CHECK_EQ(stop_ids(view, nullptr, ids), 2u);
+  text::Detokenizer with_specials = *detokenizer;
+  with_specials.set_specials({{kEos, "</s>"}, {205, "<|end|>"}});
+  CHECK_EQ(stop_ids(view, &with_specials, ids), 3u);
+  CHECK(ids[0] == 7 && ids[1] == kEos && ids[2] == 205);
+}
+
 TEST(without_a_detokenizer_there_are_ids_only) {
   Generating test;
   test.service.setups()[kGeneratorRoute].detokenizer.reset();

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, count, flag, positive, size
 
 ROPE_TYPES = ("default", "linear", "llama3")
 _KINDS = ("full_attention", "sliding_attention")
@@ -82,7 +82,7 @@ def read_decoder(
     and the width's share.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
-    heads, layers = size(config, "num_attention_heads"), size(config, "num_hidden_layers")
+    heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
     context = size(config, "max_position_embeddings")
     kinds = layer_kinds(config, _KINDS if windows or window else _KINDS[:1])
     sliding = _sliding(config, layers, kinds) if windows else _slides(kinds or (_KINDS[window > 0],) * layers)
@@ -113,7 +113,7 @@ def read_decoder(
 def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
     """The number of key-value heads. null means one for each head; so does absence without a ``default``."""
     stated = config.get("num_key_value_heads", default)
-    kv_heads = heads if stated is None else size({"num_key_value_heads": stated}, "num_key_value_heads")
+    kv_heads = heads if stated is None else count({"num_key_value_heads": stated}, "num_key_value_heads")
     if heads % kv_heads:
         raise ModelError(f"config.json: num_attention_heads {heads} cannot share num_key_value_heads {kv_heads}")
     return kv_heads
@@ -121,7 +121,7 @@ def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) ->
 
 def read_head_dim(config: Mapping[str, Any], default: int | None) -> int:
     """The size that config.json states, else ``default``, else the width's share."""
-    width, heads = size(config, "hidden_size"), size(config, "num_attention_heads")
+    width, heads = size(config, "hidden_size"), count(config, "num_attention_heads")
     if default is not None:
         head_dim = size(config, "head_dim", default)  # whatever the width
     elif config.get("head_dim") is not None:

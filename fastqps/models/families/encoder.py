@@ -8,7 +8,7 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.families.decoder import Rope
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import count, size
 
 # Activations that can stand between two products, and those that can stand between a gate and its product.
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
@@ -174,7 +174,7 @@ class VocabularyHead:
 
 def attention_heads(config: Mapping[str, Any], key: str, width_key: str, even: bool = False) -> int:
     """The number of attention heads; ``even``: each must have an even size."""
-    width, heads = size(config, width_key), size(config, key)
+    width, heads = size(config, width_key), count(config, key)
     if width % heads:
         raise ModelError(f"config.json says {key} {heads}, which do not divide its {width_key} {width}")
     if even and width // heads % 2:

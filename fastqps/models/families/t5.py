@@ -9,7 +9,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.families.encoder import ACTIVATIONS, GATES, T5Config
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import flag, positive, size
+from fastqps.models.files.config_values import count, flag, positive, size
 from fastqps.models.files.keys import rules
 
 _OLD_GATED_GELU = "gated-gelu"  # it means the approximation
@@ -31,8 +31,8 @@ def read(config: Mapping[str, Any]) -> T5Config:
         prefixes=(),
         hidden=size(config, "d_model"),
         inner=size(config, "d_ff"),
-        layers=size(config, "num_layers"),
-        heads=size(config, "num_heads"),
+        layers=count(config, "num_layers"),
+        heads=count(config, "num_heads"),
         head_size=size(config, "d_kv", 64),
         vocab=size(config, "vocab_size"),
         positions=None,

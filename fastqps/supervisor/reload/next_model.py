@@ -15,8 +15,6 @@ from fastqps.supervisor.plan import Plan, answer_bytes, fetch_again, memory_of, 
 from fastqps.supervisor.room import Room, format_size, room_of
 from fastqps.telemetry.metrics.usage import private_bytes
 
-CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
-
 
 class NextModel(NamedTuple):
     """The next version of a model. ``note``: how a restart of the server would differ; "" if it would not.
@@ -62,8 +60,6 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         )
     if not server.config.allow_output_change and (changed := _changed(now, card)):
         raise ModelError(f"{path}: {changed}; --allow-output-change lets a reload do that")
-    if len(card.to_json()) > CARD_BYTES_MAX:
-        raise ModelError(f"{path}: the model's card is larger than {format_bytes(CARD_BYTES_MAX)}")
     for device in server.devices:
         device.check(card)
     cards = tuple(card if other.name == card.name else other for other in server.cards)

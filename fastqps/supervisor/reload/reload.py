@@ -206,7 +206,7 @@ class Reloader:
             problem = f"{which} may still use {gone.name} ({self._held(gone.route)} items)"
         if not problem:
             del self._leaving[gone.model]
-            self._shared.segment.set_route_state(gone.route, "empty")
+            self._shared.forget(gone)
             self._have_doors_look()
         return problem
 

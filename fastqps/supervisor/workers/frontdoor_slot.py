@@ -54,6 +54,7 @@ class FrontDoorSlot(WorkerSlot):
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
             dtype=config.dtype,
+            repeatable=(config.device, config.dtype, config.quantization) == ("cpu", "float32", "none"),
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

@@ -73,13 +73,78 @@ def test_completions(connection: HTTPConnection, client: fastqps.Client) -> None
     assert status == 200 and found["object"] == "text_completion" and found["id"].startswith("cmpl-"), found
     for choice, answer in zip(found["choices"], expected, strict=True):
         assert (choice["text"], choice["finish_reason"]) == (answer.text, "stop")
-        assert choice["logprobs"]["tokens"] == [f"token_id:{token}" for token in answer.token_ids]
+        assert "".join(choice["logprobs"]["tokens"]) == f"{answer.text}</s>"
+        assert len(choice["logprobs"]["tokens"]) == len(answer.token_ids)
         assert max(choice["logprobs"]["token_logprobs"]) <= 0
     assert found["usage"]["completion_tokens"] == sum(len(answer.token_ids) for answer in expected)
     status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "stop": " an"})
     assert found["choices"][0]["text"] == "She has"
     status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "max_tokens": 2})
     assert found["choices"][0]["finish_reason"] == "length"
+
+
+def test_special_tokens_and_ids_stop_in_every_protocol(connection: HTTPConnection, client: fastqps.Client) -> None:
+    """A special token has no text in which a stop string could be found, so its id stops."""
+    prompt, options = "She have a apple.", {"max_tokens": 16, "ignore_eos": True}
+    whole = client.generate(prompt, model="grammar", **options)
+    assert whole.finish_reason == "length" and 1 in whole.token_ids[:-1]
+    ended = whole.token_ids[: whole.token_ids.index(1) + 1]
+    text = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [prompt]}
+    for stops in ({"stop": "</s>"}, {"stop_token_ids": [1]}, {"stop": ["x", "</s>"], "stop_token_ids": [1]}):
+        for found in (client.generate(prompt, model="grammar", **options, **stops), *engine(prompt, options | stops)):
+            assert (found.token_ids, found.finish_reason) == (ended, "stop")
+        body = {"model": "grammar", "prompt": prompt, "temperature": 0, **options, **stops}
+        status, answered = post(connection, "/v1/completions", body)
+        assert status == 200 and answered["choices"][0]["text"] == found.text
+        assert answered["usage"]["completion_tokens"] == len(ended)
+    for stops in ({"stop": "</s>"}, {"stop_token_ids": 1}, {"stop_token_ids": "7,1"}):
+        body = {"inputs": [text], "parameters": {**options, **stops}}
+        status, answered = post(connection, "/v2/models/grammar/infer", body)
+        assert status == 200 and answered["outputs"][0]["data"] == [found.text]
+    too_many = {"stop": "</s>", "stop_token_ids": [*range(3, 11)]}
+    with pytest.raises(fastqps.InvalidArgument, match="stop: 1 of the strings are special tokens, at most 0 beside 8"):
+        client.generate(prompt, model="grammar", **too_many)
+    with pytest.raises(ValueError, match="stop_token_ids"):
+        engine(prompt, too_many)
+
+
+def engine(prompt: str, options: dict[str, Any]) -> list[fastqps.Generation]:
+    return fastqps.Engine("grammar", dtype="float32").generate([prompt], **options)  # type: ignore[arg-type]
+
+
+NEUTRAL: dict[str, Any] = {
+    "min_p": 0, "top_k": -1, "stop_token_ids": [], "skip_special_tokens": True, "spaces_between_special_tokens": True,
+    "include_stop_str_in_output": False, "length_penalty": 1.0, "use_beam_search": False, "early_stopping": False,
+    "seed": -1, "repetition_penalty": 1.0, "logit_bias": {}, "stop": [], "min_tokens": 0,
+}  # fmt: skip
+
+
+def test_neutral_values_change_nothing(connection: HTTPConnection) -> None:
+    """What clients of vLLM send although it is the default."""
+    body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0}
+    plain = post(connection, "/v1/completions", body)[1]["choices"]
+    for field, value in NEUTRAL.items():
+        status, found = post(connection, "/v1/completions", {**body, field: value})
+        assert status == 200, found
+        assert found["choices"] == plain, field
+    assert post(connection, "/v1/completions", {**body, **NEUTRAL, "seed": 1 << 63})[1]["choices"] == plain
+
+
+WRONG: dict[str, Any] = {
+    "seed": 1 << 64, "max_tokens": -(1 << 64), "temperature": -1, "top_p": 2, "top_k": -2, "n": 2, "logprobs": 9,
+    "stop": 1, "stream": 1, "min_tokens": 1000, "skip_special_tokens": False, "min_p": 0.5, "logit_bias": {"5": 1},
+    "user": 1, "model": 1, "no_such_field": 1, "priority": 1, "timeout": -1, "stop_token_ids": ["a"], "prompt": {},
+    "repetition_penalty": 0, "no_repeat_ngram_size": 65, "suppress_token_ids": [1 << 31], "dimensions": 7,
+    "normalize": True, "raw_scores": True, "prompt_name": "none", "stream_options": {"x": 1}, "tenant": "x" * 257,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_every_wrong_field_is_named(connection: HTTPConnection, field: str) -> None:
+    body = {"model": "grammar", "prompt": "a", field: WRONG[field]}
+    status, found = post(connection, "/v1/completions", body)
+    assert (status, found["error"]["param"]) == (400, field), found
+    assert found["error"]["message"].startswith(f"{field}: "), found
 
 
 def test_a_streamed_completion(connection: HTTPConnection, client: fastqps.Client) -> None:

@@ -73,7 +73,7 @@ def test_refusals_list_the_names(server: Server) -> None:
     with Client(server.address) as client:
         with pytest.raises(InvalidArgument, match=f"prompt_name: 'q' is no prompt of the model 'mistral'; .*{names}$"):
             client.predict("a", prompt_name="q")
-        with pytest.raises(InvalidArgument, match="prompt_name: 'query' with token_ids, which are used as they are"):
+        with pytest.raises(InvalidArgument, match="prompt_name: 'query' with token ids, which are used as they are"):
             client.predict([3, 4], prompt_name="query")
 
 

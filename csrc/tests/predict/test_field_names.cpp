@@ -1,0 +1,39 @@
+// The names of fields in each protocol, against a literal table.
+#include "predict/formats/field_names.h"
+#include "tests/check.h"
+
+using namespace fastqps;
+using namespace fastqps::front;
+
+namespace {
+
+TEST(every_protocol_has_its_own_names) {
+  constexpr const FieldNames* kProtocols[] = {&kInferFields, &kEmbeddingsFields, &kCompletionsFields,
+                                              &kTeiFields,   &kTeiRankFields,    &kRerankFields};
+  const struct {
+    std::string_view field, theirs[6];
+  } cases[] = {
+      {"text", {"text", "input", "prompt", "inputs", "texts", "documents"}},
+      {"token_ids", {"input_ids", "input", "prompt", "inputs", "texts", "documents"}},
+      {"pair", {"text_pair", "input", "prompt", "inputs", "texts", "documents"}},
+      {"pair.first", {"text", "input", "prompt", "inputs", "query", "query"}},
+      {"pair.second", {"text_pair", "input", "prompt", "inputs", "texts", "documents"}},
+      {"input", {"inputs", "input", "prompt", "inputs", "texts", "documents"}},
+      {"model", {"model_name", "model", "model", "model", "model", "model"}},
+      {"output.dtype", {"datatype", "dtype", "dtype", "dtype", "dtype", "dtype"}},
+      {"generate", {"parameters", "generate", "generate", "generate", "generate", "generate"}},
+      {"output.dimensions", {"dimensions", "dimensions", "dimensions", "dimensions", "dimensions", "dimensions"}},
+      {"generate.stop", {"stop", "stop", "stop", "stop", "stop", "stop"}},
+      {"truncate", {"truncate", "truncate", "truncate", "truncate", "truncate", "truncate"}},
+      {"", {"", "", "", "", "", ""}},
+  };
+  for (const auto& each : cases)
+    for (size_t i = 0; i < std::size(kProtocols); i++) {
+      CHECK_EQ(kProtocols[i]->of(each.field), each.theirs[i]);
+      CHECK_EQ(kProtocols[i]->of(each.theirs[i]), each.theirs[i]);  // a protocol's own name stays
+    }
+}
+
+}  // namespace
+
+TEST_MAIN
