@@ -16,7 +16,12 @@ _FLAGS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds flags for generating a text, and for showing it."""
     group = parser.add_argument_group("models that generate")
-    group.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to make (default: the limit)")
+    group.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="most tokens to make (default: 1024, or what a smaller context leaves; at --address the server's limit)",
+    )
     group.add_argument("--temperature", type=float, metavar="T", help="0: the likeliest token; higher: more varied")
     group.add_argument("--top-k", type=int, metavar="N", help="choose among so many likeliest tokens, at most 64")
     group.add_argument("--top-p", type=float, metavar="P", help="choose among tokens with this probability together")

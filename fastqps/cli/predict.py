@@ -22,6 +22,7 @@ Text = str | tuple[str, str]
 Ask = Callable[[list[Text]], list[dict[str, Any]]]
 Stream = Callable[[Text], "Iterator[Chunk]"]
 BATCH = 256  # lines of stdin that are answered together
+_RUNNING, _RUNNING_TOKENS = 64, 1 << 16  # most sequences of a generator at a time, and tokens of their answers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,8 +103,11 @@ def _here(options: argparse.Namespace) -> Ask:
 def _engine(options: argparse.Namespace) -> Engine:
     from fastqps.engine.engine import Engine
 
+    asked = max(options.max_tokens or 0, 0)
     engine = Engine(
         options.model or "minilm",
+        max_output_tokens=asked or None,
+        max_running=min(_RUNNING, max(1, _RUNNING_TOKENS // max(asked, 1))),
         device=options.device or "cpu",
         quantization=options.quantization or "none",
         adapter=options.adapter or "",

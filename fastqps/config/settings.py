@@ -191,7 +191,16 @@ class Config:
         most=8192,
         auto="an encoder's own limit, 8192 at most; 512 of a generator",
     )
-    max_output_tokens: int = _setting(128, "count", "Most tokens that a request may generate.", least=1, most=8192)
+    max_output_tokens: int | None = _setting(
+        None,
+        "count",
+        "Most tokens that a request may generate.",
+        least=1,
+        most=8192,
+        auto="1024, or what a smaller context leaves beside prompts of --max-input-tokens, but at least 128 or half of "
+        "the context; down to 128 where a quarter of the memory (on cuda half of the GPU's) would hold fewer than 64 "
+        "sequences, or --max-running",
+    )
     slots: int | None = _setting(
         None,
         "count",

@@ -34,7 +34,8 @@ class Engine:
     512). ``allow_single_texts``: a cross-encoder, which scores pairs, takes one text, too. ``card.warnings`` says what
     you should know of the model.
 
-    Of generators alone: ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
+    Of generators alone: ``max_output_tokens`` bounds an answer (None: 1,024, or what a smaller context leaves),
+    ``max_running`` prompts are worked on at a time, ``prefix`` is a text in front of each of them.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Engine:
         *,
         quantization: str = "none",
         kernels: str = "auto",
-        max_output_tokens: int = 128,
+        max_output_tokens: int | None = None,
         max_running: int = 64,
         prefix: str = "",
         allow_single_texts: bool = False,

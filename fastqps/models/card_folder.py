@@ -54,7 +54,7 @@ class CardFolder:
         self,
         name: str | None,
         max_input_tokens: int | None,
-        max_output_tokens: int,
+        max_output_tokens: int | None,
         prefix_text: str,
         allow_single_texts: bool,
         adapter: str,
@@ -81,7 +81,7 @@ class CardFolder:
             name=name or card.name,
             path=str(self.root),
             tokenizer=str(self.root / card.tokenizer) if card.tokenizer else "",
-            max_output_tokens=min(card.max_output_tokens, max_output_tokens),
+            max_output_tokens=min(card.max_output_tokens, max_output_tokens or card.max_output_tokens),
             stamp=stamp,
         )
 

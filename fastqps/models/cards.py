@@ -23,7 +23,7 @@ def load_card(
     max_input_tokens: int | None = None,
     name: str | None = None,
     *,
-    max_output_tokens: int = 128,
+    max_output_tokens: int | None = None,
     prefix_text: str = "",
     allow_single_texts: bool = False,
     adapter: str = "",
@@ -34,7 +34,7 @@ def load_card(
     The limits are the server's; the model's own may be smaller. ``max_input_tokens`` None: the model's own, as
     ``default_input_limit`` bounds it. ``allow_single_texts``: a cross-encoder takes one text, too.
     ``adapter``: the directory of PEFT's, or hub:OWNER/NAME, that is merged into the weights.
-    ``max_output_tokens`` and ``prefix_text`` (in front of
+    ``max_output_tokens`` (None: 1,024, or what a smaller context leaves) and ``prefix_text`` (in front of
     every prompt; its ids go into the card and into the version) are of generators alone.
     In a folder that ``fastqps card`` has written they are what they were then.
 

@@ -24,6 +24,8 @@ from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
+ANSWER_TOKENS_DEFAULT = 1024  # and for the longest answer; clients ask for 256 unasked, and for more
+ANSWER_TOKENS_LEAST = 128
 _ID_END = 1 << 31  # token ids are int32 in a step
 _ENDLESS = (
     f"No eos_token_id ends a text: {GENERATION_CONFIG} names none, or without that file config.json. As in "
@@ -33,7 +35,11 @@ _PREFIX_TOKENS_MAX = 1 << 20  # no context holds as many: a prefix is never cut
 
 
 def decoder_card(
-    checkpoint: Checkpoint, name: str, max_input_tokens: int | None, max_output_tokens: int, prefix_text: str = ""
+    checkpoint: Checkpoint,
+    name: str,
+    max_input_tokens: int | None,
+    max_output_tokens: int | None,
+    prefix_text: str = "",
 ) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
@@ -48,6 +54,8 @@ def decoder_card(
     context = min(config.context, checkpoint.tokenizer_files.input_limit or config.context)
     prefix = _prefix_ids(checkpoint, prefix_text, config.vocab)
     asked = PROMPT_TOKENS_DEFAULT if max_input_tokens is None else max_input_tokens
+    if max_output_tokens is None:
+        max_output_tokens = _output_limit(min(context, config.window or context) - len(prefix), asked)
     limit = _input_limit(checkpoint, asked, context, len(prefix), max_output_tokens)
     room = context - len(prefix) - max_output_tokens
     card = ModelCard(
@@ -109,6 +117,11 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
             f"{checkpoint.root}: the prefix becomes {len(ids)} token ids that a vocabulary of {vocab} lacks"
         )
     return tuple(ids)
+
+
+def _output_limit(room: int, asked: int) -> int:
+    """The longest answer where no setting says it. ``room``: positions without the prefix; ``asked``: for prompts."""
+    return max(1, min(ANSWER_TOKENS_DEFAULT, max(room - asked, ANSWER_TOKENS_LEAST), room // 2))
 
 
 def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: int, max_output_tokens: int) -> int:

@@ -22,7 +22,7 @@ from fastqps.models.names import resolve
 from fastqps.supervisor.adapters import adapters_of
 from fastqps.supervisor.gpu.placement import Cpus, Placement, pinned, unpinned
 from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
-from fastqps.supervisor.room import Memory, Room, room_of
+from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
 from fastqps.supervisor.split import dispatchers_by_rule
 from fastqps.telemetry.capacity import Capacity, read_capacity
 from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
@@ -122,6 +122,7 @@ def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], in
     assert config.frontdoors and config.dispatchers  # decided
     each = config.dispatchers * len(devices)
     memory = memory_of(config, cards, devices)
+    cards = tuple(fit_answers(card, config, memory) for card in cards)
     cpus = server_cpus(config)
     rooms = tuple(room_of(card, config, memory) for card in cards)
     gpus = [device.gpu for _ in cards for device in devices for _ in range(config.dispatchers)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastqps.config import Config
 from fastqps.config.decide import lanes_of, most_items, most_running
@@ -14,10 +14,12 @@ from fastqps.host import machine
 from fastqps.host.gpus import Gpu
 from fastqps.models import ModelCard
 from fastqps.models.card import KV_PADDING_SLOTS
+from fastqps.models.decoder_card import ANSWER_TOKENS_LEAST
 
 # Without --max-running all KV caches together take at most 1 / this number of the memory.
 MEMORY_SHARE = 4
 GPU_MEMORY_SHARE = 2  # only weights and graphs need memory besides
+_RUNNING_LEAST = 64  # sequences, before answers may be longer than the least
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,16 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
         )
     choose = config.max_running is None and config.device != "null"
     return Room(running, config.max_batch_tokens, running, kv_bytes, choose, lanes)
+
+
+def fit_answers(card: ModelCard, config: Config, memory: Memory) -> ModelCard:
+    """The card with as long answers as leave memory for some sequences, if no setting says how long they may be."""
+    if card.task != "generate" or config.max_output_tokens is not None:
+        return card
+    running, share = config.max_running or _RUNNING_LEAST, memory.bytes // memory.share // memory.sharers
+    while card.max_output_tokens > ANSWER_TOKENS_LEAST and _kv_bytes(card, running, config) > share:
+        card = replace(card, max_output_tokens=max(ANSWER_TOKENS_LEAST, card.max_output_tokens // 2))
+    return card
 
 
 def on_gpu(config: Config) -> bool:

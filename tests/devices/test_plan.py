@@ -134,6 +134,25 @@ def test_a_step_has_room_for_the_most_sequences_and_the_longest_prompt(device: s
         assert room.room_of(card, found, Memory(1 << 50, 1, 4, "")).running == most
 
 
+@pytest.mark.parametrize(
+    ("settings", "kv_values", "longest"),
+    [
+        ({}, 1 << 10, 1024),
+        ({}, 1 << 13, 256),  # 64 sequences with 512 would take 2.03 GiB, and a quarter is 2
+        ({}, 1 << 20, 128),
+        ({"max_running": 300}, 1 << 10, 1024),
+        ({"max_running": 600}, 1 << 10, 256),
+        ({"max_running": 32}, 1 << 13, 1024),
+        ({"device": "null"}, 1 << 20, 1024),
+        ({"max_output_tokens": 1024}, 1 << 20, 1024),
+    ],
+)
+def test_answers_are_as_long_as_memory_allows(settings: dict[str, Any], kv_values: int, longest: int) -> None:
+    card = dataclasses.replace(GENERATOR, max_output_tokens=1024, kv_values=kv_values)
+    assert room.fit_answers(card, config(**settings), Memory.of(1)).max_output_tokens == longest
+    assert room.fit_answers(ENCODER, config(**settings), Memory.of(0)) is ENCODER
+
+
 def test_kv_caches_take_at_most_a_quarter_of_the_memory() -> None:
     card = dataclasses.replace(GENERATOR, kv_values=1 << 13)
     for sharers in (1, 2, 5):

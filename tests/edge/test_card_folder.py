@@ -155,8 +155,8 @@ def test_what_has_to_be_said_when_it_is_written(
 
 def test_a_generator_may_answer_with_less(tmp_path: Path) -> None:
     assert main(["card", str(write_generator(tmp_path / "model")), f"--out={tmp_path / 'out'}"]) == 0
-    limits = [load_card(str(tmp_path / "out"), max_output_tokens=most).max_output_tokens for most in (16, 128, 256)]
-    assert limits == [16, 128, 128]
+    limits = [load_card(str(tmp_path / "out"), max_output_tokens=most).max_output_tokens for most in (16, 8192, None)]
+    assert limits == [16, 1024, 1024]
 
 
 @pytest.fixture

@@ -48,6 +48,27 @@ def test_card(tmp_path: Path) -> None:
         load_card(str(tmp_path), max_output_tokens=64)
 
 
+@pytest.mark.parametrize(
+    ("context", "asked", "limits"),  # asked: of prompts; limits: of prompts and answers
+    [
+        (8192, None, (512, 1024)),
+        (1024, None, (512, 512)),
+        (512, None, (384, 128)),
+        (200, None, (100, 100)),
+        (2, None, (1, 1)),
+        (2048, 1500, (1500, 548)),
+        (2048, 2000, (1920, 128)),
+    ],
+)
+def test_answers_are_as_long_as_the_context_allows(
+    context: int, asked: int | None, limits: tuple[int, int], tmp_path: Path
+) -> None:
+    write_decoder(tmp_path, "qwen3", eos_token_id=5)
+    edit(tmp_path / "config.json", max_position_embeddings=context)
+    card = load_card(str(tmp_path), asked)
+    assert (card.max_input_tokens, card.max_output_tokens) == limits
+
+
 def warnings_of_eos(path: Path) -> list[str]:
     card = load_card(str(path), 20, max_output_tokens=20)
     return [said for said in card.warnings if "eos_token" in said]

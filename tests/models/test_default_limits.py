@@ -47,7 +47,7 @@ def test_a_generator_takes_512(tmp_path: Path) -> None:
     write_byte_tokenizer(tmp_path)
     card = load_card(str(tmp_path))
     assert card.max_input_tokens == 512
-    assert "at most 512 tokens and the model's context has room for 3968" in card.warnings[0]
+    assert "at most 512 tokens and the model's context has room for 3072" in card.warnings[0]
     assert load_card(str(tmp_path), 3968).warnings == ()
 
 

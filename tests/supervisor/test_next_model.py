@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from decoders import write_decoder
 from sparse_encoders import write_sparse_encoder
 from versions import write_version
 
@@ -69,6 +70,15 @@ def test_answers_of_another_kind_have_to_be_allowed(tmp_path: Path) -> None:
         next_model(server, server.cards[0], fewer)
     same = write_version(tmp_path / "same", "2", **kind, id2label={"0": "bad", "1": "good"})
     assert next_model(server, server.cards[0], same).card.labels == ("bad", "good")
+
+
+def test_answers_stay_as_long_as_they_are(tmp_path: Path) -> None:
+    """A limit that the server has chosen at its start holds for later versions, too."""
+    for positions in (700, 4096):
+        write_decoder(tmp_path / str(positions), max_position_embeddings=positions)
+    server = make_plan(decide(Config(model=(f"m={tmp_path / '700'}",), device="null", frontdoors=1, dispatchers=1)))
+    found = next_model(server, server.cards[0], str(tmp_path / "4096")).card
+    assert server.cards[0].max_output_tokens == found.max_output_tokens == 188
 
 
 def test_memory_for_both(monkeypatch: pytest.MonkeyPatch) -> None:

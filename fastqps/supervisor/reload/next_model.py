@@ -38,6 +38,8 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     full = card.max_input_tokens
     if full > sizes.max_tokens:
         card = read_card(now.name, path, dataclasses.replace(server.config, max_input_tokens=sizes.max_tokens))
+    if card.task == now.task == "generate" and server.config.max_output_tokens is None:
+        card = dataclasses.replace(card, max_output_tokens=min(card.max_output_tokens, now.max_output_tokens))
     if card.task != now.task:
         raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
     if now.tokenizer and not card.tokenizer:

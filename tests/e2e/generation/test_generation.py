@@ -528,6 +528,11 @@ def test_the_command_line(
             monkeypatch.setattr("fastqps.devices.cpu.transformer.choose_dtype", lambda name: torch.float32)
         assert main(["predict", *where, *flags]) == 0
         assert capsys.readouterr().out == expected + "\n"
+    long = ["--max-tokens=1100", "--ignore-eos", "--json"]  # more than without the flag
+    assert main(["predict", "--model", str(checkpoint), *long, "The cat"]) == 0
+    assert json.loads(capsys.readouterr().out)["output_tokens"] == 1100
+    assert main(["predict", "--model", str(checkpoint), "--max-tokens=4096", "The cat"]) != 0
+    assert "the model's context of 4096 positions; at most 4095 do" in capsys.readouterr().err
 
 
 def test_the_admin_page(server: Server, alone: Alone) -> None:
@@ -561,4 +566,4 @@ def test_the_null_device_answers_at_full_length(serve: Callable[..., Server], ch
     with fastqps.Client(server.address) as client:
         found = client.generate("The cat", max_tokens=9)
         assert len(found.token_ids) == 9 and found.finish_reason == "length"
-        assert len(joined(list(client.generate_stream("The cat"))).token_ids) == 128
+        assert len(joined(list(client.generate_stream("The cat"))).token_ids) == 1024
