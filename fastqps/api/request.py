@@ -41,6 +41,8 @@ class Options(TypedDict, total=False):
     """Default: normal."""
     truncate: bool
     """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
+    keep_second: bool
+    """Of a pair, truncate cuts the first text alone. Default: False: the longer one first."""
     tenant: str
     """Whose share of the service the item takes, at most 256 bytes. Default: the client's."""
     group: str
@@ -138,6 +140,8 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
 
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
     message.truncate = options.get("truncate", False)
+    if options.get("keep_second") and message.HasField("pair"):
+        message.pair.keep_second = True
     message.prompt_name = options.get("prompt_name", "")
     message.tenant = options.get("tenant", "")
     message.group = options.get("group", "")

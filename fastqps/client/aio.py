@@ -151,7 +151,7 @@ class AsyncClient(ClientBase):
     ) -> list[list[Label]]:
         """As Client.zero_shot()."""
         asked = zero_shot.pairs(texts, labels, hypothesis)
-        options |= {"raw_scores": True, "top_labels": 0}
+        options |= {"raw_scores": True, "top_labels": 0, "keep_second": True}
         results = await self.predict_batch(asked, timeout_s=timeout_s, **options)
         return rpc.zero_shot_or_raise(results, labels, multi_label)
 
