@@ -153,8 +153,8 @@ def test_a_text_is_blamed_at_the_second_death(template: Template, card: str) -> 
     template.load(ROUTE, card)
     door = FakeDoor()
     long = LongTexts(door, template)
-    door.waiting[True].append((0, ROUTE, 7, MOST, GROWS, None))
-    door.waiting[True].append((1, ROUTE, 7, MOST, "a", None))
+    door.waiting[True].append((0, ROUTE, 7, MOST, "counted", GROWS, None))
+    door.waiting[True].append((1, ROUTE, 7, MOST, "counted", "a", None))
     long.turn(0)
     assert door.failure(0) == "the tokenizer's process ended on it, signal 6"
     assert door.ids(1) == [1, 3, 2] and door.restarts == 2
