@@ -94,6 +94,7 @@ class Door:
         max_message_bytes: int,
         max_stream_inflight: int,
         default_timeout_ns: int,
+        max_timeout_ns: int,
         max_connection_age_ns: int,
         stream_idle_timeout_ns: int,
         canary_interval_ns: int,

@@ -136,6 +136,7 @@ def from_code(code: int, message: str, retry_after_ms: int = 0) -> CallError:
 
 
 _NOT_CONNECTED = "failed to connect to all addresses; last error: "  # gRPC's words
+_NO_GRPC = ("Received http2 header with status: 404", "Trying to connect an http1.x server")  # of ports for HTTP
 _GOAWAY_FIRST = "got frame type 7"  # that of a TLS port to a client without TLS, which gRPC does not read
 
 
@@ -146,11 +147,13 @@ def from_rpc(error: Any) -> CallError:
         message = "no server can be reached: " + message.removeprefix(_NOT_CONNECTED).removeprefix("UNKNOWN: ")
         if _GOAWAY_FIRST in message:
             message += "; perhaps it speaks TLS, and this client does not (tls_ca or credentials; --tls-ca)"
+    if any(said in message for said in _NO_GRPC):
+        message = f"this address answers HTTP, and no gRPC: give the port of gRPC, the server's --port ({message})"
     return from_code(error.code().value[0], message, _pushback_ms(error.trailing_metadata() or ()))
 
 
 def _pushback_ms(metadata: Iterable[tuple[str, str | bytes]]) -> int:
     for key, value in metadata:
-        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal():
+        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal() and len(value) < 10:
             return int(value)
     return 0

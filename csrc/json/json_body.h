@@ -23,5 +23,7 @@ class JsonBody {
 
 // A number, bool or string; kOther: null, an array or an object.
 OptionValue option_value(const simdjson::dom::element& value);
+// The same, and an array of such, whose elements are put into `lists`.
+OptionValue option_value(const simdjson::dom::element& value, OptionLists& lists);
 
 }  // namespace fastqps::front

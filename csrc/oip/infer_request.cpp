@@ -15,7 +15,7 @@ constexpr size_t kIdBytesMax = 1024;
 
 void InferRequest::clear() {
   base_ = {};
-  version_ = id_ = stop_ = {};
+  version_ = id_ = {};
   outputs_ = 0;
   items_ = 0;
   for (InputTensor& tensor : inputs_) tensor.clear();

@@ -27,7 +27,7 @@ class InferRequest {
   // bit: which output it is.
   FieldError ask_for(std::string_view output, OutputBit& bit, ReasonText& reason);
   FieldError set(std::string_view parameter, const OptionValue& value, ReasonText& reason) {
-    return set_parameter(parameter, value, base_, &stop_, reason);
+    return set_parameter(parameter, value, base_, lists_, reason);
   }
   // Checks everything that concerns the request as a whole.
   FieldError finish(ReasonText& reason);
@@ -52,7 +52,8 @@ class InferRequest {
   ModelRoutes& routes_;
   const u32 items_max_;
   RequestView base_;
-  std::string_view version_, id_, stop_;
+  OptionLists lists_;
+  std::string_view version_, id_;
   InputTensor inputs_[u32(InputName::kCount)];
   u8 outputs_ = 0;
   u32 items_ = 0;

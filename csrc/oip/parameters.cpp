@@ -1,6 +1,7 @@
 #include "oip/parameters.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace fastqps::front {
 
@@ -32,13 +33,19 @@ const char* set_datatype(const OptionValue& value, RequestView& view) {
   return "must be FP32 or FP16";
 }
 
-const char* set_stop(const OptionValue& value, RequestView& view, std::string_view* stop) {
-  if (value.kind != Kind::kString) return "must be a string";
-  *stop = value.text;
-  view.stops = {stop, 1};
-  view.generate.stop_count = 1;
-  view.has_generate = true;
-  return nullptr;
+// A parameter has no array: several ids are a string, with commas between them.
+OptionValue ids_of(std::string_view text, OptionLists& lists) {
+  size_t n = 0;
+  for (const char* at = text.data(); n < lists.elements.size();) {
+    const char* const end = text.data() + text.size();
+    u64 id = 0;
+    const auto [behind, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (behind < end && *behind != ',')) return {};
+    lists.elements[n++] = {.kind = Kind::kUint, .unsigned_integer = id};
+    if (behind == end) break;
+    at = behind + 1;
+  }
+  return {.kind = Kind::kList, .list = std::span(lists.elements).first(n)};
 }
 
 }  // namespace
@@ -59,7 +66,7 @@ FieldError set_tensor_parameter(std::string_view name, const OptionValue& value,
   return {where, reason.print("%.*s %s", shown(name), name.data(), why)};
 }
 
-FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, std::string_view* stop,
+FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, OptionLists& lists,
                          ReasonText& reason) {
   const char* why = nullptr;
   if (name == "priority") {
@@ -72,11 +79,12 @@ FieldError set_parameter(std::string_view name, const OptionValue& value, Reques
     why = to_text(value, &view.group);
   } else if (name == "datatype") {
     why = set_datatype(value, view);
-  } else if (name == "stop") {
-    why = set_stop(value, view, stop);
-  } else if (std::find(std::begin(kIgnored), std::end(kIgnored), name) == std::end(kIgnored) &&
-             set_option(name, value, view, &why) == OptionSet::kUnknown) {
-    return {"parameters", reason.print("'%.*s' is not a parameter of this server", shown(name), name.data())};
+  } else if (std::find(std::begin(kIgnored), std::end(kIgnored), name) == std::end(kIgnored)) {
+    const bool ids = name.ends_with("_token_ids") && value.kind == Kind::kString;
+    const auto error = set_option(name, ids ? ids_of(value.text, lists) : value, view, lists);
+    if (!error)
+      return {"parameters", reason.print("'%.*s' is not a parameter of this server", shown(name), name.data())};
+    why = error->reason;
   }
   if (!why) return {};
   return {"parameters", reason.print("%.*s %s", shown(name), name.data(), why)};

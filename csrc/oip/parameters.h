@@ -19,8 +19,8 @@ FieldError set_tensor_parameter(std::string_view name, const OptionValue& value,
                                 TensorParameters& parameters, ReasonText& reason);
 
 // Writes one parameter of a request into the view that all items of the request share. An unknown name, or a value of a
-// wrong kind or range, is an error. stop: where a stop string goes; the view then refers to it.
-FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, std::string_view* stop,
+// wrong kind or range, is an error. lists: what the view's lists refer to.
+FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, OptionLists& lists,
                          ReasonText& reason);
 
 }  // namespace fastqps::front

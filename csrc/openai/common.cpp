@@ -1,26 +1,22 @@
 #include "openai/common.h"
 
+#include <cstdio>
+
 #include "json/call_options.h"
 
 namespace fastqps::front {
 
 FieldError read_common_field(std::string_view name, const simdjson::dom::element& element, RequestView& view,
-                             ReasonText& reason) {
+                             OptionLists& lists) {
   if (element.is_null()) return {};  // clients send null for what is not set
-  using Kind = OptionValue::Kind;
-  const OptionValue value = option_value(element);
-  const char* why = nullptr;
-  if (name == "model") {
-    if (value.kind != Kind::kString) return {"model", "must be a string"};
-    view.model = value.text;
-  } else if (name == "user") {
-    if (value.kind != Kind::kString) return {"user", "must be a string"};
-  } else if (const auto error = set_call_option(name, value, view)) {
-    return *error;
-  } else if (set_option(name, value, view, &why) == OptionSet::kUnknown) {
-    return {"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
-  }
-  return why ? FieldError{"", reason.print("%.*s %s", shown(name), name.data(), why)} : FieldError{};
+  const OptionValue value = option_value(element, lists);
+  std::string_view user;
+  if (name == "model") return {"model", to_text(value, &view.model)};
+  if (name == "user") return {"user", to_text(value, &user)};
+  if (const auto error = set_call_option(name, value, view)) return *error;
+  if (const auto error = set_option(name, value, view, lists)) return *error;
+  std::snprintf(lists.unknown, sizeof lists.unknown, "%.*s", shown(name), name.data());
+  return {lists.unknown, "is not a field of this request"};
 }
 
 std::string_view openai_field(std::string_view field, std::string_view input) {

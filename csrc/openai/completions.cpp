@@ -84,7 +84,6 @@ FieldError CompletionsReader::read(std::span<const u8> message, const CallInfo&,
   base_.generate.max_tokens = kDefaultTokens;
   base_.generate.temperature = 1;
   stream_ = usage_ = false;
-  stops_.clear();
   prompt_.clear();
   simdjson::dom::object request;
   if (const FieldError error = body_.parse(message, &request, reason)) return error;
@@ -93,8 +92,6 @@ FieldError CompletionsReader::read(std::span<const u8> message, const CallInfo&,
   if (!prompt_.given()) return {"prompt", "must be given"};
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
-  base_.stops = stops_;
-  base_.generate.stop_count = u32(stops_.size());
   char text[96];
   const int bytes =
       std::snprintf(text, sizeof text, R"(%c"id":"cmpl-%016llx%08llx","created":%lld)", usage_ ? 'u' : '-',
@@ -113,28 +110,14 @@ FieldError CompletionsReader::read_field(std::string_view name, const simdjson::
                                          ReasonText& reason) {
   if (name == "prompt") return prompt_.read(value, reason);
   if (value.is_null()) return {};
-  if (name == "stop") return read_stops(value, reason);
   if (name == "stream_options") return read_stream_options(value, reason);
   if (name == "logprobs") return read_logprobs(option_value(value), reason);
   if (name == "stream")
     return to_bool(option_value(value), &stream_) ? FieldError{"stream", "must be a bool"} : FieldError{};
   bool known;
   if (is_default(name, value, &known)) return {};
-  if (known) return {"", reason.print("%.*s can only have its default here", shown(name), name.data())};
-  return read_common_field(name, value, base_, reason);
-}
-
-FieldError CompletionsReader::read_stops(const simdjson::dom::element& value, ReasonText& reason) {
-  stops_.clear();
-  if (value.is_string()) return stops_.push_back(std::string_view(value)), FieldError{};
-  simdjson::dom::array values;
-  if (value.get(values)) return {"stop", "must be a string or an array of strings"};
-  for (const simdjson::dom::element& each : values) {
-    if (!each.is_string()) return {"stop", "must be a string or an array of strings"};
-    if (stops_.size() == kStopStringsMax) return {"stop", reason.print("more than %u strings", kStopStringsMax)};
-    stops_.push_back(std::string_view(each));
-  }
-  return {};
+  if (known) return {name.data(), "can only have its default here"};
+  return read_common_field(name, value, base_, lists_);
 }
 
 FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& value, ReasonText& reason) {

@@ -1,7 +1,6 @@
 // POST /v1/completions.
 #pragma once
 #include <string>
-#include <vector>
 
 #include "json/text_input.h"
 #include "predict/formats/answer_writer.h"
@@ -22,14 +21,13 @@ class CompletionsReader final : public RequestReader {
 
  private:
   FieldError read_field(std::string_view name, const simdjson::dom::element& value, ReasonText& reason);
-  FieldError read_stops(const simdjson::dom::element& value, ReasonText& reason);
   FieldError read_stream_options(const simdjson::dom::element& value, ReasonText& reason);
   FieldError read_logprobs(const OptionValue& value, ReasonText& reason);
 
   JsonBody body_;
   TextInput prompt_;
   RequestView base_;
-  std::vector<std::string_view> stops_;
+  OptionLists lists_;
   bool stream_ = false, usage_ = false;
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids

@@ -19,7 +19,7 @@ FieldError EmbeddingsReader::read(std::span<const u8> message, const CallInfo&, 
 FieldError EmbeddingsReader::read_field(std::string_view name, const simdjson::dom::element& value,
                                         ReasonText& reason) {
   if (name == "input") return input_.read(value, reason);
-  if (name != "encoding_format") return read_common_field(name, value, base_, reason);
+  if (name != "encoding_format") return read_common_field(name, value, base_, lists_);
   const OptionValue format = option_value(value);
   if (format.text == "float" || value.is_null()) return format_ = 'f', FieldError{};
   if (format.text == "base64") return format_ = 'b', FieldError{};

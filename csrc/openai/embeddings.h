@@ -26,6 +26,7 @@ class EmbeddingsReader final : public RequestReader {
   JsonBody body_;
   TextInput input_;
   RequestView base_;
+  OptionLists lists_;
   char format_ = 'f';  // of the vectors: 'f': an array of numbers, 'b': base64 of float32
 };
 

@@ -11,6 +11,7 @@ from fastqps import __version__
 from fastqps._native import stale
 from fastqps.cli.parser import ArgumentParser
 from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError
+from fastqps.terminal import say
 
 COMMANDS = {
     "serve": "serve models over gRPC",
@@ -28,13 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except FastqpsError as error:
-        print(f"fastqps: {error}", file=sys.stderr)
+        say(f"fastqps: {error}")
         return error.exit_code
     except ImportError as error:
         reason = stale(error)
         if reason is None:
             raise
-        print(f"fastqps: {reason}", file=sys.stderr)
+        say(f"fastqps: {reason}")
         return FAILURE
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; say nothing at exit either

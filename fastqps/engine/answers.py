@@ -28,17 +28,17 @@ def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
 
 
 def embedding(
-    card: ModelCard, row: NDArray[np.float32], dimensions: int = 0, normalize: bool | None = None
+    card: ModelCard, row: NDArray[np.float32], dimensions: int | None = None, normalize: bool | None = None
 ) -> NDArray[np.float32]:
-    """The leading ``dimensions`` of a row, or all of them if 0, scaled to length 1 if ``normalize`` says so, or the
+    """The leading ``dimensions`` of a row, or all of them if None, scaled to length 1 if ``normalize`` says so, or the
     model's card if that is None. float32 [dimensions]."""
-    kept = row[: dimensions or len(row)]
+    kept = row[:dimensions]
     scaled = card.normalize if normalize is None else normalize
     return kept / max(float(np.linalg.norm(kept)), _NORM_MIN) if scaled else kept.copy()
 
 
-def sparse_embedding(card: ModelCard, row: NDArray[np.float32], max_active_dims: int = 0) -> SparseEmbedding:
-    """The weights of a row that are above zero, or the ``max_active_dims`` largest ones if that is not 0."""
+def sparse_embedding(card: ModelCard, row: NDArray[np.float32], max_active_dims: int | None = None) -> SparseEmbedding:
+    """The weights of a row that are above zero, or the ``max_active_dims`` largest ones if that is not None."""
     n = card.max_active_dims
     weights, ids = row[:n], row[n : 2 * n].astype(np.uint32)
     order = np.lexsort((ids, -weights))[: max_active_dims or n]
@@ -47,7 +47,7 @@ def sparse_embedding(card: ModelCard, row: NDArray[np.float32], max_active_dims:
 
 
 def vectors(
-    card: ModelCard, rows: NDArray[np.float32], dimensions: int = 0, normalize: bool | None = None
+    card: ModelCard, rows: NDArray[np.float32], dimensions: int | None = None, normalize: bool | None = None
 ) -> NDArray[np.float32]:
     """``embedding`` of each row: float32 [tokens, dimensions]."""
     found = [embedding(card, row, dimensions, normalize) for row in rows]

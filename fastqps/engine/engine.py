@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import get_args
+from typing import Unpack, get_args
 
 import numpy as np
 
 from fastqps.api import zero_shot
 from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbedding, Vector
-from fastqps.api.request import Aggregation
+from fastqps.api.request import Aggregation, GenerateOptions
 from fastqps.devices import one_device
 from fastqps.engine.answers import Answer, answer, embedding, sparse_embedding, vectors
 from fastqps.engine.entities import entities
@@ -89,21 +89,21 @@ class Engine:
         self,
         texts: Sequence[Item],
         *,
-        dimensions: int = 0,
+        dimensions: int | None = None,
         normalize: bool | None = None,
         prompt_name: str = "",
         truncate: bool = False,
     ) -> Vector:
         """Embeddings as ``Client.embed`` gives them: float32 [len(texts), dimensions]; [0, 0] for no text.
 
-        ``dimensions``: keep only so many leading ones, 0: all. ``normalize``: scale each embedding to length 1, None:
-        as the model says. ``prompt_name``: as in ``predict``. ``ValueError`` names an item that cannot be answered and
+        ``dimensions``: keep only so many leading ones. ``normalize``: scale each embedding to length 1, None: as the
+        model says. ``prompt_name``: as in ``predict``. ``ValueError`` names an item that cannot be answered and
         an option that is out of range. An embedding is always float32 here: a server's ``int8`` answers are for the
         network.
         """
         if not isinstance(self._model, Predictor) or self.card.task != "embed":
             raise ValueError(f"{self.card.name} makes no embeddings: its task is {self.card.task}")
-        self._check_dimensions(dimensions)
+        _check_count("dimensions", dimensions, self.card.dimensions)
 
         def finish(row: Vector) -> Vector:
             return embedding(self.card, row, dimensions, normalize)
@@ -131,24 +131,23 @@ class Engine:
         return zero_shot.answers(np.stack(rows), labels, entails, multi_label) if rows else []
 
     def embed_sparse(
-        self, texts: Sequence[Item], *, max_active_dims: int = 0, truncate: bool = False
+        self, texts: Sequence[Item], *, max_active_dims: int | None = None, truncate: bool = False
     ) -> list[SparseEmbedding]:
         """Sparse embeddings as ``Client.embed_sparse`` gives them.
 
-        ``max_active_dims``: the most weights of one, 0: as many as ``card.max_active_dims``. ``ValueError`` names an
+        ``max_active_dims``: the most weights of one, None: as many as ``card.max_active_dims``. ``ValueError`` names an
         item that cannot be answered and an option that is out of range.
         """
         if not isinstance(self._model, Predictor) or self.card.task != "embed_sparse":
             raise ValueError(f"{self.card.name} makes no sparse embeddings: its task is {self.card.task}")
-        if not 0 <= max_active_dims <= self.card.max_active_dims:
-            raise ValueError(f"max_active_dims: {max_active_dims}, at least 0 and at most {self.card.max_active_dims}")
+        _check_count("max_active_dims", max_active_dims, self.card.max_active_dims)
         return self._model.run(texts, truncate, lambda row: sparse_embedding(self.card, row, max_active_dims))
 
     def embed_multi(
         self,
         texts: Sequence[Item],
         *,
-        dimensions: int = 0,
+        dimensions: int | None = None,
         normalize: bool | None = None,
         prompt_name: str = "",
         truncate: bool = False,
@@ -159,7 +158,7 @@ class Engine:
         """
         if not isinstance(self._model, Predictor) or self.card.task != "embed_multi":
             raise ValueError(f"{self.card.name} does not make a vector of each token: its task is {self.card.task}")
-        self._check_dimensions(dimensions)
+        _check_count("dimensions", dimensions, self.card.dimensions)
         skipped = np.array(self.card.role(prompt_name).skipped, np.int64)
 
         def finish(rows: Vector, ids: TokenIds) -> Vector:
@@ -167,10 +166,6 @@ class Engine:
             return vectors(self.card, kept, dimensions, normalize)
 
         return self._model.run_tokens(texts, truncate, finish, prompt_name)
-
-    def _check_dimensions(self, dimensions: int) -> None:
-        if not 0 <= dimensions <= self.card.dimensions:
-            raise ValueError(f"dimensions: {dimensions}, at least 0 and at most {self.card.dimensions}")
 
     def entities(
         self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False
@@ -194,20 +189,8 @@ class Engine:
         self,
         prompts: Sequence[str | Sequence[int]],
         *,
-        max_tokens: int = 0,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-        stop: str | Sequence[str] = (),
-        stop_token_ids: Sequence[int] = (),
-        ignore_eos: bool = False,
-        logprobs: bool = False,
-        repetition_penalty: float | None = None,
-        no_repeat_ngram_size: int | None = None,
-        min_tokens: int | None = None,
-        suppress_token_ids: Sequence[int] = (),
         truncate: bool = False,
+        **options: Unpack[GenerateOptions],
     ) -> list[Generation]:
         """Generates an answer to each prompt, a text or token ids, in the order of ``prompts``.
 
@@ -215,59 +198,16 @@ class Engine:
         that of every prompt; without one each prompt draws its own.
         ``ValueError`` names what is out of range.
         """
-        sampling = Sampling(
-            max_tokens,
-            temperature,
-            top_k,
-            top_p,
-            seed,
-            tuple(stop_token_ids),
-            ignore_eos,
-            logprobs,
-            repetition_penalty,
-            no_repeat_ngram_size,
-            min_tokens,
-            tuple(suppress_token_ids),
-        )
-        return self._generator.generate(prompts, sampling, stop=stop, truncate=truncate)
+        return self._generator.generate(prompts, Sampling.of(options), stop=options.get("stop", ()), truncate=truncate)
 
     def generate_stream(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        max_tokens: int = 0,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-        stop: str | Sequence[str] = (),
-        stop_token_ids: Sequence[int] = (),
-        ignore_eos: bool = False,
-        logprobs: bool = False,
-        repetition_penalty: float | None = None,
-        no_repeat_ngram_size: int | None = None,
-        min_tokens: int | None = None,
-        suppress_token_ids: Sequence[int] = (),
-        truncate: bool = False,
+        self, prompt: str | Sequence[int], *, truncate: bool = False, **options: Unpack[GenerateOptions]
     ) -> Iterator[Chunk]:
         """The same for one prompt, as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. Leaving the loop ends it. ``ValueError`` comes with the first chunk that is asked for.
         """
-        sampling = Sampling(
-            max_tokens,
-            temperature,
-            top_k,
-            top_p,
-            seed,
-            tuple(stop_token_ids),
-            ignore_eos,
-            logprobs,
-            repetition_penalty,
-            no_repeat_ngram_size,
-            min_tokens,
-            tuple(suppress_token_ids),
-        )
-        return self._generator.generate_stream(prompt, sampling, stop=stop, truncate=truncate)
+        sampling = Sampling.of(options)
+        return self._generator.generate_stream(prompt, sampling, stop=options.get("stop", ()), truncate=truncate)
 
     def close(self) -> None:
         """Gives the device back; nothing can be asked any more."""
@@ -285,3 +225,8 @@ _MODELS: Mapping[StepKind, Callable[..., Predictor | Generator]] = {
     ENCODE: lambda card, _, **options: Predictor(card, **options),
     DECODE: lambda card, max_running, **options: Generator(card, max_running=max_running, **options),
 }
+
+
+def _check_count(name: str, value: int | None, most: int) -> None:
+    if value is not None and not 1 <= value <= most:
+        raise ValueError(f"{name}: {value}, at least 1 and at most {most}")

@@ -13,7 +13,7 @@ from fastqps.devices import Options, make_runner
 from fastqps.models import ModelCard, ModelError
 from fastqps.models.input_role import InputRole
 from fastqps.models.tokenizers.spans import TokenSpan
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.tokenizers.text import check_text, load_tokenizer
 from fastqps.models.tokenizers.tokenizer import Cut
 from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items
@@ -106,6 +106,8 @@ class Predictor:
         if role.refusal:
             raise ValueError(f"prompt_name: {role.refusal}")
         items = [self._bound_characters(number, item, truncate) for number, item in enumerate(items)]
+        for number, item in enumerate(items):
+            check_text(f"item {number}", item)
         texts = [_prompted(prompt, item) for item in items if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")

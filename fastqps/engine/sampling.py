@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fastqps._core import STOP_IDS_MAX, SUPPRESS_IDS_MAX
+from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
 from fastqps.models.logit_options import LogitOptions, float32
 
@@ -23,14 +24,15 @@ Number = TypeVar("Number", int, float)
 class Sampling:
     """``temperature`` 0: the likeliest token. ``top_k`` (0: off) and ``top_p`` (1: off) choose among the likeliest.
 
-    The same ``seed`` gives the same tokens whatever shares the batch. ``max_tokens`` 0 is the server's limit. A token
-    of ``stop_ids`` ends the sequence, as the model's own end does unless ``ignore_eos``; it is the last one made.
+    The same ``seed`` gives the same tokens, in float32 on the CPU whatever shares the batch. ``max_tokens`` None is the
+    model's limit. A token of ``stop_ids`` ends the sequence, as the model's own end does unless ``ignore_eos``; it is
+    the last one made.
 
     ``repetition_penalty`` (1: off), ``no_repeat_ngram_size`` (0: off) and ``min_tokens`` (0: off) are None where the
     checkpoint's values hold. ``suppress_ids`` are never chosen, beside the checkpoint's.
     """
 
-    max_tokens: int = 0
+    max_tokens: int | None = None
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -43,13 +45,22 @@ class Sampling:
     min_tokens: int | None = None
     suppress_ids: Sequence[int] = ()
 
+    @staticmethod
+    def of(options: GenerateOptions) -> Sampling:
+        """Those of a call. ``stop``, which says nothing about tokens, is left out."""
+        if unknown := options.keys() - GenerateOptions.__annotations__.keys():
+            raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(GenerateOptions.__annotations__)}")
+        given = {name: value for name, value in options.items() if value is not None and name != "stop"}
+        return Sampling(**{name.replace("_token_ids", "_ids"): value for name, value in given.items()})  # type: ignore[arg-type]
+
     def checked(self, card: ModelCard) -> Sampling:
         """The same with a seed and a length of its own, and the checkpoint's values where the request has none.
 
         ``ValueError`` names the first field that is out of range.
         """
         limit = card.max_output_tokens
-        _check("max_tokens", self.max_tokens, 0 <= self.max_tokens <= limit, f"at most {limit}")
+        max_tokens = limit if self.max_tokens is None else self.max_tokens
+        _check("max_tokens", max_tokens, 1 <= max_tokens <= limit, f"1 to {limit}")
         temperature_fits = math.isfinite(self.temperature) and self.temperature >= 0
         _check("temperature", self.temperature, temperature_fits, "a finite number, at least 0")
         _check("top_k", self.top_k, 0 <= self.top_k <= TOP_K_MAX, f"0 to {TOP_K_MAX}")
@@ -58,7 +69,6 @@ class Sampling:
         stops, suppressed = list(self.stop_ids), list(self.suppress_ids)
         _check_ids("stop_token_ids", stops, STOP_IDS_MAX, card)
         _check_ids("suppress_token_ids", suppressed, SUPPRESS_IDS_MAX, card)
-        max_tokens = self.max_tokens or limit
         self._check_logit_options(max_tokens)
         checkpoint = card.logit_options or LogitOptions()
         forced = list(checkpoint.forced)

@@ -49,6 +49,7 @@ def list_models(models: list[ServedModel]) -> bytes:
             warnings=card.warnings,
             prompt_names=[name for name, _ in card.prompts],
             default_prompt_name=card.default_prompt,
+            repeatable=model.repeatable,
         )
     return answer.SerializeToString()
 

@@ -20,15 +20,20 @@ class ServedModel:
     card: ModelCard
     native: bool  # its tokenizer runs in native code
     ready: bool
+    repeatable: bool = False  # its answers do not depend on what else the server computes
 
 
 class ServedModels:
     """The models of a server, as one of its front doors sees them. Any thread may call."""
 
-    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]]) -> None:
-        """``loaded`` returns the card of a route, and whether its tokenizer is native."""
+    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], repeatable: bool) -> None:
+        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``repeatable``: so are products.
+
+        A static model has none.
+        """
         self._segment = segment
         self._loaded = loaded
+        self._repeatable = repeatable
 
     @property
     def serving(self) -> bool:
@@ -68,4 +73,5 @@ class ServedModels:
     def _model(self, index: int) -> ServedModel:
         route = self._route(index)
         card, native = self._loaded(route)
-        return ServedModel(index, card, native, self.serving and bool(self._segment.route(route).dispatchers))
+        ready = self.serving and bool(self._segment.route(route).dispatchers)
+        return ServedModel(index, card, native, ready, self._repeatable or card.static)

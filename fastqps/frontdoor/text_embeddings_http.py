@@ -115,12 +115,13 @@ def _texts(inputs: object) -> list[str]:
     if isinstance(inputs, list):
         _check_count("inputs", inputs)
     texts: list[Any] = inputs if isinstance(inputs, list) else [inputs]
-    if not all(isinstance(text, str) for text in texts):
-        raise _invalid("inputs: must be a string or an array of strings")
-    for text in texts:
+    for number, text in enumerate(texts):
+        name = f"inputs[{number}]" if isinstance(inputs, list) else "inputs"
+        if not isinstance(text, str):
+            raise _invalid(f"{name}: must be a string" + (" or an array of strings" if name == "inputs" else ""))
         if not text:
-            raise _Refused(400, "Empty", "inputs: 0 characters, at least 1")
-        _check_text("inputs", text)
+            raise _Refused(400, "Empty", f"{name}: 0 characters, at least 1")
+        _check_text(name, text)
     return texts
 
 
@@ -140,12 +141,14 @@ def _rows(ids: object) -> list[list[int]]:
 
 
 def _info(models: ServedModels, dtype: str) -> dict[str, object]:
-    card = models.all()[0].card
+    model = models.all()[0]
+    card = model.card
     return {
         "max_batch_requests": None,
         **facts(models, dtype),
         "model_type": {model_type(card): _about(card)},
         "served_model_name": card.name,
+        "repeatable": model.repeatable,
         "auto_truncate": False,
         "sha": None,
         "docker_label": None,

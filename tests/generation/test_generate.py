@@ -268,6 +268,7 @@ def test_every_place_is_free_again(tmp_path: Path) -> None:
     ("sampling", "said"),
     [
         (Sampling(max_tokens=MAX_OUTPUT + 1), "max_tokens"),
+        (Sampling(max_tokens=0), "max_tokens"),
         (Sampling(max_tokens=-1), "max_tokens"),
         (Sampling(temperature=-0.5), "temperature"),
         (Sampling(temperature=float("nan")), "temperature"),

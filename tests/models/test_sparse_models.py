@@ -78,7 +78,7 @@ def test_the_weights_of_an_answer_are_limited(tmp_path: Path) -> None:
     (most,), (few,) = engine.embed_sparse(GIVEN[:1]), engine.embed_sparse(GIVEN[:1], max_active_dims=7)
     assert len(most.ids) == 20 < most.active == few.active
     assert few.ids.tolist() == most.ids[:7].tolist() and few.weights.tolist() == most.weights[:7].tolist()
-    with pytest.raises(ValueError, match="max_active_dims: 21, at least 0 and at most 20"):
+    with pytest.raises(ValueError, match="max_active_dims: 21, at least 1 and at most 20"):
         engine.embed_sparse(GIVEN[:1], max_active_dims=21)
     with pytest.raises(ValueError, match="makes no embeddings"):
         engine.embed(GIVEN[:1])

@@ -145,6 +145,9 @@ def test_classifier_scores() -> None:
         ([[-1]], "item 0: token id -1, must be at least 0"),
         ([["not", "ids"]], "item 0"),
         ([[1.5]], "item 0"),
+        (["ok", "\ud800"], "item 1: .*surrogates"),
+        ([[101], ("ok", "\ud800")], "item 1: .*surrogates"),
+        (["ok", 3], "item 1: expected a text"),
         ([[1] * 257], "item 0 has 257 tokens"),
         ("one text", "list"),
     ],
@@ -178,8 +181,9 @@ def test_embed_gives_what_a_client_gets() -> None:
     cut = engine.embed(texts, dimensions=64)
     assert np.allclose(cut, raw[:, :64] / np.linalg.norm(raw[:, :64], axis=1, keepdims=True), atol=1e-6)
     assert engine.embed([]).shape == (0, 0)
-    with pytest.raises(ValueError, match=r"^dimensions: 385, at least 0 and at most 384$"):
-        engine.embed(texts, dimensions=385)
+    for dimensions in (0, 385):
+        with pytest.raises(ValueError, match=rf"^dimensions: {dimensions}, at least 1 and at most 384$"):
+            engine.embed(texts, dimensions=dimensions)
 
 
 def test_embed_is_for_models_that_embed() -> None:

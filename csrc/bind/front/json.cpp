@@ -29,6 +29,7 @@ py::object scalar_of(const simdjson::dom::element& value) {
     case OptionValue::Kind::kString:
       return py::str(scalar.text.data(), scalar.text.size());
     case OptionValue::Kind::kOther:
+    case OptionValue::Kind::kList:
       break;
   }
   return py::none();

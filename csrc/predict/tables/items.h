@@ -11,6 +11,7 @@
 #include "predict/tables/model_routes.h"
 #include "predict/tables/tenant_counts.h"
 #include "predict/tables/tenant_shares.h"
+#include "predict/tables/time_limits.h"
 #include "wire/response_view.h"
 
 namespace fastqps::front {
@@ -32,6 +33,7 @@ struct alignas(64) Item {
   bool truncate : 1 = false, truncated : 1 = false;
   bool pair : 1 = false;
   bool grouped : 1 = false;  // is one of siblings
+  TimeBound bound : 2 = TimeBound::kOwn;
   bool answered = false;
   bool held = false;              // counts in its route
   bool waits = false;             // for its tokens or for a dispatcher; counts in its tenant's share

@@ -33,6 +33,12 @@ inline std::vector<u32> ids_of(const RequestView& view) {
   return ids;
 }
 
+inline std::vector<u32> stop_ids_of(const RequestView& view) {
+  std::vector<u32> ids(view.generate.stop_token_count);
+  stop_tokens(view, ids.data());
+  return ids;
+}
+
 inline std::string answered(const AnswerWriter& writer, const AnsweredCall& call, std::span<const ResponseView> items) {
   std::vector<u8> room(writer.room(call, items));
   const u8* end = writer.write(call, items, room.data());

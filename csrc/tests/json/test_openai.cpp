@@ -107,16 +107,17 @@ TEST(wrong_embeddings) {
       {"{}", "input: must be given"},
       {R"({"input":null})", "input: must be a string, an array of strings, or an array of token ids"},
       {R"({"input":[]})", "input: an empty array, must have at least one element"},
-      {R"({"input":["a",1]})", "input: must be a string, an array of strings, or an array of token ids"},
+      {R"({"input":["a",1]})", "input: element 1 is neither a string nor an array of token ids"},
       {R"({"input":[1,"a"]})", "input: token ids must be integers below 2^32"},
-      {R"({"input":[1.5]})", "input: must be a string, an array of strings, or an array of token ids"},
+      {R"({"input":[1.5]})", "input: element 0 is neither a string nor an array of token ids"},
       {R"({"input":[-1]})", "input: token id -1, must be 0 or more and below 2^32"},
       {R"({"input":[4294967296]})", "input: token id 4294967296, must be 0 or more and below 2^32"},
       {R"({"input":["a","b","c","d","e"]})", "input: more than 4 elements, which is the most"},
       {R"({"input":"a","encoding_format":"hex"})", "encoding_format: must be float or base64"},
-      {R"({"input":"a","dimension":1})", ": 'dimension' is not a field of this request"},
-      {R"({"input":"a","dimensions":-1})", ": dimensions must be an integer, 0 or more"},
-      {R"({"input":"a","dimensions":"1"})", ": dimensions must be an integer, 0 or more"},
+      {R"({"input":"a","dimension":1})", "dimension: is not a field of this request"},
+      {R"({"input":"a","dimensions":-1})", "dimensions: must be an integer, 0 or more"},
+      {R"({"input":"a","dimensions":"1"})", "dimensions: must be an integer, 0 or more"},
+      {R"({"input":"a","dimensions":0})", "dimensions: is 0, must be at least 1"},
       {R"({"input":"a","model":1})", "model: must be a string"},
       {R"({"input":"a","priority":"urgent"})", "priority: must be low, normal or high"},
       {R"({"input":"a","tenant":7})", "tenant: must be a string"},
@@ -126,6 +127,17 @@ TEST(wrong_embeddings) {
   CHECK(error_of(reader, "{\"input\":\"\xff\"}").starts_with(": the body is not valid JSON"));
   CHECK(error_of(reader, R"({"input":"a"}})").starts_with(": the body is not valid JSON"));
   CHECK(error_of(reader, std::string(5000, '[')).starts_with(": the body is not valid JSON"));
+}
+
+TEST(byte_order_marks) {
+  EmbeddingsReader reader(kItemsMax);
+  const std::string body = R"({"input":"a"})", mark_of_utf8 = "\xef\xbb\xbf";
+  CHECK_EQ(error_of(reader, mark_of_utf8 + body), "");
+  CHECK_EQ(item_of(reader).text, "a");
+  CHECK_EQ(error_of(reader, mark_of_utf8), ": the body is not valid JSON: Empty: no JSON found");
+  for (const std::string_view mark : {"\xff\xfe{\0"sv, "\xfe\xff\0{"sv, "\xff\xfe\0\0{"sv, "\0\0\xfe\xff\0"sv})
+    CHECK_EQ(error_of(reader, mark),
+             ": the body begins with the byte order mark of UTF-16 or UTF-32, must be JSON in UTF-8");
 }
 
 TEST(damaged_bodies_are_read_or_refused) {
@@ -174,8 +186,11 @@ TEST(options_of_completions) {
   CHECK_EQ(stops[1], "y");
   CHECK(reader.streams());
   CHECK(reader.context().starts_with(R"(u"id":"cmpl-)"));
-  CHECK_EQ(error_of(reader, R"({"prompt":"a","stop":"z"})"), "");
-  CHECK_EQ(item_of(reader).generate.stop_count, 1u);
+  CHECK_EQ(error_of(reader, R"({"prompt":"a","stop":"z","stop_token_ids":[5,7],"suppress_token_ids":[]})"), "");
+  view = item_of(reader);
+  CHECK_EQ(view.generate.stop_count, 1u);
+  CHECK(stop_ids_of(view) == (std::vector<u32>{5, 7}));
+  CHECK_EQ(view.generate.suppress_token_count, 0u);
 }
 
 TEST(wrong_completions) {
@@ -185,16 +200,21 @@ TEST(wrong_completions) {
   } cases[] = {
       {"{}", "prompt: must be given"},
       {R"({"prompt":["a","b"],"stream":true})", "prompt: 2 prompts, at most 1 with stream"},
-      {R"({"prompt":"a","n":2})", ": n can only have its default here"},
-      {R"({"prompt":"a","echo":true})", ": echo can only have its default here"},
-      {R"({"prompt":"a","logit_bias":{"5":1}})", ": logit_bias can only have its default here"},
-      {R"({"prompt":"a","presence_penalty":0.5})", ": presence_penalty can only have its default here"},
+      {R"({"prompt":"a","n":2})", "n: can only have its default here"},
+      {R"({"prompt":"a","echo":true})", "echo: can only have its default here"},
+      {R"({"prompt":"a","logit_bias":{"5":1}})", "logit_bias: can only have its default here"},
+      {R"({"prompt":"a","presence_penalty":0.5})", "presence_penalty: can only have its default here"},
       {R"({"prompt":"a","stop":5})", "stop: must be a string or an array of strings"},
       {R"({"prompt":"a","stop":["a",5]})", "stop: must be a string or an array of strings"},
+      {R"({"prompt":"a","max_tokens":0})", "max_tokens: is 0, must be at least 1"},
+      {R"({"prompt":"a","stop_token_ids":[1,2,3,4,5,6,7,8,9]})", "stop_token_ids: has more than 8 ids"},
+      {R"({"prompt":"a","suppress_token_ids":[1,-2]})", "suppress_token_ids: must be an array of token ids"},
+      {R"({"prompt":"a","stop":["","","","","","","","","","","","","","","","",""]})",
+       "stop: has more than 16 strings"},
       {R"({"prompt":"a","stream":1})", "stream: must be a bool"},
       {R"({"prompt":"a","stream_options":{"x":1}})", "stream_options: 'x' is not one of them: include_usage is"},
       {R"({"prompt":"a","logprobs":5})", "logprobs: 5, at most 1: those of the chosen tokens"},
-      {R"({"prompt":"a","messages":[]})", ": 'messages' is not a field of this request"},
+      {R"({"prompt":"a","messages":[]})", "messages: is not a field of this request"},
   };
   for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
 }

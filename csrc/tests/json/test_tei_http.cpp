@@ -101,9 +101,9 @@ TEST(wrong_requests_to_embed) {
       {"{}", "inputs: must be given"},
       {R"({"inputs":null})", "inputs: must be a string, an array of strings, or an array of token ids"},
       {R"({"inputs":[]})", "inputs: an empty array, must have at least one element"},
-      {R"({"inputs":["a",null]})", "inputs: must be a string, an array of strings, or an array of token ids"},
+      {R"({"inputs":["a",null]})", "inputs: element 1 is neither a string nor an array of token ids"},
       {R"({"inputs":["a","b","c","d","e"]})", "inputs: more than 4 elements, which is the most"},
-      {R"({"inputs":[1.0]})", "inputs: must be a string, an array of strings, or an array of token ids"},
+      {R"({"inputs":[1.0]})", "inputs: element 0 is neither a string nor an array of token ids"},
       {R"({"inputs":"a","truncate":1})", "truncate: must be a bool"},
       {R"({"inputs":"a","normalize":"yes"})", "normalize: must be a bool"},
       {R"({"inputs":"a","dimensions":-1})", "dimensions: must be an integer, 0 or more"},
@@ -116,7 +116,7 @@ TEST(wrong_requests_to_embed) {
   check_wrong(reader, cases);
   CHECK_EQ(item_error_of(reader, R"({"inputs":""})"), "inputs: 0 characters, at least 1");
   CHECK_EQ(item_error_of(reader, R"({"inputs":[[]]})"), "inputs: 0 token ids, at least 1");
-  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: 0, at least 1");
+  CHECK_EQ(item_error_of(reader, R"({"inputs":"a","dimensions":0})"), "dimensions: is 0, must be at least 1");
   w.segment.route(0).task = Task::kClassify;
   CHECK_EQ(item_error_of(reader, R"({"inputs":"a"})"), ": the model '' is not an embedding model");
 }
@@ -171,9 +171,9 @@ TEST(every_form_of_inputs_to_predict) {
       {"{}", "inputs: must be given"},
       {R"({"inputs":[]})", "inputs: an empty array, must have at least one element"},
       {R"({"inputs":[1]})", kForms},
-      {R"({"inputs":[["a"],"b"]})", kForms},
+      {R"({"inputs":[["a"],"b"]})", "inputs: element 1 is no array of strings"},
       {R"({"inputs":["a","b","c"]})", "inputs: 3 texts, must be 1 or 2"},
-      {R"({"inputs":[["a","b","c"]]})", "inputs: 3 texts, must be 1 or 2"},
+      {R"({"inputs":[["a","b","c"]]})", "inputs: element 0: 3 texts, must be 1 or 2"},
       {R"({"inputs":["a",["b"]]})", "inputs: the elements of a pair must be strings"},
       {R"({"inputs":[["a"],["a"],["a"],["a"],["a"]]})", "inputs: more than 4 elements, which is the most"},
   };

@@ -123,6 +123,24 @@ TEST(parameters_and_unknown_fields) {
   CHECK_EQ(door.context().id, "i");
 }
 
+// A parameter has no array: one id is a number, several are a string.
+TEST(lists_of_ids) {
+  Door door;
+  const auto ids = [&](const std::string& value) {
+    const RequestView view =
+        door.item(Request(R"({"parameters":{"stop":"x","stop_token_ids":)" + value +
+                          R"(},"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["a"]}]})"),
+                  0);
+    std::vector<u32> found(view.generate.stop_token_count);
+    stop_tokens(view, found.data());
+    CHECK(view.has_generate && view.generate.stop_count == 1);
+    return found;
+  };
+  CHECK(ids("7") == std::vector<u32>{7});
+  CHECK(ids(R"("7")") == std::vector<u32>{7});
+  CHECK(ids(R"("7,4294967295,0")") == (std::vector<u32>{7, 4294967295u, 0}));
+}
+
 // Which outputs are binary: each as it says, the others as the request does.
 TEST(forms_of_the_outputs) {
   const struct {
@@ -167,6 +185,12 @@ TEST(wrong_requests) {
       {Request(R"({"id":1})"), "id: must be a string"},
       {Request(R"({"parameters":[]})"), "parameters: parameters must be an object"},
       {Request(R"({"parameters":{"dimension":1}})"), "parameters: 'dimension' is not a parameter of this server"},
+      {Request(R"({"parameters":{"dimensions":0}})"), "parameters: dimensions is 0, must be at least 1"},
+      {Request(R"({"parameters":{"max_tokens":0}})"), "parameters: max_tokens is 0, must be at least 1"},
+      {Request(R"({"parameters":{"stop_token_ids":"5,"}})"),
+       "parameters: stop_token_ids must be an array of token ids"},
+      {Request(R"({"parameters":{"stop_token_ids":"1,2,3,4,5,6,7,8,9"}})"),
+       "parameters: stop_token_ids has more than 8 ids"},
       {Request(R"({"parameters":{"normalize":1}})"), "parameters: normalize must be a bool"},
       {Request(R"({"parameters":{"binary_data_output":1}})"), "parameters: binary_data_output must be a bool"},
       {Request(R"({"outputs":[{"name":"x"}]})"),
@@ -179,17 +203,19 @@ TEST(wrong_requests) {
       {Request(text_input(R"("shape":1,"data":[])")), "inputs: a shape must be an array of integers, 0 or more"},
       {Request(text_input(R"("shape":[1])")), "text: 0 elements, but its shape says 1"},
       {Request(text_input(R"("shape":[1],"data":"a")")), "inputs: data must be an array"},
-      {Request(text_input(R"("shape":[1],"data":[1])")), "inputs: the data of a BYTES tensor must be strings"},
+      {Request(text_input(R"("shape":[1],"data":[1])")),
+       "inputs: element 0 of the data of a BYTES tensor must be a string"},
       {Request(text_input(R"("shape":[2,1],"data":["a",["b"]])")), "inputs: data must be flat, or an array of rows"},
       {Request(text_input(R"("shape":[2],"data":[["a"],["b"]])")),
        "inputs: a row of data has 1 elements, which its shape does not say"},
-      {Request(text_input(R"("shape":[1,1],"data":[[["a"]]])")), "inputs: the data of a BYTES tensor must be strings"},
+      {Request(text_input(R"("shape":[1,1],"data":[[["a"]]])")),
+       "inputs: element 0 of the data of a BYTES tensor must be a string"},
       {Request(text_input(R"("shape":[1,2],"data":["a","b"])")),
        "text: 2 dimensions, must have the shape [n] or [n, 1]"},
       {Request(ids_input(R"("shape":[1,1],"data":[1.5])")),
-       "inputs: the data of an INT32 or INT64 tensor must be integers"},
+       "inputs: element 0 of the data of an INT32 or INT64 tensor must be an integer"},
       {Request(ids_input(R"("shape":[1,1],"data":[9223372036854775808])")),
-       "inputs: the data of an INT32 or INT64 tensor must be integers"},
+       "inputs: element 0 of the data of an INT32 or INT64 tensor must be an integer"},
       {Request(ids_input(R"("shape":[9223372036854775808,2],"data":[])")),
        "input_ids: 0 elements, but its shape says 9223372036854775808 × 2"},
       {Request(text_input(size + "5}")), "inputs: binary_data_size 5, but 0 bytes are left behind the JSON"},

@@ -54,6 +54,8 @@ _COMPLETIONS = only(
     top_k=optional(COUNT),
     seed=optional(COUNT),
     stop=optional({"anyOf": [STRING, array(STRING, maxItems=16)]}),
+    stop_token_ids=optional({"anyOf": [COUNT, array(COUNT, maxItems=8)]}),
+    suppress_token_ids=optional({"anyOf": [COUNT, array(COUNT, maxItems=8)]}),
     logprobs=optional({"enum": [0, 1]}),
     stream=optional(BOOL),
     stream_options=optional(only(include_usage=BOOL)),

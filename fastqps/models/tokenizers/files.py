@@ -36,6 +36,7 @@ _UNKNOWN_NAMED_MAX = 8
 class TokenizerFiles:
     """``parts``: JSON of the parts that replace those of tokenizer.json, "" for none. ``ids`` of special tokens by
     name, of those that the files name. ``token_types``: the model gets them. ``input_limit``: special tokens included.
+    ``pads_left``: padding stands in front of a text, as do tokens by which a query is expanded.
     ``cuts_left``: an input that is too long keeps its end.
     """
 
@@ -45,6 +46,7 @@ class TokenizerFiles:
     mask_id: int = -1  # of the mask token, else of the one at the end of texts; -1: none
     token_types: bool = False
     input_limit: int | None = None
+    pads_left: bool = False
     cuts_left: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -102,7 +104,7 @@ def read_tokenizer_files(
         known = ", ".join(CLASS_RULES)
         raise ModelError(f"{path.parent}: tokenizer_class {said_class} is not supported; supported: {known}")
     try:
-        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, usual_side, markers)
+        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, family_decides, usual_side, markers)
     except ModelError as error:
         raise ModelError(f"{path.parent}: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
@@ -110,13 +112,19 @@ def read_tokenizer_files(
 
 
 def _read(
-    folder: Path, file: dict[str, Any], keys: Keys, kind: str, usual_side: Side, markers: tuple[str, ...]
+    folder: Path,
+    file: dict[str, Any],
+    keys: Keys,
+    kind: str,
+    family_decides: bool,
+    usual_side: Side,
+    markers: tuple[str, ...],
 ) -> TokenizerFiles:
     tokens = read_special_tokens(folder, keys, kind, file)
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
     added.add(token(each, special=True, normalized=False) for each in markers)
-    if own := post_processor(kind, tokens.named, added.find):
+    if own := post_processor(kind, keys, tokens.named, added.find):
         parts["post_processor"] = own
     anew = tuple(name for name in ("normalizer", "pre_tokenizer") if name in parts and _differs(name, file, parts))
     parts = {name: part for name, part in parts.items() if _differs(name, file, parts)}
@@ -138,8 +146,9 @@ def _read(
         next((i for i in mask if i is not None), -1),
         "token_type_ids" in names,
         _limit(keys),
+        _pads_left(file.get("padding"), keys),
         side == "left",
-        (*_unknown(keys, tokens), *_rebuilt(kind, anew)),
+        (*_unknown(keys, tokens), *_rebuilt(kind, anew, family_decides)),
     )
 
 
@@ -167,15 +176,16 @@ def _added(file: Mapping[str, Any], tokens: SpecialTokens, kind: str) -> AddedTo
 
 
 def _plain(part: Any) -> Any:
-    """The part without what decides no id."""
+    """The part without what decides no id. A post-processor's options also decide where tokens stand in a text."""
     if isinstance(part, list):
         return [_plain(each) for each in part]
     if not isinstance(part, dict):
         return part
     kind = part.get("type")
-    irrelevant = {"ByteLevel": ("trim_offsets",), "RobertaProcessing": ("trim_offsets", "add_prefix_space")}
-    found = {key: _plain(value) for key, value in part.items() if key not in irrelevant.get(str(kind), ())}
-    return {"use_regex": True, **found} if kind == "ByteLevel" else found
+    found = {key: _plain(value) for key, value in part.items()}
+    if kind != "ByteLevel":
+        return found
+    return {"use_regex": True, **{key: value for key, value in found.items() if key != "trim_offsets"}}
 
 
 def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:
@@ -208,6 +218,10 @@ def _truncation(stated: Any, side: Side) -> Any:
     if stated and {"direction": "Right", **stated} == {**usual, "max_length": stated.get("max_length")}:
         return stated
     return {**usual, "max_length": _FAR} if side == "left" else None
+
+
+def _pads_left(stated: Any, keys: Keys) -> bool:
+    return str(keys.get("padding_side", (stated or {}).get("direction"))).lower() == "left"
 
 
 def _input_names(keys: Keys, kind: str) -> list[str]:
@@ -268,10 +282,15 @@ def _unknown(keys: Keys, tokens: SpecialTokens) -> tuple[str, ...]:
     return (f"{CONFIG} has keys that fastqps does not know and that have no effect: {names}{more}.",)
 
 
-def _rebuilt(kind: str, anew: tuple[str, ...]) -> tuple[str, ...]:
+def _rebuilt(kind: str, anew: tuple[str, ...], family_decides: bool) -> tuple[str, ...]:
     if not anew:
         return ()
+    why = (
+        "A model of this type has this class whatever the file names."
+        if family_decides
+        else "With tokenizer_class PreTrainedTokenizerFast it has."
+    )
     return (
         f"As in transformers, the class {kind} builds the {' and the '.join(anew)} anew from {CONFIG}: what "
-        "tokenizer.json says there has no effect. With tokenizer_class PreTrainedTokenizerFast it has.",
+        f"tokenizer.json says there has no effect. {why}",
     )

@@ -186,6 +186,8 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "count": ({"inputs": [tensor("text", "BYTES", [3], ["a"])]}, 400, "text: 1 elements, but its shape says 3"),
     "size": ({"inputs": [tensor("text", "BYTES", [1], None, 9)]}, 400, "inputs: binary_data_size 9, but 0 bytes"),
     "too long": ({"inputs": [texts_input(["b " * 300])]}, 400, "text: 302 tokens, at most 256"),
+    "one too long": ({"inputs": [texts_input(["a", "b " * 300])]}, 400, "cut (item 1)"),
+    "number": ({"inputs": [tensor("text", "BYTES", [2], ["a", 1])]}, 400, "element 1 of the data of a BYTES tensor"),
     "too many": ({"inputs": [texts_input(["a"] * 1025)]}, 400, "inputs: 1025 items, at most 1024"),
     "id": ({"inputs": [tensor("input_ids", "INT64", [1, 1], [40_000])]}, 400, "input_ids: id 40000, the vocabulary"),
     "output": ({"inputs": [texts_input(["a"])], "outputs": [{"name": "text"}]}, 400, "'minilm' has no output 'text'"),

@@ -202,7 +202,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], Any, str]] = {
     "long": ("embedder", "Embed", {"inputs": "b " * 300}, INVALID, "inputs: 302 tokens, at most 256"),
     "prompt": ("embedder", "Embed", {"inputs": "a", "prompt_name": "q"}, INVALID, "prompt_name: 'q' is no prompt"),
     "dimensions": ("embedder", "Embed", {"inputs": "a", "dimensions": 385}, INVALID, "dimensions: 385, at most 384"),
-    "no dimensions": ("embedder", "Embed", {"inputs": "a", "dimensions": 0}, INVALID, "dimensions: 0, at least 1"),
+    "no dimensions": ("embedder", "Embed", {"inputs": "a", "dimensions": 0}, INVALID, "dimensions: is 0, must be"),
     "left": ("embedder", "Embed", {"inputs": "a", "truncate": True, "truncation_direction": 1}, INVALID,
              "truncation_direction: left, but the model 'minilm' cuts on the right"),
     "side": ("embedder", "Embed", {"inputs": "a", "truncation_direction": 2}, INVALID, "truncation_direction: 2, must"),

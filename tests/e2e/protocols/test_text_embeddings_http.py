@@ -160,6 +160,7 @@ def test_info(embedder: Api, classifier: Api, ranker: Api) -> None:
     assert status == 200 and info["model_id"] == info["served_model_name"] == "minilm"
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
     assert (info["model_dtype"], info["max_input_length"], info["max_client_batch_size"]) == ("float32", 256, 1024)
+    assert info["repeatable"] is True, "float32 on the CPU"
     assert info["auto_truncate"] is False and info["max_batch_requests"] > 0
     labels = {f"LABEL_{i}": i for i in range(3)}
     expected = {"id2label": {str(i): label for label, i in labels.items()}, "label2id": labels}
@@ -174,7 +175,7 @@ REFUSED: dict[str, tuple[str, str, Any, int, str, str]] = {
     "object": ("embedder", "/embed", [], 400, "Validation", "the body must be a JSON object"),
     "none": ("embedder", "/embed", {}, 422, "Validation", "inputs: must be given"),
     "empty": ("embedder", "/embed", {"inputs": []}, 400, "Empty", "inputs: an empty array"),
-    "no text": ("embedder", "/embed", {"inputs": ["a", ""]}, 400, "Empty", "inputs: 0 characters, at least 1"),
+    "no text": ("embedder", "/embed", {"inputs": ["a", ""]}, 400, "Empty", "inputs: 0 characters, at least 1 (item 1)"),
     "no ids": ("embedder", "/embed", {"inputs": [[1], []]}, 400, "Empty", "inputs: 0 token ids, at least 1"),
     "many": ("embedder", "/embed", {"inputs": ["a"] * 1025}, 413, "Validation", "inputs: more than 1024 elements"),
     "long": ("embedder", "/embed", {"inputs": "b " * 300}, 422, "Validation", "inputs: 302 tokens, at most 256"),
@@ -200,7 +201,15 @@ REFUSED: dict[str, tuple[str, str, Any, int, str, str]] = {
     "long text": ("ranker", "/rerank", {**PAIR, "texts": ["b " * 300]}, 422, "Validation", "texts: 30"),
     "verb": ("embedder", "/info", {}, 405, "Validation", "/info takes GET"),
     "path": ("embedder", "/embed/more", {}, 404, "Validation", "there is no route /embed/more"),
-    "tokenize": ("embedder", "/tokenize", {"inputs": [1]}, 422, "Validation", "inputs: must be a string or an array"),
+    "number": ("embedder", "/embed", {"inputs": ["a", 1]}, 422, "Validation", "inputs: element 1 is neither a string"),
+    "surrogate": ("embedder", "/embed", b'{"inputs":["a","\\ud800"]}', 400, "Validation", "inputs[1] holds half of"),
+    "texts": ("ranker", "/rerank", {**PAIR, "texts": ["b", 1]}, 422, "Validation", "texts: element 1 is no string"),
+    "pairs": ("ranker", "/predict", {"inputs": [["a", "b"], ["a", 1]]}, 422, "Validation", "inputs: element 1: the"),
+    "lists": ("ranker", "/predict", {"inputs": [["a", "b"], 1]}, 422, "Validation", "inputs: element 1 is no array"),
+    "one long": ("embedder", "/embed", {"inputs": ["a", "b " * 300]}, 422, "Validation", "cut (item 1)"),
+    "tokenize": ("embedder", "/tokenize", {"inputs": [1]}, 422, "Validation", "inputs[0]: must be a string"),
+    "neither": ("embedder", "/tokenize", {"inputs": 1}, 422, "Validation", "inputs: must be a string or an array"),
+    "2nd half": ("embedder", "/tokenize", b'{"inputs":["a","\\ud800"]}', 422, "Validation", "inputs[1]: a surrogate"),
     "half": ("embedder", "/tokenize", b'{"inputs":"\\ud800"}', 422, "Validation", "inputs: a surrogate"),
     "half a name": ("embedder", "/tokenize", b'{"inputs":"a","prompt_name":"\\ud800"}', 422, "Validation",
                     "prompt_name: a surrogate"),

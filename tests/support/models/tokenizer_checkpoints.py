@@ -202,6 +202,8 @@ class Checkpoints:
             stated["tokenizer_class"] = r.choice([*BACKENDS, *CLASSES[kind]])
         file = self.file(kind)
         files: dict[str, Any] = {"config.json": stated, "tokenizer.json": file}
+        if kind == "bpe" and self.later.random() < 0.3:
+            config["trim_offsets"] = self.later.choice([True, False])
         if config or self.maybe(0.7):
             files["tokenizer_config.json"] = config
         if self.maybe(0.4):
