@@ -178,8 +178,8 @@ def _set_token_ids(message: pb.PredictRequest, item: Sequence[int]) -> None:
 
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
     message.truncate = options.get("truncate", False)
-    if options.get("keep_second") and message.HasField("pair"):
-        message.pair.keep_second = True
+    if options.get("keep_second"):
+        message.pair.keep_second = True  # an input of another kind replaces it
     message.prompt_name = options.get("prompt_name", "")
     message.tenant = options.get("tenant", "")
     message.group = options.get("group", "")
