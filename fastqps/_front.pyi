@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Literal
 
 from fastqps._core import Segment, WakeFds
 
@@ -111,7 +112,6 @@ class Door:
         tokenizer: str,
         special_tokens: str,
         external: bool,
-        why_uncut: str,
         cuts_left: bool,
         labels: Sequence[str],
         version: str,
@@ -142,9 +142,16 @@ class Door:
     ) -> None: ...
     def next_texts(
         self, long_ones: bool, most: int, timeout_ms: int
-    ) -> list[tuple[int, int, int, int, str, str | None]]: ...
+    ) -> list[tuple[int, int, int, int, Literal["counted", "longest", "first"], str, str | None]]: ...
     def defer_text(
-        self, slot: int, route: int, connection: int, tokens_max: int, first: str, second: str | None
+        self,
+        slot: int,
+        route: int,
+        connection: int,
+        tokens_max: int,
+        cut: Literal["counted", "longest", "first"],
+        first: str,
+        second: str | None,
     ) -> None: ...
     def text_dropped(self, slot: int) -> bool: ...
     def texts_done(self, results: Sequence[tuple[int, bytes, bytes, int, int, str]]) -> None: ...

@@ -1,6 +1,7 @@
 #include "text/template_tokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace fastqps::text {
 
@@ -25,38 +26,54 @@ u32 TemplateTokenizer::n_special(bool pair) const {
                                : t.single_head.size() + t.single_tail.size());
 }
 
-u32 TemplateTokenizer::count(std::string_view text, u32* out, u32 room, std::vector<TokenSpan>* spans) {
-  Ids ids{out, room, around_.cut_left};
+namespace {
+
+constexpr u32 kAll = 0xFFFFFFFF;
+constexpr std::string_view kCutNames[] = {"counted", "longest", "first"};
+
+}  // namespace
+
+std::optional<Cut> cut_named(std::string_view name) {
+  const auto found = std::find(std::begin(kCutNames), std::end(kCutNames), name);
+  if (found == std::end(kCutNames)) return std::nullopt;
+  return static_cast<Cut>(found - std::begin(kCutNames));
+}
+
+std::string_view name_of(Cut cut) { return kCutNames[static_cast<u32>(cut)]; }
+
+u32 TemplateTokenizer::count(std::string_view text, u32* out, u32 room, u32 most, std::vector<TokenSpan>* spans) {
+  Ids ids{out, room, around_.cut_left, around_.cut_left ? kAll : most};
   spans ? run_spans(text, ids, *spans) : run(text, ids);
   if (ids.keep_last && room && ids.n > room) std::rotate(out, out + ids.n % room, out + room);
   return ids.n;
 }
 
-Encoded TemplateTokenizer::encode(std::string_view text, u32* out, u32 max_tokens) {
-  return encode_with(text, out, max_tokens, nullptr);
+Encoded TemplateTokenizer::encode(std::string_view text, u32* out, u32 max_tokens, Cut cut) {
+  return encode_with(text, out, max_tokens, nullptr, cut);
 }
 
-Encoded TemplateTokenizer::encode_spans(std::string_view text, u32* out, u32 max_tokens,
-                                        std::vector<TokenSpan>& spans) {
+Encoded TemplateTokenizer::encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans,
+                                        Cut cut) {
   const u32 n_head = static_cast<u32>(around_.special.single_head.size());
   spans.assign(n_head, kNoPart);
-  const Encoded done = encode_with(text, out, max_tokens, &spans);
+  const Encoded done = encode_with(text, out, max_tokens, &spans, cut);
   if (!done.n_tokens) return spans.clear(), done;
   const u32 n_kept = done.n_tokens - n_special(false);
-  const auto first = spans.begin() + n_head, cut = first + (spans.size() - n_head - n_kept);
-  around_.cut_left ? spans.erase(first, cut) : spans.erase(first + n_kept, spans.end());
+  const auto first = spans.begin() + n_head, last = first + (spans.size() - n_head - n_kept);
+  around_.cut_left ? spans.erase(first, last) : spans.erase(first + n_kept, spans.end());
   if (n_kept) spans[n_head].continues_word = 0;  // nothing is in front that it could continue
   spans.resize(done.n_tokens, kNoPart);
   return done;
 }
 
-Encoded TemplateTokenizer::encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans) {
+Encoded TemplateTokenizer::encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans,
+                                       Cut cut) {
   const Template& t = around_.special;
   const u32 n_special = this->n_special(false);
   const bool fits = max_tokens >= n_special;
   const u32 room = fits ? max_tokens - n_special : 0;
   const u32 n_head = static_cast<u32>(t.single_head.size());
-  const u32 n = count(text, fits ? out + n_head : out, room, spans);
+  const u32 n = count(text, fits ? out + n_head : out, room, cut == Cut::kCounted ? kAll : room, spans);
   if (!fits) return {0, n + n_special, 0, true};
   const u32 kept = std::min(n, room);
   std::copy(t.single_head.begin(), t.single_head.end(), out);
@@ -64,18 +81,13 @@ Encoded TemplateTokenizer::encode_with(std::string_view text, u32* out, u32 max_
   return {kept + n_special, n + n_special, kept + n_special, n > kept};
 }
 
-namespace {
-
-struct Lengths {
-  u32 first, second;
-};
-
-// longest_first: the longer text is cut down to the shorter one, then both to half of the room each, the odd token to
-// the one that was longer (the second where they were equal).
-Lengths cut_pair(u32 first, u32 second, u32 room) {
-  if (static_cast<u64>(first) + second <= room) return {first, second};
-  const bool swap = first > second;
-  u32 shorter = swap ? second : first;
+// Of a pair that is too long. The longer text is cut down to the shorter one, then both to half of the room each, the
+// odd token to the one that was longer (the second where they were equal). Or the first is cut to what the second
+// leaves.
+TemplateTokenizer::Lengths TemplateTokenizer::cut_pair(Lengths whole, u32 room, Cut cut) {
+  if (cut == Cut::kFirst) return {room - whole.second, whole.second};
+  const bool swap = whole.first > whole.second;
+  u32 shorter = swap ? whole.second : whole.first;
   u32 longer = shorter > room ? shorter : std::max(shorter, room - shorter);
   if (static_cast<u64>(shorter) + longer > room) {
     shorter = room / 2;
@@ -84,35 +96,44 @@ Lengths cut_pair(u32 first, u32 second, u32 room) {
   return swap ? Lengths{longer, shorter} : Lengths{shorter, longer};
 }
 
-}  // namespace
+TemplateTokenizer::Lengths TemplateTokenizer::count_pair(std::string_view first, std::string_view second, u32* out,
+                                                         u32 room, Cut cut) {
+  const u32 most = cut == Cut::kCounted ? kAll : room;
+  const u32 n_first = count(first, out, room, most);
+  // A caller's generous room costs no memory: few texts have more ids than this, and they are run again.
+  u32 second_room = static_cast<u32>(std::min<u64>(room, second.size() * kUsualIdsPerByte));
+  if (second_.size() < second_room) second_.resize(second_room);
+  u32 n_second = count(second, second_.data(), second_room, most);
+  if (n_second > second_room && second_room < room) {
+    second_room = std::min(room, n_second);
+    second_.resize(second_room);
+    n_second = count(second, second_.data(), second_room, most);
+  }
+  // The odd token goes to the longer text, so where both fill the room it must be known which one that is.
+  const bool odd = cut == Cut::kLongest && room % 2 && n_first > room && n_second > room;
+  return odd ? count_pair(first, second, out, room, Cut::kCounted) : Lengths{n_first, n_second};
+}
 
-Encoded TemplateTokenizer::encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) {
+Encoded TemplateTokenizer::encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens,
+                                       Cut cut) {
   const Template& t = around_.special;
   const u32 n_special = this->n_special(true);
   const bool fits = max_tokens >= n_special;
   const u32 room = fits ? max_tokens - n_special : 0;
   const u32 n_head = static_cast<u32>(t.pair_head.size());
-  const u32 n_first = count(first, fits ? out + n_head : out, room);
-  // A caller's generous room costs no memory: few texts have more ids than this, and they are run again.
-  u32 second_room = static_cast<u32>(std::min<u64>(room, second.size() * kUsualIdsPerByte));
-  if (second_.size() < second_room) second_.resize(second_room);
-  u32 n_second = count(second, second_.data(), second_room);
-  if (n_second > second_room && second_room < room) {
-    second_room = std::min(room, n_second);
-    second_.resize(second_room);
-    n_second = count(second, second_.data(), second_room);
-  }
-  const u32 n_total = n_first + n_second + n_special;
+  const Lengths whole = count_pair(first, second, fits ? out + n_head : out, room, cut);
+  const u32 n_total = whole.first + whole.second + n_special;
   if (!fits) return {0, n_total, 0, true};
-
-  const Lengths kept = cut_pair(n_first, n_second, room);
+  const bool too_long = static_cast<u64>(whole.first) + whole.second > room;
+  if (too_long && cut == Cut::kFirst && whole.second >= room) return {0, n_total, 0, true};
+  const Lengths kept = too_long ? cut_pair(whole, room, cut) : whole;
   std::copy(t.pair_head.begin(), t.pair_head.end(), out);
   u32* const first_ids = out + n_head;
   u32 skipped = 0;  // of the second text's ids that are held
   if (around_.cut_left) {
-    const u32 held = std::min(n_first, room);
+    const u32 held = std::min(whole.first, room);
     std::copy(first_ids + (held - kept.first), first_ids + held, first_ids);
-    skipped = std::min(n_second, second_room) - kept.second;
+    skipped = std::min(whole.second, room) - kept.second;
   }
   u32* at = std::copy(t.pair_middle.begin(), t.pair_middle.end(), first_ids + kept.first);
   at = std::copy_n(second_.begin() + skipped, kept.second, at);

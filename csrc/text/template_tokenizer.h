@@ -26,25 +26,26 @@ struct Surround {
 
 class TemplateTokenizer : public Tokenizer {
  public:
-  Encoded encode(std::string_view text, u32* out, u32 max_tokens) final;
-  Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) final;
-  Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans) final;
+  Encoded encode(std::string_view text, u32* out, u32 max_tokens, Cut cut) final;
+  Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens, Cut cut) final;
+  Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans, Cut cut) final;
   bool finds_spans(u32) const override { return false; }
   u32 n_special(bool pair) const final;
   u32 second_type_id() const final { return around_.special.second_type_id; }
   std::optional<FileTruncation> file_truncation() const final { return around_.truncation; }
-  bool cuts_left() const final { return around_.cut_left; }
 
  protected:
   // `around` lives as long as the tokenizer.
   explicit TemplateTokenizer(const Surround& around) : around_(around) {}
 
-  // Keeps the first `room` ids, or the last ones as a ring, and counts them all.
+  // Keeps the first `room` ids, or the last ones as a ring, and counts them, up to enough() at least.
   struct Ids {
     u32* out;
     u32 room;
     bool keep_last;
+    u32 counted;  // more than these need not be counted
     u32 n = 0;
+    bool enough() const { return n > counted; }
     void put(u32 id) {
       if (n < room) {
         out[n] = id;
@@ -54,14 +55,21 @@ class TemplateTokenizer : public Tokenizer {
       ++n;
     }
   };
-  // The text's own ids.
+  // The text's own ids, until they are enough(); what is put behind those has no meaning.
   virtual void run(std::string_view text, Ids& ids) = 0;
   // The same, and appends their spans. Only if finds_spans().
   virtual void run_spans(std::string_view, Ids&, std::vector<TokenSpan>&) {}
 
  private:
-  Encoded encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans);
-  u32 count(std::string_view text, u32* out, u32 room, std::vector<TokenSpan>* spans = nullptr);
+  Encoded encode_with(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>* spans, Cut cut);
+  struct Lengths {
+    u32 first, second;
+  };
+  // Their ids to out and to second_, of each as many as `room` holds; how many each has.
+  Lengths count_pair(std::string_view first, std::string_view second, u32* out, u32 room, Cut cut);
+  // most: that are counted, unless the last ones are kept.
+  u32 count(std::string_view text, u32* out, u32 room, u32 most, std::vector<TokenSpan>* spans = nullptr);
+  static Lengths cut_pair(Lengths whole, u32 room, Cut cut);
 
   const Surround& around_;
   std::vector<u32> second_;  // a pair's second text

@@ -12,7 +12,7 @@ namespace fastqps::text {
 
 struct Encoded {
   u32 n_tokens = 0;   // ids written to out: after truncation, special tokens included
-  u32 n_total = 0;    // ids that the whole text has, special tokens included
+  u32 n_total = 0;    // ids that the whole text has, special tokens included; if it is cut, as Cut says
   u32 first_len = 0;  // leading ids with type id 0; the others have second_type_id(). n_tokens for a single text
   bool truncated = false;
 };
@@ -23,6 +23,18 @@ struct TokenSpan {
   u32 continues_word;  // 1 where it is not the first of its word
 };
 inline constexpr TokenSpan kNoPart{~u32(0), ~u32(0), 0};  // of a special token that was put around the text
+
+// How a text or pair of too many ids is cut. The text beyond is read only where the ids depend on it, so that a long
+// text costs no more than its beginning does.
+enum class Cut : u8 {
+  kCounted,  // as kLongest, and n_total counts all ids
+  kLongest,  // of a pair the longer text first; n_total is some number above max_tokens
+  kFirst,    // of a pair the first text alone, down to one token; n_total likewise
+};
+
+// By its name outside of C++: "counted", "longest", "first".
+std::optional<Cut> cut_named(std::string_view name);
+std::string_view name_of(Cut cut);
 
 // Ids that a byte of text gives at most, unless a normalizer makes much of little.
 inline constexpr u32 kUsualIdsPerByte = 4;
@@ -41,15 +53,17 @@ class Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   // Writes at most max_tokens ids to out. A text that is too long is cut on the right, or on the left where the file
-  // says so; a pair is cut as `longest_first` does; `truncated` and `n_total` tell, so that the caller may refuse
-  // instead. Where max_tokens is below n_special(), nothing is written (n_tokens 0, truncated). Reads no byte outside
-  // of the text, whatever is in it; invalid UTF-8 counts as U+FFFD. Allocates nothing in the steady state.
-  virtual Encoded encode(std::string_view text, u32* out, u32 max_tokens) = 0;
-  virtual Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens) = 0;
+  // says so; `truncated` and `n_total` tell, so that the caller may refuse instead. Where max_tokens is below
+  // n_special(), or Cut::kFirst leaves no token of the first text, nothing is written (n_tokens 0, truncated). Reads no
+  // byte outside of the text, whatever is in it; invalid UTF-8 counts as U+FFFD. Allocates nothing in the steady state.
+  virtual Encoded encode(std::string_view text, u32* out, u32 max_tokens, Cut cut = Cut::kCounted) = 0;
+  virtual Encoded encode_pair(std::string_view first, std::string_view second, u32* out, u32 max_tokens,
+                              Cut cut = Cut::kCounted) = 0;
 
   // As encode(), and says where each token is: spans has one for each id that was written. Only if finds_spans().
   // Words are those of fastqps/models/tokenizers/spans.py.
-  virtual Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans) = 0;
+  virtual Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans,
+                               Cut cut = Cut::kCounted) = 0;
   // Whether it can, where this id never continues a word.
   virtual bool finds_spans(u32 unknown_id) const = 0;
 
@@ -58,8 +72,6 @@ class Tokenizer {
   virtual u32 vocab_size() const = 0;             // one above the largest id that encode can give
   virtual const std::string& family() const = 0;  // "wordpiece", "bpe", "unigram"
   virtual std::optional<FileTruncation> file_truncation() const = 0;
-  virtual bool cuts_left() const = 0;         // a text that is too long keeps its end
-  virtual bool splits_at_spaces() const = 0;  // the ids in front of a space are the same whatever follows it
   virtual std::unique_ptr<Tokenizer> clone() const = 0;
 
  protected:

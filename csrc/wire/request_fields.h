@@ -78,6 +78,8 @@ inline FieldError read_pair(std::string_view message, RequestView& out) {
       if (const char* why = read_string(in, &out.pair_first)) return {"pair.first", why};
     } else if (tag == length_tag(2)) {
       if (const char* why = read_string(in, &out.pair_second)) return {"pair.second", why};
+    } else if (tag == varint_tag(3)) {
+      if (!read_bool(in, &out.keep_second)) return {"pair.keep_second", kDamaged};
     } else if (!in.skip(tag, kPartDepth)) {
       return {"pair", kDamaged};
     }

@@ -15,6 +15,7 @@ void choose_input(RequestView& out, Input input) {
   out.input = input;
   out.text = out.pair_first = out.pair_second = out.token_pieces = {};
   out.token_count = 0;
+  out.keep_second = false;
 }
 
 // Makes `pieces` reach from its beginning, or if it is empty from `from`, up to `to`.

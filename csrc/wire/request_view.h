@@ -100,6 +100,7 @@ struct RequestView {
   u32 first_tokens = 0;  // input == kStep: those of a pair's first text, or all
   Input input = Input::kNone;
   bool truncate = false;
+  bool keep_second = false;  // input == kPair: `truncate` cuts the first text alone
   bool has_output = false;
   bool has_generate = false;
   OutputOptions output;

@@ -160,7 +160,7 @@ class AsyncClient(ClientBase):
     ) -> list[list[Label]]:
         """As Client.zero_shot()."""
         asked = zero_shot.pairs(texts, labels, hypothesis)
-        options["raw_scores"] = True
+        options |= {"raw_scores": True, "keep_second": True}
         options.pop("top_labels", None)  # the scores of all labels decide
         results = await self.predict_batch(asked, timeout_s=timeout_s, **options)
         return rpc.zero_shot_or_raise(results, labels, multi_label)

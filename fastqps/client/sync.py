@@ -171,11 +171,11 @@ class Client(ClientBase):
         """Labels that the model was not trained for, best first: does the text entail ``hypothesis`` with the label?
 
         For classifiers of entailment. The scores of a text's labels add up to 1; with ``multi_label`` each label has a
-        probability of its own. Raises ValueError where the model has no label that begins with "entail"; the rest as
-        classify().
+        probability of its own. ``truncate`` cuts the texts, and never a hypothesis. Raises ValueError where the model
+        has no label that begins with "entail"; the rest as classify().
         """
         asked = zero_shot.pairs(texts, labels, hypothesis)
-        options["raw_scores"] = True
+        options |= {"raw_scores": True, "keep_second": True}
         options.pop("top_labels", None)  # the scores of all labels decide
         results = self.predict_batch(asked, timeout_s=timeout_s, **options)
         return rpc.zero_shot_or_raise(results, labels, multi_label)

@@ -132,9 +132,12 @@ class Engine:
         multi_label: bool = False,
         truncate: bool = False,
     ) -> list[list[Label]]:
-        """Labels that the model was not trained for, best first, as ``Client.zero_shot`` gives them."""
+        """Labels that the model was not trained for, best first, as ``Client.zero_shot`` gives them.
+
+        ``truncate`` cuts the texts, and never a hypothesis.
+        """
         classifier, entails = self._classifier, zero_shot.entailment(self.card.labels)
-        rows = classifier.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy)
+        rows = classifier.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy, keep_second=True)
         return zero_shot.answers(np.stack(rows), labels, entails, multi_label) if rows else []
 
     def embed_sparse(

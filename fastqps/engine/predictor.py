@@ -14,6 +14,7 @@ from fastqps.models import ModelCard, ModelError
 from fastqps.models.input_role import InputRole
 from fastqps.models.tokenizers.spans import TokenSpan
 from fastqps.models.tokenizers.text import check_text, load_tokenizer
+from fastqps.models.tokenizers.tokenizer import Cut
 from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items
 
@@ -37,12 +38,19 @@ class Predictor:
         self._runner: Runner[StepBuffers] = make_runner(device, card, _BATCH_ITEMS, tokens, **options)
 
     def run(
-        self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector], _T], prompt_name: str = ""
+        self,
+        items: Sequence[Item],
+        truncate: bool,
+        finish: Callable[[Vector], _T],
+        prompt_name: str = "",
+        *,
+        keep_second: bool = False,
     ) -> list[_T]:
         """``finish`` of each item's raw output row, or of a row for each of its tokens [tokens, dimensions], in the
-        order of ``items``. ``ValueError`` names a wrong item.
+        order of ``items``. ``keep_second``: of a pair, ``truncate`` cuts the first text alone. ``ValueError`` names a
+        wrong item.
         """
-        return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row)))
+        return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row)), keep_second)
 
     def run_tokens(
         self, items: Sequence[Item], truncate: bool, finish: Callable[[Vector, TokenIds], _T], prompt_name: str = ""
@@ -50,9 +58,16 @@ class Predictor:
         """The same with the rows and the ids of each item's tokens."""
         return self._run(items, truncate, prompt_name, lambda row: finish(self._rows(row), self._ids(row)))
 
-    def _run(self, items: Sequence[Item], truncate: bool, prompt_name: str, take: Callable[[int], _T]) -> list[_T]:
+    def _run(
+        self,
+        items: Sequence[Item],
+        truncate: bool,
+        prompt_name: str,
+        take: Callable[[int], _T],
+        keep_second: bool = False,
+    ) -> list[_T]:
         """``take`` of each item's place in its batch, while the batch's rows are there."""
-        encoded = self._encode(items, truncate, prompt_name)
+        encoded = self._encode(items, truncate, prompt_name, keep_second)
         done: dict[int, _T] = {}
         for batch in self._batches([len(ids) for ids, _ in encoded]):
             try:
@@ -81,7 +96,9 @@ class Predictor:
         """Gives the device back."""
         del self._runner
 
-    def _encode(self, items: Sequence[Item], truncate: bool, prompt_name: str) -> list[tuple[Sequence[int], int]]:
+    def _encode(
+        self, items: Sequence[Item], truncate: bool, prompt_name: str, keep_second: bool
+    ) -> list[tuple[Sequence[int], int]]:
         """(ids, number of leading ids that belong to the first text) of every item."""
         if isinstance(items, str):
             raise ValueError("predict takes a list of items, not one text")
@@ -94,7 +111,8 @@ class Predictor:
         texts = [_prompted(prompt, item) for item in items if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
-        tokenized = iter(self._tokenizer.encode_items(texts, role.max_tokens) if texts and self._tokenizer else ())
+        cut: Cut = "counted" if not truncate else "first" if keep_second else "longest"
+        tokenized = iter(self._tokenizer.encode_items(texts, role.max_tokens, cut) if texts and self._tokenizer else ())
         found: list[tuple[Sequence[int], int]] = []
         for number, item in enumerate(items):
             if self.card.pairs_only and isinstance(item, str):
@@ -107,6 +125,8 @@ class Predictor:
                 if self.card.roles:
                     self._check_single(number, item)
                 self._check_length(number, done.n_total, role, truncate)
+                if not done.ids and done.n_total:
+                    raise ValueError(f"item {number}: its second text leaves no room for the first")
                 if not done.ids and not self.card.static:
                     raise ValueError(f"item {number} has no tokens")
                 found.append(_expanded(done.ids or [self.card.empty_id], max(done.first_len, 1), role))

@@ -106,7 +106,6 @@ class DoorRoutes:
                 tokenizer=content_of(tokenizer.source) if tokenizer and native else "",
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
-                why_uncut=tokenizer.why_uncut if tokenizer else "",
                 cuts_left=card.cuts_left,
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",

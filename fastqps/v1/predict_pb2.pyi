@@ -106,12 +106,14 @@ class TokenIds(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TextPair(_message.Message):
-    __slots__ = ("first", "second")
+    __slots__ = ("first", "second", "keep_second")
     FIRST_FIELD_NUMBER: _ClassVar[int]
     SECOND_FIELD_NUMBER: _ClassVar[int]
+    KEEP_SECOND_FIELD_NUMBER: _ClassVar[int]
     first: str
     second: str
-    def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ...) -> None: ...
+    keep_second: bool
+    def __init__(self, first: _Optional[str] = ..., second: _Optional[str] = ..., keep_second: bool = ...) -> None: ...
 
 class PredictResponse(_message.Message):
     __slots__ = ("request_id", "embedding", "classification", "generation", "entities", "sparse", "multi", "timings", "status", "usage")

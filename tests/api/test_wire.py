@@ -62,6 +62,7 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
         "priority": r.priority,
         "timeout_us": r.timeout_us,
         "truncate": r.truncate,
+        "keep_second": r.pair.keep_second,
         "prompt_name": r.prompt_name,
         "tenant": r.tenant,
         "group": r.group,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,26 @@ def test_scores_equal_the_pipeline_of_transformers(tmp_path: Path, names: tuple[
             assert [label.score for label in found] == pytest.approx(wanted["scores"], abs=1e-5)
             assert all(labels[label.index] == label.name for label in found)
     assert engine.zero_shot([], LABELS) == []
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_truncate_cuts_the_text_alone(tmp_path: Path, multi_label: bool, side: str) -> None:
+    """Labels that differ at their ends keep their own scores, however long they are."""
+    names = {"0": "contradiction", "1": "neutral", "2": "entailment"}
+    folder = classifier_at(tmp_path, 3, id2label=names, label2id={name: int(i) for i, name in names.items()})
+    config = {"tokenizer_class": "BertTokenizer", "truncation_side": side, "model_max_length": 64}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    engine, pipeline = Engine(folder, dtype="float32"), tr.pipeline("zero-shot-classification", folder, device="cpu")
+    texts = ["Rates rose again today. " * 20, "The team won.", "a b c d e f g h " * 3]
+    labels = [f"a story about {'money and ' * 3} what {who} do" for who in ("banks", "courts")]
+    for text, found in zip(texts, engine.zero_shot(texts, labels, multi_label=multi_label, truncate=True), strict=True):
+        wanted = pipeline(text, labels, multi_label=multi_label)
+        scores = dict(zip(wanted["labels"], wanted["scores"], strict=True))
+        assert {label.name: label.score for label in found} == pytest.approx(scores, abs=1e-5)
+        assert len(set(scores.values())) == 2, "labels without a difference say little"
+    with pytest.raises(ValueError, match="item 0: its second text leaves no room for the first"):
+        engine.zero_shot(["a text"], ["b " * 80], truncate=True)
 
 
 def test_what_cannot_be_asked(tmp_path: Path) -> None:

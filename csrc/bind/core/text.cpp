@@ -74,16 +74,18 @@ class NativeTokenizer {
   }
 
   // A str or a pair of them each: (ids, ids that the whole has, ids with type id 0).
-  py::list encode_items(const py::sequence& items, std::optional<u32> max_tokens) {
+  py::list encode_items(const py::sequence& items, std::optional<u32> max_tokens, const std::string& name) {
+    const std::optional<text::Cut> cut = text::cut_named(name);
+    if (!cut) throw py::value_error("cut: must be counted, longest or first");
     py::list out;
     const std::lock_guard lock(mutex_);
     for (const py::handle item : items) {
       text::Encoded done;
       if (py::isinstance<py::str>(item)) {
-        done = encode_one(utf8(item), max_tokens);
+        done = encode_one(utf8(item), max_tokens, *cut);
       } else {
         const auto [first, second] = item.cast<std::pair<py::str, py::str>>();
-        done = encode_two(utf8(first), utf8(second), max_tokens);
+        done = encode_two(utf8(first), utf8(second), max_tokens, *cut);
       }
       out.append(py::make_tuple(to_list(ids_.data(), done.n_tokens), done.n_total, done.first_len));
     }
@@ -95,9 +97,10 @@ class NativeTokenizer {
     const std::string_view bytes = utf8(text);
     const std::lock_guard lock(mutex_);
     std::vector<text::TokenSpan> spans;
-    const text::Encoded done = with_room(bytes.size(), false, max_tokens, [&](u32 room) {
-      return tokenizer_->encode_spans(bytes, ids_.data(), room, spans);
-    });
+    const auto run = [&](u32 room, text::Cut how) {
+      return tokenizer_->encode_spans(bytes, ids_.data(), room, spans, how);
+    };
+    const text::Encoded done = with_room(bytes.size(), false, max_tokens, text::Cut::kCounted, run);
     py::list found;
     for (const text::TokenSpan& span : spans) {
       if (span.begin == text::kNoPart.begin)
@@ -121,25 +124,27 @@ class NativeTokenizer {
     }
   }
 
-  text::Encoded encode_one(std::string_view text, std::optional<u32> max_tokens) {
-    return with_room(text.size(), false, max_tokens,
-                     [&](u32 room) { return tokenizer_->encode(text, ids_.data(), room); });
+  text::Encoded encode_one(std::string_view text, std::optional<u32> max_tokens, text::Cut cut = text::Cut::kCounted) {
+    return with_room(text.size(), false, max_tokens, cut,
+                     [&](u32 room, text::Cut how) { return tokenizer_->encode(text, ids_.data(), room, how); });
   }
 
-  text::Encoded encode_two(std::string_view first, std::string_view second, std::optional<u32> max_tokens) {
-    return with_room(first.size() + second.size(), true, max_tokens,
-                     [&](u32 room) { return tokenizer_->encode_pair(first, second, ids_.data(), room); });
+  text::Encoded encode_two(std::string_view first, std::string_view second, std::optional<u32> max_tokens,
+                           text::Cut cut = text::Cut::kCounted) {
+    return with_room(first.size() + second.size(), true, max_tokens, cut, [&](u32 room, text::Cut how) {
+      return tokenizer_->encode_pair(first, second, ids_.data(), room, how);
+    });
   }
 
   // Makes room for the ids of n_bytes of text, but for no more than max_tokens. Few texts have more: they are run
   // again.
   template <class Encode>
-  text::Encoded with_room(std::size_t n_bytes, bool pair, std::optional<u32> max_tokens, Encode encode) {
+  text::Encoded with_room(std::size_t n_bytes, bool pair, std::optional<u32> max_tokens, text::Cut cut, Encode encode) {
     const u64 usual = n_bytes * text::kUsualIdsPerByte + tokenizer_->n_special(pair);
     const u64 limit = max_tokens.value_or(kNoLimit);
-    const text::Encoded done = encode(reserve(std::min(usual, limit)));
-    if (!done.truncated || usual >= limit) return done;
-    return encode(reserve(std::min<u64>(done.n_total, limit)));
+    if (usual >= limit) return encode(reserve(limit), cut);
+    const text::Encoded done = encode(reserve(usual), text::Cut::kCounted);
+    return done.truncated ? encode(reserve(std::min<u64>(done.n_total, limit)), cut) : done;
   }
 
   u32 reserve(u64 most) {
@@ -220,8 +225,9 @@ void register_text(py::module_& m) {
       .def("encode_pair", &NativeTokenizer::encode_pair, "first"_a, "second"_a, "max_tokens"_a = py::none(),
            "(ids, n): the first n ids have type id 0, the others second_type_id.")
       .def("encode_batch", &NativeTokenizer::encode_batch, "texts"_a, "max_tokens"_a = py::none())
-      .def("encode_items", &NativeTokenizer::encode_items, "items"_a, "max_tokens"_a = py::none(),
-           "For each str or pair of str: (ids, ids that the whole has, ids with type id 0).")
+      .def("encode_items", &NativeTokenizer::encode_items, "items"_a, "max_tokens"_a = py::none(), "cut"_a = "counted",
+           "For each str or pair of str: (ids, ids that the whole has, ids with type id 0). cut: counted, or longest, "
+           "or first, which do not count what is beyond max_tokens.")
       .def("encode_spans", &NativeTokenizer::encode_spans, "text"_a, "max_tokens"_a = py::none(),
            "(ids, ids that the whole has, for each id (start, end, continues a word) or None), if finds_spans().")
       .def(
@@ -232,9 +238,6 @@ void register_text(py::module_& m) {
       .def_property_readonly("family", [](const NativeTokenizer& self) { return self.of().family(); })
       .def_property_readonly("second_type_id", [](const NativeTokenizer& self) { return self.of().second_type_id(); })
       .def_property_readonly("vocab_size", [](const NativeTokenizer& self) { return self.of().vocab_size(); })
-      .def_property_readonly("cuts_left", [](const NativeTokenizer& self) { return self.of().cuts_left(); })
-      .def_property_readonly("splits_at_spaces",
-                             [](const NativeTokenizer& self) { return self.of().splits_at_spaces(); })
       .def_property_readonly("file_truncation", &file_truncation,
                              "(max_tokens, stride) that the file asks for, or None");
 

@@ -84,7 +84,6 @@ class Door {
   }
 
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
-  // why_uncut: why a text of too many bytes cannot be cut before it is tokenized, or empty.
   // cuts_left: an input that is too long keeps its end.
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
   // logit_defaults: the checkpoint's (repetition penalty, n-gram size, least tokens, least length) of such a model.
@@ -95,8 +94,8 @@ class Door {
   // roles: (name, tokens_max, expanded_to, expansion_id, skipped, refusal) of each InputRole.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
-                 const std::string& why_uncut, bool cuts_left, const std::vector<std::string>& labels,
-                 const std::string& version, const std::string& detokenizer, bool pairs_only,
+                 bool cuts_left, const std::vector<std::string>& labels, const std::string& version,
+                 const std::string& detokenizer, bool pairs_only,
                  const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
                  std::optional<u32> empty_id, u32 characters_max,
                  const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt,
@@ -116,7 +115,6 @@ class Door {
       if (!setup.detokenizer) throw py::value_error(why);
     }
     setup.external_tokenizer = external;
-    setup.why_uncut = why_uncut;
     setup.cuts_left = cuts_left;
     setup.pairs_only = pairs_only;
     const auto [penalty, ngram_size, min_tokens, min_length] = logit_defaults;
@@ -232,14 +230,16 @@ class Door {
     py::list out;
     for (auto& job : jobs)
       out.append(py::make_tuple(job.slot, job.route, u64(job.from.generation) << 32 | job.from.index, job.tokens_max,
-                                job.first, job.pair ? py::object(py::str(job.second)) : py::none()));
+                                text::name_of(job.cut), job.first,
+                                job.pair ? py::object(py::str(job.second)) : py::none()));
     return out;
   }
   // A text as next_texts() gave it waits again, among the long ones.
-  void defer_text(u32 slot, u32 route, u64 connection, u32 tokens_max, std::string first,
+  void defer_text(u32 slot, u32 route, u64 connection, u32 tokens_max, const std::string& cut, std::string first,
                   std::optional<std::string> second) {
     TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
     job.tokens_max = tokens_max;
+    job.cut = text::cut_named(cut).value();
     job.from = {u32(connection), u32(connection >> 32)};
     service_.tokenize_queue().defer(std::move(job));
   }
@@ -332,9 +332,8 @@ PYBIND11_MODULE(_front, m) {
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
-           "external"_a, "why_uncut"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a,
-           "logit_defaults"_a, "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a,
-           "roles"_a)
+           "external"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,
+           "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a, "roles"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
@@ -349,7 +348,8 @@ PYBIND11_MODULE(_front, m) {
       .def("next_rare", &Door::next_rare, "timeout_ms"_a)
       .def("answer_rare", &Door::answer_rare, "call"_a, "message"_a, "last"_a, "code"_a = 0, "status"_a = "")
       .def("next_texts", &Door::next_texts, "long_ones"_a, "most"_a, "timeout_ms"_a)
-      .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "tokens_max"_a, "first"_a, "second"_a)
+      .def("defer_text", &Door::defer_text, "slot"_a, "route"_a, "connection"_a, "tokens_max"_a, "cut"_a, "first"_a,
+           "second"_a)
       .def("text_dropped", &Door::text_dropped, "slot"_a)
       .def("texts_done", &Door::texts_done, "results"_a)
       .def("count_tokenizer_restart", &Door::count_tokenizer_restart)

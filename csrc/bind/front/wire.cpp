@@ -106,6 +106,7 @@ py::dict parse_request(const py::bytes& message) {
   out["priority"] = view.priority;
   out["timeout_us"] = view.timeout_us;
   out["truncate"] = view.truncate;
+  out["keep_second"] = view.keep_second;
   out["prompt_name"] = text(view.prompt_name);
   out["tenant"] = text(view.tenant);
   out["group"] = text(view.group);

@@ -13,17 +13,6 @@ constexpr size_t kTextBytesAlways = 64 << 10;  // allowed for any text, however 
 constexpr size_t kBytesPerToken = 128;         // allowed beyond that; the length of the longest usual tokens
 constexpr size_t kLoopTextBytes = 4 << 10;     // longer texts are tokenized by another thread
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-// Cuts a text at the last space behind a word in the second half of its first `bytes`, or returns an empty text if
-// there is none. If the tokenizer splits at spaces, the words before the cut have the same tokens as in the whole text.
-// Line ends do not count, because one may belong to the token before it.
-std::string_view cut_at_space(std::string_view text, size_t bytes) {
-  size_t end = bytes;
-  while (end > bytes / 2 && (text[end] != ' ' || is_space(text[end - 1]))) end--;
-  return text.substr(0, end > bytes / 2 ? end : 0);
-}
-
 // Bytes of the text's first `most` characters, or of all where it has no more.
 size_t bytes_of_characters(std::string_view text, size_t most) {
   if (text.size() <= most) return text.size();
@@ -48,13 +37,17 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   std::string_view text = item.pair ? view.pair_first : view.text;
   if (setup.characters_max && !item.pair)
     if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
-  if (Refusal refusal = bound_text(view, r, text, item)) return refusal;
+  if (Refusal refusal = bound_text(view, item)) return refusal;
   if (Refusal refusal = put_prompt(view, r, text)) return refusal;
   const u32 most = routes_.tokens_max(r, item.role);
+  const text::Cut cut = !item.truncate                  ? text::Cut::kCounted
+                        : item.pair && view.keep_second ? text::Cut::kFirst
+                                                        : text::Cut::kLongest;
   if (setup.external_tokenizer || text.size() + view.pair_second.size() > kLoopTextBytes) {
     TokenizeJob job{slot, r, item.pair, std::string(text), std::string(view.pair_second)};
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
     job.tokens_max = most;
+    job.cut = cut;
     job.spans = route.task == Task::kClassifyTokens;
     return hand_over(std::move(job), item);
   }
@@ -62,9 +55,9 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   u32* ids = memory_.segment.ids(s);
   text::Tokenizer& tokenizer = *setup.tokenizer;
   const bool spans = route.task == Task::kClassifyTokens;
-  const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most)
-                                : spans   ? tokenizer.encode_spans(text, ids, most, spans_.of(slot))
-                                          : tokenizer.encode(text, ids, most);
+  const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most, cut)
+                                : spans   ? tokenizer.encode_spans(text, ids, most, spans_.of(slot), cut)
+                                          : tokenizer.encode(text, ids, most, cut);
   if (!encoded.n_total && setup.empty_id) {
     write_empty(slot, *setup.empty_id);
     return {};
@@ -147,26 +140,17 @@ Refusal SlotInput::bound_characters(u32 most, std::string_view& text, Item& item
   return {};
 }
 
-// Refuses or cuts a text that is longer than any that the model could take. Otherwise a message of a few MiB would take
-// seconds to tokenize, only to be cut or refused.
-Refusal SlotInput::bound_text(const RequestView& view, u32 r, std::string_view& text, Item& item) {
-  const Route& route = routes_[r];
-  const size_t bytes = text.size() + view.pair_second.size();
-  const size_t most = std::max(kTextBytesAlways, kBytesPerToken * route.max_input_tokens);
+// Refuses a text that is longer than any that the model takes whole, because counting its tokens could take seconds.
+// One that may be cut is not counted: its tokenizer stops behind the cut.
+Refusal SlotInput::bound_text(const RequestView& view, const Item& item) {
+  if (item.truncate) return {};
+  const u32 tokens = routes_[item.route].max_input_tokens;
+  const size_t bytes = view.text.size() + view.pair_first.size() + view.pair_second.size();
+  const size_t most = std::max(kTextBytesAlways, kBytesPerToken * tokens);
   if (bytes <= most) return {};
-  const char* field = field_of(item);
-  const std::string& why_uncut = routes_.setup(r).why_uncut;
-  if (!item.pair && !why_uncut.empty())
-    return refusals_.refuse_field(field,
-                                  "%zu bytes, at most %zu for a model of at most %u tokens; it cannot be cut: %s",
-                                  bytes, most, route.max_input_tokens, why_uncut.c_str());
-  if (item.pair || !view.truncate)
-    return refusals_.refuse_field(field, "%zu bytes, at most %zu for a model of at most %u tokens%s", bytes, most,
-                                  route.max_input_tokens, item.pair ? "" : "; set truncate to have it cut");
-  text = cut_at_space(text, most);
-  item.cut = true;
-  if (!text.empty()) return {};
-  return refusals_.refuse_field(field, "%zu bytes, at most %zu, and no space at which it could be cut", bytes, most);
+  return refusals_.refuse_field(field_of(item),
+                                "%zu bytes, at most %zu for a model of at most %u tokens; set truncate to have it cut",
+                                bytes, most, tokens);
 }
 
 Refusal SlotInput::hand_over(TokenizeJob job, Item& item) {
@@ -189,11 +173,8 @@ Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total) {
   const u32 most = routes_.tokens_max(item.route, item.role);
   if (!n_total) return refusals_.refuse_field(field, "0 tokens, at least 1");
   if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, most);
-  if (item.cut && n_total <= most)
-    return refusals_.refuse_field(field, "its first %zu bytes have only %u tokens, and bytes behind them are not read",
-                                  std::max(kTextBytesAlways, kBytesPerToken * routes_[item.route].max_input_tokens),
-                                  n_total);
-  if (!n_tokens) return refusals_.refuse_field(field, "0 tokens, at least 1");
+  if (!n_tokens)
+    return refusals_.refuse_field("pair.second", "too long: it leaves no room for the first text in %u tokens", most);
   return {};
 }
 

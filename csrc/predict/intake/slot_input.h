@@ -37,7 +37,7 @@ class SlotInput {
   Refusal put_prompt(const RequestView& view, u32 route, std::string_view& text);
   Refusal unknown_prompt(std::string_view name, u32 route);
   Refusal bound_characters(u32 most, std::string_view& text, Item& item);
-  Refusal bound_text(const RequestView& view, u32 route, std::string_view& text, Item& item);
+  Refusal bound_text(const RequestView& view, const Item& item);
   Refusal hand_over(TokenizeJob job, Item& item);
   Refusal busy(const char* why);
   Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total);

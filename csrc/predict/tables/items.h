@@ -32,7 +32,6 @@ struct alignas(64) Item {
   bool tokenizing = false;  // not put yet, because a worker has its text
   bool truncate : 1 = false, truncated : 1 = false;
   bool pair : 1 = false;
-  bool cut : 1 = false;      // its text was cut before it was tokenized; the rest must fill the model's limit
   bool grouped : 1 = false;  // is one of siblings
   TimeBound bound : 2 = TimeBound::kOwn;
   bool answered = false;

@@ -29,10 +29,9 @@ struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
-  std::string why_uncut;    // why a text of too many bytes cannot be cut before tokenizing; empty: it can
-  bool cuts_left = false;   // an input that is too long keeps its end
-  bool pairs_only = false;  // a cross-encoder: one text is refused
-  bool check_ids = false;   // the tokenizer has ids beyond the model's vocabulary
+  bool cuts_left = false;                                    // an input that is too long keeps its end
+  bool pairs_only = false;                                   // a cross-encoder: one text is refused
+  bool check_ids = false;                                    // the tokenizer has ids beyond the model's vocabulary
   std::shared_ptr<const text::Detokenizer> detokenizer;      // of a generative model; null: token ids only
   LogitDefaults logit_defaults;                              // of a model that generates
   std::vector<u32> forced_ids;                               // forced at an answer's limit; empty: any token

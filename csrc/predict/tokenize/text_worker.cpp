@@ -10,9 +10,10 @@ TokenizeResult tokenized(const TokenizeJob& job) {
   TokenizeResult result{job.slot, std::vector<u32>(job.tokens_max), 0, 0, ""};
   u32* ids = result.ids.data();
   text::Tokenizer& tokenizer = *job.tokenizer;
-  const text::Encoded encoded = job.pair    ? tokenizer.encode_pair(job.first, job.second, ids, job.tokens_max)
-                                : job.spans ? tokenizer.encode_spans(job.first, ids, job.tokens_max, result.spans)
-                                            : tokenizer.encode(job.first, ids, job.tokens_max);
+  const u32 most = job.tokens_max;
+  const text::Encoded encoded = job.pair    ? tokenizer.encode_pair(job.first, job.second, ids, most, job.cut)
+                                : job.spans ? tokenizer.encode_spans(job.first, ids, most, result.spans, job.cut)
+                                            : tokenizer.encode(job.first, ids, most, job.cut);
   result.ids.resize(encoded.n_tokens);
   result.first_len = encoded.first_len;
   result.n_total = encoded.n_total;

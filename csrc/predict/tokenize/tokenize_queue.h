@@ -22,6 +22,7 @@ struct TokenizeJob {
   std::string first, second;
   std::shared_ptr<text::Tokenizer> tokenizer = {};  // for the worker; null: the route uses the `tokenizers` package
   u32 tokens_max = 0;                               // most ids to write
+  text::Cut cut = text::Cut::kCounted;              // how, if there are more
   bool spans = false;                               // the places of the tokens are wanted, too
   ConnectionId from = {};                           // set by push()
   size_t bytes() const { return first.size() + second.size() + sizeof(TokenizeJob); }

@@ -64,9 +64,6 @@ class Bpe final : public WordTokenizer {
 
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
-  bool splits_at_spaces() const override {
-    return model_->rule != WordRule::kWhole || model_->spaced.white_space_splits;
-  }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<Bpe>(model_); }
 
  private:

@@ -43,7 +43,6 @@ class Unigram final : public WordTokenizer {
 
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
-  bool splits_at_spaces() const override { return model_->spaced.split || model_->spaced.white_space_splits; }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<Unigram>(model_); }
 
  private:

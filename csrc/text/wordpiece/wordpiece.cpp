@@ -41,7 +41,7 @@ void WordPiece::run(std::string_view text, Ids& ids) {
     return;
   }
   std::size_t pos = 0;
-  while (pos < text.size()) {
+  while (pos < text.size() && !ids.enough()) {
     const Step step = run_ascii(text, pos, ids);
     pos = step.next;
     if (step.stuck && pos < text.size()) pos = run_any(text, pos, ids);
@@ -86,7 +86,7 @@ std::size_t WordPiece::run_any(std::string_view text, std::size_t pos, Ids& ids)
   const u8* bytes = utf8_bytes(text);
   const u8* end = bytes + text.size();
   WordSink sink{*this, ids};
-  while (pos < text.size()) {
+  while (pos < text.size() && !ids.enough()) {
     if (const auto found = match(model_->raw, text, pos, hidden_until_)) {
       normalizer_.flush(sink);
       end_word(ids);
@@ -109,7 +109,7 @@ std::size_t WordPiece::run_any(std::string_view text, std::size_t pos, Ids& ids)
 void WordPiece::run_normalized(std::string_view text, Ids& ids) {
   const u8* bytes = utf8_bytes(text);
   TextSink sink{normal_};
-  for (std::size_t pos = 0; pos < text.size();) {
+  for (std::size_t pos = 0; pos < text.size() && !ids.enough();) {
     if (const auto found = match(model_->raw, text, pos, hidden_until_)) {
       normalizer_.flush(sink);
       finish_normalized(ids);
@@ -129,7 +129,7 @@ void WordPiece::finish_normalized(Ids& ids) {
   const u8* bytes = reinterpret_cast<const u8*>(normal_.data());
   WordSink sink{*this, ids};
   std::size_t hidden_until = 0;
-  for (std::size_t pos = 0; pos < normal_.size();) {
+  for (std::size_t pos = 0; pos < normal_.size() && !ids.enough();) {
     if (const auto found = match(model_->normalized, normal_, pos, hidden_until)) {
       end_word(ids);
       ids.put(found->id);

@@ -50,7 +50,6 @@ class WordPiece final : public TemplateTokenizer {
 
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
-  bool splits_at_spaces() const override { return true; }
   // The spelling of a normalized token would have to be known.
   bool finds_spans(u32 unknown_id) const override { return model_->normalized.empty() && unknown_id == model_->unk_id; }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<WordPiece>(model_); }

@@ -15,7 +15,7 @@ void WordPiece::run_spans(std::string_view text, Ids& ids, std::vector<TokenSpan
     chars += count_chars(text.substr(done, end - done));
     done = end;
   };
-  for (std::size_t pos = 0; pos < text.size();) {
+  for (std::size_t pos = 0; pos < text.size() && !ids.enough();) {
     const auto found = match(model_->raw, text, pos, hidden_until_);
     if (!found) {
       pos += decode(utf8_bytes(text) + pos, utf8_bytes(text) + text.size()).n_bytes;
@@ -31,13 +31,13 @@ void WordPiece::run_spans(std::string_view text, Ids& ids, std::vector<TokenSpan
     done = end;
     pos = found->end;
   }
-  finish(text.size());
+  if (!ids.enough()) finish(text.size());
 }
 
 // The words of normalized text.
 void WordPiece::put_aligned(Ids& ids, std::vector<TokenSpan>& spans) {
   const auto& chars = aligned_.chars();
-  for (std::size_t first = 0; first < chars.size();) {
+  for (std::size_t first = 0; first < chars.size() && !ids.enough();) {
     if (chars[first].char_class == CharClass::kSpace) {
       ++first;
       continue;

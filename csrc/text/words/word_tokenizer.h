@@ -56,7 +56,7 @@ class WordTokenizer : public TemplateTokenizer {
 template <class Between>
 void WordTokenizer::find_tokens(const AddedTokens& tokens, std::string_view text, Ids& ids, Between between) {
   std::size_t done = 0;
-  for (std::size_t pos = tokens.next(text, 0); pos < text.size(); pos = tokens.next(text, pos)) {
+  for (std::size_t pos = tokens.next(text, 0); pos < text.size() && !ids.enough(); pos = tokens.next(text, pos)) {
     const auto found = tokens.at(text, pos);
     if (!found) {
       ++pos;
@@ -70,7 +70,7 @@ void WordTokenizer::find_tokens(const AddedTokens& tokens, std::string_view text
     }
     pos = found->end;
   }
-  if (done < text.size()) between(text.substr(done));
+  if (done < text.size() && !ids.enough()) between(text.substr(done));
 }
 
 template <WordRule kRule>
@@ -79,7 +79,7 @@ void WordTokenizer::run_words(std::string_view text, Ids& ids) {
   const u8* const end = at + text.size();
   WordSplit<kRule> split(at, end);
   Word words[kLookahead];
-  while (at < end) {
+  while (at < end && !ids.enough()) {
     u32 n = 0;
     while (n < kLookahead && at < end) {
       const u8* const next = split.next(at);

@@ -10,6 +10,7 @@ from typing import Protocol
 from fastqps.frontdoor.slow_tokenizers.limits import APART_S, LONG_CPU_S, LONG_NICE, USUAL_CPU_S, WALL_FACTOR
 from fastqps.frontdoor.slow_tokenizers.template import Template
 from fastqps.frontdoor.slow_tokenizers.worker import EndedError, Job, Result, TooSlowError, Worker
+from fastqps.models.tokenizers.tokenizer import Cut
 
 TEXTS_MAX = 256
 WAIT_MS = 1000
@@ -25,7 +26,7 @@ class Door(Protocol):
         """Waits for texts of one route and takes them."""
 
     def defer_text(
-        self, slot: int, route: int, connection: int, tokens_max: int, first: str, second: str | None
+        self, slot: int, route: int, connection: int, tokens_max: int, cut: Cut, first: str, second: str | None
     ) -> None:
         """Puts a text back, among the long ones."""
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from fastqps.frontdoor.slow_tokenizers.limits import ADDRESS_SPACE_BYTES, GROWTH_BYTES
-from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
+from fastqps.models.tokenizers.tokenizer import Cut, Item, Tokenizer
 
 REFUSED = "the tokenizer refused it"
-Job = tuple[int, int, int, int, str, str | None]
-"""(slot, route, connection, most tokens, first text, second text), as the front door hands it out."""
+Job = tuple[int, int, int, int, Cut, str, str | None]
+"""(slot, route, connection, most tokens, how it is cut, first text, second text), as the front door hands it out."""
 Result = tuple[int, bytes, bytes, int, int, str]
 """(slot, ids, spans of a token classifier, first_len, n_total, why there are no ids)."""
 _HEAD = struct.Struct("=III")  # first_len, n_total, ids
@@ -40,16 +40,16 @@ def serve(connection: Connection, tokenizers: Mapping[int, Tokenizer]) -> NoRetu
             jobs = json.loads(connection.recv_bytes())
         except EOFError:  # the front door has another worker now
             sys.exit(0)
-        for route, max_tokens, first, second in jobs:
+        for route, max_tokens, cut, first, second in jobs:
             item = first if second is None else (first, second)
-            connection.send_bytes(_encoded(tokenizers.get(route), item, max_tokens))
+            connection.send_bytes(_encoded(tokenizers.get(route), item, max_tokens, cut))
 
 
-def _encoded(tokenizer: Tokenizer | None, item: Item, max_tokens: int) -> bytes:
+def _encoded(tokenizer: Tokenizer | None, item: Item, max_tokens: int, cut: Cut) -> bytes:
     if tokenizer is None:
         return b""
     try:
-        found = tokenizer.encode_items([item], max_tokens)[0]
+        found = tokenizer.encode_items([item], max_tokens, cut)[0]
     except (ValueError, MemoryError):
         return b""
     numbers = array("I", found.ids)

@@ -31,10 +31,7 @@ class SpanFinder:
         """One for each token of the encoding ``found``; None for a special token that was put around the text."""
         parts = zip(found.ids, found.special_tokens_mask, found.offsets, strict=True)
         spans = [None if special else self._span(text, number, *at) for number, special, at in parts]
-        for i, span in enumerate(spans):
-            if span and (i == 0 or spans[i - 1] is None):  # nothing is in front that it could continue
-                spans[i] = span._replace(continues_word=False)
-        return spans
+        return begun(spans)
 
     def _span(self, text: str, number: int, start: int, end: int) -> TokenSpan:
         if number == self._unknown_id:
@@ -43,6 +40,14 @@ class SpanFinder:
             # The token as the vocabulary has it: the encoding's own text of an added token has the space beside it.
             return TokenSpan(start, end, len(self._tokenizer.id_to_token(number)) != end - start)
         return TokenSpan(start, end, start > 0 and " " not in text[start - 1 : start + 1])
+
+
+def begun(spans: Sequence[TokenSpan | None]) -> list[TokenSpan | None]:
+    """The spans, where the first token of a text continues no word: nothing is in front of it."""
+    return [
+        span and span._replace(continues_word=span.continues_word and i > 0 and spans[i - 1] is not None)
+        for i, span in enumerate(spans)
+    ]
 
 
 def words(spans: Sequence[TokenSpan | None]) -> list[range]:

@@ -23,7 +23,6 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
         )
         if not tokenizer.native:
             tokenizer.encode("a")  # a server must not start that then refuses every text
-            tokenizer.prepare(role.max_tokens for role in card.roles)
         least = least_input_tokens(card, tokenizer)
     except Exception as error:  # the tokenizers package raises nothing narrower
         raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

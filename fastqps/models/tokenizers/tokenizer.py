@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, fspath
 from typing import Any, Literal, NamedTuple, get_args
 
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.files.regular import open_regular
-from fastqps.models.tokenizers.beginnings import KEEPS_THE_END, NO_SPLITS, why_uncut
+from fastqps.models.tokenizers.beginnings import beginning_decides, cut_at_space
 from fastqps.models.tokenizers.source import content_of
-from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan
+from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan, begun
 
 Item = str | tuple[str, str]
 SpecialTokens = Literal["all", "none", "trailing"]
 """Which of the post-processor's special tokens are put around a text or pair; trailing: all but those in front."""
+Cut = Literal["counted", "longest", "first"]
+"""How an item of too many ids is cut. Of a pair the longer text first, or the first text alone, down to one token. But
+for ``counted``, ``Encoded.n_total`` is then only some number above the limit."""
+_LONG_CHARACTERS = 1 << 16  # of a text: above, its beginning is tried first
 _MARK = "\ufdd0"  # a noncharacter, which no text has
 
 
@@ -60,7 +64,6 @@ class Tokenizer:
         self.why_not_native = ""
         self._native: NativeTokenizer | None = None
         self._unknown_id = unknown_id
-        self._packages: dict[int, _Package] = {}  # by where they cut, if not at `truncation`
         try:
             self._native = NativeTokenizer(content_of(source), special_tokens)
         except ValueError as reason:
@@ -112,25 +115,11 @@ class Tokenizer:
         """Type id of a pair's ids after `first_len`."""
         return self._native.second_type_id if self._native else 1
 
-    @property
-    def why_uncut(self) -> str:
-        """Why the beginning of a text does not decide its ids after the cut, as `beginnings.why_uncut`; "": it does."""
-        if self._native and self._native.cuts_left:
-            return KEEPS_THE_END
-        if self._native:
-            return "" if self._native.splits_at_spaces else NO_SPLITS
-        return why_uncut(json.loads(content_of(self.source)))
-
     def n_special(self, *, pair: bool) -> int:
         """Special tokens that are put around a text, or around the two texts of a pair."""
         if self._native:
             return self._native.n_special(pair)
         return self._whole.n_special(pair)
-
-    def prepare(self, limits: Iterable[int]) -> None:
-        """Makes ready to cut at these limits, so that no text waits for it."""
-        for most in limits if not self._native else ():
-            self._cutting_at(most)
 
     def encode(self, text: str) -> list[int]:
         if self._native:
@@ -149,18 +138,20 @@ class Tokenizer:
             return self._native.encode_batch(list(texts), self.truncation)
         return [found.ids for found in self._package.encode_batch(texts)]
 
-    def encode_items(self, items: Sequence[Item], max_tokens: int | None = None) -> list[Encoded]:
+    def encode_items(self, items: Sequence[Item], max_tokens: int | None = None, cut: Cut = "counted") -> list[Encoded]:
         """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it.
 
-        Cut at ``max_tokens``; None: at ``truncation``.
+        Cut at ``max_tokens``; None: at ``truncation``. A pair of which ``cut`` leaves no token of the first text has no
+        ids.
         """
         most = self.truncation if max_tokens is None else max_tokens
         if self._native and self._unknown_id is not None:
             return [self._spanned(item, most) for item in items]
         if self._native:
-            return [Encoded(*found) for found in self._native.encode_items(items, most)]
-        whole = self._whole.encode_batch(items)
-        return [self._cut(item, found, most) for item, found in zip(items, whole, strict=True)]
+            return [Encoded(*found) for found in self._native.encode_items(items, most, cut)]
+        if cut == "counted" or most is None:
+            return self._whole.encode_batch(items, most)
+        return [self._beginning(item, most, cut) or self._whole.encode(item, most, cut) for item in items]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         if self._detokenizer and skip_special_tokens:
@@ -178,17 +169,21 @@ class Tokenizer:
         ids, n_total, spans = self._native.encode_spans(item, most)
         return Encoded(ids, n_total, len(ids), [span and TokenSpan(*span) for span in spans])
 
-    def _cut(self, item: Item, whole: Encoded, most: int | None) -> Encoded:
-        if most is None or whole.n_total <= most:
-            return whole
-        return replace(self._cutting_at(most).encode(item), n_total=whole.n_total)
+    def _beginning(self, item: Item, most: int, cut: Cut) -> Encoded | None:
+        """A long text, cut, if a beginning that decides its ids has too many of them; else None."""
+        if not isinstance(item, str) or len(item) <= _LONG_CHARACTERS or not self._beginning_decides:
+            return None
+        size = _LONG_CHARACTERS
+        while size < len(item):
+            found = self._whole.encode(cut_at_space(item, size), most, cut)
+            if found.truncated:
+                return found
+            size *= 4
+        return None
 
-    def _cutting_at(self, most: int) -> _Package:
-        if most == self.truncation:
-            return self._package
-        if most not in self._packages:
-            self._packages[most] = _Package(self.source, self.special_tokens, most, self._unknown_id)
-        return self._packages[most]
+    @cached_property
+    def _beginning_decides(self) -> bool:
+        return beginning_decides(json.loads(content_of(self.source)))
 
     def _file_truncation(self) -> int | None:
         if self._native:
@@ -221,7 +216,11 @@ class _Package:
     """
 
     def __init__(
-        self, source: str, special_tokens: SpecialTokens, max_tokens: int | None, unknown_id: int | None
+        self,
+        source: str,
+        special_tokens: SpecialTokens,
+        max_tokens: int | None,
+        unknown_id: int | None,
     ) -> None:
         self._add = special_tokens != "none"
         self._leading = _leading(source) if special_tokens == "trailing" else (0, 0)
@@ -231,6 +230,7 @@ class _Package:
             self._pair = _cutting(source, max_tokens, pair)
         # The package does not cut at a length that is below the number of the special tokens.
         self._no_room = [max_tokens is not None and max_tokens < self.n_special(pair) for pair in (False, True)]
+        self._cuts_left = (_load(source).truncation or {}).get("direction") == "left"
         self._spans = None if unknown_id is None else SpanFinder(self._single, unknown_id)
 
     def n_special(self, pair: bool) -> int:
@@ -238,21 +238,21 @@ class _Package:
             return 0
         return int(self._single.num_special_tokens_to_add(pair)) - self._leading[pair]
 
-    def encode(self, item: Item) -> Encoded:
-        """The item, cut; `n_total` is what is left of it."""
+    def encode(self, item: Item, most: int | None = None, cut: Cut = "longest") -> Encoded:
+        """The item, cut at ``most``, too; `n_total` is what the package leaves of it."""
         if self._no_room[not isinstance(item, str)]:
             return Encoded([], 0, 0)
         with _failures():
             if isinstance(item, str):
-                return self._encoded(item, self._single.encode(item, add_special_tokens=self._add))
-            return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add))
+                return self._encoded(item, self._single.encode(item, add_special_tokens=self._add), most, cut)
+            return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add), most, cut)
 
-    def encode_batch(self, items: Sequence[Item]) -> list[Encoded]:
+    def encode_batch(self, items: Sequence[Item], most: int | None = None) -> list[Encoded]:
         if self._pair is not self._single or any(self._no_room):
-            return [self.encode(item) for item in items]
+            return [self.encode(item, most) for item in items]
         with _failures():
             found = self._single.encode_batch(list(items), add_special_tokens=self._add)
-        return [self._encoded(item, each) for item, each in zip(items, found, strict=True)]
+        return [self._encoded(item, each, most) for item, each in zip(items, found, strict=True)]
 
     def pieces(self, text: str, special_tokens: bool) -> list[Piece]:
         with _failures():  # a batch, because encode() would hold Python's lock
@@ -273,13 +273,45 @@ class _Package:
         with _failures():
             return str(self._single.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
-    def _encoded(self, item: Item, found: Any) -> Encoded:
+    def _encoded(self, item: Item, found: Any, most: int | None, cut: Cut = "longest") -> Encoded:
         leading = self._leading[not isinstance(item, str)]
         ids, type_ids = found.ids[leading:], found.type_ids[leading:]
+        spans = self._spans.find(item, found)[leading:] if self._spans and isinstance(item, str) else None
+        n_total = len(ids)
+        if most is not None and n_total > most:
+            kept = self._kept(found.sequence_ids[leading:], most, cut)
+            ids, type_ids = [ids[i] for i in kept], [type_ids[i] for i in kept]
+            spans = begun([spans[i] for i in kept]) if spans is not None else None
         first_len = type_ids.index(1) if 1 in type_ids else len(ids)
-        if self._spans is None or not isinstance(item, str):
-            return Encoded(ids, len(ids), first_len)
-        return Encoded(ids, len(ids), first_len, self._spans.find(item, found)[leading:])
+        return Encoded(ids, n_total, first_len, spans)
+
+    def _kept(self, sequences: Sequence[int | None], most: int, cut: Cut) -> list[int]:
+        """The places of the ids that are left. ``sequences``: 0 and 1 for the texts' ids, None for special tokens.
+
+        The package itself is not asked to cut: of a pair it makes all combinations of the parts that it cuts off.
+        """
+        places = [[i for i, each in enumerate(sequences) if each == which] for which in (0, 1)]
+        room = most - (len(sequences) - sum(map(len, places)))
+        if room < 0 or (cut == "first" and len(places[1]) >= room):
+            return []
+        lengths = _cut_lengths(len(places[0]), len(places[1]), room, cut)
+        cut_off = {
+            i
+            for own, length in zip(places, lengths, strict=True)
+            for i in (own[: len(own) - length] if self._cuts_left else own[length:])
+        }
+        return [i for i in range(len(sequences)) if i not in cut_off]
+
+
+def _cut_lengths(first: int, second: int, room: int, cut: Cut) -> tuple[int, int]:
+    """The ids that are left of each text of an item that is too long, as `TemplateTokenizer::cut_pair` has it."""
+    if cut == "first":
+        return room - second, second
+    shorter, longer = sorted((first, second))
+    longer = shorter if shorter > room else max(shorter, room - shorter)
+    if shorter + longer > room:
+        shorter, longer = room // 2, room - room // 2
+    return (longer, shorter) if first > second else (shorter, longer)
 
 
 @contextmanager

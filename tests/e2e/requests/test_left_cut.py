@@ -1,4 +1,4 @@
-"""Texts over the byte limit of a model: cut as its tokenizer would cut them, or refused."""
+"""Texts over the byte limit of a model are cut as its tokenizer would cut them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from checkpoints import write_checkpoint
 from serving import Server
+from tokenizers import Tokenizer
 from word_files import write_words
 
 from fastqps import Client, Engine
@@ -78,19 +79,6 @@ def test_in_process_the_end_is_kept(folders: dict[str, Path], kind: str) -> None
     assert np.abs(long - beginning).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["left", "left-package"])
-def test_the_end_of_a_text_is_kept_or_it_is_refused(server: Server, folders: dict[str, Path], kind: str) -> None:
-    expected = Engine(str(folders[kind])).embed([SHORT], truncate=True)
-    with Client(server.address, model=kind) as client:
-        same(client.embed([SHORT], truncate=True), expected)
-        with pytest.raises(InvalidArgument) as caught:
-            client.predict(LONG, truncate=True)
-    assert str(caught.value).endswith(
-        f"text: {len(LONG)} bytes, at most {BYTES_MAX} for a model of at most {TOKENS_MAX} tokens; "
-        "it cannot be cut: the model's tokenizer keeps the end of a text"
-    )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_token_ids_are_cut_on_the_side_of_texts(server: Server, kind: str) -> None:
     ids = [3] * 20 + [4] * TOKENS_MAX
@@ -99,22 +87,48 @@ def test_token_ids_are_cut_on_the_side_of_texts(server: Server, kind: str) -> No
         same(client.embed([ids], truncate=True), client.embed([kept]))
 
 
-def test_a_tokenizer_that_splits_no_text(server: Server) -> None:
-    """The words in front of a cut could have other tokens than in the whole text."""
-    with (
-        Client(server.address, model="joined") as client,
-        pytest.raises(InvalidArgument, match="it cannot be cut: the model's tokenizer is not known to split texts"),
-    ):
-        client.predict(LONG, truncate=True)
+def texts(end: str) -> dict[str, str]:
+    """Long ones by where a word in them ends, and one of a single word."""
+    breaks = {
+        "space": " ",
+        "newline": "\n",
+        "tab": "\t",
+        "ideographic space": "\u3000",
+        "em space": "\u2003",
+        "CJK": "中",
+    }
+    found = {name: ("a" + each) * BYTES_MAX + end for name, each in breaks.items()}
+    return found | {
+        "one word": "ab" * BYTES_MAX,
+        "a space, then one word": "a " + "b" * BYTES_MAX,
+        "few": " " * BYTES_MAX + end,
+    }
 
 
-@pytest.mark.parametrize("kind", ["right", "right-package"])
-def test_the_beginning_of_a_text_is_kept(server: Server, folders: dict[str, Path], kind: str) -> None:
-    texts = [LONG, SHORT, END + LONG]
-    expected = Engine(str(folders[kind])).embed(texts, truncate=True)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_text_is_cut_like_a_short_one(server: Server, folders: dict[str, Path], kind: str) -> None:
+    """As the tokenizers package cuts the whole: at any white space, and within a word."""
+    package = Tokenizer.from_file(str(folders[kind] / "tokenizer.json"))
+    package.enable_truncation(TOKENS_MAX, direction="left" if kind.startswith("left") else "right")
+    given = list(texts(END).values())
+    wanted = [package.encode(text).ids for text in given]
     with Client(server.address, model=kind) as client:
-        for text, each in zip(texts, expected, strict=True):
-            same(client.predict(text, truncate=True).embedding, each)
-        for uncut, why in ((LONG, "set truncate to have it cut"), (LONG.replace(" ", "\n"), "no space")):
-            with pytest.raises(InvalidArgument, match=why):
-                client.predict(uncut, truncate="\n" in uncut)
+        same(client.embed(given, truncate=True), client.embed(wanted))
+        with pytest.raises(InvalidArgument, match=f"at most {BYTES_MAX} for a model of .* set truncate to have it cut"):
+            client.predict(given[0])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "joined"])  # there any text is one token
+def test_a_long_pair_is_cut_like_a_short_one(server: Server, folders: dict[str, Path], kind: str) -> None:
+    """The longer text first, or with keep_second the first text alone."""
+    pairs = [("a b " * BYTES_MAX, "b"), ("b a b", "a\n" * BYTES_MAX), ("a b " * BYTES_MAX, "b a " * BYTES_MAX)]
+    engine = Engine(str(folders[kind]), max_input_tokens=TOKENS_MAX)
+    with Client(server.address, model=kind) as client:
+        same(client.embed(pairs, truncate=True), engine.embed(pairs, truncate=True))
+        first, kept = "a b " * BYTES_MAX, "b a " * 20
+        words = first.split()
+        room = TOKENS_MAX - 3 - len(kept.split())
+        cut = " ".join(words[-room:] if kind.startswith("left") else words[:room])
+        same(client.embed([(first, kept)], truncate=True, keep_second=True), client.embed([(cut, kept)]))
+        with pytest.raises(InvalidArgument, match=r"pair\.second: too long: it leaves no room for the first text"):
+            client.predict(pairs[1], truncate=True, keep_second=True)
