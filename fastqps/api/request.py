@@ -60,6 +60,9 @@ class GenerateOptions(TypedDict, total=False):
     """No sequence of so many tokens comes twice in prompt and answer; 0: off; at most 64. Default: the checkpoint's."""
     min_tokens: int
     """The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's."""
+    add_special_tokens: bool
+    """Put the tokenizer's special tokens around a text. Default: True; those in front of a text that begins with them
+    stand there once."""
     suppress_token_ids: Sequence[int]
     """Never choose these tokens, at most 8, beside the checkpoint's. Default: none."""
 

@@ -33,6 +33,7 @@ struct alignas(64) Item {
   bool pair : 1 = false;
   bool cut : 1 = false;      // its text was cut before it was tokenized; the rest must fill the model's limit
   bool grouped : 1 = false;  // is one of siblings
+  bool bare : 1 = false;     // no special tokens are put around its text
   bool answered = false;
   bool held = false;              // counts in its route
   bool waits = false;             // for its tokens or for a dispatcher; counts in its tenant's share

@@ -127,6 +127,14 @@ class Tokenizer:
             return self._native.n_special(pair)
         return self._whole.n_special(pair)
 
+    def around(self) -> tuple[int, int]:
+        """Special tokens that are put in front of a text, and behind it."""
+        if self._native:
+            leading = self._native.n_leading
+        else:
+            leading = _leading(self.source)[0] if self.special_tokens == "all" else 0
+        return leading, self.n_special(pair=False) - leading
+
     def prepare(self, limits: Iterable[int]) -> None:
         """Makes ready to cut at these limits, so that no text waits for it."""
         for most in limits if not self._native else ():
