@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fastqps.api.prediction import Generation as Generation
     from fastqps.api.prediction import Prediction as Prediction
     from fastqps.api.prediction import PredictionError as PredictionError
+    from fastqps.api.prediction import Rank as Rank
     from fastqps.client.aio import AsyncClient as AsyncClient
     from fastqps.client.sync import Client as Client
     from fastqps.devices import DeviceError as DeviceError
@@ -50,6 +51,7 @@ __all__ = [
     "NotFound",
     "Prediction",
     "PredictionError",
+    "Rank",
     "ResourceExhausted",
     "Tokenizer",
     "Unauthenticated",
@@ -76,6 +78,7 @@ _HOMES = {
     "NotFound": "fastqps.errors",
     "Prediction": "fastqps.api.prediction",
     "PredictionError": "fastqps.api.prediction",
+    "Rank": "fastqps.api.prediction",
     "ResourceExhausted": "fastqps.errors",
     "Tokenizer": "fastqps.models.tokenizers.tokenizer",
     "Unauthenticated": "fastqps.errors",

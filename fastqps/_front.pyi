@@ -7,8 +7,6 @@ from fastqps._core import Segment, WakeFds
 
 wire: ModuleType  # the wire format's functions, for tests
 
-ITEMS_MAX: int  # items of one message
-
 class TlsError(ValueError): ...
 
 def trim_memory() -> None: ...
@@ -91,8 +89,11 @@ class Door:
         http_fd: int,
         internal_fd: int,
         max_message_bytes: int,
+        max_tokenize_bytes: int,
+        max_request_items: int,
         max_stream_inflight: int,
         default_timeout_ns: int,
+        max_timeout_ns: int,
         max_connection_age_ns: int,
         stream_idle_timeout_ns: int,
         canary_interval_ns: int,
@@ -111,6 +112,7 @@ class Door:
         special_tokens: str,
         external: bool,
         why_uncut: str,
+        cuts_left: bool,
         labels: Sequence[str],
         version: str,
         detokenizer: str,
@@ -129,8 +131,8 @@ class Door:
     def set_tokens(self, digests: Sequence[bytes]) -> None: ...
     def run(self) -> int: ...
     def stop(self) -> None: ...
-    def add_rare_method(self, path: str, unary: bool, number: int) -> None: ...
-    def add_rare_route(self, verb: str, pattern: str, protocol: str, number: int) -> None: ...
+    def add_rare_method(self, path: str, unary: bool, texts: bool, number: int) -> None: ...
+    def add_rare_route(self, verb: str, pattern: str, protocol: str, texts: bool, number: int) -> None: ...
     def http_routes(self) -> list[tuple[str, str]]: ...
     def answer_rare_route(self, call: tuple[int, int], body: bytes, status: int, content_type: str) -> None: ...
     def next_rare(

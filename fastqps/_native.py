@@ -65,8 +65,8 @@ def check(name: str, version: str, sources: str, root: Path = ROOT) -> None:
     raise StaleExtension(f"fastqps.{name} {reason}; in a source tree run: make build; else reinstall fastqps")
 
 
-def stale(error: ImportError) -> StaleExtension | None:
-    """Returns the exception of ``check`` if it made an import fail. pybind11 hides it behind "initialization
+def stale(error: BaseException) -> StaleExtension | None:
+    """Returns the exception of ``check`` if it made an import fail, else None. pybind11 hides it behind "initialization
     failed"."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, StaleExtension):

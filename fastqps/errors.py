@@ -6,6 +6,7 @@ the built-in exception that fits it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,26 @@ class FastqpsError(Exception):
     """Something a user can act on: the message is printed as it is, without a traceback, and the process ends."""
 
     exit_code = FAILURE
+
+
+def lack_of_memory(error: BaseException | None) -> str | None:
+    """The line to print for an error that means that the system gives this process no more memory or threads, as under
+    ``ulimit -v``; None for any other error. Where that shows is chance, so a traceback would tell nothing."""
+    while error is not None:
+        words = str(error) or type(error).__name__
+        if (
+            isinstance(error, MemoryError)
+            or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+            or any(sign in words for sign in _NO_MEMORY)
+        ):
+            last = words.strip().splitlines()[-1]
+            return f"not enough memory, or its limit (ulimit -v, that of a container) is too low: {last}"
+        error = error.__cause__ or error.__context__
+    return None
+
+
+# What threads and libraries say that cannot be started or loaded.
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
 
 class ConfigError(FastqpsError):
@@ -136,6 +157,7 @@ def from_code(code: int, message: str, retry_after_ms: int = 0) -> CallError:
 
 
 _NOT_CONNECTED = "failed to connect to all addresses; last error: "  # gRPC's words
+_NO_GRPC = ("Received http2 header with status: 404", "Trying to connect an http1.x server")  # of ports for HTTP
 _GOAWAY_FIRST = "got frame type 7"  # that of a TLS port to a client without TLS, which gRPC does not read
 
 
@@ -146,11 +168,13 @@ def from_rpc(error: Any) -> CallError:
         message = "no server can be reached: " + message.removeprefix(_NOT_CONNECTED).removeprefix("UNKNOWN: ")
         if _GOAWAY_FIRST in message:
             message += "; perhaps it speaks TLS, and this client does not (tls_ca or credentials; --tls-ca)"
+    if any(said in message for said in _NO_GRPC):
+        message = f"this address answers HTTP, and no gRPC: give the port of gRPC, the server's --port ({message})"
     return from_code(error.code().value[0], message, _pushback_ms(error.trailing_metadata() or ()))
 
 
 def _pushback_ms(metadata: Iterable[tuple[str, str | bytes]]) -> int:
     for key, value in metadata:
-        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal():
+        if key == "grpc-retry-pushback-ms" and isinstance(value, str) and value.isdecimal() and len(value) < 10:
             return int(value)
     return 0

@@ -97,6 +97,7 @@ python_packages() {
     fi
     # Without isolation: the build uses the two packages above, and torch stays as it is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-build-isolation -e .
+    "$VENV/bin/pip" install -q --no-build-isolation --no-deps -e client
     # What only tests and benchmarks use is compiled where it is imported: most of it never is.
     FASTQPS_PYTHON_ONLY=1 "$VENV/bin/pip" install -q --no-compile --no-build-isolation -e '.[bench,dev,demo]'
     # Last: xds-protos of the tests has an older copy of a module of opentelemetry-proto.

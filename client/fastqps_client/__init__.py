@@ -3,7 +3,7 @@
 The modules beside this file are links to those of the `fastqps` package.
 """
 
-from .api.prediction import Chunk, Generation, Prediction, PredictionError
+from .api.prediction import Chunk, Generation, Prediction, PredictionError, Rank
 from .client.aio import AsyncClient
 from .client.sync import Client
 from .errors import (
@@ -35,6 +35,7 @@ __all__ = [
     "NotFound",
     "Prediction",
     "PredictionError",
+    "Rank",
     "ResourceExhausted",
     "Unauthenticated",
     "Unavailable",

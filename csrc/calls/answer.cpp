@@ -130,7 +130,14 @@ OutMessage* new_message(DoorState& door, u32 bytes) {
   if (!message) return nullptr;
   message->next = nullptr;
   message->bytes = bytes, message->sent = 0;
+  door.calls.answer_memory += Allocator::size_of(message);
   return message;
+}
+
+void release_message(DoorState& door, OutMessage* message) {
+  if (!message) return;
+  door.calls.answer_memory -= Allocator::size_of(message);
+  door.calls.allocator.release(message);
 }
 
 void queue_message(DoorState& door, Call& call, OutMessage* message) {
@@ -141,7 +148,6 @@ void queue_message(DoorState& door, Call& call, OutMessage* message) {
   if (call.unsent == 0) call.progress_ns = door.net.turn.ns;
   call.unsent += message->bytes;
   session.answer_bytes += message->bytes;
-  door.calls.unread_bytes += message->bytes;
 }
 
 void answer_ended(DoorState& door, Call& call) {
@@ -156,7 +162,6 @@ void count_sent(DoorState& door, Call& call, u32 bytes) {
   const bool was_paused = call.unsent > unsent_max;
   call.unsent -= bytes;
   session.answer_bytes -= bytes;
-  door.calls.unread_bytes -= bytes;
   session.answered_ns = call.progress_ns = door.net.turn.ns;
   if (was_paused && call.unsent <= unsent_max) session.enqueue(call);
 }
@@ -170,20 +175,19 @@ void copy_answer(DoorState& door, Call& call, u8* out, size_t bytes) {
     if (message->sent < message->bytes) return;
     call.out_first = message->next;
     if (!message->next) call.out_last = nullptr;
-    door.calls.allocator.release(message);
+    release_message(door, message);
   }
 }
 
 void release_answer(DoorState& door, Call& call) {
   call.session->answer_bytes -= call.unsent;
-  door.calls.unread_bytes -= call.unsent;
   call.unsent = 0;
   while (OutMessage* message = call.out_first) {
     call.out_first = message->next;
-    door.calls.allocator.release(message);
+    release_message(door, message);
   }
   call.out_last = nullptr;
-  door.calls.allocator.release(std::exchange(call.begun, nullptr));
+  release_message(door, std::exchange(call.begun, nullptr));
   door.calls.allocator.release(std::exchange(call.trailers, nullptr));
 }
 

@@ -21,6 +21,8 @@ void finish_call(DoorState& door, Call& call, const Status& status, const Refusa
 void expire_answer(DoorState& door, Call& call);
 // A message of so many bytes; nullptr: no memory.
 OutMessage* new_message(DoorState& door, u32 bytes);
+// nullptr: nothing.
+void release_message(DoorState& door, OutMessage* message);
 // Puts a message behind the call's others.
 void queue_message(DoorState& door, Call& call, OutMessage* message);
 // Frees everything that the answer side holds.

@@ -27,9 +27,9 @@ enum class Phase : u8 {
 enum class Fault : u8 {
   kNone,
   kHeaderList,
+  kUnauthenticated,  // before what tells a stranger more
   kContentType,
   kMethod,  // plain: also OPTIONS, which is answered like a refusal
-  kUnauthenticated,
   kPath,
   kTimeout,  // grpc-timeout is malformed
   kEncoding,
@@ -95,10 +95,10 @@ struct alignas(64) Call {
   bool inflating;     // a worker has a message of this call
   bool submitted;     // response headers are
   bool deferred;      // the session waits for resume_answer()
-  bool reset;         // by the client
-  bool queued;        // in its session's queue of calls whose messages wait for the loop's time
+  bool reset : 1;     // by the client
+  bool queued : 1;    // in its session's queue of calls whose messages wait for the loop's time
   TraceParent trace_parent;
-  HeaderId header;
+  HeaderId header, notice;
   Encoding encoding;
   // request
   bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;

@@ -9,6 +9,10 @@
 
 namespace fastqps::front {
 
+namespace {
+constexpr u32 kFewCalls = 8;  // with more of them a connection counts as served, which saves a look at each
+}
+
 CallSession::CallSession(DoorState& door, Connection& connection)
     : answered_ns(door.net.turn.ns),
       door_(door),
@@ -102,6 +106,15 @@ Call* CallSession::dequeue() {
   queue_.pop_front();
   call->queued = false;
   return call;
+}
+
+PlaceClaim CallSession::claim() const {
+  using Kind = PlaceClaim::Kind;
+  if (!open_calls_) return {asked ? Kind::kIdle : Kind::kStranger, idle_since_ns_};
+  if (open_calls_ > kFewCalls) return {Kind::kServed};
+  for (const Call* call = calls_; call; call = call->next)
+    if (call->phase == Phase::kOpen && (call->in_method || call->half_closed)) return {Kind::kServed};
+  return {Kind::kSlow, connection_.read_ns()};
 }
 
 void CallSession::deliver_queued() { fastqps::front::deliver_queued(door_, *this); }

@@ -68,6 +68,7 @@ class CallSession : public Session {
   bool has_queued() override;
   Call* dequeue();  // nullptr: none is queued
   void deliver_queued() override;
+  PlaceClaim claim() const override;
 
   // How many of its streams pass `pass` has found idle so far, and since when the oldest of them is.
   struct {
@@ -78,6 +79,7 @@ class CallSession : public Session {
   u64 reassembly_bytes = 0;  // of its messages that are put together or wait
   u64 answer_bytes = 0;      // of answers that the protocol has not taken
   u64 answered_ns;           // when it last took a byte of them
+  bool asked = false;        // a method of the service has had a message of it
   u64 report_due_ns = 0;     // when an answer may carry a load report again
 
  protected:

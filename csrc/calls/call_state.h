@@ -38,7 +38,7 @@ struct CallState {
   std::unique_ptr<u8[]> inflate_buffer;
   std::deque<Inflated> inflated;   // to be delivered
   std::vector<Received> received;  // in the current read
-  u64 unread_bytes = 0;            // of all answers that the protocols have not taken
+  u64 answer_memory = 0;           // of all messages that the protocols have not taken, begun ones included
   AnswerHeaders headers{1};
   std::vector<CallerRow> callers;                // by Call::index, as far as a call has needed one
   std::string tenant_header = "fastqps-tenant";  // in lower case; empty: calls name no tenants

@@ -62,7 +62,10 @@ Took dispatch(DoorState& door, Call& call, std::span<const u8> message) {
     }
   }
   call.in_method = true;
-  if (call.role == MethodRole::kService && call.half_closed) arm_call(door, call);  // nothing more of it is received
+  if (call.role == MethodRole::kService) {
+    call.session->asked = true;
+    if (call.half_closed) arm_call(door, call);  // nothing more of it is received
+  }
   return call.method->on_message(call.id(), message, info_of(door, call));
 }
 

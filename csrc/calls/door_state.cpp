@@ -19,10 +19,10 @@ bool DoorState::may_open_call(u32 open_calls) const {
          open_calls < std::max(limits.calls / 4 / std::max(net.connections.open(), 1u), kCallsAlways);
 }
 
-bool DoorState::unread_too_much(u64 answer_bytes) const {
+bool DoorState::unread_too_much(u64 answer_bytes, u64 more) const {
   if (answer_bytes > 2 * u64(limits.answer_bytes)) return true;
-  return calls.unread_bytes > limits.unread_bytes &&
-         answer_bytes > std::max<u64>(limits.unread_bytes / std::max(net.connections.open(), 1u), kUnreadAlways);
+  return unread_memory() + more > limits.unread_bytes &&
+         answer_bytes + more > std::max<u64>(unread_share(), kUnreadAlways);
 }
 
 }  // namespace fastqps::front

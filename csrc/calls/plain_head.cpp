@@ -170,8 +170,8 @@ bool PlainHead::open(DoorState& door, Call& call, bool http2) {
   } else {
     note(exchange->allowed ? Fault::kMethod : Fault::kPath);
   }
-  const bool free =
-      !door.calls.tokens || authorized_ || call.role == MethodRole::kProbe || call.session->connection().trusted();
+  const bool free = !door.calls.tokens || authorized_ || call.role == MethodRole::kProbe ||
+                    verb_ == HttpVerb::kOptions || call.session->connection().trusted();
   if (!free) note(Fault::kUnauthenticated), door.counters.unauthenticated++;
   if (call.session->full()) note(Fault::kConnectionFull);
   if (call.session->answers_stuck()) note(Fault::kAnswersNotRead);

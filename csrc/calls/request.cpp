@@ -79,8 +79,10 @@ void end_plain_body(DoorState& door, Call& call) {
 }  // namespace
 
 u32 message_limit(const DoorState& door, const Call& call) {
-  return call.role == MethodRole::kService ? door.limits.message_bytes
-                                           : std::min(door.limits.message_bytes, door.limits.control_message_bytes);
+  const Limits& limits = door.limits;
+  if (call.role == MethodRole::kService) return limits.message_bytes;
+  return std::min(limits.message_bytes,
+                  call.role == MethodRole::kText ? limits.text_message_bytes : limits.control_message_bytes);
 }
 
 HeldMessage* take_held(DoorState& door, CallSession& session) {

@@ -23,7 +23,7 @@ u8* Transport::begin_message(CallId id, size_t max_bytes) {
   Call* call = open_call(door_, id);
   if (!call || max_bytes > ~u32(0) - kPrefixBytes) return nullptr;
   const u32 prefix = prefix_bytes(*call);
-  if (door_.unread_too_much(call->session->answer_bytes)) {
+  if (door_.unread_too_much(call->session->answer_bytes, max_bytes)) {
     // A method that writes on after writable() returned false loses the call. Otherwise the door would lose its memory.
     door_.counters.not_read++;
     call->session->cut(*call);
@@ -31,7 +31,7 @@ u8* Transport::begin_message(CallId id, size_t max_bytes) {
   }
   OutMessage* message = new_message(door_, prefix + u32(max_bytes));
   if (!message) return call->session->cut(*call), nullptr;  // no memory: the call must not wait for ever
-  door_.calls.allocator.release(std::exchange(call->begun, message));
+  release_message(door_, std::exchange(call->begun, message));
   return message->data() + prefix;
 }
 
@@ -58,6 +58,10 @@ void Transport::finish(CallId id, const Status& status) {
 
 void Transport::set_header(CallId id, HeaderId header) {
   if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->header = header;
+}
+
+void Transport::set_notice(CallId id, HeaderId header) {
+  if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->notice = header;
 }
 
 void Transport::set_reply(CallId id, const HttpReply& reply) {

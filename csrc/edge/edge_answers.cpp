@@ -22,6 +22,12 @@ StatusCode code_of(const front::StepRow& answer) {
   return answer.status < front::kStatusCodes ? StatusCode(answer.status) : StatusCode::kInternal;
 }
 
+// Whether the server has worked on the item. Its front door gives the other codes by itself.
+bool is_answer(StatusCode code) {
+  return code != StatusCode::kUnavailable && code != StatusCode::kResourceExhausted && code != StatusCode::kCancelled &&
+         code != StatusCode::kDeadlineExceeded;
+}
+
 }  // namespace
 
 void EdgeDispatcher::expect(u32 item) {
@@ -36,10 +42,13 @@ void EdgeDispatcher::expect(u32 item) {
 void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
   Flight* flight = flights_.find(answer.item);
   if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
+  if (is_answer(code_of(answer))) upstreams_.heard(link);
   const bool last = answer.status || answer.finish || route_.task != Task::kGenerate;
   if (last && !answer.status && !flight->orphan) link.window.answered(answer.queue_us, answer.device_us);
   if (flight->orphan) {
-    if (last) leave_link(*flight), flights_.close(answer.item);
+    if (last) return leave_link(*flight), flights_.close(answer.item);
+    if (!flight->tokens) link.cancel(answer.item);  // the copy of a generation has shown what it is for
+    flight->tokens += answer.n_values;
     return;
   }
   if (answer.status) return take_refusal(answer.item, link, answer);
@@ -128,6 +137,8 @@ void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer
     claimer_.stats().stage[kDevice].record(now_ns_ - std::min(now_ns_, flight.sent_ns), kSampleEvery);
   }
   link.took(answer.device_us, answer.batch_items);
+  const u32 made = route_.task == Task::kGenerate ? std::max(flight.tokens, 1u) : 1;
+  upstreams_.took(link, now_ns_ - std::min(now_ns_, flight.sent_ns), made);
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
   upstreams_.prove(link);
   budget_ = std::min(kBudgetMost, budget_ + kBudgetPart);

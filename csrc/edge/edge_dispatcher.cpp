@@ -181,6 +181,7 @@ void EdgeDispatcher::send_batch() {
       waiting_.push_back(number);
     }
   }
+  try_suspended(batch_.claims[0]);
   const u64 n = batch_.claims.size();
   Stats& stats = claimer_.stats();
   stats.batch_items.record(n);
@@ -189,6 +190,25 @@ void EdgeDispatcher::send_batch() {
   bump(stats.step_items, n);
   bump(stats.step_tokens, batch_.n_tokens);
   stats.stage[kGather].record(now_ns() - batch_.claimed_ns, n);
+}
+
+// The tokens that an item of this upstream may make before it sends any; 1: of no generation.
+u32 EdgeDispatcher::longest_of(u32 upstream) {
+  u32 longest = 1;
+  if (route_.task != Task::kGenerate) return longest;
+  flights_.for_each([&](u32 number) {
+    const Flight& flight = flights_[number];
+    const Link* link = upstreams_.link(flight.link);
+    if (!link || link->upstream() != upstream || flight.orphan) return;
+    const Slot& slot = claimer_.slot(flight.claim);
+    if (!(slot.flags & kProgress)) longest = std::max(longest, slot.sampling.max_tokens);
+  });
+  return longest;
+}
+
+// Whether a suspended server works again shows a copy of a request: if it does not, nobody has waited for it.
+void EdgeDispatcher::try_suspended(const Claim& claim) {
+  if (Link* link = upstreams_.untried(now_ns_)) add(flights_.open_copy(claim, batch_.claimed_ns), *link);
 }
 
 void EdgeDispatcher::fetch(const Claim& claim) const {
@@ -209,7 +229,9 @@ void EdgeDispatcher::add(u32 number, Link& link) {
   link.in_flight++;
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->sent);
   front::StepGenerate generate;
-  link.put(read_item(segment_, route_, number, flight.claim, now_ns_, generate));
+  front::StepItem item = read_item(segment_, route_, number, flight.claim, now_ns_, generate);
+  if (flight.orphan && item.generate) item.options.flags |= kProgress;  // a copy: its first token will do
+  link.put(item);
 }
 
 // No server is left: what waits is answered at once. Returns whether more may wait.
@@ -313,6 +335,7 @@ void EdgeDispatcher::run_timers() {
     if (paused || now_ns_ >= link.due_ns()) link.on_timer(now_ns_, paused);
   });
   if (now_ns_ - reported_ns_ < kReportNs) return;
+  upstreams_.look(std::min(now_ns_ - reported_ns_, kPausedNs), [this](u32 upstream) { return longest_of(upstream); });
   reported_ns_ = now_ns_;
   upstreams_.report();
   claimer_.own().running.store(route_.task == Task::kGenerate ? upstreams_.in_flight() : 0, kRelaxed);

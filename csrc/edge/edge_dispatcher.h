@@ -53,6 +53,8 @@ class EdgeDispatcher final : private Link::Host {
   void send_suspect();
   u32 next_of(std::deque<u32>& queue);
   void send_batch();
+  u32 longest_of(u32 upstream);
+  void try_suspended(const Claim& claim);
   void fetch(const Claim& claim) const;
   void add(u32 number, Link& link);
   bool reject_waiting();

@@ -44,6 +44,13 @@ class Flights {
     open_++;
     return number;
   }
+  // A second number for an item that was opened: nobody waits for its answer.
+  u32 open_copy(const Claim& claim, u64 claimed_ns) {
+    const u32 of = of_slot(claim.door, claim.slot), number = open(claim, claimed_ns);
+    at(claim.door, claim.slot) = of;
+    flights_[number].orphan = true;
+    return number;
+  }
   void close(u32 number) {
     Flight& flight = flights_[number];
     u32& of = at(flight.claim.door, flight.claim.slot);

@@ -97,6 +97,7 @@ class Link final : private upstream::CallListener {
   Window window{};
   u32 in_flight = 0;      // items that it has, those included that nobody waits for any more
   u64 resume_ns = 0;      // the server has refused: nothing is sent before
+  bool answered = false;  // any item
   bool draining = false;  // the server process is about to stop, as it says
   u32 interest_set = 0;   // what epoll knows
 

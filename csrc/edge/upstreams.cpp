@@ -9,6 +9,9 @@ namespace {
 
 constexpr u64 kRetryNs = 250 * front::kMillisecond, kRetryWrongNs = 1000 * front::kMillisecond;
 constexpr u64 kRestMostNs = 16 * kRetryWrongNs;
+// Items without an answer, while other servers answer.
+constexpr u64 kPatienceNs = 1000 * front::kMillisecond;
+constexpr double kPatienceUsual = 8;  // times what an item usually takes
 constexpr size_t kNewsMax = 64;
 
 }  // namespace
@@ -93,6 +96,10 @@ void Upstreams::serving(Link& link) {
   if (UpstreamRow* shown = row(link)) bump(shown->connects);
   if (upstream.links.size() == 1) upstream.load = {}, upstream.proven = false;  // perhaps another process than before
   if (upstream.on_probation) return link.set_probation(true);  // it stays a mismatch until it has answered right
+  if (upstream.stalled) {
+    link.set_probation(true);
+    return change(upstream, UpstreamState::kSuspended, "it gets copies of requests until it has answered one");
+  }
   settle(upstream);
 }
 
@@ -105,19 +112,26 @@ void Upstreams::reported(Link& link, const front::StepLoad& load) {
 
 // Behind one address there may be several processes, of which only one is about to stop.
 void Upstreams::settle(Upstream& upstream) {
-  if (!upstream.listed || upstream.on_probation || !serves(upstream)) return;
+  if (!upstream.listed || upstream.on_probation || upstream.stalled || !serves(upstream)) return;
   const bool draining = drains(upstream);
   change(upstream, draining ? UpstreamState::kDraining : UpstreamState::kServing,
          draining ? "it is about to stop" : "");
 }
 
-// A server that is about to stop still answers, but gets requests only if no other one is there.
 bool Upstreams::may_take(u32 u) const {
-  if (u == reserved_) return false;
-  if (!drains(upstreams_[u])) return true;
-  for (u32 other = 0; other < upstreams_.size(); other++)
-    if (other != reserved_ && serves(upstreams_[other]) && !drains(upstreams_[other])) return false;
-  return true;
+  return u != reserved_ && !(is_last_choice(upstreams_[u]) && has_better(upstreams_[u]));
+}
+
+// A server that is about to stop, or was suspended, gets requests only if no other one is there.
+bool Upstreams::is_last_choice(const Upstream& upstream) const { return upstream.stalled || drains(upstream); }
+
+// proven: it has answered an item.
+bool Upstreams::has_better(const Upstream& upstream, bool proven) const {
+  return std::any_of(upstreams_.begin(), upstreams_.end(), [&](const Upstream& other) {
+    const bool reserved = reserved_ != kNoUpstream && &other == &upstreams_[reserved_];
+    return &other != &upstream && (!reserved || upstream.stalled) && serves(other) && !is_last_choice(other) &&
+           (!proven || other.usual_ns);
+  });
 }
 
 // Whether all that serves there is about to stop.
@@ -144,11 +158,16 @@ void Upstreams::refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns)
 }
 
 // It is left alone for twice as long as the last time, if that was not long ago.
+void Upstreams::extend_rest(Upstream& upstream, u64 now_ns) {
+  if (upstream.rested_ns == now_ns) return;  // for another of its links
+  const bool again = upstream.rest_ns && now_ns - upstream.rested_ns < 4 * kRestMostNs;
+  upstream.rest_ns = again ? std::min(2 * upstream.rest_ns, kRestMostNs) : kRetryWrongNs;
+  upstream.rested_ns = now_ns;
+}
+
 void Upstreams::eject(Link& link, const std::string& why, u64 now_ns) {
   Upstream& upstream = of(link);
-  const bool again = upstream.rest_ns && now_ns - upstream.ejected_ns < 4 * kRestMostNs;
-  upstream.rest_ns = again ? std::min(2 * upstream.rest_ns, kRestMostNs) : kRetryWrongNs;
-  upstream.ejected_ns = now_ns;
+  extend_rest(upstream, now_ns);
   upstream.on_probation = true;
   for (const u32 index : upstream.links) links_[index]->end(UpstreamState::kMismatch, why, false);
 }
@@ -157,6 +176,45 @@ void Upstreams::readmit(Link& link) {
   of(link).on_probation = false;
   link.set_probation(false);
   settle(of(link));
+}
+
+// Only answers show that a server does anything with what it gets: echoes, and what it says of itself, do not. Returns
+// whether it has been silent for so long that its items have to be looked at.
+bool Upstreams::is_silent(Upstream& upstream, u64 since_ns) const {
+  const bool has_items = items_of(upstream) > 0;
+  if (std::exchange(upstream.answered, false))
+    upstream.unanswered_ns = 0;
+  else if (has_items)
+    upstream.unanswered_ns += since_ns;
+  return has_items && upstream.unanswered_ns >= kPatienceNs && has_better(upstream, true);
+}
+
+// A slow server has earned the time that its answers take. One that is tried again gets longer each time, because it
+// may be slower than all that is known: its items are copies, for which nobody waits.
+u64 Upstreams::patience_ns(const Upstream& upstream, u32 made) const {
+  double usual_ns = 0;
+  for (const Upstream& each : upstreams_) usual_ns = std::max(usual_ns, each.usual_ns);
+  return std::max(upstream.stalled ? upstream.rest_ns : 0, u64(kPatienceUsual * usual_ns * made));
+}
+
+void Upstreams::end_silent(Upstream& upstream) {
+  const std::string why = "it has answered none of its " + std::to_string(items_of(upstream)) + " items for " +
+                          std::to_string(upstream.unanswered_ns / front::kMillisecond) + " ms";
+  for (const u32 index : upstream.links) links_[index]->end(UpstreamState::kSuspended, why);
+}
+
+void Upstreams::resume(Link& link) {
+  Upstream& upstream = of(link);
+  upstream.stalled = false;
+  if (!upstream.on_probation) link.set_probation(false);
+  settle(upstream);
+}
+
+Link* Upstreams::untried(u64 now_ns) {
+  for (u32 u = 0; u < upstreams_.size(); u++)
+    if (upstreams_[u].stalled && u != reserved_ && !items_of(upstreams_[u]) && has_better(upstreams_[u]))
+      if (Link* link = freest(upstreams_[u], now_ns)) return link;
+  return nullptr;
 }
 
 void Upstreams::drop(u32 index, u64 now_ns) {
@@ -173,15 +231,29 @@ void Upstreams::drop(u32 index, u64 now_ns) {
     upstream.retry_ns = now_ns + kRetryNs;
     return;
   }
+  // It takes items and answers none: each connection would cost as many again.
+  const bool silent = link->broke() && (link->verdict() == UpstreamState::kSuspended || !link->answered) &&
+                      (upstream.stalled || has_better(upstream, true));
+  if (silent) {
+    upstream.stalled = true;
+    upstream.unanswered_ns = 0;
+    extend_rest(upstream, now_ns);
+  }
   const bool wrong = link->verdict() == UpstreamState::kMismatch || link->verdict() == UpstreamState::kRefused;
   // The first attempt after a connection that worked is made at once: perhaps only that connection was cut.
-  const bool again =
-      upstream.state == UpstreamState::kServing && link->broke() && link->verdict() == UpstreamState::kConnecting;
+  const bool again = upstream.state == UpstreamState::kServing && link->broke() && !upstream.stalled &&
+                     link->verdict() == UpstreamState::kConnecting;
   upstream.failures += !again;
   const u64 rest =
       link->verdict() != UpstreamState::kMismatch || !upstream.on_probation ? kRetryWrongNs : upstream.rest_ns;
   upstream.retry_ns = again ? now_ns : now_ns + (wrong ? rest : kRetryNs) + random(u32(kRetryNs));
-  change(upstream, link->verdict(), link->why());
+  change(upstream, silent ? UpstreamState::kSuspended : link->verdict(), link->why());
+}
+
+// One that was suspended rests while another one serves.
+u64 Upstreams::retry_at(const Upstream& upstream) const {
+  const bool rests = upstream.stalled && has_better(upstream);
+  return std::max(upstream.retry_ns, rests ? upstream.rested_ns + upstream.rest_ns : 0);
 }
 
 // One that is not listed leaves the table with its last connection.
@@ -233,11 +305,7 @@ bool Upstreams::does_less(const Upstream& one, const Upstream& other) const {
   return items(one) * one_us < items(other) * other_us;
 }
 
-u32 Upstreams::items(const Upstream& upstream) const {
-  u32 items = 1;
-  for (const u32 index : upstream.links) items += links_[index]->in_flight;
-  return std::max(items, upstream.load.waiting);
-}
+u32 Upstreams::items(const Upstream& upstream) const { return std::max(1 + items_of(upstream), upstream.load.waiting); }
 
 // The server's time for an item. Before it knows its capacity, the time of its steps has to do. 0: not known.
 double Upstreams::item_us(const Upstream& upstream) const {
@@ -284,9 +352,9 @@ u32 Upstreams::in_flight() const {
   return n;
 }
 
-u32 Upstreams::in_flight(u32 upstream) const {
+u32 Upstreams::items_of(const Upstream& upstream) const {
   u32 n = 0;
-  for (const u32 index : upstreams_[upstream].links) n += links_[index]->in_flight;
+  for (const u32 index : upstream.links) n += links_[index]->in_flight;
   return n;
 }
 

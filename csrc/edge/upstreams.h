@@ -27,11 +27,15 @@ struct Upstream {
   bool listed = true;       // among the addresses that were resolved last
   UpstreamState state = UpstreamState::kConnecting;
   std::string reason = {};
-  u32 failures = 0;                 // attempts to connect since the last one that succeeded
-  u64 retry_ns = 0;                 // no attempt before
-  bool proven = false;              // since its first connection it has answered right
-  bool on_probation = false;        // it was ejected, and has not answered right since
-  u64 ejected_ns = 0, rest_ns = 0;  // when it last was, and for how long
+  u32 failures = 0;                // attempts to connect since the last one that succeeded
+  u64 retry_ns = 0;                // no attempt before
+  bool proven = false;             // since its first connection it has answered right
+  bool on_probation = false;       // it was ejected, and has not answered right since
+  bool stalled = false;            // it was suspended, and has answered nothing since
+  u64 rested_ns = 0, rest_ns = 0;  // when it last was ejected or suspended, and for how long
+  bool answered = false;           // since the last look
+  u64 unanswered_ns = 0;           // for so long it has had items since its last answer
+  double usual_ns = 0;             // from sending an item to its answer, by its tokens if made; 0: not known
   front::StepLoad load = {};
   u64 bytes_in = 0, bytes_out = 0;  // of links that have ended
   std::vector<u32> links = {};      // those that have not
@@ -61,6 +65,27 @@ class Upstreams {
     of(link).proven = true;
     if (of(link).on_probation) readmit(link);
   }
+  // It has answered an item, whatever with.
+  void heard(Link& link) {
+    Upstream& upstream = of(link);
+    link.answered = upstream.answered = true;
+    if (upstream.stalled) resume(link);
+  }
+  // An item has come back after so long. made: tokens; 1: it is no generation.
+  void took(Link& link, u64 took_ns, u32 made) {
+    double& usual = of(link).usual_ns;
+    usual += (double(took_ns) / made - usual) / (usual ? kMeanOver : 1);
+  }
+  // Suspends servers that have items and answer none, while others answer. since_ns: the time since the last look.
+  // longest(upstream): the tokens that one of its items may make before it says any; 1: they are no generations.
+  template <class Longest>
+  void look(u64 since_ns, Longest longest) {
+    for (u32 u = 0; u < upstreams_.size(); u++)
+      if (is_silent(upstreams_[u], since_ns) && upstreams_[u].unanswered_ns >= patience_ns(upstreams_[u], longest(u)))
+        end_silent(upstreams_[u]);
+  }
+  // A link with room to a suspended server that has nothing to do; nullptr: there is none.
+  Link* untried(u64 now_ns);
   // Forgets a link that has ended. No item names it any more.
   void drop(u32 link, u64 now_ns);
 
@@ -91,7 +116,7 @@ class Upstreams {
   // When connect() has something to do, or a server that refused may be sent items again.
   u64 due_ns(u64 now_ns) const;
   u32 in_flight() const;
-  u32 in_flight(u32 upstream) const;
+  u32 in_flight(u32 upstream) const { return items_of(upstreams_[upstream]); }
   // Writes the table's rows.
   void report();
   // Lines for the log since the last call.
@@ -100,9 +125,18 @@ class Upstreams {
  private:
   void open(const Target& target);
   void readmit(Link& link);
+  void resume(Link& link);
+  void extend_rest(Upstream& upstream, u64 now_ns);
+  bool is_silent(Upstream& upstream, u64 since_ns) const;
+  u64 patience_ns(const Upstream& upstream, u32 made) const;
+  void end_silent(Upstream& upstream);
+  u32 items_of(const Upstream& upstream) const;
   void change(Upstream& upstream, UpstreamState state, std::string reason);
   void hide_if_gone(const Upstream& upstream);
   bool may_take(u32 upstream) const;
+  bool is_last_choice(const Upstream& upstream) const;
+  bool has_better(const Upstream& upstream, bool proven = false) const;
+  u64 retry_at(const Upstream& upstream) const;
   bool serves(const Upstream& upstream) const;
   bool drains(const Upstream& upstream) const;
   void settle(Upstream& upstream);
@@ -111,6 +145,8 @@ class Upstreams {
   u32 items(const Upstream& upstream) const;
   double item_us(const Upstream& upstream) const;
   u32 random(u32 below) { return u32(u64(random_()) * below >> 32); }
+
+  static constexpr double kMeanOver = 16;  // items
 
   Link::Host& host_;
   const Terms& terms_;

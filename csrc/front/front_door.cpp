@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "calls/request.h"
 #include "http1/session.h"
 #include "http2/session.h"
 #include "net/tls/tls_channel.h"
@@ -24,16 +25,31 @@ FrontDoor::~FrontDoor() {
   net.internal.close();
 }
 
+namespace {
+
+// A call that needs a token and has no end of its own.
+bool may_outlive_token(const Call& call) {
+  if (call.role == MethodRole::kProbe || call.session->connection().trusted()) return false;
+  return call.kind == MethodKind::kBidi ||
+         (call.kind == MethodKind::kServerStream && call.role != MethodRole::kService);
+}
+
+}  // namespace
+
 // ---- connections
 
-void FrontDoor::adopt(int fd, Entrance entrance) {
+void FrontDoor::adopt(int fd, Entrance entrance, const Peer& peer) {
+  if (!net.places.enter(peer)) {
+    counters.refused++;
+    return void(close(fd));
+  }
   std::unique_ptr<Channel> channel;
   if (net.tls && entrance != Entrance::kInternal) {
     channel = std::make_unique<TlsChannel>(fd, net.tls, entrance);
   } else {
     channel = std::make_unique<SocketChannel>(fd);
   }
-  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), entrance);
+  auto connection = std::make_unique<Connection>(net, net.connections.next_id(), std::move(channel), entrance, peer);
   if (!connection->start()) return void(counters.refused++);
   net.connections.add(std::move(connection));
   counters.accepted++;
@@ -91,9 +107,23 @@ void FrontDoor::take_commands() {
         net.tls = command.tls;
         break;
       case Command::Kind::kTokens:
-        calls.tokens = command.tokens;
+        change_tokens(command.tokens);
         break;
     }
+  }
+}
+
+// Streams that are open end with their token. Other calls have had their one request, and end by themselves.
+void FrontDoor::change_tokens(const std::shared_ptr<const Tokens>& tokens) {
+  calls.tokens = tokens;
+  if (!tokens) return;
+  for (u32 i = 0; i < calls.pool.made(); i++) {
+    Call* call = calls.pool.in_use(i);
+    if (!call || call->phase != Phase::kOpen || !may_outlive_token(*call)) continue;
+    const u32 token = call->identified ? calls.callers[call->index].token : 0;
+    if (tokens->holds(token)) continue;
+    counters.unauthenticated++;
+    reject(*this, *call, Fault::kUnauthenticated, true);
   }
 }
 

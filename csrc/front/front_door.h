@@ -6,6 +6,8 @@
 
 #include "calls/door_state.h"
 #include "calls/idle_streams.h"
+#include "calls/unread_answers.h"
+#include "front/heap_trim.h"
 #include "http2/callbacks.h"
 
 namespace fastqps::front {
@@ -27,8 +29,8 @@ class FrontDoor : public DoorState, private Host {
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
 
-  // Takes the socket over. If there is no room, counts it as refused and closes it.
-  void adopt(int fd, Entrance entrance = Entrance::kGrpc) override;
+  // Takes the socket over. If there is no place, counts it as refused and closes it.
+  void adopt(int fd, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) override;
   void post(Command command);
 
   // Turns until stopped or drained.
@@ -52,6 +54,7 @@ class FrontDoor : public DoorState, private Host {
   void take_commands();
   void take_answers();
   void start_drain(u64 grace_ns);
+  void change_tokens(const std::shared_ptr<const Tokens>& tokens);
   void run_timers();
   void flush_dirty();
   void reap_closed();
@@ -63,6 +66,8 @@ class FrontDoor : public DoorState, private Host {
   std::vector<Command> commands_;
   std::vector<Connection*> flushing_;
   IdleStreams idle_streams_{*this};
+  UnreadAnswers unread_answers_{*this};
+  HeapTrim heap_trim_;
   u64 last_work_ns_ = 0;
   u64 timers_from_ns_ = 0;  // after this loop stood still; 0: it did not
   bool heard_all_ = false;  // nothing is left in the kernel that epoll would tell of

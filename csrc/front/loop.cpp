@@ -8,12 +8,12 @@ Loop::Loop(Service& service, const Limits& limits, LoopFds fds, Counters& counte
     : door_(std::make_unique<FrontDoor>(service, limits, fds, counters, load, trace)) {}
 Loop::~Loop() = default;
 
-bool Loop::add_rare_method(std::string_view path, MethodKind kind, u16 id) {
-  return door_->grpc.rare.add(door_->grpc.methods, path, kind, id);
+bool Loop::add_rare_method(std::string_view path, MethodKind kind, MethodRole role, u16 id) {
+  return door_->grpc.rare.add(door_->grpc.methods, path, kind, role, id);
 }
 
-bool Loop::add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id) {
-  return door_->grpc.rare.add(door_->grpc.routes, verb, pattern, errors, id);
+bool Loop::add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id) {
+  return door_->grpc.rare.add(door_->grpc.routes, verb, pattern, errors, role, id);
 }
 
 const HttpRoutes& Loop::http_routes() const { return door_->grpc.routes; }

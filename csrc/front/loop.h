@@ -30,9 +30,9 @@ class Loop {
   Loop(const Loop&) = delete;
 
   // Before run(): a method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
-  bool add_rare_method(std::string_view path, MethodKind kind, u16 id);
+  bool add_rare_method(std::string_view path, MethodKind kind, MethodRole role, u16 id);
   // The same of a route of plain HTTP.
-  bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id);
+  bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id);
   const HttpRoutes& http_routes() const;
   // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
   HeaderId add_header(std::string_view name, std::string_view value);

@@ -44,9 +44,11 @@ void FrontDoor::turn() {
   net.http.update();
   net.internal.update();
   idle_streams_.on_turn();
+  unread_answers_.on_turn();
   flush_dirty();
   reap_closed();
   grpc.tracer.flushed();
+  heap_trim_.on_turn(net.turn.ns, unread_memory() + counters.reassembly_bytes + grpc.service.kept_bytes());
 }
 
 bool FrontDoor::finished() const {
@@ -60,7 +62,8 @@ u64 FrontDoor::wait_ns() {
     return 0;
   u64 due = net.turn.ns + limits.sleep_max;
   due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.http.due(),
-                  net.internal.due(), grpc.loads.due_ns(), idle_streams_.due_ns(), net.drain.by_ns});
+                  net.internal.due(), grpc.loads.due_ns(), idle_streams_.due_ns(), unread_answers_.due_ns(),
+                  net.drain.by_ns});
   return due > net.turn.ns ? due - net.turn.ns : 0;
 }
 

@@ -7,6 +7,10 @@
 
 namespace fastqps::front {
 
+namespace {
+constexpr int kMembers = 1024;  // of a gzip file: each costs time, and may be empty
+}  // namespace
+
 Inflater::~Inflater() {
   for (int i = 0; i < 2; i++)
     if (ready_[i]) inflateEnd(&streams_[i]);
@@ -26,7 +30,11 @@ InflateResult Inflater::inflate(Encoding encoding, const u8* data, u32 bytes, u8
   stream.avail_in = bytes;
   stream.next_out = out;
   stream.avail_out = room;
-  const int result = ::inflate(&stream, Z_FINISH);
+  int result = ::inflate(&stream, Z_FINISH);
+  for (int members = 1; which == 0 && result == Z_STREAM_END && stream.avail_in && members < kMembers; members++) {
+    inflateReset(&stream);
+    result = ::inflate(&stream, Z_FINISH);
+  }
   bytes_out = room - stream.avail_out;
   if (result == Z_STREAM_END) return stream.avail_in ? InflateResult::kCorrupt : InflateResult::kDone;
   if (result == Z_BUF_ERROR && stream.avail_out == 0) return InflateResult::kTooLarge;

@@ -26,7 +26,8 @@ class Inflater {
   Inflater() = default;
   Inflater(const Inflater&) = delete;
   ~Inflater();
-  // Inflates exactly one stream into out; kTooLarge: it does not fit. bytes_out is how much it is.
+  // Inflates all members of one gzip file, or exactly one zlib stream, into out; kTooLarge: it does not fit. bytes_out
+  // is how much it is.
   InflateResult inflate(Encoding encoding, const u8* data, u32 bytes, u8* out, u32 room, u32& bytes_out);
 
  private:

@@ -13,6 +13,7 @@ namespace fastqps::front {
 enum class MethodRole : u8 {
   kService,  // messages as long as messages may be, traces, load reports; the method keeps the deadline of its requests
   kControl,  // short messages; the transport keeps the deadline
+  kText,     // as kControl, with messages of texts to tokenize
   kProbe,    // as kControl, and needs no token
 };
 

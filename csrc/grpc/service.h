@@ -30,6 +30,8 @@ class Service {
   virtual void on_flushed() = 0;
   // The absolute time at which on_turn must be called if nothing else happens; ~0: never.
   virtual u64 next_wakeup_ns() = 0;
+  // The memory of answers that the service keeps for calls which are not complete.
+  virtual u64 kept_bytes() const { return 0; }
   // Called before the loop sleeps: announces the sleep and looks for work again. Returns false if there is work.
   // awake() follows each true.
   virtual bool about_to_sleep() = 0;
@@ -61,6 +63,8 @@ class Transport {
   void finish(CallId call, const Status& status = {});
   // The registered header of this call's answer; before the first commit_message or finish.
   void set_header(CallId call, HeaderId header);
+  // A second one, which few answers carry.
+  void set_notice(CallId call, HeaderId header);
   // Status, type and kin of a plain call's response, if not the default; before the first commit_message or finish.
   void set_reply(CallId call, const HttpReply& reply);
 

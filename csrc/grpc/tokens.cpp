@@ -25,6 +25,10 @@ std::string_view token_of(std::string_view header) {
   return header;
 }
 
+u32 fingerprint_of(const Tokens::Digest& digest) {
+  return std::max(1u, u32(digest[0]) << 24 | u32(digest[1]) << 16 | u32(digest[2]) << 8 | digest[3]);
+}
+
 }  // namespace
 
 Tokens::Tokens(std::vector<Digest> digests, u64 id)
@@ -44,6 +48,11 @@ bool Tokens::accept(std::string_view header, KnownBearer& known) const {
   return true;
 }
 
+bool Tokens::holds(u32 fingerprint) const {
+  return std::any_of(digests_.begin(), digests_.end(),
+                     [fingerprint](const Digest& digest) { return fingerprint_of(digest) == fingerprint; });
+}
+
 // Compares all of them, even after a match.
 bool Tokens::holds(std::string_view token, u32* fingerprint) const {
   Digest found{};
@@ -53,7 +62,7 @@ bool Tokens::holds(std::string_view token, u32* fingerprint) const {
     return false;
   bool any = false;
   for (const Digest& digest : digests_) any |= CRYPTO_memcmp(digest.data(), found.data(), found.size()) == 0;
-  *fingerprint = std::max(1u, u32(found[0]) << 24 | u32(found[1]) << 16 | u32(found[2]) << 8 | found[3]);
+  *fingerprint = fingerprint_of(found);
   return any;
 }
 

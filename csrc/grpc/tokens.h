@@ -32,6 +32,8 @@ class Tokens {
   // Whether an authorization header ("Bearer TOKEN") holds one of them. Its fingerprint is the first 4 bytes of the
   // digest as a big-endian number, 1 for 0: enough to tell clients apart, and of no use to find the token.
   bool accept(std::string_view header, KnownBearer& known) const;
+  // Whether one of them has this fingerprint.
+  bool holds(u32 fingerprint) const;
 
  private:
   bool holds(std::string_view token, u32* fingerprint) const;

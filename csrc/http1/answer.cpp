@@ -94,8 +94,9 @@ void Http1Session::write_head(OutputBuffer& output, Call& call) {
   } else if (exchange.chunks) {
     writer.header("Transfer-Encoding", "chunked");
   }
-  if (call.header) {
-    const auto& [name, value] = door_.calls.headers[call.header];
+  for (const HeaderId id : {call.header, call.notice}) {
+    if (!id) continue;
+    const auto& [name, value] = door_.calls.headers[id];
     writer.header(name, value);
   }
   if (reply.header_length != kNoHeaderLength)

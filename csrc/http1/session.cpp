@@ -266,6 +266,8 @@ void Http1Session::retire(Retire reason, u64 grace_ns) {
   (reason == Retire::kDrain ? door_.counters.goaway_drain : door_.counters.goaway_age)++;
 }
 
+void Http1Session::dismiss() { connection_.kill(); }
+
 void Http1Session::end_flood(const char*) {
   door_.counters.floods[u32(Flood::kTls)]++;
   connection_.kill();

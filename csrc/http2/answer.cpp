@@ -36,12 +36,16 @@ struct Block {
   }
 };
 
+// Their values may change before the frame is sent: they are copied.
+void add_registered(Block& block, const DoorState& door, const Call& call) {
+  for (const HeaderId id : {call.header, call.notice})
+    if (id) block.add(door.calls.headers[id].first, door.calls.headers[id].second, NGHTTP2_NV_FLAG_NO_COPY_NAME);
+}
+
 void add_head(Block& block, const DoorState& door, const Call& call, std::string_view http_status = "200") {
   block.add(":status", http_status);
   block.add("content-type", "application/grpc");
-  if (call.header)  // its value may change before the frame is sent: it is copied
-    block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second,
-              NGHTTP2_NV_FLAG_NO_COPY_NAME);
+  add_registered(block, door, call);
   if (call.encoding == Encoding::kGzip || call.encoding == Encoding::kDeflate || call.encoding == Encoding::kUnknown)
     block.add("grpc-accept-encoding", "identity, deflate, gzip");
 }
@@ -82,7 +86,7 @@ void add_plain_head(Block& block, const DoorState& door, const Call& call, Plain
   block.add("date", http_date(door.net.turn.ns), kCopied);
   block.add("content-type", name_of(exchange.reply.type));
   if (call.phase == Phase::kFinished) block.add("content-length", number(values.length, call.unsent), kFresh);
-  if (call.header) block.add(door.calls.headers[call.header].first, door.calls.headers[call.header].second, kCopied);
+  add_registered(block, door, call);
   if (exchange.reply.header_length != kNoHeaderLength)
     block.add("inference-header-content-length", number(values.json, u64(exchange.reply.header_length)), kFresh);
   if (exchange.retry_after_s) block.add("retry-after", number(values.retry, exchange.retry_after_s), kFresh);

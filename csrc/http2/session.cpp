@@ -137,6 +137,8 @@ void Http2Session::abuse(Flood kind, const char* text) {
   abuse_ = text;
 }
 
+void Http2Session::dismiss() { terminate(NGHTTP2_NO_ERROR, "make_room"); }
+
 void Http2Session::end_flood(const char* text) {
   abuse(Flood::kTls, text);
   terminate(NGHTTP2_ENHANCE_YOUR_CALM, abuse_);

@@ -39,6 +39,7 @@ class Http2Session final : public CallSession {
   u64 due() const override;
   void on_timer() override;
   void retire(Retire reason, u64 grace_ns) override;
+  void dismiss() override;
   void end_flood(const char* text) override;
   void drop() override;
 

@@ -1,14 +1,36 @@
 #include "json/json_body.h"
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
+
+#include "json/bad_string.h"
 
 namespace fastqps::front {
+
+namespace {
+
+// Some clients write UTF-8 with a byte order mark, which RFC 8259 lets a reader ignore. Returns what is wrong.
+const char* skip_byte_order_mark(std::span<const u8>& body) {
+  const auto begins = [&](std::initializer_list<u8> with) {
+    return body.size() >= with.size() && std::equal(with.begin(), with.end(), body.begin());
+  };
+  if (begins({0xef, 0xbb, 0xbf})) {
+    body = body.subspan(3);
+  } else if (begins({0xff, 0xfe}) || begins({0xfe, 0xff}) || begins({0, 0, 0xfe, 0xff})) {
+    return "the body begins with the byte order mark of UTF-16 or UTF-32, must be JSON in UTF-8";
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out, ReasonText& reason) {
   if (padded_.size() > kKeptBytes) {
     padded_ = {};
     parser_ = simdjson::dom::parser();
   }
+  if (const char* why = skip_byte_order_mark(body)) return {"", why};
   padded_.resize(body.size() + simdjson::SIMDJSON_PADDING);
   if (!body.empty()) std::memcpy(padded_.data(), body.data(), body.size());
   std::memset(padded_.data() + body.size(), 0, simdjson::SIMDJSON_PADDING);
@@ -16,6 +38,10 @@ FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out,
   const auto error = parser_.parse(padded_.data(), body.size(), false).get(document);
   if (error == simdjson::NUMBER_ERROR)
     if (const FieldError found = find_number(body.size())) return found;
+  if (error == simdjson::STRING_ERROR || error == simdjson::UTF8_ERROR)
+    if (const std::string where = bad_string(body); !where.empty())
+      return {"", reason.print("the body is not valid JSON: %s holds half of a surrogate pair or damaged UTF-8",
+                               where.c_str())};
   if (error) return {"", reason.print("the body is not valid JSON: %s", simdjson::error_message(error))};
   if (document.get(*out)) return {"", "the body must be a JSON object"};
   return {};

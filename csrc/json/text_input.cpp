@@ -35,7 +35,7 @@ FieldError TextInput::read_array(const simdjson::dom::array& values, ReasonText&
     } else if (value.is_array()) {
       if (const FieldError error = read_ids(simdjson::dom::array(value), reason)) return error;
     } else {
-      return {field_, kForms};
+      return {field_, reason.print("element %zu is neither a string nor an array of token ids", items_.size())};
     }
   }
   return {};

@@ -57,6 +57,11 @@ class Allocator {
     kept_bytes_ += block->bytes;
   }
 
+  // The memory of a block, its header included.
+  static size_t size_of(void* pointer) {
+    return reinterpret_cast<const Free*>(static_cast<u8*>(pointer) - kHeader)->bytes;
+  }
+
   void* allocate_zeroed(size_t bytes) {
     void* block = allocate(bytes);
     if (block) std::memset(block, 0, bytes);

@@ -14,8 +14,9 @@ constexpr int kWritesPerTurn = 16;
 constexpr u64 kLastHello = kSecond;  // for a client that has not said hello when its connection is to go
 }  // namespace
 
-Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance)
-    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), accepted_ns_(net.turn.ns) {
+Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance,
+                       const Peer& peer)
+    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), peer_(peer), accepted_ns_(net.turn.ns) {
   read_ns_ = write_progress_ns_ = accepted_ns_;
   hello_by_ns_ = accepted_ns_ + net.limits.settings_timeout;
   timer_.kind = kConnectionTimer;
@@ -24,7 +25,9 @@ Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> 
 
 Connection::~Connection() {
   if (session_) session_->drop();
+  free_unsent();
   net_.wheel.cancel(timer_);
+  net_.places.leave(peer_);
 }
 
 bool Connection::start() {
@@ -110,7 +113,7 @@ bool Connection::paused() const {
   if (!session_) return false;
   if (!session_->wants_input()) return true;
   if (writable_ || channel_->wants_read()) return false;
-  return session_->backlogged(unsent_end_ - unsent_begin_);
+  return session_->backlogged(unsent_bytes());
 }
 
 void Connection::update_interest() {
@@ -142,7 +145,7 @@ void Connection::flush() {
       break;
     }
   if (state_ == State::kClosed) return;
-  const bool unsent = unsent_end_ > unsent_begin_;
+  const bool unsent = unsent_bytes();
   if (unsent) arm_by(write_progress_ns_ + net_.limits.write_timeout);
   update_interest();
   switch (session_->flushed(unsent, eof_)) {
@@ -174,8 +177,14 @@ bool Connection::write_unsent() {
     write_progress_ns_ = net_.turn.ns;
   }
   writable_ = unsent_begin_ == unsent_end_;
-  if (writable_) unsent_.reset(), unsent_begin_ = unsent_end_ = 0;
+  if (writable_) free_unsent();
   return writable_;
+}
+
+void Connection::free_unsent() {
+  net_.unsent_bytes -= unsent_end_;
+  unsent_.reset();
+  unsent_begin_ = unsent_end_ = 0;
 }
 
 // True: all of the output is written.
@@ -190,7 +199,8 @@ bool Connection::write_output() {
   if (written == output.bytes) return true;
   writable_ = false;
   unsent_end_ = output.bytes - written;
-  unsent_ = std::make_unique<u8[]>(unsent_end_);
+  unsent_ = std::make_unique_for_overwrite<u8[]>(unsent_end_);
+  net_.unsent_bytes += unsent_end_;
   std::memcpy(unsent_.get(), output.data.get() + written, unsent_end_);
   return false;
 }
@@ -215,8 +225,7 @@ void Connection::linger() {
   if (state_ == State::kClosed) return;
   end_handshake();
   if (session_) session_->drop();
-  unsent_begin_ = unsent_end_ = 0;
-  unsent_.reset();
+  free_unsent();
   if (eof_) return kill();
   channel_->finish_writing();
   state_ = State::kLingering;
@@ -233,6 +242,18 @@ void Connection::kill() {
   net_.close_later(*this);
 }
 
+PlaceClaim Connection::claim() const {
+  if (ending() || !session_) return {PlaceClaim::Kind::kStranger, accepted_ns_};
+  const PlaceClaim claim = session_->claim();
+  const bool unread = claim.kind != PlaceClaim::Kind::kServed && unsent_bytes();
+  return unread ? PlaceClaim{PlaceClaim::Kind::kSlow, write_progress_ns_} : claim;
+}
+
+void Connection::make_room() {
+  if (session_ && !ending()) session_->dismiss();
+  kill();
+}
+
 void Connection::retire(Retire reason, u64 grace_ns) {
   if (ending()) return;
   if (session_) return session_->retire(reason, grace_ns);
@@ -244,7 +265,7 @@ void Connection::retire(Retire reason, u64 grace_ns) {
 
 u64 Connection::due() const {
   if (state_ == State::kLingering) return linger_by_ns_;
-  const u64 at = unsent_end_ > unsent_begin_ ? write_progress_ns_ + net_.limits.write_timeout : kNever;
+  const u64 at = unsent_bytes() ? write_progress_ns_ + net_.limits.write_timeout : kNever;
   return std::min(at, session_ ? session_->due() : hello_by_ns_);
 }
 
@@ -272,7 +293,7 @@ bool Connection::check_waits() {
     if (!net_.drain.active) net_.counters.tls_failures++;
     return kill(), false;
   }
-  if (unsent_end_ > unsent_begin_ && now >= write_progress_ns_ + net_.limits.write_timeout) {
+  if (unsent_bytes() && now >= write_progress_ns_ + net_.limits.write_timeout) {
     net_.counters.closed_write_timeout++;
     return kill(), false;
   }

@@ -9,6 +9,8 @@
 #include "net/connection_id.h"
 #include "net/entrance.h"
 #include "net/limits.h"
+#include "net/peer.h"
+#include "net/place_claim.h"
 #include "net/session.h"
 #include "net/timer_wheel.h"
 
@@ -18,12 +20,14 @@ struct NetState;
 
 class Connection {
  public:
-  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance);
+  // It has a place, which it leaves at its end.
+  Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance, const Peer& peer);
   ~Connection();
   Connection(const Connection&) = delete;
 
   ConnectionId id() const { return id_; }
   Entrance entrance() const { return entrance_; }
+  const Peer& peer() const { return peer_; }
   // It comes from this server itself, and its calls need no token.
   bool trusted() const { return entrance_ == Entrance::kInternal; }
   // The subject of the client's certificate, after the handshake; empty: it has shown none.
@@ -33,6 +37,9 @@ class Connection {
   u64 accepted_ns() const { return accepted_ns_; }
   // When the client last sent something.
   u64 read_ns() const { return read_ns_; }
+  // Output that its socket has not taken, and when it last took some of it.
+  u32 unsent_bytes() const { return unsent_end_ - unsent_begin_; }
+  u64 write_progress_ns() const { return write_progress_ns_; }
   // The time limit for the client's hello: the handshake, and the first bytes of its protocol.
   u64 hello_by_ns() const { return hello_by_ns_; }
 
@@ -49,6 +56,10 @@ class Connection {
   // As Session::retire(); in a handshake its client gets a second at most.
   void retire(Retire reason, u64 grace_ns);
   bool closed() const { return state_ == State::kClosed; }
+  // To its place.
+  PlaceClaim claim() const;
+  // Closes at once, for a newcomer.
+  void make_room();
   // False: it is in the ready list already.
   bool set_ready() { return !std::exchange(in_ready_, true); }
 
@@ -94,6 +105,7 @@ class Connection {
   bool fill_output();
   bool write_unsent();
   bool write_output();
+  void free_unsent();
   void update_interest();
   bool paused() const;
   void linger();
@@ -106,6 +118,7 @@ class Connection {
   std::unique_ptr<Session> session_;  // nullptr: in the handshake
   std::unique_ptr<Session> former_;   // until the next read
   const Entrance entrance_;
+  const Peer peer_;
   State state_ = State::kOpen;
   bool in_handshake_ = false, waits_for_place_ = false;
   bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true;

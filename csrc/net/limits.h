@@ -17,6 +17,7 @@ struct Limits {
   // requests
   u32 message_bytes = 4 << 20;
   u32 control_message_bytes = 16 << 10;  // of health checks, load reports, reflection and model metadata
+  u32 text_message_bytes = 2 << 20;      // of texts to tokenize, and of ids to decode
   u32 header_list_bytes = 16384;
   u32 header_fields = 100;
   u64 reassembly_bytes = 256 << 20;  // of the whole process
@@ -30,10 +31,10 @@ struct Limits {
   u32 call_unsent_bytes =
       256 << 10;                 // more than this waits for the client: the call is not writable, its stream not read
   u32 answer_bytes = 4 << 20;    // more than this waits for the client's windows: new requests are refused
-  u64 unread_bytes = 256 << 20;  // of answers in the whole process; then a connection keeps its share of it
+  u64 unread_bytes = 256 << 20;  // memory of answers in the whole process; then a connection keeps its share of it
   u32 queued_frames = 2000;      // in nghttp2
   u32 read_bytes = 16 << 10;     // one read a turn
-  u32 connections = 0;           // 0: RLIMIT_NOFILE − 64
+  u32 connections = 0;           // 0: RLIMIT_NOFILE − 64; three quarters of them of one peer
   u32 handshakes = 1024;         // under way at once; others wait
   // a turn
   u32 turn_requests = 256;
@@ -46,11 +47,13 @@ struct Limits {
   // time, in ns
   u64 settings_timeout = 10 * kSecond;  // from the accept, a TLS handshake included
   u64 handshake_patience = kSecond;     // with a client whose place another waits for; the more wait, the less
-  u64 handshake_wait = 2 * kSecond;     // for a place; when the first waits longer, the last comes first
+  u64 stranger_patience = kSecond;   // with a client that has not asked yet, where others could make room for new ones
+  u64 handshake_wait = 2 * kSecond;  // for a place; when the first waits longer, the last comes first
   u64 header_block_timeout = 10 * kSecond;
   u64 message_timeout = 30 * kSecond;  // from a message's first byte, and longer by what has come at this rate:
   u32 message_bytes_per_s = 16 << 10;
   u64 write_timeout = 20 * kSecond;   // without a byte of progress
+  u64 unread_patience = kSecond;      // with a connection over its share that takes nothing, when little is left
   u64 window_timeout = 60 * kSecond;  // a stream that the client's windows block
   u64 rejected_timeout = kSecond;     // until a refused request's END_STREAM
   u64 linger_timeout = kSecond;

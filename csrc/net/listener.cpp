@@ -4,10 +4,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "net/net_state.h"
@@ -18,13 +16,6 @@ namespace {
 
 constexpr u64 kPause = 100 * kMillisecond;
 constexpr u64 kNotListeningYet = 20 * kMillisecond;
-constexpr u32 kSpareDescriptors = 64;
-
-u32 descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit)) return 1024;
-  return u32(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
-}
 
 void set_options(int fd) {
   const int one = 1, timeout_ms = 20'000, unsent_low = 128 << 10;
@@ -44,9 +35,6 @@ i32 peer_of(int fd) {
 
 Listener::Listener(NetState& net, int fd, Entrance entrance) : net_(net), fd_(fd), entrance_(entrance) {
   if (fd_ >= 0) fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
-  const u32 descriptors = descriptor_limit();
-  connections_max_ = descriptors > 2 * kSpareDescriptors ? descriptors - kSpareDescriptors : kSpareDescriptors;
-  if (net.limits.connections) connections_max_ = std::min(connections_max_, net.limits.connections);
 }
 
 Listener::~Listener() { close(); }
@@ -82,9 +70,11 @@ void Listener::accept_some() {
 }
 
 bool Listener::accept_one() {
-  const int fd = accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  sockaddr_storage from{};
+  socklen_t size = sizeof from;
+  const int fd = accept4(fd_, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd >= 0) {
-    take(fd);
+    take(fd, Peer(from));
     return true;
   }
   switch (errno) {
@@ -95,6 +85,7 @@ bool Listener::accept_one() {
     case ENOBUFS:
     case ENOMEM:
       net_.counters.accept_errors++;
+      net_.hint("new connections wait: this process may open no more files");
       paused_until_ns_ = net_.turn.ns + kPause;
       poll(false);
       return false;
@@ -107,14 +98,14 @@ bool Listener::accept_one() {
   }
 }
 
-void Listener::take(int fd) {
+void Listener::take(int fd, const Peer& peer) {
   const bool internal = entrance_ == Entrance::kInternal;
   if (!internal) set_options(fd);
-  if (net_.connections.open() >= connections_max_ || (internal && peer_of(fd) != net_.poller.fds.internal_peer)) {
+  if (internal && peer_of(fd) != net_.poller.fds.internal_peer) {
     net_.counters.refused++;
     ::close(fd);
   } else {
-    net_.host.adopt(fd, entrance_);
+    net_.host.adopt(fd, entrance_, peer);
   }
 }
 

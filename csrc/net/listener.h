@@ -3,6 +3,7 @@
 #pragma once
 #include "core/types.h"
 #include "net/entrance.h"
+#include "net/peer.h"
 
 namespace fastqps::front {
 
@@ -26,7 +27,7 @@ class Listener {
  private:
   void poll(bool on);
   bool accept_one();
-  void take(int fd);
+  void take(int fd, const Peer& peer);
   bool listening();
 
   NetState& net_;
@@ -34,7 +35,6 @@ class Listener {
   const Entrance entrance_;
   bool polled_ = false, listening_ = false;
   u64 paused_until_ns_ = 0;  // after EMFILE and its kind
-  u32 connections_max_ = 0;
 };
 
 }  // namespace fastqps::front

@@ -41,6 +41,7 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& c
       wheel(turn.ns),
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
       handshakes(*this),
+      places(*this),
       listener(*this, fds.listener, Entrance::kGrpc),
       http(*this, fds.http, Entrance::kHttp),
       internal(*this, fds.internal, Entrance::kInternal),

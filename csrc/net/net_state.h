@@ -11,6 +11,7 @@
 #include "net/loop_fds.h"
 #include "net/net_counters.h"
 #include "net/output_buffer.h"
+#include "net/places.h"
 #include "net/slice.h"
 #include "net/timer_wheel.h"
 #include "net/tls/tls_context.h"
@@ -56,7 +57,7 @@ class Host {
   // Called each turn and whenever the number changes: whether to accept more.
   virtual bool may_accept(u32 connections) = 0;
   // Takes an accepted socket over.
-  virtual void adopt(int fd, Entrance entrance) = 0;
+  virtual void adopt(int fd, Entrance entrance, const Peer& peer) = 0;
   // A session for a connection that needs no handshake, or whose handshake is done, or whose first bytes have told the
   // protocol; nullptr: no memory.
   virtual std::unique_ptr<Session> make_session(Connection& connection, SessionProtocol protocol) = 0;
@@ -86,8 +87,10 @@ struct NetState {
   OutputBuffer output;
   Drain drain;
   Handshakes handshakes;
+  Places places;
   Listener listener, http, internal;
   std::shared_ptr<const TlsContext> tls;  // nullptr: connections are not encrypted
+  u64 unsent_bytes = 0;                   // that sockets did not take, of all connections
   u64 rng, next_hint_ns = 0;
   ConnectionTable connections;  // last: connections use the others until they are gone
 };

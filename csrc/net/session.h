@@ -5,6 +5,7 @@
 // object itself lives until the end of the turn, so a session may go on with what it was doing.
 #pragma once
 #include "core/types.h"
+#include "net/place_claim.h"
 
 namespace fastqps::front {
 
@@ -56,7 +57,12 @@ class Session {
   // Ends the connection, or calls of it, when their time limit has passed.
   virtual void on_timer() = 0;
 
+  // To the connection's place.
+  virtual PlaceClaim claim() const = 0;
+
   // ---- end
+  // Says, as far as its protocol can, that the connection closes now and new calls belong on another one.
+  virtual void dismiss() = 0;
   // Refuses new calls, finishes the open ones, and closes after grace_ns at the latest.
   virtual void retire(Retire reason, u64 grace_ns) = 0;
   // Says that the client floods the layer below, and ends the connection.

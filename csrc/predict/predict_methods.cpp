@@ -5,9 +5,9 @@ namespace fastqps::front {
 PredictMethods::PredictMethods(ServiceTables& tables, RequestPath& requests, AnswerPath& answers,
                                const PredictOptions& options)
     : items_path{tables.attachment,          answers.groups, requests.intake, answers.answers,
-                 answers.withdrawals,        answers.counts, tables.refusals, options.max_batch_request_items,
+                 answers.withdrawals,        answers.counts, tables.refusals, options.max_request_items,
                  options.max_stream_inflight},
-      batch_reader(options.max_batch_request_items),
+      batch_reader(options.max_request_items),
       predict(requests.intake, answers.answers, answers.withdrawals, kPredict),
       generate(requests.intake, answers.answers, answers.withdrawals, kGenerate),
       batch(items_path, batch_reader, batch_writer, kPredictBatch),

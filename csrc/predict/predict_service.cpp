@@ -1,6 +1,7 @@
 #include "predict/predict_service.h"
 
 #include <algorithm>
+#include <string>
 
 #include "core/clock.h"
 
@@ -13,6 +14,7 @@ constexpr u64 kTickNs = 1'000'000'000;
 PredictService::PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options)
     : events_(tables_, answers_),
       tables_(segment, fds, options, events_),
+      times_(options.times),
       phase_(tables_.memory, tables_.attachment),
       answers_(tables_, phase_, options),
       requests_(tables_, answers_, options),
@@ -25,7 +27,11 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
 }
 
 void PredictService::on_attach(Transport& transport) {
-  tables_.attachment.transport = &transport;
+  Attachment& attachment = tables_.attachment;
+  attachment.transport = &transport;
+  if (attachment.loop && times_.most_ns())
+    attachment.lowered =
+        attachment.loop->add_header("fastqps-timeout-ms", std::to_string(times_.most_ns() / 1'000'000));
   tables_.slots.adopt();
   tables_.routes.take_setups(tables_.attachment.loop);
   tables_.memory.line.ready.store(1, kRelease);
@@ -63,7 +69,8 @@ void PredictService::drain(u64 now) {
   look_at_queues(now);
   requests_.queue.feed();
   tables_.slots.publish();
-  tables_.items.deadlines.advance(tables_.clock.drain_ns, [this](u32 slot) { answers_.withdrawals.expire(slot); });
+  const u64 drain_ns = tables_.clock.drain_ns;
+  tables_.items.deadlines.advance(drain_ns, [&](u32 slot) { return answers_.withdrawals.expire(slot, drain_ns); });
 }
 
 void PredictService::look_at_queues(u64 now) {

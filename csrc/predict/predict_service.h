@@ -47,6 +47,7 @@ class PredictService final : public Service {
   }
   void on_attach(Transport& transport) override;
   void on_turn(u64 now_ns) override;
+  u64 kept_bytes() const override { return answers_.groups.kept_bytes(); }
   void on_flushed() override;
   u64 next_wakeup_ns() override;
   bool about_to_sleep() override;
@@ -67,6 +68,7 @@ class PredictService final : public Service {
 
   SlotEvents events_;
   ServiceTables tables_;
+  const TimeLimits times_;
   PhaseWatch phase_;
   AnswerPath answers_;
   RequestPath requests_;

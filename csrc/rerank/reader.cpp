@@ -64,7 +64,9 @@ FieldError DocumentsReader::read_documents(const simdjson::dom::element& value, 
       return {"documents", reason.print("more than %u documents, which is the most", items_max_), FieldFault::kTooMany};
     std::string_view& text = documents_.emplace_back();
     const auto error = each.is_object() ? each["text"].get(text) : each.get(text);
-    if (error) return {"documents", kForm};
+    if (error)
+      return {"documents",
+              reason.print("element %zu is neither a string nor an object with a text", documents_.size() - 1)};
   }
   return {};
 }

@@ -12,15 +12,13 @@ u32 characters_of(std::string_view text) {
   return u32(std::count_if(text.begin(), text.end(), [](char byte) { return (u8(byte) & 0xc0) != 0x80; }));
 }
 
-// The tokenizers package does not say on which side it cuts, so a model that needs it is taken to cut on the right.
 FieldError TextRequests::check_options(const TextOptions& options, ReasonText& reason) {
   if (options.direction == TruncationDirection::kRight) return {};
   if (options.direction != TruncationDirection::kLeft)
     return {"truncation_direction", reason.print("%d, must be 0 (right) or 1 (left)", i32(options.direction))};
   const i32 route = routes_.find(options.model);
   if (!options.truncate || route < 0) return {};
-  const auto& tokenizer = routes_.setup(u32(route)).tokenizer;
-  if (tokenizer && tokenizer->cuts_left()) return {};
+  if (routes_.setup(u32(route)).cuts_left) return {};
   return {"truncation_direction", reason.print("left, but the model '%s' cuts on the right", routes_.name(u32(route)))};
 }
 

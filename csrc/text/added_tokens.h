@@ -1,6 +1,5 @@
 // Tokens that are looked for in the text before it is split into words: "[MASK]", "[SEP]" and what users added.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -32,9 +31,6 @@ class AddedTokens {
     bool lstrip, rstrip;
   };
   bool empty() const { return tokens_.empty(); }
-  bool swallows_space() const {
-    return std::any_of(tokens_.begin(), tokens_.end(), [](const AddedToken& t) { return t.lstrip || t.rstrip; });
-  }
   bool begins(u8 byte) const { return begins_[byte]; }
   std::optional<Match> at(std::string_view text, std::size_t pos) const;
   // Where from pos on a token may begin; the text's size: nowhere.

@@ -119,13 +119,15 @@ class Admin:
             "/reload": self._reload.answer,
             "/limits": self._limits.answer,
         }
+        if refused := guard.refusal(self._served, request):
+            return refused
         page = pages.get(request.path)
         if page is None:
             return Answer.text(404, f"no page {request.path[:100]}; GET / lists them")
         if request.method not in allowed.split(", "):
             text = f"{request.path} answers {allowed}\n"
             return Answer(405, text.encode(), "text/plain; charset=utf-8", allow=allowed)
-        return guard.refusal(self._served, request) or page(request)
+        return page(request)
 
     def _index(self, request: Request) -> Answer:
         return Answer(200, INDEX.replace("ADDRESS", request.headers.get("host", "ADDRESS")).encode(), "text/plain")

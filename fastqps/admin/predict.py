@@ -76,7 +76,7 @@ def _import() -> None:
 
 
 def _request(item: Any, where: str) -> predict_pb2.PredictRequest:
-    from fastqps.api.request import to_message
+    from fastqps.api.request import Requests
 
     if not isinstance(item, dict):
         raise ValueError(f'{where}not an object such as {{"text": "hello"}}')
@@ -87,7 +87,7 @@ def _request(item: Any, where: str) -> predict_pb2.PredictRequest:
         raise ValueError(f"{where}exactly one of {', '.join(INPUTS)} is needed")
     options: Any = {key: value for key, value in item.items() if key not in INPUTS}
     try:
-        return to_message(_input(given[0], item[given[0]]), options)
+        return Requests(options).message(_input(given[0], item[given[0]]))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}{error}") from None
 

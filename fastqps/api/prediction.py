@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
+from .codes import CODES
 
 Vector = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length"]
@@ -26,6 +27,14 @@ class Label:
     name: str
     score: float
     index: int
+
+
+@dataclass(slots=True)
+class Rank:
+    """A text's place in the list that was given, from 0, and how well it answers the query."""
+
+    index: int
+    score: float
 
 
 @dataclass(slots=True)
@@ -173,10 +182,11 @@ def read_batch(data: bytes) -> list[Prediction | PredictionError]:
     return out
 
 
-def read_chunk(data: bytes) -> Chunk:
-    """A serialized GenerateChunk. Raises DecodeError if it is none."""
+def read_chunk(data: bytes) -> tuple[int, Chunk]:
+    """The request id and the content of a serialized GenerateChunk. Raises as read_prediction() does."""
     message = pb.GenerateChunk.FromString(data)
-    return Chunk(
+    _check_logprobs(message)
+    return message.request_id, Chunk(
         message.text,
         list(message.token_ids),
         list(message.logprobs) or None,
@@ -187,7 +197,7 @@ def read_chunk(data: bytes) -> Chunk:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends."""
+    """The number at `at`, and where it ends. Raises IndexError if it has no end within 64 bits."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -197,9 +207,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
         at += 1
-    return value | byte << shift, at + 1
+        if shift > 63:
+            raise IndexError
+    return (value | byte << shift) & _UINT64_MAX, at + 1
 
 
+_UINT64_MAX = (1 << 64) - 1
 _STAGES = [(field.name.removesuffix("_us"), field.name) for field in pb.Timings.DESCRIPTOR.fields]
 _REASONS: dict[int, FinishReason] = {pb.FINISH_REASON_STOP: "stop", pb.FINISH_REASON_LENGTH: "length"}
 _FLOAT32 = np.dtype("<f4")
@@ -294,9 +307,7 @@ def _read_embedding(data: bytes, at: int, end: int) -> Prediction | None:
 
 def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
     if message.HasField("status") and message.status.code != 0:
-        status = message.status
-        error = errors.from_code(status.code, status.message, status.retry_after_ms)
-        return PredictionError(message.request_id, error)
+        return PredictionError(message.request_id, _error(message.status))
     prediction = Prediction(message.request_id)
     if message.HasField("embedding"):
         prediction.embedding = _vector(message.embedding)
@@ -313,8 +324,16 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
         if not message.multi.dimensions or values.size % message.multi.dimensions:
             raise errors.Internal(f"the server's {values.size} numbers are no vectors of {message.multi.dimensions}")
         prediction.multi = values.reshape(-1, message.multi.dimensions)
+    else:
+        raise errors.Internal("the server's answer holds no output that this client knows")
     _set_extras(prediction, message)
     return prediction
+
+
+def _error(status: pb.Status) -> errors.CallError:
+    if not 0 < status.code < len(CODES):
+        return errors.Internal(f"the server's status code {status.code} does not exist: {status.message}")
+    return errors.from_code(status.code, status.message, status.retry_after_ms)
 
 
 def _sparse(found: pb.SparseEmbedding) -> SparseEmbedding:
@@ -344,15 +363,24 @@ def _generation(message: pb.PredictResponse) -> Generation:
     reason = _REASONS.get(made.finish_reason)
     if reason is None:
         raise errors.Internal("the server's answer does not say why its text ended")
+    _check_logprobs(made)
     return Generation(made.text, list(made.token_ids), reason, list(made.logprobs) or None, _usage(message))
 
 
+def _check_logprobs(made: pb.Generation | pb.GenerateChunk) -> None:
+    if made.logprobs and len(made.logprobs) != len(made.token_ids):
+        counts = f"{len(made.logprobs)} log-probabilities of {len(made.token_ids)} tokens"
+        raise errors.Internal(f"the server's answer has {counts}")
+
+
 def _vector(embedding: pb.Embedding | pb.MultiVector) -> Vector:
+    raw = embedding.raw
     match embedding.dtype:
-        case pb.DTYPE_UNSPECIFIED | pb.DTYPE_FLOAT32:
+        case pb.DTYPE_UNSPECIFIED | pb.DTYPE_FLOAT32 if not raw:
             return np.array(embedding.values, np.float32)
-        case pb.DTYPE_FLOAT16:
-            return np.frombuffer(embedding.raw, "<f2").astype(np.float32)
-        case pb.DTYPE_INT8:
-            return np.frombuffer(embedding.raw, np.int8).astype(np.float32) / np.float32(127)
-    raise errors.Internal(f"the server answered in dtype {embedding.dtype}, which this client does not know")
+        case pb.DTYPE_FLOAT16 if not len(raw) % 2 and not embedding.values:
+            return np.frombuffer(raw, "<f2").astype(np.float32)
+        case pb.DTYPE_INT8 if not embedding.values:
+            return np.frombuffer(raw, np.int8).astype(np.float32) / np.float32(127)
+    counts = f"{len(embedding.values)} numbers and {len(raw)} bytes"
+    raise errors.Internal(f"the server answered {counts} in dtype {embedding.dtype}, which this client cannot read")

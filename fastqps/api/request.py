@@ -1,8 +1,12 @@
 """An item, its options, and the messages that they become. Shared by both clients."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypedDict, TypeVar
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple, TypedDict, TypeVar
 
+from .. import errors
 from ..v1 import predict_pb2 as pb
 
 # A text, a pair of texts, token ids (with special tokens), or a whole request message for all other options.
@@ -13,6 +17,7 @@ DType = Literal["float32", "float16", "int8"]
 Aggregation = Literal["none", "simple", "first", "average", "max"]
 
 _Enum = TypeVar("_Enum")
+_Text = TypeVar("_Text")
 
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
 _AGGREGATIONS = {
@@ -36,95 +41,150 @@ MULTI_ITEMS_MAX = 32  # with a vector for each token an answer may have a megaby
 class GenerateOptions(TypedDict, total=False):
     """The options of a generation."""
 
-    max_tokens: int
-    """Make at most so many tokens, at least 1. Default: the server's limit."""
-    temperature: float
-    """0: always the likeliest token, the default; higher: more varied."""
-    top_k: int
-    """Choose among so many likeliest tokens, at most 64. Default: all."""
-    top_p: float
-    """Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all."""
-    seed: int
-    """The same seed, prompt and options give the same tokens. Default: random."""
-    stop: str | Sequence[str]
-    """End before the first of these strings. Default: none."""
-    stop_token_ids: Sequence[int]
-    """End at the first of these tokens, at most 8. Default: none."""
-    ignore_eos: bool
-    """Go on after the token with which the model ends a text. Default: False."""
-    logprobs: bool
-    """Say each token's log probability. Default: False."""
-    repetition_penalty: float
-    """Above 1: the tokens of prompt and answer become less likely; 1: off. Default: the checkpoint's."""
-    no_repeat_ngram_size: int
-    """No sequence of so many tokens comes twice in prompt and answer; 0: off; at most 64. Default: the checkpoint's."""
-    min_tokens: int
-    """The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's."""
-    add_special_tokens: bool
-    """Put the tokenizer's special tokens around a text. Default: True; those in front of a text that begins with them
-    stand there once."""
-    suppress_token_ids: Sequence[int]
-    """Never choose these tokens, at most 8, beside the checkpoint's. Default: none."""
+    max_tokens: Annotated[int, "Make at most so many tokens, at least 1. Default: the server's limit."]
+    temperature: Annotated[float, "0: always the likeliest token, the default; higher: more varied."]
+    top_k: Annotated[int, "Choose among so many likeliest tokens, at most 64. Default: all."]
+    top_p: Annotated[
+        float,
+        "Choose among the likeliest tokens whose probabilities add up to this share of all, or of top_k. Default: all.",
+    ]
+    seed: Annotated[
+        int, "The same seed, prompt and options give the same tokens if `Model.repeatable`. Default: random."
+    ]
+    stop: Annotated[str | Sequence[str], "End before the first of these strings. Default: none."]
+    stop_token_ids: Annotated[Sequence[int], "End at the first of these tokens, at most 8. Default: none."]
+    ignore_eos: Annotated[bool, "Go on after the token with which the model ends a text. Default: False."]
+    logprobs: Annotated[bool, "Say each token's log probability. Default: False."]
+    repetition_penalty: Annotated[
+        float,
+        "Above 1: the tokens of prompt and answer become less likely; 1: off. Default: the checkpoint's.",
+    ]
+    no_repeat_ngram_size: Annotated[
+        int,
+        "No sequence of so many tokens comes twice in prompt and answer; 0: off; at most 64. Default: the "
+        "checkpoint's.",
+    ]
+    min_tokens: Annotated[
+        int,
+        "The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's.",
+    ]
+    add_special_tokens: Annotated[
+        bool,
+        "Put the tokenizer's special tokens around a text. Default: True; those in front of a text that begins with "
+        "them stand there once.",
+    ]
+    suppress_token_ids: Annotated[
+        Sequence[int],
+        "Never choose these tokens, at most 8, beside the checkpoint's. Default: none.",
+    ]
 
 
 class Options(GenerateOptions, total=False):
     """The options of an item. Items that are whole request messages take none of them."""
 
-    model: str
-    """A served model's name. Default: the client's, else the server's default model."""
-    priority: Priority
-    """Default: normal."""
-    truncate: bool
-    """Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False."""
-    tenant: str
-    """Whose share of the service the item takes, at most 256 bytes. Default: the client's."""
-    group: str
-    """Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. Default:
-    none."""
-    prompt_name: str
-    """Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the model's
-    default prompt, if it has one."""
-    dtype: DType
-    """Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from -1 to 1
-    only: of an embedding that is not normalized it is refused. Default: float32."""
-    dimensions: int
-    """Keep only so many leading dimensions of an embedding, at least 1. Default: all."""
-    normalize: bool
-    """Scale an embedding to length 1. Default: as the model says."""
-    top_labels: int
-    """Return only so many labels, best first, at least 1. Default: all."""
-    raw_scores: bool
-    """Scores without softmax or sigmoid. Default: False."""
-    aggregation: Aggregation
-    """How the labels of tokens become entities, as in transformers' pipeline. Default: simple."""
-    max_active_dims: int
-    """Keep only so many weights of a sparse embedding, the largest, at least 1. Default: as the model says."""
-    timings: bool
-    """Say where the item's time went. Default: False."""
+    model: Annotated[str, "A served model's name. Default: the client's, else the server's default model."]
+    priority: Annotated[Priority, "The class of service. Default: normal."]
+    truncate: Annotated[
+        bool,
+        "Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False.",
+    ]
+    tenant: Annotated[str, "Whose share of the service the item takes, at most 256 bytes. Default: the client's."]
+    group: Annotated[
+        str,
+        "Items of the same group and tenant are served together, 64 of them at the most. At most 128 bytes. "
+        "Default: none.",
+    ]
+    prompt_name: Annotated[
+        str,
+        "Put this prompt of the model (Model.prompt_names) in front of a text, or of a pair's first. Default: the "
+        "model's default prompt, if it has one.",
+    ]
+    dtype: Annotated[
+        DType,
+        'Number format in which an embedding travels; it arrives as float32 in any case. "int8" holds values from '
+        "-1 to 1 only: of an embedding that is not normalized it is refused. Default: float32.",
+    ]
+    dimensions: Annotated[int, "Keep only so many leading dimensions of an embedding, at least 1. Default: all."]
+    normalize: Annotated[bool, "Scale an embedding to length 1. Default: as the model says."]
+    top_labels: Annotated[int, "Return only so many labels, best first, at least 1. Default: all."]
+    raw_scores: Annotated[bool, "Scores without softmax or sigmoid. Default: False."]
+    aggregation: Annotated[
+        Aggregation,
+        "How the labels of tokens become entities, as in transformers' pipeline. Default: simple.",
+    ]
+    max_active_dims: Annotated[
+        int,
+        "Keep only so many weights of a sparse embedding, the largest, at least 1. Default: as the model says.",
+    ]
+    timings: Annotated[bool, "Say where the item's time went. Default: False."]
 
 
 _OPTIONS = frozenset(Options.__annotations__)
 
 
-def to_message(item: Item, options: Options, timeout_s: float = 0) -> pb.PredictRequest:
-    """Raises TypeError for an item of no known kind and an unknown option, ValueError for an unknown priority,
-    dtype or aggregation, a number that its field cannot hold, and a count of 0.
+def option_type(name: str) -> str:
+    """The type of an option as its users write it."""
+    return re.sub(
+        r"(typing|collections\.abc)\.", "", inspect.formatannotation(Options.__annotations__[name].__origin__)
+    )
 
-    timeout_s: the time allowed for this item, in seconds; 0: only the call's own deadline holds.
+
+def options_help() -> str:
+    """A paragraph for each option: its name, its type and what it does."""
+    return "\n".join(
+        textwrap.fill(f"{name}: {option_type(name)}. {kind.__metadata__[0]}", 110, subsequent_indent="    ")
+        for name, kind in Options.__annotations__.items()
+    )
+
+
+class Asked(NamedTuple):
+    """An item among others. One that cannot be sent has an error and no input: the server refuses it in its turn."""
+
+    message: pb.PredictRequest
+    error: errors.InvalidArgument | None = None
+
+
+class Requests:
+    """Makes the messages of one call. The options that its items share are checked and set once.
+
+    Raises TypeError for an unknown option, ValueError for an unknown priority, dtype or aggregation, for a number
+    that its field cannot hold, and for a count of 0.
+
+    timeout_s: the time allowed for each item, in seconds; None: only the call's own deadline holds.
     """
-    message = pb.PredictRequest(model=options.get("model", ""))
-    if timeout_s:
-        message.timeout_us = max(1, round(timeout_s * 1e6))
-    if unknown := options.keys() - _OPTIONS:
-        raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
-    if zero := [name for name in _COUNTS if options.get(name) == 0]:
-        raise ValueError(f"{zero[0]}: 0, must be at least 1")
-    if isinstance(item, pb.PredictRequest):
-        message.MergeFrom(item)  # its own model and timeout win
+
+    def __init__(self, options: Options, timeout_s: float | None = None) -> None:
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(Options.__annotations__)}")
+        if zero := [name for name in _COUNTS if options.get(name) == 0]:
+            raise ValueError(f"{zero[0]}: 0, must be at least 1")
+        self._defaults = pb.PredictRequest(model=options.get("model", ""))
+        if timeout_s is not None:
+            self._defaults.timeout_us = max(1, round(timeout_s * 1e6))
+        self._options = pb.PredictRequest()
+        self._options.CopyFrom(self._defaults)
+        _set_options(self._options, options)
+
+    def message(self, item: Item) -> pb.PredictRequest:
+        """Raises InvalidArgument for an item of no known kind and one that no message can hold."""
+        message = pb.PredictRequest()
+        if isinstance(item, pb.PredictRequest):
+            message.CopyFrom(self._defaults)
+            message.MergeFrom(item)  # its own model and timeout win
+            return message
+        message.CopyFrom(self._options)
+        try:
+            _set_input(message, item)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgument(str(error)) from None
         return message
-    _set_input(message, item)
-    _set_options(message, options)
-    return message
+
+    def asked(self, item: Item, place: int) -> Asked:
+        """An item among others, which an error of its own does not keep from being sent."""
+        try:
+            return Asked(self.message(item))
+        except errors.InvalidArgument as error:
+            return Asked(pb.PredictRequest(request_id=place), error)
 
 
 def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequence[int]) -> None:
@@ -135,14 +195,16 @@ def _set_input(message: pb.PredictRequest, item: str | tuple[str, str] | Sequenc
     elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         message.pair.first, message.pair.second = item
     else:
-        try:
-            message.token_ids.ids.extend(item)
-        except TypeError:
-            kind = type(item).__name__
-            raise TypeError(
-                f"an item is a text, a pair of texts (a tuple), or token ids; this {kind} is none"
-            ) from None
-        message.token_ids.SetInParent()
+        _set_token_ids(message, item)
+
+
+def _set_token_ids(message: pb.PredictRequest, item: Sequence[int]) -> None:
+    try:
+        message.token_ids.ids.extend(item)
+    except TypeError:
+        kind = type(item).__name__
+        raise TypeError(f"an item is a text, a pair of texts (a tuple), or token ids; this {kind} is none") from None
+    message.token_ids.SetInParent()
 
 
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
@@ -196,20 +258,7 @@ def _texts(value: object) -> Sequence[str]:
     return texts
 
 
-def split_batches(messages: Iterable[pb.PredictRequest], items_max: int) -> Iterator[pb.PredictBatchRequest]:
-    """Batches of at most items_max items and, unless one item alone is larger, BATCH_BYTES_MAX bytes."""
-    batch, size = pb.PredictBatchRequest(), 0
-    for message in messages:
-        size += message.ByteSize()
-        if batch.items and (len(batch.items) == items_max or size > BATCH_BYTES_MAX):
-            yield batch
-            batch, size = pb.PredictBatchRequest(), message.ByteSize()
-        batch.items.append(message)
-    if batch.items:
-        yield batch
-
-
-def texts_only(texts: Sequence[Item]) -> Sequence[Item]:
+def texts_only(texts: Sequence[_Text]) -> Sequence[_Text]:
     """Returns the texts. Raises TypeError for a single text, which would be read as a list of letters."""
     if isinstance(texts, str):
         raise TypeError("wants a list of texts, not one text")

@@ -8,7 +8,7 @@ import numpy as np
 from .. import errors
 from ..v1 import predict_pb2 as pb
 from . import reflection, zero_shot
-from .prediction import Chunk, Entity, Generation, Label, Prediction, PredictionError, SparseEmbedding, Vector
+from .prediction import Entity, Generation, Label, Prediction, PredictionError, Rank, SparseEmbedding, Vector
 
 _SERVICE = "/fastqps.v1.PredictService/"
 PREDICT = _SERVICE + "Predict"
@@ -21,7 +21,6 @@ HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 serialize_request = pb.PredictRequest.SerializeToString
 serialize_batch = pb.PredictBatchRequest.SerializeToString
 serialize_list_models = pb.ListModelsRequest.SerializeToString
-read_list_models = pb.ListModelsResponse.FromString
 
 
 def as_is(data: bytes) -> bytes:
@@ -35,8 +34,16 @@ BATCHES_IN_FLIGHT_MAX = 4
 
 
 def channel_options(channels: int) -> list[tuple[str, Any]]:
-    """The options of a channel. gRPC retries only calls that never left this machine, since others may have run."""
-    options: list[tuple[str, Any]] = [("grpc.max_receive_message_length", 64 << 20)]
+    """The options of a channel. gRPC retries only calls that never left this machine, since others may have run.
+
+    A connection whose server answers no ping ends its calls after 40 s. Servers refuse pings closer than 8 s.
+    """
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", 64 << 20),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.max_pings_without_data", 0),  # any number of them
+    ]
     if channels > 1:  # else channels to one address share a connection
         options.append(("grpc.use_local_subchannel_pool", 1))
     return options
@@ -72,6 +79,8 @@ def values_or_raise(results: list[Prediction | PredictionError]) -> list[Predict
 def embeddings_or_raise(results: list[Prediction | PredictionError]) -> Vector:
     """float32 of shape [len(results), dimensions]; [0, 0] for none."""
     rows = [_embedding_or_raise(value) for value in values_or_raise(results)]
+    if len(sizes := {len(row) for row in rows}) > 1:
+        raise errors.Internal(f"the server's embeddings have different lengths: {sorted(sizes)}")
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
 
@@ -87,16 +96,19 @@ def generation_or_raise(value: Prediction) -> Generation:
     return value.generation
 
 
-def check_end(last: Chunk | None) -> None:
-    """Raises Internal where a stream of chunks has ended without a last one."""
-    if last is None or last.finish_reason is None:
-        raise errors.Internal("the server ended the stream before the text was complete")
-
-
 def labels_or_raise(value: Prediction) -> list[Label]:
     if value.labels is None:
         raise errors.Unimplemented("this model makes no labels")
     return value.labels
+
+
+def ranks_or_raise(results: list[Prediction | PredictionError]) -> list[Rank]:
+    """Best first, equal scores in the order of the texts."""
+    rows = [labels_or_raise(value) for value in values_or_raise(results)]
+    if any(len(row) != 1 for row in rows):
+        raise errors.Unimplemented("this model does not rank texts: it has more labels than one")
+    ranks = [Rank(index, row[0].score) for index, row in enumerate(rows)]
+    return sorted(ranks, key=lambda rank: -rank.score)
 
 
 def multi_or_raise(value: Prediction) -> Vector:
@@ -118,8 +130,11 @@ def zero_shot_or_raise(
     rows = [sorted(labels_or_raise(value), key=lambda label: label.index) for value in values_or_raise(results)]
     if not rows:
         return []
+    names = [label.name for label in rows[0]]
+    if any([label.name for label in row] != names for row in rows):
+        raise errors.Internal("the server's answers have different labels")
     logits = np.array([[label.score for label in row] for row in rows], np.float32)
-    return zero_shot.answers(logits, labels, zero_shot.entailment([label.name for label in rows[0]]), multi_label)
+    return zero_shot.answers(logits, labels, zero_shot.entailment(names), multi_label)
 
 
 def sparse_or_raise(value: Prediction) -> SparseEmbedding:

@@ -8,7 +8,8 @@ from ..v1 import predict_pb2 as pb
 @dataclass(slots=True)
 class Model:
     """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, embed_sparse, embed_multi,
-    classify, classify_tokens or generate; `warnings`: what its operator should know, such as a limit below the
+    classify, classify_tokens or generate; `repeatable`: answers do not depend on what else the server computes;
+    `warnings`: what its operator should know, such as a limit below the
     model's own."""
 
     name: str
@@ -23,9 +24,11 @@ class Model:
     warnings: list[str] = field(default_factory=list)
     prompt_names: list[str] = field(default_factory=list)
     default_prompt_name: str = ""
+    repeatable: bool = False
 
 
-def read_models(response: pb.ListModelsResponse) -> list[Model]:
+def read_models(data: bytes) -> list[Model]:
+    """A serialized ListModelsResponse. Raises DecodeError if it is none."""
     return [
         Model(
             name=m.name,
@@ -40,6 +43,7 @@ def read_models(response: pb.ListModelsResponse) -> list[Model]:
             warnings=list(m.warnings),
             prompt_names=list(m.prompt_names),
             default_prompt_name=m.default_prompt_name,
+            repeatable=m.repeatable,
         )
-        for m in response.models
+        for m in pb.ListModelsResponse.FromString(data).models
     ]

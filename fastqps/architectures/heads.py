@@ -20,24 +20,25 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "identity": lambda x: x,
     "tanh": torch.tanh,
     "relu": F.relu,
-    "gelu": F.gelu,
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
+    # Spelled out: on a CPU torch's own give the last numbers of a tensor other bits.
+    "gelu": lambda x: 0.5 * x * (1 + torch.erf(x * 0.5**0.5)),
+    "silu": lambda x: x / (1 + torch.exp(-x)),
+    "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
 }
 
 
 class Projection:
-    """x [items, inputs] → norm(activation(x · weightᵀ + bias)) [items, outputs], the norm where there is one."""
+    """x [items, inputs] → norm(activation(product(x))) [items, outputs], the norm where there is one."""
 
     def __init__(
-        self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "identity", norm: Norm | None = None
+        self, product: Callable[[torch.Tensor], torch.Tensor], activation: str = "identity", norm: Norm | None = None
     ) -> None:
         if activation not in _ACTIVATIONS:
             raise ModelError(f"a head with activation {activation!r} is not supported: {', '.join(_ACTIVATIONS)} are")
-        self._weight, self._bias, self._activation, self._norm = weight, bias, _ACTIVATIONS[activation], norm
+        self._product, self._activation, self._norm = product, _ACTIVATIONS[activation], norm
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        x = self._activation(F.linear(x, self._weight, self._bias))
+        x = self._activation(self._product(x))
         return self._norm(x, None).tensor if self._norm else x
 
 
@@ -96,17 +97,7 @@ def _dense(checkpoint: Checkpoint, dense: Dense, ops: EncoderOps) -> Projection:
     if weights.unread():
         names = ", ".join(sorted(weights.unread()))
         raise ModelError(f"{weights.where}: has {names}, for which the projection of config.json has no place")
-    return _projection(ops, weight, bias, dense.activation.lower())
-
-
-def _projection(
-    ops: EncoderOps,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    activation: str = "identity",
-    norm: Norm | None = None,
-) -> Projection:
-    return Projection(ops.keep(weight), None if bias is None else ops.keep(bias), activation, norm)
+    return Projection(ops.projection(weight, bias), dense.activation.lower())
 
 
 def _classifier(checkpoint: Checkpoint, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps) -> Head:
@@ -123,7 +114,7 @@ def _token_classifier(
     if head is None:
         return TokenHead([_labels("classifier", weights, config, labels, ops)], ops)
     first = [_first_projection(head, weights, config, ops)] if head.dense else []
-    return TokenHead([*first, _labels(head.labels, weights, config, labels, ops)], ops)
+    return TokenHead([*first, _labels(head.labels, weights, config, labels, ops, head.labels_bias)], ops)
 
 
 def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig, ops: EncoderOps) -> Projection:
@@ -132,11 +123,11 @@ def _first_projection(head: HeadConfig, weights: Weights, config: EncoderConfig,
         norm_bias = weights(f"{head.norm}.bias", hidden) if head.norm_bias else None
         norm = ops.norm(weights(f"{head.norm}.weight", hidden), norm_bias, config.eps, "layer")
     bias = weights(f"{head.dense}.bias", hidden) if head.bias else None
-    return _projection(ops, weights(f"{head.dense}.weight", hidden, hidden), bias, head.activation, norm)
+    return Projection(ops.projection(weights(f"{head.dense}.weight", hidden, hidden), bias), head.activation, norm)
 
 
 def _labels(
     name: str, weights: Weights, config: EncoderConfig, labels: int, ops: EncoderOps, biased: bool = True
 ) -> Projection:
     bias = weights(f"{name}.bias", labels) if biased else None
-    return _projection(ops, weights(f"{name}.weight", labels, config.hidden), bias)
+    return Projection(ops.projection(weights(f"{name}.weight", labels, config.hidden), bias))

@@ -13,13 +13,14 @@ from fastqps.models.card import ModelError
 Tensors = dict[str, torch.Tensor]
 
 
-def merge(adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data: bool) -> None:
-    """Changes ``tensors``, by the names that ``plain`` makes of transformers' names.
+def merge(adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data: bool) -> frozenset[str]:
+    """Changes ``tensors``, by the names that ``plain`` makes of transformers' names. Returns the names that it adds.
 
     Without ``data`` only shapes are checked, and new tensors are on ``meta``. Raises ``ModelError`` where the
     adapter is for another model.
     """
     found = load_tensors(adapter.root / ADAPTER_WEIGHTS, data)
+    added = frozenset(map(plain, adapter.replaced)) - tensors.keys()
     for name, tensor in adapter.replaced.items():
         tensors[plain(name)] = found[tensor.name]
     for name, update in adapter.updates.items():
@@ -29,6 +30,7 @@ def merge(adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data:
         if data and base is not None:
             change = found[update.up.name].float() @ found[update.down.name].float() * update.scale
             tensors[at] = base.float() + (change.T if update.table else change)
+    return added
 
 
 def _check(adapter: Adapter, name: str, update: Update, base: torch.Tensor | None) -> None:

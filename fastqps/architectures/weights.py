@@ -1,4 +1,8 @@
-"""Reads a checkpoint's tensors by name, from one safetensors file or from shards."""
+"""Reads a checkpoint's tensors by name, from one safetensors file or from shards.
+
+What is read is copied out of the files, which are mapped: what is written to them later changes no answer, and a file
+that becomes shorter ends no process that has read it.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +50,10 @@ class Weights:
                     raise ModelError(f"{self.where}: {origins[plain]} and {origin} are the same tensor of the model")
                 self._tensors[plain] = tensor
                 origins[plain] = origin
+        self._adapter = adapter
+        self._added: frozenset[str] = frozenset()
         if adapter:
-            merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data)
+            self._added = merge(adapter, self._tensors, lambda name: self._plain(name, prefixes), data)
 
     @staticmethod
     def _plain(name: str, prefixes: Sequence[str]) -> str:
@@ -78,7 +84,7 @@ class Weights:
         if not found.is_floating_point():
             kind = str(found.dtype).removeprefix("torch.")
             raise ModelError(f"{self.where}: {name} is {kind}; weights are floats")
-        return found.float()
+        return found.to(torch.float32, copy=True)
 
     def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
         """The weight of a product: as the file has it where that is quantised, else as float32."""
@@ -103,7 +109,16 @@ class Weights:
         if not scales.is_meta and not scales.isfinite().all():
             raise ModelError(f"{self.where}: {name}_scale holds what is no number, or infinite")
         self._read.add(f"{name}_scale")
-        return Quantised(found, scales.float().reshape(-1).expand(len(found)).contiguous())
+        return Quantised(found.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(found)).contiguous())
+
+    def check_added(self) -> None:
+        """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
+
+        A tensor that is new and read is one of a head that the adapter brings.
+        """
+        if self._adapter and (names := self._added - self._read):
+            root = self._adapter.root
+            raise ModelError(f"{root}: the adapter replaces {min(names)}, and its base has no such tensor")
 
     def unread(self) -> dict[str, torch.Tensor]:
         """The tensors that were not read yet, as they are in the files."""

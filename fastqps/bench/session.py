@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from fastqps.bench.report.terminal import RunProgress, print_result
 from fastqps.bench.results.environment import Others, commit, environment
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.errors import CallError, ConfigError, FastqpsError
+from fastqps.terminal import say
 
 
 def run_mode(
@@ -51,7 +51,7 @@ def run_mode(
         result.environment["other_programs_cpu_share"] = round(others.share(), 3)
         _write(result, folder)
     if failure is not None:
-        print(f"fastqps: {failure}", file=sys.stderr)
+        say(f"fastqps: {failure}")
         return failure.exit_code
     return result.exit_code
 
@@ -174,7 +174,7 @@ def _write(result: Result, folder: Path) -> None:
     print_result(result)
     if failure is not None:
         raise failure
-    print(f"files: {folder}", file=sys.stderr)
+    say(f"files: {folder}")
 
 
 @contextlib.contextmanager

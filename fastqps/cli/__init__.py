@@ -10,7 +10,8 @@ from types import ModuleType
 from fastqps import __version__
 from fastqps._native import stale
 from fastqps.cli.parser import ArgumentParser
-from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError
+from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError, lack_of_memory
+from fastqps.terminal import say
 
 COMMANDS = {
     "serve": "serve models over gRPC",
@@ -28,19 +29,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except FastqpsError as error:
-        print(f"fastqps: {error}", file=sys.stderr)
+        say(f"fastqps: {error}")
         return error.exit_code
-    except ImportError as error:
-        reason = stale(error)
-        if reason is None:
-            raise
-        print(f"fastqps: {reason}", file=sys.stderr)
-        return FAILURE
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; say nothing at exit either
         return FAILURE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        reason = stale(error) or lack_of_memory(error)
+        if reason is None:
+            raise
+        say(f"fastqps: {reason}")
+        return FAILURE
 
 
 def _run(arguments: list[str]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from fastqps.cli.setting_flags import CARD_KEYS, add_settings, given_settings
 from fastqps.config import load
 from fastqps.errors import OK
+from fastqps.terminal import shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
     check_files(card)  # the copies are of the files that the card was made of
     files = [path for path in out.rglob("*") if path.is_file()]
     kib = sum(path.stat().st_size for path in files) >> 10
-    print(f"{out}: {CARD_FILE} of {card.name}@{card.version}, and {len(files) - 1} files; {kib:,} KiB")
-    print(f"serve it with: fastqps serve --device remote --upstream HOST:PORT --model {out}")
+    place = shown(str(out))
+    print(f"{place}: {CARD_FILE} of {shown(card.name)}@{card.version}, and {len(files) - 1} files; {kib:,} KiB")
+    print(f"serve it with: fastqps serve --device remote --upstream HOST:PORT --model {place}")
     return OK

@@ -12,6 +12,7 @@ from fastqps.config.sources import load
 from fastqps.doctor import report as doctor
 from fastqps.errors import FAILURE, OK
 from fastqps.host.finding import Finding
+from fastqps.terminal import shown
 
 MARKS = {"ok": "ok  ", "note": "note", "lack": "LACK"}
 _TLS = ("upstream-tls-ca", "upstream-tls-cert", "upstream-tls-key", "upstream-token-file")
@@ -32,9 +33,9 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"schema_version": 1, "findings": [dataclasses.asdict(f) for f in findings]}, indent=2))
     else:
         for finding in findings:
-            print(f"{MARKS[finding.level]}  {finding.name:<18} {finding.value}")
+            print(shown(f"{MARKS[finding.level]}  {finding.name:<18} {finding.value}"))
             if finding.advice:
-                print(f"      {'':<18} -> {finding.advice}")
+                print(shown(f"      {'':<18} -> {finding.advice}"))
     return FAILURE if any(f.level == "lack" for f in findings) else OK
 
 

@@ -20,7 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--temperature", type=float, metavar="T", help="0: the likeliest token; higher: more varied")
     group.add_argument("--top-k", type=int, metavar="N", help="choose among so many likeliest tokens, at most 64")
     group.add_argument("--top-p", type=float, metavar="P", help="choose among tokens with this probability together")
-    group.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same text (default: random)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="the same seed gives the same text if the model is repeatable (default: random)",
+    )
     group.add_argument("--stop", action="append", metavar="TEXT", help="end before this; repeat the flag for more")
     group.add_argument(
         "--stop-token-ids", type=_ids, metavar="ID,…", help="end at the first of these tokens, at most 8"

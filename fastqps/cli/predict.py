@@ -169,8 +169,6 @@ def _stream_here(options: argparse.Namespace) -> Stream:
 def _connect(options: argparse.Namespace) -> Client:
     from fastqps.client.sync import Client
 
-    if ":" not in options.address:  # gRPC would take port 443
-        raise ConfigError(f"--address {options.address!r} has no port: HOST:PORT")
     try:
         return Client(options.address, model=options.model or "", **server_flags.client_options(options))
     except (ValueError, OSError) as error:
@@ -179,12 +177,12 @@ def _connect(options: argparse.Namespace) -> Client:
 
 def _asked(options: argparse.Namespace) -> Any:
     """The options of each request; numbers that no message can hold are refused before a server is asked."""
-    from fastqps.api.request import to_message
+    from fastqps.api.request import Requests
 
     names = {name: getattr(options, name) for name in ("prompt_name", "tenant", "group")}
     asked: Any = {"truncate": options.truncate, **names, **generate_options(options)}
     try:
-        to_message("", asked)
+        Requests(asked)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     return asked

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 import grpc
 import grpc.aio
@@ -21,16 +21,16 @@ from ..api.prediction import (
     Label,
     Prediction,
     PredictionError,
+    Rank,
     SparseEmbedding,
     Vector,
-    read_batch,
-    read_chunk,
-    read_prediction,
 )
-from ..api.request import BATCH_ITEMS_MAX, MULTI_ITEMS_MAX, Item, Options, split_batches, texts_only, to_message
+from ..api.request import BATCH_ITEMS_MAX, MULTI_ITEMS_MAX, Asked, Item, Options, Requests, texts_only
 from ..api.served_model import Model, read_models
 from ..v1 import predict_pb2 as pb
-from .base import ClientBase, Methods, StreamCount, mapped_errors
+from .answers import Batch, Chunks, read_answer, split_batches
+from .base import ClientBase, Methods, mapped_errors
+from .stream import Stream
 
 
 class AsyncClient(ClientBase):
@@ -66,7 +66,7 @@ class AsyncClient(ClientBase):
 
     async def predict(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Prediction:
         """As Client.predict()."""
-        message = to_message(item, self._with_model(options))
+        message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
         while True:
             try:
@@ -74,7 +74,7 @@ class AsyncClient(ClientBase):
                     data = await next(self._methods.predict)(
                         message, timeout=attempts.left_s(), metadata=self._metadata
                     )
-                    return rpc.value_or_raise(read_prediction(data))
+                    return read_answer(data, message.request_id)
             except errors.CallError as error:
                 wait_s = attempts.wait_s(error)
             await asyncio.sleep(wait_s)
@@ -88,11 +88,11 @@ class AsyncClient(ClientBase):
     async def _predict_batches(
         self, items: Iterable[Item], timeout_s: float | None, options: Options, items_max: int
     ) -> list[Prediction | PredictionError]:
-        options = self._with_model(options)
-        messages = (to_message(item, options) for item in items)
+        requests = self._requests(options)
+        asked = (requests.asked(item, place) for place, item in enumerate(items))
         if not self.retries:
-            return await self._ask_batches(messages, self._timeout_s(timeout_s), items_max)
-        kept = list(messages)
+            return await self._ask_batches(asked, self._timeout_s(timeout_s), items_max)
+        kept = list(asked)
         out = await self._ask_batches(kept, self._timeout_s(timeout_s), items_max)
         attempts = self._attempts(timeout_s)
         while True:
@@ -108,20 +108,21 @@ class AsyncClient(ClientBase):
                 out[place] = result
 
     async def _ask_batches(
-        self, messages: Iterable[pb.PredictRequest], timeout_s: float, items_max: int
+        self, items: Iterable[Asked], timeout_s: float, items_max: int
     ) -> list[Prediction | PredictionError]:
-        under_way: deque[Any] = deque()
+        under_way: deque[tuple[Batch, Any]] = deque()
         out: list[Prediction | PredictionError] = []
         try:
             with mapped_errors():
-                for batch in split_batches(messages, items_max):
+                for batch in split_batches(items, items_max):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
-                        out += read_batch(await under_way.popleft())
-                    under_way.append(next(self._methods.batch)(batch, timeout=timeout_s, metadata=self._metadata))
+                        out += await _results(*under_way.popleft())
+                    ask = next(self._methods.batch)
+                    under_way.append((batch, ask(batch.message, timeout=timeout_s, metadata=self._metadata)))
                 while under_way:
-                    out += read_batch(await under_way.popleft())
+                    out += await _results(*under_way.popleft())
         finally:
-            for call in under_way:
+            for _, call in under_way:
                 call.cancel()
         return out
 
@@ -138,6 +139,14 @@ class AsyncClient(ClientBase):
         """As Client.classify()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    async def rerank(
+        self, query: str, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Rank]:
+        """As Client.rerank()."""
+        pairs = [(query, text) for text in texts_only(texts)]
+        results = await self.predict_batch(pairs, timeout_s=timeout_s, **options)
+        return rpc.ranks_or_raise(results)
 
     async def zero_shot(
         self,
@@ -186,20 +195,19 @@ class AsyncClient(ClientBase):
     ) -> AsyncIterator[Chunk]:
         """As Client.generate_stream(). Leaving an `async for` does not close its iterator at once; to cancel there and
         then, use `contextlib.aclosing`, or cancel the task."""
-        message = to_message(item, self._with_model(options))
+        message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
-        chunk: Chunk | None = None
         while True:
+            chunks = Chunks(message.request_id)
             call = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
             try:
                 with mapped_errors():
                     async for data in call:
-                        chunk = read_chunk(data)
-                        yield chunk
-                rpc.check_end(chunk)
+                        yield chunks.read(data)
+                chunks.check_end()
                 return
             except errors.CallError as error:
-                if chunk:
+                if chunks.begun:
                     raise
                 wait_s = attempts.wait_s(error)
             finally:
@@ -214,21 +222,28 @@ class AsyncClient(ClientBase):
         **options: Unpack[Options],
     ) -> AsyncIterator[Prediction | PredictionError]:
         """As Client.predict_stream(); `items` may also be an async iterable, and is read by a task of its own."""
-        options = self._with_model(options)
+        item_timeout_s = self._timeout_s(timeout_s)
+        source = aiter(items) if isinstance(items, AsyncIterable) else _each(iter(items))
         call = next(self._methods.stream)(metadata=self._metadata)
-        sender = _Sender(call, items, options, self._timeout_s(timeout_s))
-        sending = asyncio.create_task(sender.run())
+        stream = _Stream(call, source, self._requests(options, item_timeout_s), item_timeout_s)
+        sending = asyncio.create_task(stream.send_all())
         try:
             with mapped_errors():
                 try:
+                    stream.begin()
                     async for data in call:
-                        sender.answered()
-                        yield read_prediction(data)
+                        yield stream.answer(data)
+                        stream.await_answer()
                 except grpc.RpcError as error:
                     raise _from_stream(error) from None
-            sender.check()
+            stream.check_end()
+        except asyncio.CancelledError:
+            if stream.silent:
+                raise stream.silence() from None
+            raise
         finally:
             sending.cancel()
+            stream.stop()
             call.cancel()
 
     async def models(self, *, timeout_s: float | None = None) -> list[Model]:
@@ -258,42 +273,64 @@ def _from_stream(error: Any) -> errors.CallError:
     return errors.from_rpc(error)
 
 
-class _Sender(StreamCount):
-    """Feeds one PredictStream call, and keeps how many messages are under way bounded."""
+async def _results(batch: Batch, call: Any) -> list[Prediction | PredictionError]:
+    return batch.read(await call)
 
-    def __init__(
-        self, call: Any, items: Iterable[Item] | AsyncIterable[Item], options: Options, timeout_s: float
-    ) -> None:
-        super().__init__()
+
+async def _each(items: Iterator[Item]) -> AsyncIterator[Item]:
+    for item in items:
+        yield item
+
+
+class _Stream(Stream):
+    """Feeds one PredictStream call, bounds how many messages are under way, and ends it if the server is silent."""
+
+    def __init__(self, call: Any, source: AsyncIterator[Item], requests: Requests, timeout_s: float) -> None:
+        super().__init__(timeout_s)
         self._call = call
-        self._items = items
-        self._options = options
-        self._timeout_s = timeout_s
+        self._source = source
+        self._requests = requests
         self._room = asyncio.Semaphore(rpc.STREAM_IN_FLIGHT_MAX)
+        self._look: asyncio.TimerHandle | None = None
 
-    async def run(self) -> None:
-        """Sends the items. An item that fails ends the sending, and sent items are still answered. The reader handles a
+    async def send_all(self) -> None:
+        """Sends the items. A source that fails ends the sending; what was sent is still answered. The reader handles a
         broken call."""
         with suppress(grpc.RpcError, asyncio.InvalidStateError):
-            try:
-                async for message in self._messages():
-                    await self._room.acquire()
-                    await self._call.write(self._numbered(message))
-            except (grpc.RpcError, asyncio.InvalidStateError):
-                raise
-            except Exception as error:
-                self._failure = error
-            self._finished = True
+            while await self._send_next():
+                pass
             await self._call.done_writing()
 
-    async def _messages(self) -> AsyncIterator[pb.PredictRequest]:
-        if isinstance(self._items, AsyncIterable):
-            async for item in self._items:
-                yield to_message(item, self._options, self._timeout_s)
-        else:
-            for item in self._items:
-                yield to_message(item, self._options, self._timeout_s)
+    async def _send_next(self) -> bool:
+        """Whether there was an item."""
+        try:
+            item = await anext(self._source)
+        except StopAsyncIteration:
+            self.finish()
+            return False
+        except BaseException as error:
+            if cast(asyncio.Task[None], asyncio.current_task()).cancelling():  # the reader has left
+                raise
+            self.finish(error)
+            return False
+        await self._room.acquire()
+        await self._call.write(self.send(self._requests, item))
+        return True
 
-    def answered(self) -> None:
-        self._answered += 1
+    def begin(self) -> None:
+        self.await_answer()
+        self._watch()
+
+    def answer(self, data: bytes) -> Prediction | PredictionError:
         self._room.release()
+        return self.take(data)
+
+    def stop(self) -> None:
+        if self._look:
+            self._look.cancel()
+
+    def _watch(self) -> None:
+        if left_s := self.look_in_s():
+            self._look = asyncio.get_running_loop().call_later(left_s, self._watch)
+        else:
+            self._call.cancel()

@@ -1,5 +1,6 @@
 """The common part of both clients: defaults of calls, methods, and the mapping of errors."""
 
+import inspect
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +13,8 @@ from google.protobuf.message import DecodeError
 
 from .. import errors
 from ..api import rpc
-from ..api.request import Options
-from ..v1 import predict_pb2 as pb
+from ..api.request import Options, Requests, options_help
+from .address import check_address
 from .attempts import Attempts
 
 TENANT_BYTES_MAX = 256
@@ -21,6 +22,12 @@ TENANT_BYTES_MAX = 256
 
 class ClientBase:
     """The defaults of a client's calls."""
+
+    OPTIONS_HEAD = "Options of an item, which all calls that ask for items take:"
+
+    def __init_subclass__(cls) -> None:
+        """Adds the options to what help() says of a client."""
+        cls.__doc__ = "\n\n".join((inspect.cleandoc(cls.__doc__ or ""), cls.OPTIONS_HEAD, options_help()))
 
     def __init__(
         self,
@@ -41,7 +48,7 @@ class ClientBase:
         first call.
 
         Args:
-            address: HOST:PORT, or any other gRPC target.
+            address: HOST:PORT of the server's gRPC port (--port), or any other gRPC target, such as unix:PATH.
             model: name of the model to use where a call names none. Empty: the server's default.
             timeout_s: seconds for each call that names no time of its own.
             retries: how often a call or an item that the server refuses with a hint when to come back (full queues,
@@ -61,6 +68,7 @@ class ClientBase:
             Without credentials and tls_ca the connection is not encrypted. Raises ValueError for arguments that do
             not go together or are out of range and OSError for files that cannot be read.
         """
+        check_address(address)
         if retries < 0:
             raise ValueError(f"retries: {retries}, must be 0 or more")
         self.address = address
@@ -93,8 +101,8 @@ class ClientBase:
     def _attempts(self, timeout_s: float | None) -> Attempts:
         return Attempts(self.retries, self._timeout_s(timeout_s))
 
-    def _with_model(self, options: Options) -> Options:
-        return {"model": self.model, **options}
+    def _requests(self, options: Options, timeout_s: float | None = None) -> Requests:
+        return Requests({"model": self.model, **options}, timeout_s)
 
 
 def _credentials(
@@ -137,7 +145,7 @@ class Methods:
         self.stream = cycle([c.stream_stream(rpc.PREDICT_STREAM, request, rpc.as_is) for c in channels])
         self.generate = cycle([c.unary_stream(rpc.GENERATE, request, rpc.as_is) for c in channels])
         first = channels[0]
-        self.models = first.unary_unary(rpc.LIST_MODELS, rpc.serialize_list_models, rpc.read_list_models)
+        self.models = first.unary_unary(rpc.LIST_MODELS, rpc.serialize_list_models, rpc.as_is)
         self.health = first.unary_unary(rpc.HEALTH_CHECK, rpc.as_is, rpc.as_is)
 
 
@@ -152,25 +160,3 @@ def mapped_errors() -> Iterator[None]:
         raise errors.Cancelled("the client was closed") from None
     except DecodeError as error:
         raise errors.Internal(f"the server's answer cannot be read: {error}") from None
-
-
-class StreamCount:
-    """The open items of one PredictStream call: numbers the messages and checks at the end that all were answered."""
-
-    def __init__(self) -> None:
-        self._failure: Exception | None = None  # the exception that the items raised
-        self._finished = False  # all items were sent
-        self._sent = 0
-        self._answered = 0
-
-    def _numbered(self, message: pb.PredictRequest) -> pb.PredictRequest:
-        message.request_id = self._sent
-        self._sent += 1
-        return message
-
-    def check(self) -> None:
-        """Called after the last answer: raises the items' own exception, or Internal if an answer is missing."""
-        if self._failure:
-            raise self._failure
-        if not self._finished or self._answered != self._sent:
-            raise errors.Internal(f"the server ended the stream after {self._answered} of {self._sent} answers")

@@ -19,16 +19,16 @@ from ..api.prediction import (
     Label,
     Prediction,
     PredictionError,
+    Rank,
     SparseEmbedding,
     Vector,
-    read_batch,
-    read_chunk,
-    read_prediction,
 )
-from ..api.request import BATCH_ITEMS_MAX, MULTI_ITEMS_MAX, Item, Options, split_batches, texts_only, to_message
+from ..api.request import BATCH_ITEMS_MAX, MULTI_ITEMS_MAX, Asked, Item, Options, Requests, texts_only
 from ..api.served_model import Model, read_models
 from ..v1 import predict_pb2 as pb
-from .base import ClientBase, Methods, StreamCount, mapped_errors
+from .answers import Batch, Chunks, read_answer, split_batches
+from .base import ClientBase, Methods, mapped_errors
+from .stream import Stream
 
 
 class Client(ClientBase):
@@ -64,13 +64,13 @@ class Client(ClientBase):
 
         timeout_s: seconds for the call, retries included. Raises errors.CallError.
         """
-        message = to_message(item, self._with_model(options))
+        message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
         while True:
             try:
                 with mapped_errors():
                     data = next(self._methods.predict)(message, timeout=attempts.left_s(), metadata=self._metadata)
-                    return rpc.value_or_raise(read_prediction(data))
+                    return read_answer(data, message.request_id)
             except errors.CallError as error:
                 wait_s = attempts.wait_s(error)
             time.sleep(wait_s)
@@ -88,11 +88,11 @@ class Client(ClientBase):
     def _predict_batches(
         self, items: Iterable[Item], timeout_s: float | None, options: Options, items_max: int
     ) -> list[Prediction | PredictionError]:
-        options = self._with_model(options)
-        messages = (to_message(item, options) for item in items)
+        requests = self._requests(options)
+        asked = (requests.asked(item, place) for place, item in enumerate(items))
         if not self.retries:
-            return self._ask_batches(messages, self._timeout_s(timeout_s), items_max)
-        kept = list(messages)
+            return self._ask_batches(asked, self._timeout_s(timeout_s), items_max)
+        kept = list(asked)
         out = self._ask_batches(kept, self._timeout_s(timeout_s), items_max)
         attempts = self._attempts(timeout_s)
         while True:
@@ -108,22 +108,21 @@ class Client(ClientBase):
                 out[place] = result
 
     def _ask_batches(
-        self, messages: Iterable[pb.PredictRequest], timeout_s: float, items_max: int
+        self, items: Iterable[Asked], timeout_s: float, items_max: int
     ) -> list[Prediction | PredictionError]:
-        under_way: deque[Any] = deque()
+        under_way: deque[tuple[Batch, Any]] = deque()
         out: list[Prediction | PredictionError] = []
         try:
             with mapped_errors():
-                for batch in split_batches(messages, items_max):
+                for batch in split_batches(items, items_max):
                     if len(under_way) == rpc.BATCHES_IN_FLIGHT_MAX:
-                        out += read_batch(under_way.popleft().result())
-                    under_way.append(
-                        next(self._methods.batch).future(batch, timeout=timeout_s, metadata=self._metadata)
-                    )
+                        out += _results(*under_way.popleft())
+                    ask = next(self._methods.batch).future
+                    under_way.append((batch, ask(batch.message, timeout=timeout_s, metadata=self._metadata)))
                 while under_way:
-                    out += read_batch(under_way.popleft().result())
+                    out += _results(*under_way.popleft())
         finally:
-            for call in under_way:
+            for _, call in under_way:
                 call.cancel()
         return out
 
@@ -146,6 +145,18 @@ class Client(ClientBase):
         """
         results = self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
+
+    def rerank(
+        self, query: str, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> list[Rank]:
+        """Ranks texts by how well they answer a query, best first: for cross-encoders with one label.
+
+        The scores are the model's own; with `raw_scores` those before its activation. timeout_s: as in predict_batch().
+        Raises errors.CallError as classify() does, and Unimplemented for a model with more labels.
+        """
+        pairs = [(query, text) for text in texts_only(texts)]
+        results = self.predict_batch(pairs, timeout_s=timeout_s, **options)
+        return rpc.ranks_or_raise(results)
 
     def zero_shot(
         self,
@@ -221,20 +232,19 @@ class Client(ClientBase):
         The call begins with the first chunk that is asked for. Closing the iterator, as leaving such a loop does,
         cancels it at the server. timeout_s: seconds for the whole of it. Raises errors.CallError.
         """
-        message = to_message(item, self._with_model(options))
+        message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
-        chunk: Chunk | None = None
         while True:
+            chunks = Chunks(message.request_id)
             call: Any = next(self._methods.generate)(message, timeout=attempts.left_s(), metadata=self._metadata)
             try:
                 with mapped_errors():
                     for data in call:
-                        chunk = read_chunk(data)
-                        yield chunk
-                rpc.check_end(chunk)
+                        yield chunks.read(data)
+                chunks.check_end()
                 return
             except errors.CallError as error:
-                if chunk:
+                if chunks.begun:
                     raise
                 wait_s = attempts.wait_s(error)
             finally:
@@ -248,20 +258,25 @@ class Client(ClientBase):
 
         The answers' order is not the items': `request_id` is the item's place in `items`, from 0. A bad item is a
         PredictionError; the others go on. `items` is read in another thread, and may be endless.
-        timeout_s: seconds for each item. Raises errors.CallError if the stream breaks, and what `items` raises.
+        timeout_s: seconds for each item. Raises errors.CallError if the stream breaks or the server says nothing for a
+        second longer than that, and what `items` raises.
         """
-        options = self._with_model(options)
         item_timeout_s = self._timeout_s(timeout_s)
-        sender = _Sender(to_message(item, options, item_timeout_s) for item in items)
-        call: Any = next(self._methods.stream)(sender.messages(), metadata=self._metadata)
+        stream = _Stream(items, self._requests(options, item_timeout_s), item_timeout_s)
+        call: Any = next(self._methods.stream)(stream.messages(), metadata=self._metadata)
         try:
             with mapped_errors():
+                stream.begin(call)
                 for data in call:
-                    sender.answered()
-                    yield read_prediction(data)
-            sender.check()
+                    yield stream.answer(data)
+                    stream.await_answer()
+            stream.check_end()
+        except errors.Cancelled:
+            if stream.silent:
+                raise stream.silence() from None
+            raise
         finally:
-            sender.stop()
+            stream.stop()
             call.cancel()
 
     def models(self, *, timeout_s: float | None = None) -> list[Model]:
@@ -283,31 +298,51 @@ class Client(ClientBase):
             return False
 
 
-class _Sender(StreamCount):
-    """Feeds one PredictStream call, and keeps how many messages are under way bounded."""
+def _results(batch: Batch, call: Any) -> list[Prediction | PredictionError]:
+    return batch.read(call.result())
 
-    def __init__(self, source: Iterator[pb.PredictRequest]) -> None:
-        super().__init__()
-        self._source = source
+
+class _Stream(Stream):
+    """Feeds one PredictStream call, bounds how many messages are under way, and ends it if the server is silent."""
+
+    def __init__(self, items: Iterable[Item], requests: Requests, timeout_s: float) -> None:
+        super().__init__(timeout_s)
+        self._source = iter(items)
+        self._requests = requests
         self._room = threading.Semaphore(rpc.STREAM_IN_FLIGHT_MAX)
-        self._stopped = False
+        self._stopped = threading.Event()
 
     def messages(self) -> Iterator[pb.PredictRequest]:
         """Runs in a thread of gRPC's. A source that fails ends the sending; what was sent is still answered."""
-        try:
-            for message in self._source:
-                self._room.acquire()
-                if self._stopped:
-                    return
-                yield self._numbered(message)
-        except Exception as error:
-            self._failure = error
-        self._finished = True
+        while True:
+            try:
+                item = next(self._source)
+            except StopIteration:
+                self.finish()
+                return
+            except BaseException as error:
+                self.finish(error)
+                return
+            self._room.acquire()
+            if self._stopped.is_set():
+                return
+            yield self.send(self._requests, item)
 
-    def answered(self) -> None:
-        self._answered += 1
+    def begin(self, call: Any) -> None:
+        self.await_answer()
+        threading.Thread(target=self._watch, args=(call,), name="fastqps-predict-stream", daemon=True).start()
+
+    def answer(self, data: bytes) -> Prediction | PredictionError:
         self._room.release()
+        return self.take(data)
 
     def stop(self) -> None:
-        self._stopped = True
+        self._stopped.set()
         self._room.release()  # for a thread that waits for room
+
+    def _watch(self, call: Any) -> None:
+        """Runs in a thread of its own: gRPC's wait for an answer has no limit."""
+        while left_s := self.look_in_s():
+            if self._stopped.wait(left_s):
+                return
+        call.cancel()

@@ -128,7 +128,7 @@ class Config:
         most=64,
         auto="on cuda and sim 1; on remote 1, from 4 cores on 2; else half of the cores, divided among the models, at "
         "least 1. On cpu the first start of a model also measures one for each core, takes that if it is 5 % faster, "
-        "and stores the choice beside it",
+        "and stores the choice in the user's cache",
     )
     lanes: int | None = _setting(
         None,
@@ -146,7 +146,7 @@ class Config:
         least=1,
         most=4096,
         auto="the smallest batch with 95 % of the best rate, of at most 64 on cpu, 1024 on cuda and sim; the first "
-        "start of a model measures it and stores the choice beside the model. 256 on null and remote. See "
+        "start of a model measures it and stores the choice in the user's cache. 256 on null and remote. See "
         "docs/step-size.md",
     )
     max_batch_tokens: int | None = _setting(
@@ -225,11 +225,34 @@ class Config:
         most=1 << 16,
     )
     max_message_bytes: int = _setting(4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28)
+    max_tokenize_bytes: int = _setting(
+        2 << 20,
+        "bytes",
+        "Longest request that only tokenizes or decodes: /tokenize, /decode and their gRPC methods. Never more than "
+        "--max-message-bytes.",
+        least=1 << 10,
+        most=1 << 28,
+    )
+    max_request_items: int = _setting(
+        2048,
+        "count",
+        "Most inputs of a call: texts, pairs, documents or prompts. More are refused as invalid.",
+        least=1,
+        most=1 << 16,
+    )
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",
-        "Longest time allowed for a request. An earlier deadline of the request has priority. 0: no limit.",
+        "Longest time for a request that names no timeout. In a call of several requests, each answer begins the time "
+        "of those that wait behind it anew. 0: no limit, for requests with a timeout neither.",
         most=3600 * 10**9,
+    )
+    max_timeout_ns: int = _setting(
+        600 * 10**9,
+        "duration",
+        "Longest time for any request or call. A longer timeout or gRPC deadline of a client is lowered to it, and the "
+        "response header fastqps-timeout-ms says so. Never less than --default-timeout. 0: no limit.",
+        most=86400 * 10**9,
     )
     step_timeout_ns: int = _setting(
         30 * 10**9,
@@ -296,7 +319,8 @@ class Config:
         "text",
         "8-bit formats for the matrix products of a model's inner layers. int8: all of them, on cpu. fp8: all except "
         "attention's output projection, on cuda, and on cpu to test it. auto: those for which the device's format "
-        "(int8 on cpu, FP8 on cuda) is faster; the first start measures them and stores the choice beside the model. "
+        "(int8 on cpu, FP8 on cuda) is faster; the first start measures them and stores the choice in the user's "
+        "cache. "
         "See docs/quantization.md.",
         choices=("none", "fp8", "int8", "auto"),
     )

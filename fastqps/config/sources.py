@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from fastqps.config.settings import SETTINGS, Config
 from fastqps.config.values import parse_value
 from fastqps.errors import ConfigError
+from fastqps.files.documents import parse_toml
 from fastqps.files.regular import read_regular
 
 FILE_NAME = "fastqps.toml"
@@ -88,10 +88,10 @@ def _from_file(named: str | None) -> tuple[str, dict[str, Any]]:
     if not named and not path.is_file():
         return FILE_NAME, {}
     try:
-        found = tomllib.loads(read_regular(path, _FILE_BYTES_MAX).decode())
+        found = parse_toml(read_regular(path, _FILE_BYTES_MAX))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration file {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
     known = [setting.key for setting in SETTINGS]
     for key in found:

@@ -1,17 +1,16 @@
-"""Files of choices beside a model: each was measured once, and is read by all that serve the model from then on.
+"""Files of choices in this user's cache: each was measured once, and is read by all that serve models of this shape.
 
-A file holds choices for several circumstances (devices, versions of torch, sizes of steps), the newest last. It does
-not belong to the checkpoint: no digest covers it, and deleting it only has the choice measured again.
+A file holds choices for several circumstances (devices, versions of torch, sizes of steps), the newest last. Deleting
+it only has the choice measured again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,10 +19,10 @@ from typing import Any, Generic, TypeVar
 
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.start_lock import alone
+from fastqps.files.documents import parse_json
 from fastqps.files.regular import read_regular
 from fastqps.host import machine
-from fastqps.models.hub import in_cache
-from fastqps.models.names import PACKAGED, packaged
+from fastqps.models.shape import shape_of
 
 CHOICES_MAX = 32  # in a file; the oldest go first
 _BYTES_MAX = 1 << 20
@@ -42,61 +41,52 @@ class ChoiceFile(Generic[W, V]):
     """
 
     subject: str  # begins each line of the log
-    file: str
-    cache: str  # the folder below this user's cache, for models whose own cannot be written to
+    cache: str  # the folder below this user's cache
     format: int  # to be raised when something else is measured: older files are then ignored
     entry: Callable[[W, V], dict[str, Any]]
     parse: Callable[[dict[str, Any]], tuple[W, V]]
 
-    def places(self, root: Path) -> list[Path]:
-        """Where the choices for the model in ``root`` are looked for and stored, the preferred place first.
+    def path(self, root: Path) -> Path | None:
+        """Where the choices for models of the shape of the one in ``root`` are. None: this user has no folder that can
+        be written to."""
+        folder = machine.cache_folder(self.cache)
+        return folder / f"{shape_of(root)}.json" if folder else None
 
-        The folder of a model that a Python package or the hub's cache carries belongs to that, so nothing is written
-        there.
-        """
-        cache = machine.cache_folder(self.cache)
-        others = in_cache(root) or root in [packaged(name) for name in PACKAGED]
-        beside = [] if others else [root / self.file]
-        return beside + ([cache / f"{_digest(root)}.json"] if cache else [])
+    def find(self, path: Path | None, where: W, log: Log) -> V | None:
+        """The stored choice. A file that cannot be used is logged and ignored."""
+        try:
+            return self._read(path).get(where) if path else None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            log(f"{self.subject}: warning: {path} holds no choices that can be used ({why}); it is ignored")
+            return None
 
-    def find(self, paths: Sequence[Path], where: W, log: Log) -> tuple[Path, V] | None:
-        """The stored choice and its file. A file that cannot be used is logged and ignored."""
-        for path in paths:
-            try:
-                found = self._read(path).get(where)
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
-                log(f"{self.subject}: warning: {path} holds no choices that can be used ({why}); it is ignored")
-                continue
-            if found is not None:
-                return path, found
-        return None
-
-    def store(self, paths: Sequence[Path], where: W, choice: V, log: Log) -> None:
-        """Writes the choice to the first of ``paths`` that takes it. Logs a warning if none does."""
-        reason = "no folder of this user can be written to"
-        for path in paths:
-            try:
-                kept = self._read(path)
-            except (OSError, ValueError):
-                kept = {}
-            kept.pop(where, None)
-            newest = dict([*kept.items(), (where, choice)][-CHOICES_MAX:])
-            entries = [self.entry(*item) for item in newest.items()]
-            try:
-                _write(path, json.dumps({"format": self.format, "choices": entries}))
-            except OSError as error:
-                reason = f"{path}: {error.strerror}"
-                continue
-            log(f"{self.subject}: choice stored in {path}")
+    def store(self, path: Path | None, where: W, choice: V, log: Log) -> None:
+        """Logs a warning if the choice cannot be stored."""
+        try:
+            if path is None:
+                raise OSError("no folder of this user can be written to")
+            _write(path, json.dumps({"format": self.format, "choices": self._with(path, where, choice)}))
+        except OSError as error:
+            why = f"{path}: {error.strerror}" if error.strerror else error
+            log(f"{self.subject}: warning: the choice cannot be stored ({why}); the next start measures again")
             return
-        log(f"{self.subject}: warning: the choice cannot be stored ({reason}); the next start measures again")
+        log(f"{self.subject}: choice stored in {path}")
+
+    def _with(self, path: Path, where: W, choice: V) -> list[dict[str, Any]]:
+        """The entries of a file, with this one as the newest."""
+        try:
+            kept = self._read(path)
+        except (OSError, ValueError):
+            kept = {}
+        kept.pop(where, None)
+        return [self.entry(*item) for item in [*kept.items(), (where, choice)][-CHOICES_MAX:]]
 
     def forget(self, root: Path) -> None:
         """Deletes what is stored for a model, so that the next start measures again. ``OSError`` if that is refused."""
-        for path in self.places(root):
+        if path := self.path(root):
             path.unlink(missing_ok=True)
 
     @contextmanager
@@ -115,11 +105,11 @@ class ChoiceFile(Generic[W, V]):
         """``OSError`` or ``ValueError`` where the file is not one of ours, unharmed and of this version."""
         text = read_regular(path, _BYTES_MAX)
         try:
-            found = json.loads(text)
+            found = parse_json(text)
             if found["format"] != self.format:
                 raise ValueError(f"its format is {found['format']}, not {self.format}")
             return dict(self.parse(entry) for entry in found["choices"])
-        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a file of fastqps: {error!r}") from None
 
 
@@ -133,10 +123,6 @@ def checked(value: Any, kind: type) -> Any:
 def now_utc() -> str:
     """The time of a measurement: ISO 8601, UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _digest(root: Path) -> str:
-    return hashlib.sha256(str(root).encode()).hexdigest()[:16]
 
 
 def _write(path: Path, text: str) -> None:

@@ -17,6 +17,7 @@ class Options(TypedDict, total=False):
     segment: Segment | None
     index: int
     weights_fd: int
+    table_fd: int
     kernels: str
     kernels_fd: int
 
@@ -35,5 +36,6 @@ class Place:
     segment: Segment | None = None  # in a server: where all dispatchers of the device meet
     index: int = 0  # of the device in the segment
     weights_fd: int = -1  # where the process that holds the weights publishes them; -1: each has its own
+    table_fd: int = -1  # a file in memory that a static model's processes share; -1: this process is alone
     kernels: str = "auto"  # own, torch, or auto: own where they agree with torch
     kernels_fd: int = -1  # the file of the server's kernels.journal; -1: this process is alone

@@ -6,7 +6,6 @@ import dataclasses
 import difflib
 import json
 import math
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from fastqps.devices.errors import DeviceError
 from fastqps.devices.kernel_cost import Kernel, Peaks
 from fastqps.devices.profile import Points, Profile
 from fastqps.errors import ConfigError
+from fastqps.files.documents import parse_toml
 from fastqps.files.regular import read_regular
 
 SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
@@ -62,7 +62,7 @@ def write_profile(profile: Profile, path: Path) -> None:
     lines += [f"per_item_us = {profile.per_item_us:.10g}", f"overlap = {profile.overlap:.10g}"]
     lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}"]
     text = "\n".join(lines) + "\n"
-    _Reader(str(path), tomllib.loads(text)).profile()  # a profile that could not be read again is not written
+    _Reader(str(path), parse_toml(text.encode())).profile()  # a profile that could not be read again is not written
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -82,12 +82,10 @@ def _document(named: str, folder: Path, bases: int) -> tuple[dict[str, Any], Pat
                 f"device sim:{named}: no such profile{hint} (shipped: {', '.join(names)}; or the path of a .toml file)"
             )
     try:
-        document = tomllib.loads(read_regular(path, _BYTES_MAX).decode())
+        document = parse_toml(read_regular(path, _BYTES_MAX))
     except OSError as error:
         raise DeviceError(f"device sim:{named}: cannot read the profile {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not TOML: it is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
     if "base" not in document:
         return document, path

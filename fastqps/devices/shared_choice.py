@@ -24,20 +24,18 @@ def shared_choice(precision: Precision, card: ModelCard, device: str, dtype: tor
     if precision.quantization != "auto":
         yield
         return
-    root = Path(card.path)
-    where = PRECISION.places(root)
+    path = PRECISION.path(Path(card.path))
     name = str(dtype).removeprefix("torch.")
-    circumstances = Circumstances(card.version, device, str(torch.__version__), name, precision.rows)
+    circumstances = Circumstances(device, str(torch.__version__), name, precision.rows)
     with ExitStack() as stack:
-        found = PRECISION.find(where, circumstances, precision.log)
-        if found is None:
+        choice = PRECISION.find(path, circumstances, precision.log)
+        if choice is None:
             stack.enter_context(PRECISION.measuring(precision.log))
-            found = PRECISION.find(where, circumstances, lambda line: None)  # stored meanwhile by the process before
-        if found is not None:
-            path, choice = found
+            choice = PRECISION.find(path, circumstances, lambda line: None)  # stored meanwhile by the process before
+        if choice is not None:
             precision.recall(choice.products)
             precision.log(f"quantization auto: choice of {choice.measured} read from {path}")
             stack.close()  # nothing is measured: the others need not wait until this process has loaded the model
         yield
         if precision.measured:
-            PRECISION.store(where, circumstances, Choice(now_utc(), precision.timed), precision.log)
+            PRECISION.store(path, circumstances, Choice(now_utc(), precision.timed), precision.log)

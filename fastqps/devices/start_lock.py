@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fastqps.devices.errors import DeviceError
 from fastqps.process.startup import STARTUP
+from fastqps.terminal import say
 
 WAIT_S_MAX = 600.0  # a large model from a slow disk, for each of several dispatchers
 _TELL_S = 5.0  # a wait that is worth a line
@@ -63,7 +64,7 @@ def _wait(handle: int, task: str, wait_s_max: float) -> None:
                 "and end it if it hangs"
             )
         if waited > _TELL_S and not reported:
-            print(f"waiting for another process that is {task}", flush=True)
+            say(f"waiting for another process that is {task}")
             reported = True
         time.sleep(_POLL_S)
 

@@ -1,4 +1,4 @@
-"""The choice of ``--quantization auto`` as it is stored beside the model: the quantised products, with their times."""
+"""The choice of ``--quantization auto`` as it is stored: the quantised products, with their times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from fastqps.ops.precision import EPILOGUES, Kind, Timed
 
 @dataclass(frozen=True)
 class Circumstances:
-    """The circumstances under which a stored choice is valid."""
+    """The circumstances under which a stored choice is valid for models of one shape."""
 
-    model: str  # version of the checkpoint
     device: str  # its make, not which one of several
     torch: str
     dtype: str
@@ -36,14 +35,12 @@ def _entry(circumstances: Circumstances, choice: Choice) -> dict[str, Any]:
 
 
 def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
-    model, device, torch, dtype, measured = (
-        checked(entry[name], str) for name in ("model", "device", "torch", "dtype", "measured")
-    )
+    device, torch, dtype, measured = (checked(entry[name], str) for name in ("device", "torch", "dtype", "measured"))
     rows = tuple(checked(n, int) for n in entry["rows"])
     products = tuple(timed_of(product) for product in entry["products"])
     if any(len(times) != len(rows) for timed in products for times in (timed.us, timed.quantised_us)):
         raise ValueError("a product has not as many times as there are sizes of steps")
-    return Circumstances(model, device, torch, dtype, rows), Choice(measured, products)
+    return Circumstances(device, torch, dtype, rows), Choice(measured, products)
 
 
 def timed_json(timed: Timed) -> dict[str, Any]:
@@ -68,4 +65,4 @@ def _time(us: Any) -> float:
     return float(us)
 
 
-PRECISION = ChoiceFile("quantization auto", "fastqps-precision.json", "precision", 2, _entry, _parsed)
+PRECISION = ChoiceFile("quantization auto", "precision", 3, _entry, _parsed)

@@ -126,6 +126,7 @@ def load_lanes(card: ModelCard, settings: DispatcherSettings, segment: Segment) 
             segment=segment,
             index=settings.device_index,
             weights_fd=settings.weights_fd,
+            table_fd=settings.table_fd,
             kernels=settings.kernels,
             kernels_fd=settings.kernels_fd,
         )

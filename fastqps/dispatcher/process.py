@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 from typing import Protocol
 
 from fastqps._core import Heartbeat, Segment, WakeFds
@@ -13,6 +12,7 @@ from fastqps.models.card import ModelCard
 from fastqps.process.children import FENCED, LEAVE, DispatcherSettings, EdgeSettings
 from fastqps.process.scheduling import wait_exactly
 from fastqps.process.startup import STARTUP
+from fastqps.terminal import say
 
 
 class Loop(Protocol):
@@ -78,8 +78,3 @@ def check_alive(alive: bool) -> None:
     """Leaves at once, without a single further write, when the supervisor has declared this process dead."""
     if not alive:
         os._exit(FENCED)
-
-
-def say(line: str) -> None:
-    """Writes a line to the server's log."""
-    print(line, file=sys.stderr, flush=True)

@@ -21,6 +21,7 @@ from fastqps.models.card import ModelCard
 from fastqps.process.parent import die_with_parent
 from fastqps.runners.lane import make_lane
 from fastqps.runners.timed_steps import TimedSteps
+from fastqps.terminal import say
 
 
 def main() -> int:
@@ -55,5 +56,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except FastqpsError as error:
-        print(error, file=sys.stderr)
+        say(error)
         sys.exit(error.exit_code)

@@ -1,6 +1,7 @@
 """How many items a model's steps have with ``--max-batch-items auto``, and its sequences with ``--max-running auto``.
 
-The first dispatcher of a model measures, or reads what is stored beside it. The others take it from the segment.
+The first dispatcher of a model measures, or reads what is stored for models of its shape. The others take it from the
+segment.
 """
 
 from __future__ import annotations
@@ -16,18 +17,24 @@ from typing import Any
 
 from fastqps._core import Segment
 from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
-from fastqps.dispatcher.process import say
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
 from fastqps.process.startup import STARTUP
 from fastqps.runners.first_steps import usual_tokens
-from fastqps.runners.knee import Knee, find_knee, items_within
+from fastqps.runners.knee import GIVE_UP_S, Knee, find_knee, items_within
 from fastqps.runners.lane import Lane
 from fastqps.runners.timed_steps import TimedSteps
+from fastqps.terminal import say
 
 _GENERATES = "max-running auto"
 _ANSWERS = "max-batch-items auto"
 _KNEE = "knee"  # where the size is set, and only bounded
+# The flags without which nothing is measured.
+_SKIPS = {
+    _GENERATES: "--max-running N skips that",
+    _ANSWERS: "--max-batch-items N skips that",
+    _KNEE: "--max-step-time needs it",
+}
 # The longest time between two tokens of a sequence where more than CROWD run on a lane: an answer of 50 tokens takes
 # a second.
 TOKEN_S_MAX = 0.02
@@ -44,9 +51,8 @@ class StepLimits:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """The circumstances under which a stored choice is valid."""
+    """The circumstances under which a stored choice is valid for models of one shape."""
 
-    model: str  # version of the checkpoint
     device: str  # its make
     torch: str  # "": the device does without
     dtype: str
@@ -86,7 +92,7 @@ def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
     return where, Choice(checked(entry["measured"], str), items, rates)
 
 
-STEPS = ChoiceFile("step size", "fastqps-steps.json", "steps", 2, _entry, _parsed)
+STEPS = ChoiceFile("step size", "steps", 3, _entry, _parsed)
 
 
 def step_limits(
@@ -144,13 +150,12 @@ def _within_step_time(
 
 def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> Choice:
     """The stored choice, or one that is measured now."""
-    paths = STEPS.places(Path(card.path))
-    where = _circumstances(card, settings, segment)
+    path, where = STEPS.path(Path(card.path)), _circumstances(settings, segment)
     name = _KNEE if not settings.choose_items else _GENERATES if card.task == "generate" else _ANSWERS
-    if found := STEPS.find(paths, where, say):
-        path, choice = found
+    if choice := STEPS.find(path, where, say):
         say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
         return choice
+    say(f"{name}: measuring steps, for at most {GIVE_UP_S:g} s; {_SKIPS[name]}")
     # Others may run on the CPUs meanwhile, as the dispatchers that serve during a reload: CPU time is not theirs.
     alone = settings.device == "cpu" and settings.threads == 1
     steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
@@ -161,14 +166,13 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee, settings.lanes)}")
     choice = Choice(now_utc(), items, knee.rates)
     if knee.decided:
-        STEPS.store(paths, where, choice, say)
+        STEPS.store(path, where, choice, say)
     return choice
 
 
-def _circumstances(card: ModelCard, settings: DispatcherSettings, segment: Segment) -> Circumstances:
+def _circumstances(settings: DispatcherSettings, segment: Segment) -> Circumstances:
     torch = sys.modules.get("torch")
     return Circumstances(
-        model=card.version,
         device=settings.device_make,
         torch=str(torch.__version__) if torch else "",
         dtype=settings.dtype,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps.api.prediction import Entity, SparseEmbedding
+from fastqps.api.prediction import Entity, Label, SparseEmbedding
 from fastqps.models.card import ModelCard
 
 Answer = NDArray[np.float32] | list[tuple[str, float]] | list[Entity] | SparseEmbedding
@@ -22,9 +22,17 @@ def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
         return embedding(card, row)
     if card.task == "embed_sparse":
         return sparse_embedding(card, row)
-    scores = _scores(card, row.astype(np.float64))
-    order = np.argsort(-scores, kind="stable")
-    return [(card.labels[i], float(scores[i])) for i in order]
+    return [(label.name, label.score) for label in best_labels(card, row)]
+
+
+def best_labels(
+    card: ModelCard, row: NDArray[np.float32], top_labels: int = 0, raw_scores: bool = False
+) -> list[Label]:
+    """The ``top_labels`` best labels, or all of them if 0, best first; equal scores in label order."""
+    logits = row.astype(np.float64)
+    scores = logits if raw_scores else _scores(card, logits)
+    order = np.argsort(-scores, kind="stable")[: top_labels or len(scores)]
+    return [Label(card.labels[i], float(scores[i]), int(i)) for i in order]
 
 
 def embedding(

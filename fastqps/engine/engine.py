@@ -11,7 +11,7 @@ from fastqps.api import zero_shot
 from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbedding, Vector
 from fastqps.api.request import Aggregation, GenerateOptions
 from fastqps.devices import one_device
-from fastqps.engine.answers import Answer, answer, embedding, sparse_embedding, vectors
+from fastqps.engine.answers import Answer, answer, best_labels, embedding, sparse_embedding, vectors
 from fastqps.engine.entities import entities
 from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor, TokenIds
@@ -111,6 +111,18 @@ class Engine:
         rows = self._model.run(texts, truncate, finish, prompt_name)
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
+    def classify(
+        self, texts: Sequence[Item], *, top_labels: int = 0, raw_scores: bool = False, truncate: bool = False
+    ) -> list[list[Label]]:
+        """Labels of texts or pairs, best first, as ``Client.classify`` gives them.
+
+        ``top_labels``: only so many of them, 0: all. ``raw_scores``: without softmax or sigmoid. ``ValueError`` names
+        an item that cannot be answered and an option that is out of range.
+        """
+        if top_labels < 0:
+            raise ValueError(f"top_labels: {top_labels}, at least 0")
+        return self._classifier.run(texts, truncate, lambda row: best_labels(self.card, row, top_labels, raw_scores))
+
     def zero_shot(
         self,
         texts: Sequence[str],
@@ -121,10 +133,8 @@ class Engine:
         truncate: bool = False,
     ) -> list[list[Label]]:
         """Labels that the model was not trained for, best first, as ``Client.zero_shot`` gives them."""
-        if not isinstance(self._model, Predictor) or self.card.task != "classify":
-            raise ValueError(f"{self.card.name} does not classify texts: its task is {self.card.task}")
-        entails = zero_shot.entailment(self.card.labels)
-        rows = self._model.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy)
+        classifier, entails = self._classifier, zero_shot.entailment(self.card.labels)
+        rows = classifier.run(zero_shot.pairs(texts, labels, hypothesis), truncate, np.copy)
         return zero_shot.answers(np.stack(rows), labels, entails, multi_label) if rows else []
 
     def embed_sparse(
@@ -208,6 +218,12 @@ class Engine:
     def close(self) -> None:
         """Gives the device back; nothing can be asked any more."""
         self._model.close()
+
+    @property
+    def _classifier(self) -> Predictor:
+        if not isinstance(self._model, Predictor) or self.card.task != "classify":
+            raise ValueError(f"{self.card.name} does not classify texts: its task is {self.card.task}")
+        return self._model
 
     @property
     def _generator(self) -> Generator:

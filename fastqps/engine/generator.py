@@ -14,7 +14,7 @@ from fastqps.devices import make_runner
 from fastqps.engine.sampling import Sampling
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.tokenizers.source import content_of
-from fastqps.models.tokenizers.text import load_tokenizer, source_of
+from fastqps.models.tokenizers.text import check_text, load_tokenizer, source_of
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 
@@ -86,7 +86,7 @@ class Generator:
     """Requests join at any step and leave at their own last token. Not thread-safe.
 
     ``max_running`` sequences run at a time; others wait. With ``steps_in_flight`` 2 the next step is prepared and
-    enqueued while one runs, and with 1 each is waited for: the same tokens, later. ``batch`` prepares the steps.
+    enqueued while one runs, and with 1 each is waited for: the same steps, later. ``batch`` prepares the steps.
     """
 
     def __init__(
@@ -295,11 +295,12 @@ class Generator:
         if not isinstance(prompt, str):
             if any(isinstance(part, str) for part in prompt):
                 raise ValueError(f"{which}: expected one text or token ids, not several texts")
-            ids = prompt[:limit] if truncate else prompt
+            ids = self.card.cut(prompt, limit) if truncate else prompt
             self._check(which, ids)
             return _Prompt(ids, len(ids) < len(prompt))
         if self._tokenizer is None:
             raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
+        check_text(which, prompt)
         found = self._tokenizer.encode_items([prompt])[0]
         if found.truncated and not truncate:
             raise ValueError(f"{which} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)")

@@ -13,7 +13,7 @@ from fastqps.devices import Options, make_runner
 from fastqps.models import ModelCard, ModelError
 from fastqps.models.input_role import InputRole
 from fastqps.models.tokenizers.spans import TokenSpan
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.tokenizers.text import check_text, load_tokenizer
 from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items
 
@@ -95,6 +95,8 @@ class Predictor:
         if role.refusal:
             raise ValueError(f"prompt_name: {role.refusal}")
         items = [self._bound_characters(number, item, truncate) for number, item in enumerate(items)]
+        for number, item in enumerate(items):
+            check_text(f"item {number}", item)
         texts = [_prompted(prompt, item) for item in items if _is_text(item)]
         if texts and self._tokenizer is None:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
@@ -150,7 +152,7 @@ class Predictor:
             wrong = int(ids.min()) if ids.min() < 0 else int(ids.max())
             raise ValueError(f"item {number}: token id {wrong}, must be at least 0 and below {self.card.vocab_size}")
         self._check_length(number, len(ids), role, truncate)
-        kept = ids[: role.max_tokens].tolist()
+        kept = self.card.cut(ids.tolist(), role.max_tokens)
         return kept, len(kept)
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:

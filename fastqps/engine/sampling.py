@@ -25,8 +25,9 @@ Number = TypeVar("Number", int, float)
 class Sampling:
     """``temperature`` 0: the likeliest token. ``top_k`` (0: off) and ``top_p`` (1: off) choose among the likeliest.
 
-    The same ``seed`` gives the same tokens whatever shares the batch. ``max_tokens`` None is the model's limit. A token
-    of ``stop_ids`` ends the sequence, as the model's own end does unless ``ignore_eos``; it is the last one made.
+    The same ``seed`` gives the same tokens, in float32 on the CPU whatever shares the batch. ``max_tokens`` None is the
+    model's limit. A token of ``stop_ids`` ends the sequence, as the model's own end does unless ``ignore_eos``; it is
+    the last one made.
 
     ``repetition_penalty`` (1: off), ``no_repeat_ngram_size`` (0: off) and ``min_tokens`` (0: off) are None where the
     checkpoint's values hold. ``suppress_ids`` are never chosen, beside the checkpoint's.

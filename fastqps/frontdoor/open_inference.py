@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from fastqps import __version__
-from fastqps._front import ITEMS_MAX
 from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
 from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
@@ -159,7 +158,7 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
     config = response.config
     config.name = model.card.name
     config.platform = config.backend = "fastqps"
-    config.max_batch_size = ITEMS_MAX
+    config.max_batch_size = models.items_max
     if model.card.task == "generate":  # ModelStreamInfer answers piece by piece
         config.model_transaction_policy.decoupled = True
     for name, datatype, sizes in inputs(model):

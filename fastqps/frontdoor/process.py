@@ -45,8 +45,11 @@ def main(settings: DoorSettings) -> NoReturn:
         http_fd=settings.http_fd,
         internal_fd=settings.internal_fd,
         max_message_bytes=settings.max_message_bytes,
+        max_tokenize_bytes=settings.max_tokenize_bytes,
+        max_request_items=settings.max_request_items,
         max_stream_inflight=settings.max_stream_inflight,
         default_timeout_ns=settings.default_timeout_ns,
+        max_timeout_ns=settings.max_timeout_ns,
         max_connection_age_ns=settings.max_connection_age_ns,
         stream_idle_timeout_ns=settings.stream_idle_timeout_ns,
         canary_interval_ns=settings.canary_interval_ns,
@@ -62,7 +65,7 @@ def main(settings: DoorSettings) -> NoReturn:
     with STARTUP.stage("tokenizers"):
         routes.load_served()
         routes.load_next()  # a generation that is warming up already
-    models = ServedModels(segment, routes.loaded)
+    models = ServedModels(segment, routes.loaded, settings.max_request_items, settings.repeatable)
     tokenizer = DefaultTokenizer(models)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]

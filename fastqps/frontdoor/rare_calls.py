@@ -49,6 +49,7 @@ def list_models(models: list[ServedModel]) -> bytes:
             warnings=card.warnings,
             prompt_names=[name for name, _ in card.prompts],
             default_prompt_name=card.default_prompt,
+            repeatable=model.repeatable,
         )
     return answer.SerializeToString()
 
@@ -67,7 +68,8 @@ class RareMethod(NamedTuple):
     path: str
     unary: bool  # otherwise a bidirectional stream with one response for each request
     answer: Callable[[bytes], bytes]
-    slow: bool = False  # answered on a second thread, so that the other calls do not wait for it
+    # Takes as much text as --max-tokenize-bytes, and is answered on a second thread: the other calls do not wait.
+    slow: bool = False
 
 
 def rare_methods(models: ServedModels) -> list[RareMethod]:
@@ -83,9 +85,9 @@ def rare_methods(models: ServedModels) -> list[RareMethod]:
 def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute]) -> None:
     """Adds methods and routes, and answers their calls on separate threads until the door stops running."""
     for number, method in enumerate(methods):
-        door.add_rare_method(method.path, method.unary, number)
+        door.add_rare_method(method.path, method.unary, method.slow, number)
     for number, route in enumerate(routes, len(methods)):
-        door.add_rare_route(route.verb, route.pattern, route.protocol, number)
+        door.add_rare_route(route.verb, route.pattern, route.protocol, route.slow, number)
 
     rows: list[RareMethod | RareRoute] = [*methods, *routes]
     slow: queue.Queue[RareEvent] = queue.Queue(SLOW_WAITING_MAX)

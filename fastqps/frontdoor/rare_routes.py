@@ -40,7 +40,12 @@ class RareRoute(NamedTuple):
 
 def json_response(document: object, status: int = 200) -> Response:
     """A response with a document of JSON."""
-    return Response(status, JSON, json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
+    return Response(status, JSON, json_bytes(document))
+
+
+def json_bytes(document: object) -> bytes:
+    """The same without the response."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def rare_routes(models: ServedModels) -> list[RareRoute]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 import threading
 
 from fastqps import _front
@@ -14,6 +13,7 @@ from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.logit_options import LogitOptions
 from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.terminal import say
 
 _NICE = 10
 _NONE = -1
@@ -52,7 +52,7 @@ class DoorRoutes:
                 self._load(route)
             except Exception as error:  # a file may raise anything in its parser
                 said = str(error) if isinstance(error, ModelError) else f"{type(error).__name__}: {error}"
-                print(f"model {found.name} is not reloaded: {said}", file=sys.stderr)
+                say(f"model {found.name} is not reloaded: {said}")
                 self._segment.refuse_route(self._index, route, state.generation)
 
     def load_in_peace(self) -> None:
@@ -94,10 +94,7 @@ class DoorRoutes:
         native = tokenizer is not None and tokenizer.native
         options = card.logit_options or LogitOptions()
         if tokenizer and not native:
-            print(
-                f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}",
-                file=sys.stderr,
-            )
+            say(f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}")
             try:
                 self._slow.add(route, self._segment.card(route))
             except ValueError as error:
@@ -110,6 +107,7 @@ class DoorRoutes:
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
                 why_uncut=tokenizer.why_uncut if tokenizer else "",
+                cuts_left=card.cuts_left,
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
                 detokenizer=content_of(tokenizer.source) if tokenizer and card.task == "generate" else "",

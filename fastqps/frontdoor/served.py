@@ -20,15 +20,21 @@ class ServedModel:
     card: ModelCard
     native: bool  # its tokenizer runs in native code
     ready: bool
+    repeatable: bool = False  # its answers do not depend on what else the server computes
 
 
 class ServedModels:
     """The models of a server, as one of its front doors sees them. Any thread may call."""
 
-    def __init__(self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]]) -> None:
-        """``loaded`` returns the card of a route, and whether its tokenizer is native."""
+    def __init__(
+        self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], items_max: int, repeatable: bool
+    ) -> None:
+        """``loaded`` returns the card of a route, and whether its tokenizer is native. ``items_max``: most inputs of a
+        call. ``repeatable``: so are products, which a static model does not have."""
         self._segment = segment
         self._loaded = loaded
+        self.items_max = items_max
+        self._repeatable = repeatable
 
     @property
     def serving(self) -> bool:
@@ -68,4 +74,5 @@ class ServedModels:
     def _model(self, index: int) -> ServedModel:
         route = self._route(index)
         card, native = self._loaded(route)
-        return ServedModel(index, card, native, self.serving and bool(self._segment.route(route).dispatchers))
+        ready = self.serving and bool(self._segment.route(route).dispatchers)
+        return ServedModel(index, card, native, ready, self._repeatable or card.static)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fastqps import __version__
-from fastqps._front import ITEMS_MAX
 from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
 from fastqps.frontdoor.default_tokenizer import FAILED_PRECONDITION, INVALID_ARGUMENT, DefaultTokenizer
@@ -115,7 +114,7 @@ def facts(models: ServedModels, dtype: str) -> dict[str, str | int]:
         "max_concurrent_requests": models.sizes.slots,
         "max_input_length": model.card.max_input_tokens,
         "max_batch_tokens": limits.max_batch_tokens,
-        "max_client_batch_size": ITEMS_MAX,
+        "max_client_batch_size": models.items_max,
         "tokenization_workers": models.sizes.doors,
     }
     if limits.max_batch_items:  # else its dispatchers have not chosen it yet

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastqps._front import ITEMS_MAX
 from fastqps.frontdoor.default_tokenizer import FAILED_PRECONDITION, INVALID_ARGUMENT, DefaultTokenizer
 from fastqps.frontdoor.rare_calls import CallFailed
-from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
+from fastqps.frontdoor.rare_routes import JSON, RareRoute, Request, Response, json_bytes, json_response
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.text_embeddings import facts, model_type
 from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.sentence_transformers.pipeline import read_pipeline
+from fastqps.models.tokenizers.tokenizer import Piece
 
 _ID_LIMIT = 2**32
 
@@ -31,24 +31,29 @@ class _Refused(Exception):
 def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> list[RareRoute]:
     """The table of the routes that Python answers. ``dtype`` is the server's setting."""
 
-    def info(_: Request) -> object:
-        return _info(models, dtype)
+    def info(_: Request) -> bytes:
+        return json_bytes(_info(models, dtype))
 
-    def tokenize(request: Request) -> object:
+    def tokens_json(pieces: list[Piece]) -> bytes:
+        return json_bytes([piece._asdict() for piece in pieces])
+
+    def tokenize(request: Request) -> bytes:
         body = _fields(request.body)
         prompt_name = body.get("prompt_name")
         if not isinstance(prompt_name, str | None):
             raise _invalid("prompt_name: must be a string")
         _check_text("prompt_name", prompt_name or "")
         special_tokens = _flag(body, "add_special_tokens")
-        texts = _texts(body.get("inputs"))
-        found = [tokenizer.pieces(text, prompt_name, special_tokens=special_tokens) for text in texts]
-        return [[piece._asdict() for piece in pieces] for pieces in found]
+        texts = _texts(body.get("inputs"), models.items_max)
+        # A text's tokens are written before the next one's are made: as objects they take ten times as much memory.
+        found = [tokens_json(tokenizer.pieces(text, prompt_name, special_tokens=special_tokens)) for text in texts]
+        return b"[" + b",".join(found) + b"]"
 
-    def decode(request: Request) -> object:
+    def decode(request: Request) -> bytes:
         body = _fields(request.body)
         skip = _flag(body, "skip_special_tokens")
-        return [tokenizer.decode(row, skip_special_tokens=skip) for row in _rows(body.get("ids"))]
+        rows = _rows(body.get("ids"), models.items_max)
+        return json_bytes([tokenizer.decode(row, skip_special_tokens=skip) for row in rows])
 
     return [
         RareRoute("GET", "/info", _answering(info), protocol="tei"),
@@ -57,10 +62,10 @@ def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> lis
     ]
 
 
-def _answering(answer: Callable[[Request], object]) -> Callable[[Request], Response]:
+def _answering(answer: Callable[[Request], bytes]) -> Callable[[Request], Response]:
     def respond(request: Request) -> Response:
         try:
-            return json_response(answer(request))
+            return Response(200, JSON, answer(request))
         except _Refused as error:
             return _error(error.status, error.error_type, str(error))
         except CallFailed as error:
@@ -99,11 +104,11 @@ def _flag(body: dict[str, Any], name: str) -> bool:
     return value
 
 
-def _check_count(name: str, found: list[Any]) -> None:
+def _check_count(name: str, found: list[Any], most: int) -> None:
     if not found:
         raise _Refused(400, "Empty", f"{name}: an empty array, must have at least one element")
-    if len(found) > ITEMS_MAX:
-        raise _Refused(413, "Validation", f"{name}: {len(found)} elements, at most {ITEMS_MAX}")
+    if len(found) > most:
+        raise _Refused(413, "Validation", f"{name}: {len(found)} elements, at most {most}")
 
 
 def _check_text(name: str, text: str) -> None:
@@ -111,26 +116,27 @@ def _check_text(name: str, text: str) -> None:
         raise _invalid(f"{name}: a surrogate without its other half")
 
 
-def _texts(inputs: object) -> list[str]:
+def _texts(inputs: object, most: int) -> list[str]:
     if isinstance(inputs, list):
-        _check_count("inputs", inputs)
+        _check_count("inputs", inputs, most)
     texts: list[Any] = inputs if isinstance(inputs, list) else [inputs]
-    if not all(isinstance(text, str) for text in texts):
-        raise _invalid("inputs: must be a string or an array of strings")
-    for text in texts:
+    for number, text in enumerate(texts):
+        name = f"inputs[{number}]" if isinstance(inputs, list) else "inputs"
+        if not isinstance(text, str):
+            raise _invalid(f"{name}: must be a string" + (" or an array of strings" if name == "inputs" else ""))
         if not text:
-            raise _Refused(400, "Empty", "inputs: 0 characters, at least 1")
-        _check_text("inputs", text)
+            raise _Refused(400, "Empty", f"{name}: 0 characters, at least 1")
+        _check_text(name, text)
     return texts
 
 
-def _rows(ids: object) -> list[list[int]]:
+def _rows(ids: object, most: int) -> list[list[int]]:
     if not isinstance(ids, list):
         raise _invalid("ids: must be an array of token ids, or an array of those")
     if not ids:
         raise _Refused(400, "Empty", "ids: an empty array, must have at least one element")
     rows = ids if isinstance(ids[0], list) else [ids]
-    _check_count("ids", rows)
+    _check_count("ids", rows, most)
     for row in rows:
         if not isinstance(row, list) or not all(type(each) is int and 0 <= each < _ID_LIMIT for each in row):
             raise _invalid(f"ids: token ids must be integers, 0 or more and below {_ID_LIMIT}")
@@ -140,12 +146,14 @@ def _rows(ids: object) -> list[list[int]]:
 
 
 def _info(models: ServedModels, dtype: str) -> dict[str, object]:
-    card = models.all()[0].card
+    model = models.all()[0]
+    card = model.card
     return {
         "max_batch_requests": None,
         **facts(models, dtype),
         "model_type": {model_type(card): _about(card)},
         "served_model_name": card.name,
+        "repeatable": model.repeatable,
         "auto_truncate": False,
         "sha": None,
         "docker_label": None,

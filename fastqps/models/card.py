@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +17,8 @@ Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse
 Activation = Literal["identity", "softmax", "sigmoid"]
 
 
+CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
+LABELS_MAX = CARD_BYTES_MAX // 4  # a name takes as many bytes of it, with its quotes and comma
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
 
 
@@ -54,6 +57,7 @@ class ModelCard:
     max_input_tokens: int  # special tokens included, a prefix not
     vocab_size: int  # token ids given by clients must be smaller
     tokenizer: str  # path of tokenizer.json; "" if the checkpoint has none (then only token ids can be served)
+    cuts_left: bool = False  # an input that is too long keeps its end
     labels: tuple[str, ...] = ()
     normalize: bool = False
     activation: Activation = "identity"
@@ -94,6 +98,10 @@ class ModelCard:
     def rows_by_token(self) -> bool:
         """Whether its output has a row for each token, not one for each item."""
         return self.task in ("classify_tokens", "embed_multi")
+
+    def cut(self, ids: Sequence[int], most: int) -> Sequence[int]:
+        """At most so many of a client's token ids, cut where the tokenizer cuts a text."""
+        return ids[len(ids) - most :] if self.cuts_left and len(ids) > most else ids[:most]
 
     def role(self, prompt_name: str) -> InputRole:
         """How an input is taken whose request names this prompt, or none if it is ""."""

@@ -34,7 +34,7 @@ class CardFolder:
     digests: Mapping[str, str]
 
     def stamp(self) -> str:
-        """Stays the same while none of the files is written or replaced. Their contents are not read."""
+        """Stays the same while none of the files is written or replaced."""
         return deciding_files.stamp([self.root / CARD_FILE, *(self.root / name for name in self.digests)])
 
     def digest(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card import CARD_BYTES_MAX, ModelCard, ModelError
 from fastqps.models.card_folder import open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
@@ -14,7 +14,8 @@ from fastqps.models.names import resolve, resolve_adapter
 from fastqps.models.static import open_static, static_card
 from fastqps.models.static.card import default_static_limit
 
-_UNUSABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # a file's value is not of its kind
+# A file's value is not of its kind.
+_UNUSABLE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 def load_card(
@@ -48,7 +49,8 @@ def load_card(
         if static := open_static(root):
             if merged:
                 raise ModelError(f"{merged}: a static model has no layers that an adapter could change")
-            return dataclasses.replace(static_card(static, name or served, max_input_tokens), stamp=static.stamp())
+            card = static_card(static, name or served, max_input_tokens)
+            return _small(dataclasses.replace(card, stamp=static.stamp()))
         checkpoint = Checkpoint.open(root, merged)
         stamp = checkpoint.stamp()
         if checkpoint.generates:
@@ -57,12 +59,24 @@ def load_card(
             card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts)
         files = checkpoint.tokenizer_files
         warnings, folder = (*card.warnings, *files.warnings), str(merged or "")
-        return dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, adapter=folder, warnings=warnings)
+        return _small(
+            dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, adapter=folder, warnings=warnings)
+        )
     except OSError as error:
         raise ModelError(f"{root}: {error}") from error
     except _UNUSABLE as error:
         # Values are checked when they are read, so that any of these errors is a fault of the files.
         raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
+
+
+def _small(card: ModelCard) -> ModelCard:
+    """The card; ``ModelError`` where it has no room in the memory that all processes share."""
+    if (found := len(card.to_json())) > CARD_BYTES_MAX:
+        raise ModelError(
+            f"{card.path}: its labels, prompts and tokenizer's parts make a card of {found} bytes; at most "
+            f"{CARD_BYTES_MAX} are supported"
+        )
+    return card
 
 
 def default_input_limit(name_or_dir: str) -> int:
@@ -84,7 +98,7 @@ def default_input_limit(name_or_dir: str) -> int:
 def check_files(card: ModelCard) -> None:
     """Checks a card's files after loading them. Raises ``ModelError`` if they are not those that the card was made of.
 
-    Only where one was written since then are they read for it.
+    Only where one was written since then are they read whole for it.
     """
     root = Path(card.path)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +24,20 @@ from fastqps.models.files.weight_files import WEIGHTS, weight_files
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
-from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source, without_tokenizer
+from fastqps.models.tokenizers.files import (
+    Side,
+    TokenizerFiles,
+    read_tokenizer_files,
+    tokenizer_source,
+    without_tokenizer,
+)
+from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
+from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
 
 DECIDING = (  # of a folder with weights, beside them
     "added_tokens.json",
+    CHAT_TEMPLATE,
     "config.json",
     "generation_config.json",
     "modules.json",
@@ -35,7 +45,7 @@ DECIDING = (  # of a folder with weights, beside them
     *TRANSFORMER_FILES,
     "special_tokens_map.json",
     "tokenizer.json",
-    "tokenizer_config.json",
+    TOKENIZER_CONFIG,
 )
 
 
@@ -84,7 +94,9 @@ class Checkpoint:
 
     def encoder_config(self) -> EncoderConfig:
         """The configuration of an encoder; ``ModelError`` with the reason where it cannot be computed."""
-        return self._encoders.read(self.config)
+        config = self._encoders.read(self.config)
+        check_tied(self.adapter, config.tied_modules)
+        return config
 
     def head_config(self) -> HeadConfig:
         """The head of a classifier; ``ModelError`` with the reason where it cannot be computed."""
@@ -104,14 +116,16 @@ class Checkpoint:
                 n for n, f in FAMILIES.items() if isinstance(f, EncoderFamily) and f.read_vocabulary_head
             )
             raise ModelError(f"sparse embeddings of a {self.family.name} are not supported; supported: {served}")
-        return read(self.config)
+        head = read(self.config)
+        check_tied(self.adapter, head.tied_modules)
+        return head
 
     def decoder_config(self) -> DecoderConfig:
         """The configuration of a decoder; ``ModelError`` with the reason where it cannot be computed."""
         if not isinstance(self.family, DecoderFamily):
             raise ModelError(f"{self.root}: a {self.family.name} is no decoder")
         config = self.family.read(self.config)
-        check_tied(self.adapter, config.tied_head)
+        check_tied(self.adapter, config.tied_modules)
         return config
 
     @property
@@ -157,10 +171,28 @@ class Checkpoint:
 
     def _check_preprocessing(self) -> None:
         """Refuses what sentence-transformers would do to a text before its tokenizer sees it."""
-        if self.sentence.lower_case and not lower_cases(self.optional_json("tokenizer.json").get("normalizer")):
+        if self.sentence.lower_case and not lower_cases(self._normalizer()):
             raise ModelError(
-                f"{self.root}: do_lower_case needs a tokenizer.json that lower-cases first; this one does not"
+                f"{self.root}: do_lower_case needs a normalizer that lower-cases first; that of tokenizer.json, or of "
+                "the class that tokenizer_config.json names, does not"
             )
+        built_anew = not has_file(self.root / "modules.json") and (self.task == "embed" or self.cross_encoder)
+        if built_anew and (place := self._chat_template()):
+            raise ModelError(
+                f"{self.root}: {place} has a chat template and there is no modules.json: sentence-transformers renders "
+                "every input through the template, which is not supported; delete the template to serve plain texts"
+            )
+
+    def _normalizer(self) -> Any:
+        """That of tokenizer.json, or the one that its class puts in the place."""
+        parts = json.loads(self.tokenizer_files.parts or "{}")
+        return (self.optional_json("tokenizer.json") | parts).get("normalizer")
+
+    def _chat_template(self) -> str:
+        """The file in which the tokenizer's chat template lies; "" where it has none."""
+        if has_file(self.encoder / CHAT_TEMPLATE):
+            return CHAT_TEMPLATE
+        return TOKENIZER_CONFIG if self.optional_json(TOKENIZER_CONFIG).get("chat_template") is not None else ""
 
     def optional_json(self, name: str) -> dict[str, Any]:
         """A JSON file beside the encoder's weights, or an empty object where there is none."""
@@ -175,13 +207,14 @@ class Checkpoint:
     def tokenizer_files(self) -> TokenizerFiles:
         """The parts that tokenizer.json and the files beside it state; ``ModelError`` where they cannot be honoured."""
         path = self.tokenizer()
+        side: Side = "left" if self.task == "generate" else "right"  # a prompt's last words are what it asks
         if not path:
-            return without_tokenizer(self.optional_json("tokenizer_config.json"))
+            return without_tokenizer(self.optional_json(TOKENIZER_CONFIG), side)
         named = self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
-        found = read_tokenizer_files(Path(path), *named)
+        found = read_tokenizer_files(Path(path), *named, usual_side=side)
         markers = self.sentence.multi.markers if self.sentence.multi else ()
         if markers and (apart := split_markers(tokenizer_source(path, found.parts), markers)):
-            return read_tokenizer_files(Path(path), *named, apart)
+            return read_tokenizer_files(Path(path), *named, usual_side=side, markers=apart)
         return found
 
     def named_token(self, *names: str) -> int:
@@ -198,7 +231,7 @@ class Checkpoint:
         return with_adapter(deciding_files.digest(self.root, self.deciding()), self.adapter)
 
     def stamp(self) -> str:
-        """Stays the same while none of these files is written or replaced. Their contents are not read."""
+        """Stays the same while none of these files is written or replaced."""
         return deciding_files.stamp([*self.deciding(), *(self.adapter.files() if self.adapter else ())])
 
     def deciding(self) -> list[Path]:

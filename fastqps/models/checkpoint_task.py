@@ -8,7 +8,7 @@ from pathlib import Path
 from fastqps.models.adapters import Adapter
 from fastqps.models.card import ModelError, Task
 from fastqps.models.compressed_tensors import check_quantization
-from fastqps.models.families import DecoderFamily, EncoderFamily, family_of
+from fastqps.models.families import GENERATORS, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_object
@@ -20,6 +20,7 @@ from fastqps.models.sentence_transformers.config import (
     read_sentence_config,
     read_sparse_config,
 )
+from fastqps.models.sentence_transformers.keys import MODEL_FILE
 from fastqps.models.sentence_transformers.pipeline import Pipeline
 
 _FILL_MASKS = "ForMaskedLM"
@@ -27,6 +28,7 @@ _EMBED = ("Model", _FILL_MASKS, "ForPreTraining")  # architectures whose encoder
 _CLASSIFY = "ForSequenceClassification"
 _CLASSIFY_TOKENS = "ForTokenClassification"
 _GENERATE = "ForCausalLM"
+_GENERATES = (_GENERATE, "LMHeadModel", "ForConditionalGeneration")  # of any family
 
 
 def task_of(
@@ -70,6 +72,12 @@ def _encoder_task(root: Path, family: EncoderFamily, pipeline: Pipeline, archite
     embed = (*_EMBED, _GENERATE) if family.decodes and not pipeline.scores else _EMBED
     alone = pipeline.scores and has_file(root / "modules.json")  # as a cross-encoder: then it has to give scores
     if task != "classify" and (alone or not architecture.endswith((*embed, _CLASSIFY, _CLASSIFY_TOKENS))):
+        if architecture.endswith(_GENERATES):
+            other = "embeds or classifies" if family.read_head else "embeds"
+            raise ModelError(
+                f"{root}: generation with {architecture} is not supported: a {family.name} {other} here; "
+                f"these generate: {', '.join(GENERATORS)}"
+            )
         raise ModelError(
             f"{root}: architecture {architecture} is not supported; "
             f"supported: encoders (Model, ForMaskedLM), {_CLASSIFY} and {_CLASSIFY_TOKENS}"
@@ -96,7 +104,8 @@ def _without_prompts(root: Path, sentence: SentenceConfig) -> SentenceConfig:
     if texts.get(sentence.prompts.default):
         raise ModelError(
             f"{root}: default_prompt_name {sentence.prompts.default!r} with include_prompt false in the Pooling is not "
-            "supported: the tokens of a prompt are pooled with the others; take the default out to serve it without"
+            f"supported: the tokens of a prompt are pooled with the others. If you take it out of {MODEL_FILE}, "
+            "vectors are those of texts without a prompt, which differ from the model's own"
         )
     left_out = ", ".join(repr(name) for name, text in texts.items() if text)
     if not left_out:
@@ -113,9 +122,11 @@ def read_config(root: Path, encoder: Path) -> tuple[EncoderFamily | DecoderFamil
     """
     values = read_object(encoder / CONFIG)
     try:
-        family = family_of(values.get("model_type"), values.get("position_embedding_type"))
-        scores = str((values.get("architectures") or [""])[0]).endswith((_CLASSIFY, _CLASSIFY_TOKENS))
-        if isinstance(family, DecoderFamily) and (scores or has_file(root / "modules.json")):
+        architecture, listed = str((values.get("architectures") or [""])[0]), has_file(root / "modules.json")
+        generates = architecture.endswith(_GENERATES) and not listed
+        family = family_of(values.get("model_type"), values.get("position_embedding_type"), generates=generates)
+        scores = architecture.endswith((_CLASSIFY, _CLASSIFY_TOKENS))
+        if isinstance(family, DecoderFamily) and (scores or listed):
             family = encoder_of(family)
         config = family.config_keys(values, has_file(encoder / "generation_config.json"))
         check_quantization(config)

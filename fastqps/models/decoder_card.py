@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from fastqps._core import Detokenizer
 from fastqps.models.card import LimitError, ModelCard, ModelError
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.counts import check_counts
 from fastqps.models.files.generation_keys import (
     GENERATION_CONFIG,
     generation_keys,
     generation_warnings,
     read_logit_options,
 )
-from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.regular import has_file
 from fastqps.models.input_limit import shorter
 from fastqps.models.tokenizers.files import tokenizer_source
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
@@ -38,6 +38,7 @@ def decoder_card(
     """The card of ``checkpoint`` under ``name``; ``ModelError`` with the reason if it cannot be served."""
     try:
         config = checkpoint.decoder_config()
+        check_counts(checkpoint, config)
         generation = generation_keys(checkpoint.optional_json(GENERATION_CONFIG))
         logit_options = read_logit_options(generation, config.vocab)
     except ModelError as error:
@@ -59,6 +60,7 @@ def decoder_card(
         max_input_tokens=limit,
         vocab_size=config.vocab,
         tokenizer=checkpoint.tokenizer(),
+        cuts_left=checkpoint.tokenizer_files.cuts_left,
         max_output_tokens=max_output_tokens,
         eos_ids=eos_ids,
         prefix_ids=prefix,
@@ -154,15 +156,14 @@ def _eos_warnings(eos_ids: tuple[int, ...], of_tokenizer: int, vocab: int) -> It
 
 
 def _check_decoder(checkpoint: Checkpoint) -> None:
-    """Text is made from byte-level tokens only; without a tokenizer.json the model serves token ids."""
+    """Text must come out of the tokens piece by piece. Without a tokenizer.json the model serves token ids."""
     path = checkpoint.tokenizer()
     if not path:
         return
-    parts = checkpoint.tokenizer_files.parts
-    decoder = (read_object(Path(path)) | json.loads(parts or "{}")).get("decoder") or {}
-    kinds = [part.get("type") for part in decoder.get("decoders", [decoder])]
-    if "ByteLevel" not in kinds:
+    try:
+        Detokenizer(content_of(tokenizer_source(path, checkpoint.tokenizer_files.parts)))
+    except ValueError as reason:
         raise ModelError(
-            f"{checkpoint.root}: text cannot be made from the tokens of this tokenizer.json (its decoder is "
-            f"{', '.join(map(str, kinds))}); supported: ByteLevel. Without the file the model serves token ids"
-        )
+            f"{checkpoint.root}: text cannot be made from the tokens of this tokenizer.json ({reason}). "
+            "Without the file the model serves token ids"
+        ) from None

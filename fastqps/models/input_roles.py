@@ -9,6 +9,10 @@ from fastqps.models.sentence_transformers.multi_vector import Expansion, MultiVe
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.vocabulary import ids_of_tokens
 
+_IN_FRONT = (
+    "'query': the tokenizer's padding_side is left, so that sentence-transformers expands queries in front of the "
+    "text. That is not supported; send documents alone, and embed queries with sentence-transformers"
+)
 _UNATTENDED = (
     "'query': the checkpoint expands queries by tokens to which no other attends (attend false in its query "
     "expansion). That is not supported; send documents alone, and embed queries with sentence-transformers"
@@ -51,6 +55,8 @@ def _query(checkpoint: Checkpoint, multi: MultiVector, plain: int, longest: int,
             "raise --max-input-tokens (max_input_tokens of Engine), or the model's own limit if that is smaller"
         )
     limit = expansion.length if expansion.fixed else max(limit, expansion.length if multi.query_length else 0)
+    if checkpoint.tokenizer_files.pads_left:
+        return InputRole("query", limit, refusal=_IN_FRONT)
     if expansion.attend:
         return InputRole("query", limit, expansion.length, _expansion_id(checkpoint, expansion, source))
     return InputRole("query", limit, refusal=_UNATTENDED if multi.scores_padding else "")

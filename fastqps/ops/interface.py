@@ -8,6 +8,7 @@ writes rows gets their reader as an argument.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -177,6 +178,9 @@ class EncoderOps(Ops, Protocol):
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         """``attend``'s tables of float32 [2, heads, size, 2 · reach + 16]: column ``reach`` + d is of distance d."""
+
+    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+        """x float32 [rows, inputs] → x · weightᵀ + bias, float32 [rows, outputs]: a small product, of a head."""
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         """hidden [tokens, width] → float32 [items, width]: each item's first token (``cls``) or last one

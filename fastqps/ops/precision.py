@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +10,7 @@ from fastqps._core import INT8_INPUTS_MAX
 from fastqps.ops.fp8 import fits
 from fastqps.ops.interface import Site
 from fastqps.process.startup import STARTUP
+from fastqps.terminal import say
 
 Quantization = Literal["none", "fp8", "int8", "auto"]
 Format = Literal["fp8", "int8"]
@@ -72,7 +72,7 @@ class Precision:
         time_us: Callable[[Product, bool], float] | None = None,
         fused: Sequence[str] = (),
         auto_format: Format = "fp8",
-        log: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+        log: Callable[[str], None] = say,
     ) -> None:
         if quantization not in QUANTIZATIONS:
             raise ValueError(f"quantization {quantization!r} is not one of {', '.join(QUANTIZATIONS)}")
@@ -140,6 +140,8 @@ class Precision:
         """Measures a kind at its first product; the rest follow."""
         if kind not in self._timed:
             assert self._time_us
+            if not self._timed:
+                self.log(f"quantization auto: measuring products; --quantization none or {self.format} skips that")
             products = [Product(kind, rows, weights) for rows in self.rows]
             with STARTUP.stage("choices"):
                 plain, quantised = (tuple(self._time_us(p, way) for p in products) for way in (False, True))

@@ -48,8 +48,11 @@ class DoorSettings(Settings):
     internal_fd: int  # a second listener, for the supervisor's own calls
     credentials_fd: int  # of a credentials.Vault
     max_message_bytes: int
+    max_tokenize_bytes: int
+    max_request_items: int
     max_stream_inflight: int
     default_timeout_ns: int  # 0: none
+    max_timeout_ns: int  # 0: none
     max_connection_age_ns: int  # 0: none
     stream_idle_timeout_ns: int  # 0: none
     canary_interval_ns: int  # 0: none
@@ -59,6 +62,7 @@ class DoorSettings(Settings):
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
     dtype: str  # the setting, for clients that ask
+    repeatable: bool  # products do not depend on the other rows of a step
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class DispatcherSettings(Settings):
     dtype: str
     quantization: str
     weights_fd: int  # in-memory file of the weight holder; -1: the dispatcher has its own weights
+    table_fd: int  # in-memory file of a static model's table, which its dispatchers share; -1: it is another model
     kernels: str
     kernels_fd: int  # the file of the server's kernels.journal
     threads: int  # CPU threads to compute with

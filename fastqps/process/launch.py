@@ -12,10 +12,11 @@ import sys
 from importlib import import_module
 
 from fastqps._native import stale
-from fastqps.errors import FAILURE, OK, FastqpsError
+from fastqps.errors import FAILURE, OK, FastqpsError, lack_of_memory
 from fastqps.process.children import LEAVE, Settings, read_settings
 from fastqps.process.parent import die_with_parent
 from fastqps.process.startup import STARTUP
+from fastqps.terminal import say
 
 
 def main(argv: list[str]) -> int:
@@ -37,13 +38,13 @@ def main(argv: list[str]) -> int:
         STARTUP.so_far("imports")
         return int(role.main(settings))
     except FastqpsError as error:
-        print(error, file=sys.stderr, flush=True)
+        say(error)
         return error.exit_code
-    except ImportError as failure:
-        reason = stale(failure)
+    except Exception as failure:
+        reason = stale(failure) or lack_of_memory(failure)
         if reason is None:
             raise
-        print(reason, file=sys.stderr, flush=True)
+        say(reason)
         return FAILURE
 
 

@@ -88,7 +88,9 @@ def load_llama(card: ModelCard, ops: DecodeOps) -> Llama:
     weights = Weights(checkpoint.weight_files(), (config.prefix,), ops.reads_weights, checkpoint.adapter)
     positions = len(card.prefix_ids) + card.max_input_tokens + card.max_output_tokens
     with torch.inference_mode():
-        return Llama(weights, config, positions, ops)
+        model = Llama(weights, config, positions, ops)
+    weights.check_added()
+    return model
 
 
 def make_state(card: ModelCard, model: Llama, slots: int) -> DecodeState:

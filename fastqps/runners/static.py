@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from fastqps._core import mean_bags
 from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.cards import check_files
 from fastqps.models.static import StaticModel, open_static
 from fastqps.models.static.model import TABLE_KINDS
 from fastqps.runners.buffers import StepBuffers, aligned
 from fastqps.runners.first_steps import first_steps
-from fastqps.runners.mapped_tensors import check_finite, map_tensor, read_floats
+from fastqps.runners.tensor_values import check_finite, read_floats, read_values, share_values
 
 Rows = NDArray[np.float32]
 _NOTHING = 0xFFFFFFFF
@@ -26,7 +27,7 @@ def _read_mapping(model: StaticModel) -> NDArray[np.int32] | None:
     tensor, rows = model.by_id.get("mapping"), model.table.shape[0]
     if tensor is None:
         return None
-    found = map_tensor(tensor)
+    found = read_values(tensor)
     if found.min() < 0 or found.max() >= rows:
         wrong = found.min() if found.min() < 0 else found.max()
         raise ModelError(f"{tensor.file}: mapping names row {wrong} of {rows}")
@@ -34,12 +35,19 @@ def _read_mapping(model: StaticModel) -> NDArray[np.int32] | None:
 
 
 class StaticTable:
-    """The mapped table of a static model, and what follows the mean. Shared by the runners of a process."""
+    """The table of a static model, and what follows the mean. Shared by the runners of a process.
 
-    def __init__(self, model: StaticModel, card: ModelCard) -> None:
+    ``table_fd``: as of ``Place``.
+    """
+
+    def __init__(self, model: StaticModel, card: ModelCard, table_fd: int = -1) -> None:
         self.card = card
         self.tensor = model.table
-        self.table = map_tensor(self.tensor)
+        self.table = (
+            read_values(self.tensor)
+            if table_fd < 0
+            else share_values(self.tensor, table_fd, lambda: check_files(card))  # or later processes took a wrong one
+        )
         check_finite(self.tensor, self.table)
         self.mapping = _read_mapping(model)
         self.weights = read_floats(model.by_id["weights"]) if "weights" in model.by_id else None
@@ -93,7 +101,7 @@ class StaticTable:
 
 
 class StaticRunner:
-    """Static buffers over a mapped table."""
+    """Static buffers over a table."""
 
     def __init__(self, table: StaticTable, max_items: int, max_tokens: int) -> None:
         self.card = table.card
@@ -128,17 +136,17 @@ class StaticRunner:
         first_steps(self.card, self._buffers, self.run)
 
 
-def open_table(card: ModelCard) -> StaticTable:
-    """Maps the model's table. ``ModelError`` where its files cannot be used."""
+def open_table(card: ModelCard, table_fd: int = -1) -> StaticTable:
+    """Reads the model's table. ``ModelError`` where its files cannot be used."""
     model = open_static(Path(card.path))
     if model is None:
         raise ModelError(f"{card.path}: no static model any more; reload it")
-    return StaticTable(model, card)
+    return StaticTable(model, card, table_fd)
 
 
-def load_static(card: ModelCard, max_items: int, max_tokens: int) -> StaticRunner:
-    """The runner over a mapped table. ``ModelError`` where its files cannot be used."""
-    return StaticRunner(open_table(card), max_items, max_tokens)
+def load_static(card: ModelCard, max_items: int, max_tokens: int, table_fd: int = -1) -> StaticRunner:
+    """The runner over the model's table. ``ModelError`` where its files cannot be used."""
+    return StaticRunner(open_table(card, table_fd), max_items, max_tokens)
 
 
 def _gelu(x: Rows) -> Rows:

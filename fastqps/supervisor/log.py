@@ -7,12 +7,11 @@ import os
 import queue
 import threading
 
+from fastqps.terminal import shown
+
 STDERR = 2
 LINES_WAITING_MAX = 4096
-LINE_CHARS_MAX = 8192
 FLUSH_S = 2.0
-# Text from outside, such as a request's path, must not add lines to the log or send control codes to a terminal.
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(10, 32), *range(127, 160))}
 
 
 class Log:
@@ -28,7 +27,7 @@ class Log:
     def event(self, role: str, text: str) -> None:
         """Logs one line. Never blocks."""
         now = datetime.datetime.now().strftime("%H:%M:%S.%f")[:-3]
-        line = f"{now} {role}: {_shown(text)}\n"
+        line = f"{now} {role}: {shown(text)}\n"
         try:
             if self._dropped:
                 self._lines.put_nowait(f"{now} supervisor: {self._dropped} log lines were dropped\n")
@@ -53,8 +52,3 @@ class Log:
                     data = data[os.write(self._fd, data) :]
             except OSError:
                 continue  # stderr is closed: no reason to stop serving
-
-
-def _shown(text: str) -> str:
-    cut = text if len(text) <= LINE_CHARS_MAX else f"{text[: LINE_CHARS_MAX - 1]}…"
-    return cut.translate(_CONTROLS)

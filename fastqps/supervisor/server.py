@@ -150,7 +150,7 @@ class Supervisor:
         models = ", ".join(generation.name for generation in self.fleet.serving)
         took_s = time.monotonic() - self.started_s
         http = f", http {address(self.shared.http)}" if self.shared.http else ""
-        where = f"at {address(self.listener)}{http}, admin {admin}"
+        where = f"at {address(self.listener)}{http}, admin {admin} with the live page at /live"
         self.log.event(
             "supervisor",
             f"ready: {models} on {self.view.device} {where} ({took_s:.1f} s, pid {os.getpid()})",

@@ -39,6 +39,7 @@ class Shared:
         self.credentials_fd = credentials_fd
         self.internal = bind_internal()
         self.http = http
+        self.tables: dict[int, int] = {}  # by route: the file in memory with a static model's table
         self.segment.set_phase("starting")
         for first in first_generations(server):
             self.segment.set_model(first.model, first.card.name)
@@ -61,13 +62,17 @@ class Shared:
 
     def close(self) -> None:
         """Closes the descriptors. A child that is still alive ends with that."""
-        for fd in (*self.inherited, self._own_end):
+        for fd in (*self.inherited, self._own_end, *self.tables.values()):
             os.close(fd)
         self.kernels.close()
         self.internal.close()
 
-    def announce(self, generation: Generation) -> None:
-        """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers."""
+    def announce(self, generation: Generation, like: Generation | None = None) -> None:
+        """Writes a generation that is about to warm up into the segment, for front doors and its dispatchers.
+
+        ``like``: one that serves, and whose steps take the same time: what its dispatchers have chosen is taken over.
+        Measured beside live traffic, the choice would be worse.
+        """
         card, room, config = generation.card, generation.room, self._config
         self.segment.set_route(
             generation.route,
@@ -90,7 +95,26 @@ class Shared:
             version=card.version,
             card_json=card.to_json(),
         )
+        if like and like.room == room and (serves := self.segment.route(like.route)).most_items:
+            self.segment.set_batch_limits(
+                generation.route,
+                items=serves.most_items,
+                tokens=serves.max_batch_tokens,
+                cache_slots=serves.most_items * room.lanes if card.task == "generate" else 0,
+            )
+        self._close_table(generation.route)  # that of a generation which could not be ended
+        if card.static:
+            self.tables[generation.route] = os.memfd_create("fastqps table", os.MFD_CLOEXEC)
         self.segment.set_route_state(generation.route, "warming")
+
+    def forget(self, generation: Generation) -> None:
+        """Frees the route of a generation whose dispatchers have left."""
+        self.segment.set_route_state(generation.route, "empty")
+        self._close_table(generation.route)
+
+    def _close_table(self, route: int) -> None:
+        if (table := self.tables.pop(route, -1)) >= 0:
+            os.close(table)
 
 
 def _eventfd() -> int:

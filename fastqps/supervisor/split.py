@@ -1,4 +1,4 @@
-"""How many dispatchers share the cores on the device cpu: measured at a model's first start, and kept beside it."""
+"""How many dispatchers share the cores on the device cpu: measured at the first start of a model of its shape."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from fastqps.config.decide import DISPATCHERS_MAX, server_cpus
 from fastqps.devices.choice_file import ChoiceFile, Log, checked, now_utc
 from fastqps.host import machine
 from fastqps.models import ModelCard
-from fastqps.supervisor.trials import Split, TrialError, Trials
+from fastqps.supervisor.trials import LIMIT_S, Split, TrialError, Trials
 
 # How much faster more dispatchers have to be: fewer take less memory, and answer a single request sooner.
 GAIN = 1.05
 ROUNDS_MIN, ROUNDS_MAX = 4, 10
 ERROR_MAX = 0.05  # two halves of the rounds that find ratios so close to each other have found it
 _MEMORY_SHARE = 4  # the weights of all dispatchers together take at most one part in so many
-_FIELDS = ("model", "device", "torch", "dtype", "quantization", "cores", "models", "lanes", "max_tokens")
+_FIELDS = ("device", "torch", "dtype", "quantization", "cores", "models", "lanes", "max_tokens")
 
 
 @dataclass(frozen=True)
 class Circumstances:
-    """The circumstances under which a stored choice is valid."""
+    """The circumstances under which a stored choice is valid for models of one shape."""
 
-    model: str  # version of the checkpoint
     device: str
     torch: str
     dtype: str
@@ -54,7 +53,7 @@ def _entry(circumstances: Circumstances, choice: Choice) -> dict[str, Any]:
 
 
 def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
-    texts, numbers = _FIELDS[:5], _FIELDS[5:]
+    texts, numbers = _FIELDS[:4], _FIELDS[4:]
     where = Circumstances(
         *(checked(entry[name], str) for name in texts), *(checked(entry[name], int) for name in numbers)
     )
@@ -64,7 +63,7 @@ def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
     return where, Choice(checked(entry["measured"], str), rates)
 
 
-SPLITS = ChoiceFile("dispatchers auto", "fastqps-splits.json", "splits", 1, _entry, _parsed)
+SPLITS = ChoiceFile("dispatchers auto", "splits", 2, _entry, _parsed)
 
 
 def splits(cores: int, models: int, lanes: int) -> list[Split]:
@@ -99,17 +98,19 @@ def choose_dispatchers(config: Config, cards: Sequence[ModelCard], log: Log) -> 
 def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int, models: int, log: Log) -> float:
     """How many times as fast the second split is; 1 where that cannot be told."""
     assert config.lanes and config.max_batch_tokens
-    root = Path(card.path)
-    paths = SPLITS.places(root)
+    path = SPLITS.path(Path(card.path))
     where = Circumstances(
-        card.version, machine.cpu_model(), version("torch"), config.dtype, config.quantization, cores, models,
-        config.lanes, config.max_batch_tokens,
+        machine.cpu_model(), version("torch"), config.dtype, config.quantization, cores, models, config.lanes,
+        config.max_batch_tokens,
     )  # fmt: skip
     with SPLITS.measuring(log):
-        if found := SPLITS.find(paths, where, log):
-            path, choice = found
+        if choice := SPLITS.find(path, where, log):
             log(f"{_said(card, choice)}, choice of {choice.measured} read from {path}")
             return _ratio(choice)
+        log(
+            f"dispatchers auto: {card.name}: measuring {_named(both[0])} and {_named(both[1])}, for at most "
+            f"{LIMIT_S:g} s; --dispatchers N skips that"
+        )
         try:
             with Trials(card, config, both) as trials:
                 rounds = _rounds(trials, both)
@@ -121,7 +122,7 @@ def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int
             log(f"{_said(card, choice)}, which is too uncertain to choose; the next start measures again")
             return 1.0
         log(_said(card, choice))
-        SPLITS.store(paths, where, choice, log)
+        SPLITS.store(path, where, choice, log)
         return _ratio(choice)
 
 

@@ -128,9 +128,13 @@ class View:
         """Whether this authorization header is accepted."""
         return self.credentials.now.admits(authorization)
 
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the admin port."""
+        return is_loopback(self._server.config.admin_host)
+
     def open_to_others(self) -> bool:
         """Whether other machines can reach the admin port, and no token is needed."""
-        return not self.credentials.now.tokens and not is_loopback(self._server.config.admin_host)
+        return not self.credentials.now.tokens and not self.on_loopback()
 
     # ---- tracing
 

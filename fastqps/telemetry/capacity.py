@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ConfigError
+from fastqps.files.documents import parse_json
 
 SCHEMA_VERSION = 1
 BYTES_MAX = 1 << 20
@@ -65,11 +66,11 @@ def read_capacity(path: str) -> Capacity:
             data = stream.read(BYTES_MAX + 1)
         if len(data) > BYTES_MAX:
             raise ConfigError(f"--capacity: {path} is longer than {BYTES_MAX} bytes, which no capacity file is")
-        found = json.loads(data)
+        found = parse_json(data)
     except OSError as error:
         raise ConfigError(f"--capacity: cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"--capacity: {path} is not JSON") from None
+    except ValueError as error:
+        raise ConfigError(f"--capacity: {path} is not JSON: {error}") from None
     try:
         return _checked(found)
     except ValueError as error:

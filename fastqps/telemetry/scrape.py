@@ -12,6 +12,7 @@ from functools import cached_property
 from prometheus_client.parser import text_string_to_metric_families
 
 from fastqps.errors import ConfigError, FastqpsError
+from fastqps.terminal import shown
 
 PAGE_BYTES_MAX = 64 << 20
 Labels = tuple[tuple[str, str], ...]  # sorted by name
@@ -129,7 +130,7 @@ def scrape(admin: str, timeout_s: float = 10.0, path: str = "/metrics") -> Scrap
         connection.close()
     at_s = (began + time.monotonic()) / 2  # the server read its numbers in between
     if answer.status != 200:
-        raise ScrapeError(f"no metrics at {admin}: it answers {answer.status} {answer.reason}")
+        raise ScrapeError(f"no metrics at {admin}: it answers {answer.status} {shown(answer.reason)}")
     if len(page) > PAGE_BYTES_MAX:
         raise ScrapeError(f"no metrics at {admin}: the page is longer than {PAGE_BYTES_MAX} bytes")
     try:
@@ -150,7 +151,12 @@ def _read(answer: http.client.HTTPResponse, until_s: float) -> bytes:
 
 def _samples(page: str) -> dict[tuple[str, Labels], float]:
     families = text_string_to_metric_families(page)
-    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+    return {(s.name, _labels(s.labels)): s.value for family in families for s in family.samples}
+
+
+def _labels(found: Mapping[str, str]) -> Labels:
+    """With values as a terminal can show them."""
+    return tuple(sorted((name, shown(value)) for name, value in found.items()))
 
 
 def _address(admin: str) -> tuple[str, int]:

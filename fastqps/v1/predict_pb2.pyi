@@ -352,7 +352,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings", "prompt_names", "default_prompt_name")
+    __slots__ = ("name", "version", "task", "is_default", "input_tokens_max", "output_tokens_max", "dimensions", "labels", "native_tokenizer", "warnings", "prompt_names", "default_prompt_name", "repeatable")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -365,6 +365,7 @@ class Model(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     PROMPT_NAMES_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
+    REPEATABLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: str
     task: Task
@@ -377,4 +378,5 @@ class Model(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     prompt_names: _containers.RepeatedScalarFieldContainer[str]
     default_prompt_name: str
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ..., prompt_names: _Optional[_Iterable[str]] = ..., default_prompt_name: _Optional[str] = ...) -> None: ...
+    repeatable: bool
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., task: _Optional[_Union[Task, str]] = ..., is_default: bool = ..., input_tokens_max: _Optional[int] = ..., output_tokens_max: _Optional[int] = ..., dimensions: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., native_tokenizer: bool = ..., warnings: _Optional[_Iterable[str]] = ..., prompt_names: _Optional[_Iterable[str]] = ..., default_prompt_name: _Optional[str] = ..., repeatable: bool = ...) -> None: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from typing import Any
 
@@ -178,6 +179,24 @@ def test_bytes_that_are_no_text(bad: bytes) -> None:
 def test_surrogates_without_their_other_half(half: str) -> None:
     for body in (f'{{"a":"{half}"}}', f'{{"{half}":1}}', f'{{"a":"{half}","a":1}}'):
         assert compare(body.encode()) == "refused"
+
+
+WHERE = {
+    rb'{"a":"\ud800"}': "a",
+    rb'{"input":["a","\udfff\ud800","b"]}': "input[1]",
+    b'{"input":["a",{},[1,2],"\xff"]}': "input[3]",
+    rb'{"inputs":[["a","b"],["c","\ud83dx"]]}': "inputs[1][1]",
+    rb'{"a":"\"","inputs" : {"x":[1,2],"sentences":["\\ud800","\ud83d\ude00","\ude00"]}}': "inputs.sentences[2]",
+    rb'{"inputs":[{"name":"x"},{"name":"t","data":["a",["b","\ude00"]]}]}': "inputs[1].data[1][1]",
+    rb'{"\ud800":1}': "a name",
+    rb'{"a":[[[[[[[[[["b"],"\ud800"]]]]]]]]],"b":1}': "a[0][0][0][0][0][0][0]",
+}
+
+
+@pytest.mark.parametrize("body", WHERE)
+def test_the_first_string_that_is_no_text_is_named(body: bytes) -> None:
+    with pytest.raises(ValueError, match=re.escape(f": {WHERE[body]} holds half of a surrogate pair")):
+        wire.parse_json(body)
 
 
 def test_other_encodings() -> None:

@@ -57,7 +57,7 @@ def test_a_decoder_starts_with_few_graphs(tmp_path: Path, capfd: pytest.CaptureF
     runner.warm_up()
     covering = covering_shapes(ROWS, RUNS, 20)
     assert set(graphs(runner)) == set(covering) and len(covering) < 10
-    assert capfd.readouterr().out.count(f"cuda:0: {len(covering)} graphs of ") == 1, "the second one finds all there"
+    assert capfd.readouterr().err.count(f"cuda:0: {len(covering)} graphs of ") == 1, "the second one finds all there"
 
 
 def test_before_serving_a_step_has_the_graph_that_fits(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_while_serving_only_refine_captures(
     assert trimmed, "other processes find the memory that the run before the capture took"
     fits = closest_shape(210, 30, ROWS, RUNS)
     assert set(graphs(runner)) == {*first, fits} and graphs(runner)[fits] == 0
-    assert "captured while serving: 1, the last in" in capfd.readouterr().out
+    assert "captured while serving: 1, the last in" in capfd.readouterr().err
     for _ in range(2 * STEPS_MIN):
         np.testing.assert_array_equal(run(runner, 30, 7), expected)
     assert graphs(runner)[fits] == 2 * STEPS_MIN and not runner.can_refine()

@@ -204,11 +204,11 @@ def test_a_card_survives_the_segment() -> None:
 
 
 def test_the_list_of_models_tells_a_generator() -> None:
-    served = [ServedModel(0, GENERATOR, True, True), ServedModel(1, ENCODER, False, True)]
+    served = [ServedModel(0, GENERATOR, True, True), ServedModel(1, ENCODER, False, True, repeatable=True)]
     found = pb.ListModelsResponse.FromString(rare_calls.list_models(served)).models
-    assert [(m.task, m.output_tokens_max, m.dimensions) for m in found] == [
-        (pb.TASK_GENERATE, 128, 0),
-        (pb.TASK_EMBED, 0, 32),
+    assert [(m.task, m.output_tokens_max, m.dimensions, m.repeatable) for m in found] == [
+        (pb.TASK_GENERATE, 128, 0, False),
+        (pb.TASK_EMBED, 0, 32, True),
     ]
 
 

@@ -9,8 +9,8 @@ import pytest
 from google.protobuf.message import DecodeError
 from tries import unmet, until_in_time
 
-from fastqps import errors
 from fastqps.api import prediction, request
+from fastqps.client.answers import split_batches
 from fastqps.v1 import predict_pb2 as pb
 
 pytestmark = pytest.mark.compute
@@ -73,15 +73,10 @@ def test_damaged_answers_are_errors_and_never_wrong_values() -> None:
             prediction.read_prediction(item[:size])
 
 
-def test_an_unknown_number_format_is_an_error() -> None:
-    data = pb.PredictResponse(embedding=pb.Embedding(raw=b"ab", dtype=9)).SerializeToString()
-    with pytest.raises(errors.Internal, match="dtype 9"):
-        prediction.read_prediction(data)
-
-
 def test_batches_are_split_by_items_and_bytes() -> None:
     def sizes(messages: list[pb.PredictRequest]) -> list[int]:
-        return [len(batch.items) for batch in request.split_batches(messages, request.BATCH_ITEMS_MAX)]
+        asked = [request.Asked(message) for message in messages]
+        return [len(batch.message.items) for batch in split_batches(asked, request.BATCH_ITEMS_MAX)]
 
     small, large = pb.PredictRequest(text="a"), pb.PredictRequest(text="x" * (request.BATCH_BYTES_MAX + 1))
     assert sizes([]) == []

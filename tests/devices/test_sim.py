@@ -60,7 +60,7 @@ def test_a_table_instead_of_a_cost_per_token(tmp_path: Path, tokens: int, us: fl
         ({}, {**STEP, "fixed_us": "1ms"}, {}, "step.fixed_us: '1ms' is not a number"),
         ({}, {**STEP, "fixed_us": True}, {}, "step.fixed_us: True is not a number"),
         ({}, {**STEP, "fixed_us": "nan"}, {}, "step.fixed_us: 'nan' is not a number"),
-        ({}, {**STEP, "per_item_us": float("inf")}, {}, "step.per_item_us: inf is not a number"),
+        ({}, {**STEP, "per_item_us": float("inf")}, {}, "['step']['per_item_us'] is no number that a float holds"),
         ({}, {**STEP, "overlap": 1.5}, {}, "step.overlap: 1.5 is not within 0 to 1"),
         ({}, STEP, {"launch_us": 2e6}, "host.launch_us: 2e+06 is not within 0 to 1e+06"),
         ({}, {"fixed_us": 0, "per_token_us": 0}, {}, "step: all costs are 0"),

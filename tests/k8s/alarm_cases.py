@@ -44,6 +44,7 @@ HEALTHY = {
     "fastqps_tls_reloads_total{outcome='failed'}": "0+0x400",
     "fastqps_credentials_refused{files='tls'}": "0+0x400",
     "fastqps_unauthenticated_total": "0+1x400",
+    "fastqps_transport_events_total{event='made_room'}": "0+0x400",
     "fastqps_trace_spans_total{outcome='dropped'}": "0+0x400",
     "fastqps_upstream_state{upstream='u', state='serving'}": "2+0x400",
     "fastqps_upstream_state{upstream='u', state='mismatch'}": "0+0x400",
@@ -101,6 +102,7 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "FastqpsCredentialsRefused": ({"0:fastqps_tls_reloads_total{outcome='failed'}": "0 1+0x400",
                                    "0:fastqps_credentials_refused{files='tls'}": "0 1+0x400"}, set()),
     "FastqpsUnauthenticated": ({"fastqps_unauthenticated_total": "0+300x400"}, set()),
+    "FastqpsConnectionsFull": ({"0:fastqps_transport_events_total{event='made_room'}": "0+15x400"}, set()),
     "FastqpsSpansDropped": ({"fastqps_trace_spans_total{outcome='dropped'}": "0+300x400"}, set()),
 }  # fmt: skip
 # What else may happen → what is different, and what rings.

@@ -12,9 +12,10 @@ import pytest
 import torch
 import transformers as tr
 from checkpoints import VOCAB, write_checkpoint, write_sentence_modules
-from decoders import write_decoder
+from decoders import DECODERS, write_decoder
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
+from sparse_encoders import write_splade
 
 from fastqps import Engine
 from fastqps.cli import main
@@ -226,11 +227,6 @@ def test_what_does_not_go_together(written: tuple[Path, Path], tmp_path: Path, c
     (tmp_path / "quantised/config.json").write_text(json.dumps(config))
     refused("its weights are quantised", tmp_path / "quantised")
     refused("a static model has no layers", Path("wordllama"))
-    # A tied head.
-    write_adapter(
-        tmp_path / "tied", write_decoder(tmp_path / "decoder", "llama-gqa-tied"), target_modules=["embed_tokens"]
-    )
-    refused("tie_word_embeddings", tmp_path / "decoder", tmp_path / "tied")
     # Modules behind the transformer: the base's own do, others do not.
     shutil.copytree(base, tmp_path / "sentence")
     write_sentence_modules(tmp_path / "sentence", "cls", normalize=True)
@@ -242,6 +238,40 @@ def test_what_does_not_go_together(written: tuple[Path, Path], tmp_path: Path, c
     shutil.copytree(adapter, tmp_path / "pickled")
     (tmp_path / "pickled/adapter_model.safetensors").rename(tmp_path / "pickled/adapter_model.bin")
     refused(r"no adapter_model.safetensors, and adapter_model.bin is never read", base, tmp_path / "pickled")
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "module"), [("llama-gqa-tied", "embed_tokens"), ("t5", "shared"), ("bert", "word_embeddings")]
+)
+def test_tied_tensors_are_not_changed(tmp_path: Path, kind: str, module: str, saved: bool) -> None:
+    """``saved``: the module as a whole, not factors. Of a BERT: that of sparse embeddings."""
+    base = tmp_path / "base"
+    if kind in DECODERS:
+        model = write_decoder(base, kind)
+    else:
+        model = write_checkpoint(base, kind, "embed_sparse" if kind == "bert" else "embed")
+    if kind == "bert":
+        write_splade(base)
+    other = {"llama-gqa-tied": "q_proj", "t5": "wo", "bert": "query"}[kind]
+    own = {"target_modules": [other], "modules_to_save": [module]} if saved else {"target_modules": [module]}
+    write_adapter(tmp_path / "adapter", model, **own)
+    with pytest.raises(ModelError, match=f"{module}.weight, which is one tensor with another of its base"):
+        Engine(str(base), adapter=str(tmp_path / "adapter"))
+
+
+@pytest.mark.parametrize("kind", ["nomic_bert", "llama"])
+def test_what_replaces_nothing_is_refused(tmp_path: Path, kind: str) -> None:
+    """transformers renames a NomicBERT's modules, and a base may be another than an adapter's."""
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    model = write_decoder(base, kind) if kind in DECODERS else write_checkpoint(base, kind, "classify")
+    target = "down_proj" if kind == "llama" else "dense"
+    write_adapter(adapter, model, target_modules=[target], modules_to_save=["LayerNorm", "norm"])
+    file = adapter / "adapter_model.safetensors"
+    found = {name.replace(".norm.", ".other.norm."): tensor for name, tensor in load_file(file).items()}
+    save_file(found, file)
+    with pytest.raises(ModelError, match=r"the adapter replaces .*, and its base has no such tensor"):
+        Engine(str(base), max_output_tokens=8, adapter=str(adapter))
 
 
 def test_vocabulary_is_the_bases(written: tuple[Path, Path]) -> None:

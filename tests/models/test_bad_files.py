@@ -130,7 +130,8 @@ def valid(found: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("place", ['"shape":[1e999],"data_offsets":[0,4]', '"shape":[1.5],"data_offsets":[0,4]'])
 def test_what_is_no_size_is_refused_with_the_tensors_name(tmp_path: Path, place: str) -> None:
     write_tensors(tmp_path / "x", f'{{"table":{{"dtype":"F32",{place}}}}}'.encode(), bytes(4))
-    with pytest.raises(ModelError, match=r"tensor table: shape has (Infinity|1\.5), which is no possible size"):
+    beyond = r"\['table'\]\['shape'\]\[0\] is no number that a float holds"
+    with pytest.raises(ModelError, match=rf"tensor table: shape has 1\.5, which is no possible size|{beyond}"):
         read_tensors(tmp_path / "x")
 
 

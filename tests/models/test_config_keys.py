@@ -47,6 +47,13 @@ def _write(path: Path, kind: str, task: str = "embed", **options: Any) -> Any:
     return write_checkpoint(path, "roberta" if kind == "camembert" else kind, task, **options)
 
 
+def _write_tokenizer(path: Path, kind: str) -> None:
+    if kind in GENERATORS:
+        tk.Tokenizer(tk.models.BPE({"a": 0}, [])).save(str(path / "tokenizer.json"))
+    else:
+        write_words(path)
+
+
 def _encodes(kind: str) -> EncoderFamily:
     family = FAMILIES[kind]
     assert isinstance(family, DecoderFamily)
@@ -113,14 +120,17 @@ def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkey
 
     monkeypatch.setattr(Keys, "__getitem__", seen)
     generates = kind in GENERATORS and not encodes
+    tokens = ("classify_tokens",) if encodes else ()
     sparse = ("embed_sparse",) if getattr(FAMILIES[kind], "read_vocabulary_head", None) else ()
-    for task in ("generate",) if generates else TASKS.get(kind, ("embed", "classify", *sparse)):
+    for task in ("generate",) if generates else TASKS.get(kind, ("embed", "classify", *tokens, *sparse)):
         for i, changes in enumerate([{}, *READ_WITH.get(kind, [])]):
             path = tmp_path / f"{task}{i}"
             if encodes:
                 write_checkpoint(path, kind, task)
                 if task == "embed":
                     write_sentence_modules(path)
+                if task == "classify_tokens":
+                    _write_tokenizer(path, kind)
             else:
                 _write(path, kind, task)
             if task == "embed_sparse":
@@ -130,10 +140,7 @@ def test_honoured_keys_are_read(kind: str, encodes: bool, tmp_path: Path, monkey
             if generates:
                 checkpoint.decoder_config()
             _load(path)
-            if kind in GENERATORS:
-                tk.Tokenizer(tk.models.BPE({"a": 0}, [])).save(str(path / "tokenizer.json"))
-            else:
-                write_words(path)
+            _write_tokenizer(path, kind)
             assert "tokenizer.json" in Checkpoint.open(path).tokenizer()
             assert Checkpoint.open(path).tokenizer_files.input_limit is None
     honoured = (_encodes(kind) if encodes else FAMILIES[kind]).rules().honoured
@@ -178,7 +185,7 @@ def test_the_page_is_that_of_the_rules() -> None:
         ("deberta-v2", {"attention_head_size": 16}, "attention_head_size"),
         ("deberta-v2", {"position_buckets": 1}, "position_buckets 1 "),
         ("deberta-v2", {"max_relative_positions": 9}, "position_buckets 16 .* max_relative_positions 9"),
-        ("t5", {"feed_forward_proj": "gated"}, "feed_forward_proj"),
+        ("t5", {"feed_forward_proj": "closed-gelu"}, "feed_forward_proj"),
         ("t5", {"relative_attention_num_buckets": 6}, "relative_attention_num_buckets 6"),
         ("t5", {"relative_attention_max_distance": 8}, "relative_attention_max_distance 8"),
         ("t5", {"architectures": ["T5ForSequenceClassification"]}, "classifiers of a t5"),
@@ -248,6 +255,10 @@ def test_values_that_are_refused(kind: str, changes: dict[str, Any], key: str, t
         ({"id2label": ["a", "b", "c"]}, "id2label"),
         ({"id2label": {}}, "id2label"),
         ({"num_labels": None}, "num_labels"),
+        (
+            {"id2label": {"0": "no", "1": "entailment", "2": "x"}, "label2id": {"Entailed": 2, "no": 0}},
+            "label2id says that entailment is 2, and id2label that it is 1",
+        ),
     ],
 )
 def test_labels_that_are_refused(changes: dict[str, Any], labels: str, tmp_path: Path) -> None:
@@ -325,6 +336,10 @@ def test_generation_keys_count_where_no_generation_config_is(tmp_path: Path) -> 
     _load(tmp_path)
     (tmp_path / "generation_config.json").unlink()
     with pytest.raises(ModelError, match=r"repetition_penalty 1\.3"):
+        _load(tmp_path)
+    _change(tmp_path, {"force_bos_token_to_be_generated": True, "bos_token_id": 7}, ("repetition_penalty",))
+    assert tr.GenerationConfig.from_model_config(tr.AutoConfig.from_pretrained(tmp_path)).forced_bos_token_id == 7
+    with pytest.raises(ModelError, match=r"force_bos_token_to_be_generated true"):
         _load(tmp_path)
 
 

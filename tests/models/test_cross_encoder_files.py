@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentence_files import BASES, MODEL_FILE, add, write, write_base, write_modules, write_random_cross_encoder
-from sentence_transformers import CrossEncoder
+from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from fastqps.engine.engine import Engine
 from fastqps.models import ModelError, load_card
@@ -130,6 +130,25 @@ def test_a_transformer_alone_in_a_folder_is_refused_without_its_type(model: Path
     write_modules(model, [(f"{BASES[0]}.transformer.Transformer", "0_Transformer")])
     with pytest.raises(ModelError, match=r"modules\.json: the path '0_Transformer'"):
         load_card(str(model))
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "chat_template.jinja"])
+@pytest.mark.parametrize("task", ["classify", "embed"])
+def test_a_chat_template_without_modules_is_refused(task: str, file: str, tmp_path: Path) -> None:
+    """sentence-transformers puts every input through it, of an embedder too; a plain classifier's pipeline does not."""
+    write_base(tmp_path, task, **({"num_labels": 1} if task == "classify" else {}))
+    template = "{% for each in messages %}d {{ each['content'] }}{% endfor %}"
+    if file.endswith(".json"):
+        add(tmp_path / file, {"chat_template": template})
+    else:
+        (tmp_path / file).write_text(template)
+    if task == "classify":
+        assert load_card(str(tmp_path)).task == task
+        add(tmp_path / "config.json", {"sentence_transformers": {"version": "4.1.0"}})
+    made = CrossEncoder if task == "classify" else SentenceTransformer
+    assert "message" in made(str(tmp_path), device="cpu").modalities
+    with pytest.raises(ModelError, match=f"{file} has a chat template"):
+        load_card(str(tmp_path))
 
 
 def test_random_files_are_equal_or_refused(bases: dict[int, Path], tmp_path: Path) -> None:

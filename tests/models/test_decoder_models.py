@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoints import write_checkpoint
 from decoders import DECODERS, VOCAB, write_byte_tokenizer, write_decoder
 
 from fastqps import Engine
@@ -87,7 +88,13 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("llama", {"model_type": "phi"}, "supported: bert, .*llama, mistral, qwen2, qwen3"),
+        ("llama", {"model_type": "phi"}, "generation .* 'phi' is not supported; supported: llama, .*, qwen2, qwen3$"),
+        (
+            "llama",
+            {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
+            "generation with model_type 'gpt2' is not supported; supported: llama, mistral, qwen2, qwen3$",
+        ),
+        ("llama", {"model_type": "phi", "architectures": ["PhiModel"]}, "supported: bert, .*llama, mistral, .*qwen3$"),
         (
             "llama",
             {"architectures": ["LlamaModel"]},
@@ -124,7 +131,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         (
             "llama",
             {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": "8192"}},
-            'original_max_position_embeddings "8192", which is no possible size$',
+            'original_max_position_embeddings "8192", which is no possible size: 1 to 2147483647 is$',
         ),
         ("llama", {"rms_norm_eps": None, "rope_scaling": None, "hidden_size": [32]}, r"hidden_size \[32\]"),
         ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
@@ -137,7 +144,7 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         ("llama", {"head_dim": 7}, "must be even"),
         ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
         ("llama", {"vocab_size": "many"}, 'vocab_size "many"'),
-        ("llama", {"num_hidden_layers": 3}, "no tensor 'layers.2"),
+        ("llama", {"num_hidden_layers": 3}, "2 tensors have it, and 3 layers need it"),
         ("llama", {"num_hidden_layers": 1}, r"tensor 'layers\.1\..*', but config.json says num_hidden_layers 1$"),
         (
             "llama-biased",
@@ -301,7 +308,8 @@ def test_engine_generates_text(speaker: Path) -> None:
     with pytest.raises(ValueError, match="prompt 0 has 51 tokens; the model takes 40"):
         engine.generate(["x" * 50])
     cut, short = engine.generate(["x" * 50, "x"], truncate=True)
-    assert cut == engine.generate([package.encode("x" * 50).ids], truncate=True)[0]
+    kept = package.encode("x" * 50).ids[: engine.card.max_input_tokens]
+    assert cut.token_ids == engine.generate([kept])[0].token_ids
     assert [answer.usage and answer.usage.truncated for answer in (cut, short)] == [True, False]
     with pytest.raises(ValueError, match="call generate"):
         engine.predict(["text"])
@@ -380,18 +388,43 @@ def test_a_prefix_where_special_tokens_end_a_text() -> None:
     n = len(package.encode(long, add_special_tokens=False).ids) + 1
     with pytest.raises(ValueError, match=f"prompt 0 has {n} tokens; the model takes 12"):
         engine.generate([long])
-    cut = [*prefix, *package.encode(long, add_special_tokens=False).ids[:11], last]
+    cut = [*prefix, *package.encode(long, add_special_tokens=False).ids[-11:], last]
     assert engine.generate([long], truncate=True)[0].token_ids == whole.generate([cut])[0].token_ids
 
 
-@pytest.mark.parametrize("decoder", [None, {"type": "WordPiece"}, {"type": "Metaspace"}])
-def test_a_tokenizer_that_gives_no_text_back_is_refused(tmp_path: Path, decoder: dict[str, str] | None) -> None:
+@pytest.mark.parametrize(
+    ("decoder", "said"),
+    [
+        (None, "decoder: one without a type is not native"),
+        ({"type": "WordPiece"}, "decoder: WordPiece is not native, only ByteLevel and SentencePiece's are"),
+        ({"type": "Metaspace", "replacement": "_"}, "decoder: Metaspace with another character"),
+    ],
+)
+def test_a_tokenizer_that_gives_no_text_back_is_refused(
+    tmp_path: Path, decoder: dict[str, str] | None, said: str
+) -> None:
     write_decoder(tmp_path, "llama", vocab_size=300)
     write_byte_tokenizer(tmp_path)
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"decoder": decoder}))
-    with pytest.raises(ModelError, match=r"supported: ByteLevel. Without the file"):
+    with pytest.raises(ModelError, match=rf"text cannot be made .*\({said}.*\)\. Without the file"):
         load_card(str(tmp_path), 40, max_output_tokens=24)
+
+
+@pytest.mark.parametrize(
+    ("family", "architecture", "said"),
+    [
+        ("gemma3_text", "Gemma3ForCausalLM", "a gemma3_text embeds or classifies here"),
+        ("t5", "T5ForConditionalGeneration", "a t5 embeds here"),
+        ("roberta", "RobertaForCausalLM", "a roberta embeds or classifies here"),
+    ],
+)
+def test_encoders_that_do_not_generate_say_what_does(tmp_path: Path, family: str, architecture: str, said: str) -> None:
+    write_checkpoint(tmp_path, family)
+    edit(tmp_path / "config.json", architectures=[architecture])
+    wanted = f"generation with {architecture} is not supported: {said}; these generate: llama, mistral, qwen2, qwen3$"
+    with pytest.raises(ModelError, match=wanted):
+        load_card(str(tmp_path))
 
 
 def test_an_answer_as_it_is_made(speaker: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +93,36 @@ def test_a_server_refuses_to_start(tmp_path: Path, native: bool) -> None:
     assert ended.returncode == 4, ended.stderr
     assert "its input limit is 4 tokens" in ended.stderr and "at least 5" in ended.stderr
     assert "--max-input-tokens" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def state_side(folder: Path, side: str) -> None:
+    """In tokenizer_config.json; "": it names none."""
+    config = folder / "tokenizer_config.json"
+    stated = json.loads(config.read_text()) if config.exists() else {"tokenizer_class": "PreTrainedTokenizerFast"}
+    config.write_text(json.dumps(stated | ({"truncation_side": side} if side else {})))
+
+
+@BOTH
+@pytest.mark.parametrize(("side", "keeps_end"), [("", False), ("right", False), ("left", True)])
+def test_the_side_that_an_encoder_cuts(tmp_path: Path, native: bool, side: str, keeps_end: bool) -> None:
+    write_checkpoint(tmp_path, "bert")
+    write_words(tmp_path, native=native)
+    state_side(tmp_path, side)
+    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=5)
+    ids = [3, 4, 4, 3, 4, 4]
+    found = engine.predict(["a b a b b b", ids], truncate=True)
+    wanted = engine.predict(["b b b" if keeps_end else "a b a", ids[1:] if keeps_end else ids[:-1]])
+    assert np.allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(("side", "keeps_end"), [("", True), ("right", False), ("left", True)])
+def test_the_side_that_a_generator_cuts(tmp_path: Path, side: str, keeps_end: bool) -> None:
+    """Without a stated side the end is kept: the question, or the turn that is to be answered. Token ids alike."""
+    write_decoder(tmp_path, "llama", vocab_size=300)
+    write_byte_tokenizer(tmp_path)
+    state_side(tmp_path, side)
+    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=6, max_output_tokens=8)
+    ids = [7, 8, 9, 10, 11, 12, 13]
+    found = engine.generate(["first, last", ids], truncate=True)
+    wanted = engine.generate([" last" if keeps_end else "first", ids[1:] if keeps_end else ids[:-1]])
+    assert [answer.token_ids for answer in found] == [answer.token_ids for answer in wanted]

@@ -29,7 +29,7 @@ from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import ids_of_tokens
 from fastqps.process.credential_files import read_credential
-from fastqps.runners.mapped_tensors import map_tensor
+from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.split import SPLITS
 
 Reader = Callable[[Path], object]
@@ -63,7 +63,7 @@ def _finds_nothing(kind: ChoiceFile[Any, Any]) -> Reader:
 
     def read(path: Path) -> None:
         logged: list[str] = []
-        assert kind.find([path], None, logged.append) is None
+        assert kind.find(path, None, logged.append) is None
         if not path.is_symlink() or path.exists():
             (line,) = logged
             raise FastqpsError(line)
@@ -87,7 +87,7 @@ def _mapped(path: Path) -> object:
     tensor = read_tensors(whole)["a"]
     whole.unlink()
     whole.symlink_to(path)
-    return map_tensor(tensor)
+    return read_values(tensor)
 
 
 READERS: dict[str, Reader] = {

@@ -114,6 +114,28 @@ def test_tokens_that_no_other_attends_to(tmp_path: Path) -> None:
     assert_same(engine.embed_multi(GIVEN, prompt_name="document", truncate=True), by_reference(path)["document"])
 
 
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("tokenizer_config.json", {"padding_side": "left"}),
+        ("tokenizer.json", {"padding": {"direction": "Left", "strategy": "BatchLongest", "pad_token": "[PAD]"}}),
+    ],
+)
+def test_expansion_in_front_of_a_query(tmp_path: Path, file: str, changes: dict[str, Any]) -> None:
+    """Queries are refused; documents are those that stand in no batch, in which they would have other positions."""
+    path = write_pylate(tmp_path)
+    found = json.loads((tmp_path / file).read_text()) | changes
+    if file == "tokenizer.json":
+        found["padding"] |= {"pad_id": 0, "pad_type_id": 0, "pad_to_multiple_of": None}
+    (tmp_path / file).write_text(json.dumps(found))
+    engine, model = Engine(path, dtype="float32"), MultiVectorEncoder(path, device="cpu")
+    assert model.tokenizer.padding_side == "left"
+    with pytest.raises(ValueError, match=r"prompt_name: 'query': the tokenizer's padding_side is left"):
+        engine.embed_multi(["a"], prompt_name="query")
+    expected = [model.encode_document([each], convert_to_numpy=True)[0] for each in GIVEN[:4]]
+    assert_same(engine.embed_multi(GIVEN[:4], prompt_name="document", truncate=True), expected)
+
+
 OWN, MASK, MODEL = "sentence_bert_config.json", "3_MultiVectorMask/config.json", "config_sentence_transformers.json"
 
 

@@ -109,8 +109,16 @@ def test_prompts_that_are_not_pooled(model: Path) -> None:
     assert dict(card.prompts) == {"document": ""}
     assert any("The prompts 'query', 'passage', 'all' cannot be named" in warning for warning in card.warnings)
     add(model / "config_sentence_transformers.json", {"default_prompt_name": "query"})
-    with pytest.raises(ModelError, match="default_prompt_name 'query' with include_prompt false"):
+    refused = (
+        "default_prompt_name 'query' with include_prompt false .* without a prompt, which differ from the model's own"
+    )
+    with pytest.raises(ModelError, match=refused):
         load_card(str(model))
+    own = SentenceTransformer(str(model), device="cpu")
+    add(model / "config_sentence_transformers.json", {"default_prompt_name": None})
+    found = Engine(str(model), dtype="float32").embed(TEXTS, truncate=True)
+    np.testing.assert_allclose(found, own.encode(TEXTS, prompt=""), atol=2e-5, rtol=1e-4)
+    assert np.abs(found - own.encode(TEXTS)).max() > 0.01
 
 
 @pytest.mark.parametrize("own", [{"max_seq_length": 12}, {"processor_kwargs": {"model_max_length": 12}}])
@@ -160,8 +168,19 @@ def _sequence(*steps: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_do_lower_case(model: Path, normalizer: dict[str, Any] | None, served: bool) -> None:
-    add(model / "tokenizer.json", {"normalizer": normalizer})
     write(model / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]"})
+    check_lower_case(model, normalizer, served)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_do_lower_case_of_a_class_that_builds_the_normalizer(model: Path, lower: bool) -> None:
+    """What tokenizer.json says has no effect."""
+    add(model / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": lower})
+    check_lower_case(model, BERT_LOWER | {"lowercase": not lower}, served=lower)
+
+
+def check_lower_case(model: Path, normalizer: dict[str, Any] | None, served: bool) -> None:
+    add(model / "tokenizer.json", {"normalizer": normalizer})
     write(model / "sentence_bert_config.json", {"do_lower_case": True})
     if not served:
         with pytest.raises(ModelError, match="do_lower_case"):

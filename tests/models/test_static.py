@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import cache
@@ -19,7 +20,7 @@ from fastqps.models import ModelError, load_card
 from fastqps.models.cards import check_files
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.names import packaged
-from fastqps.runners.mapped_tensors import map_tensor
+from fastqps.runners.tensor_values import read_values
 
 pytestmark = pytest.mark.compute
 
@@ -60,10 +61,16 @@ def test_model2vec_says_whether_embeddings_are_normalized(tmp_path: Path, normal
     assert np.abs(embeddings(tmp_path / "m", all_texts()) - wanted).max() < CLOSE
 
 
-@pytest.mark.parametrize("max_length", [7, 60, 512])
-def test_long_texts_are_cut_as_model2vec_cuts_them(tmp_path: Path, max_length: int) -> None:
-    """By characters before they are tokenized, then by tokens; unknown ones count until they are left out."""
-    static_models.model2vec(tmp_path / "m")
+@pytest.mark.parametrize(("max_length", "side"), [(7, "right"), (7, "left"), (60, "right"), (512, "right")])
+def test_long_texts_are_cut_as_model2vec_cuts_them(tmp_path: Path, max_length: int, side: str) -> None:
+    """By characters before they are tokenized, then by tokens; unknown ones count until they are left out.
+
+    The package never obeys the truncation of its tokenizer.json, of which ``side`` is.
+    """
+    tokenizer = static_models.word_pieces()
+    tokenizer.enable_truncation(20, direction=side)
+    static_models.model2vec(tmp_path / "m", tokenizer=tokenizer)
+    static_models.rewrite(tmp_path / "m/tokenizer.json", truncation=json.loads(tokenizer.to_str())["truncation"])
     static_models.rewrite(tmp_path / "m/config.json", max_length=max_length)
     from model2vec import StaticModel
 
@@ -265,5 +272,5 @@ def test_settings_without_effect_are_refused(tmp_path: Path, options: dict[str, 
 def test_tensors_are_mapped(tmp_path: Path) -> None:
     save_file({"a": np.arange(6, dtype=np.float16).reshape(2, 3), "b": np.arange(3)}, tmp_path / "t")
     found = read_tensors(tmp_path / "t")
-    assert (map_tensor(found["a"]) == [[0, 1, 2], [3, 4, 5]]).all() and (map_tensor(found["b"]) == [0, 1, 2]).all()
-    assert not map_tensor(found["a"]).flags.writeable
+    assert (read_values(found["a"]) == [[0, 1, 2], [3, 4, 5]]).all() and (read_values(found["b"]) == [0, 1, 2]).all()
+    assert not read_values(found["a"]).flags.writeable

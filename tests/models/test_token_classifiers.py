@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import transformers as tr
 from token_classifiers import KINDS, texts, write_token_classifier
+from tokenizer_checkpoints import STRIPPING, stripping_file
 
 from fastqps.api.prediction import Entity
 from fastqps.api.request import Aggregation
@@ -35,6 +38,20 @@ def test_entities_equal_the_pipeline_of_transformers(tmp_path: Path, family: str
         got = engine.entities(given, aggregation=aggregation)
         assert sum(map(len, got)) > len(given), "so few entities that the test says little"
         for each, found in zip(given, got, strict=True):
+            assert_same(found, pipeline(each, aggregation_strategy=aggregation), f"{aggregation}: {each!r}")
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_tokens_that_take_the_space_beside_them(tmp_path: Path, native: bool) -> None:
+    folder, file = write_token_classifier(tmp_path, "bert"), stripping_file(normalized=not native)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file))
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "pad_token": "[PAD]"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(kind))
+    engine, pipeline = Engine(folder, dtype="float32"), tr.pipeline("token-classification", folder, device="cpu")
+    r = random.Random(23)
+    given = [each + "".join(r.choices([*STRIPPING, "ada", " ", "\u3000", "\n"], k=12)) for each in texts(TEXTS)]
+    for aggregation in get_args(Aggregation):
+        for each, found in zip(given, engine.entities(given, aggregation=aggregation), strict=True):
             assert_same(found, pipeline(each, aggregation_strategy=aggregation), f"{aggregation}: {each!r}")
 
 

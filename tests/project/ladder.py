@@ -12,7 +12,7 @@ from paths import ROOT
 
 # Low to high.
 PYTHON = (
-    ("_native", "errors", "files", "host", "kernels", "v1", "version"),
+    ("_native", "errors", "files", "host", "kernels", "terminal", "v1", "version"),
     ("models", "process"),
     ("api", "ops"),
     ("architectures", "client"),

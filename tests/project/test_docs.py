@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 from paths import ROOT
+
+import fastqps
+from fastqps.api.request import Options, option_type
 
 PAGES = sorted(
     path for path in ROOT.rglob("*.md") if not {".venv", "build", "node_modules"} & set(path.relative_to(ROOT).parts)
@@ -31,6 +36,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not target.exists() or (fragment and target.suffix == ".md" and fragment not in anchors(target)):
             broken.append(link)
     assert not broken
+
+
+def test_the_api_reference_is_that_of_the_docstrings() -> None:
+    written = runpy.run_path(str(ROOT / "tools" / "api_reference.py"))["page"]()
+    found = (ROOT / "docs" / "python-api.md").read_text()
+    assert found == written, "run: python tools/api_reference.py > docs/python-api.md"
+
+
+@pytest.mark.parametrize("kind", [fastqps.Client, fastqps.AsyncClient])
+def test_help_lists_every_option(kind: type) -> None:
+    said = pydoc.render_doc(kind, renderer=pydoc.plaintext)
+    assert [name for name in Options.__annotations__ if f"{name}: {option_type(name)}. " not in said] == []
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/decisions"])

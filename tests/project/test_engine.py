@@ -10,6 +10,7 @@ import pytest
 import torch
 from checkpoints import write_checkpoint
 from sentence_transformers import CrossEncoder, SentenceTransformer
+from tokenized_classifiers import classifier_at
 
 from fastqps import Engine
 from fastqps.devices.cpu.transformer import choose_dtype
@@ -145,6 +146,9 @@ def test_classifier_scores() -> None:
         ([[-1]], "item 0: token id -1, must be at least 0"),
         ([["not", "ids"]], "item 0"),
         ([[1.5]], "item 0"),
+        (["ok", "\ud800"], "item 1: .*surrogates"),
+        ([[101], ("ok", "\ud800")], "item 1: .*surrogates"),
+        (["ok", 3], "item 1: expected a text"),
         ([[1] * 257], "item 0 has 257 tokens"),
         ("one text", "list"),
     ],
@@ -186,3 +190,21 @@ def test_embed_gives_what_a_client_gets() -> None:
 def test_embed_is_for_models_that_embed() -> None:
     with pytest.raises(ValueError, match="makes no embeddings"):
         Engine("grammar", device="null").embed(["a"])
+
+
+def test_classify_gives_the_labels_of_predict(tmp_path: Path) -> None:
+    engine, texts = Engine(classifier_at(tmp_path, 3)), ["a text", "another"]
+    for found, expected in zip(engine.classify(texts), engine.predict(texts), strict=True):
+        assert [(label.name, label.score) for label in found] == expected
+        assert [engine.card.labels[label.index] for label in found] == [label.name for label in found]
+    best = engine.classify(texts, top_labels=2)
+    assert [labels[:2] for labels in engine.classify(texts)] == best
+    logits = np.array([[label.score for label in labels] for labels in engine.classify(texts, raw_scores=True)])
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(
+        shares, [[label.score for label in found] for found in engine.classify(texts)], rtol=1e-5
+    )
+    with pytest.raises(ValueError, match="top_labels: -1, at least 0"):
+        engine.classify(texts, top_labels=-1)
+    with pytest.raises(ValueError, match="minilm does not classify texts: its task is embed"):
+        Engine("minilm", device="null").classify(texts)

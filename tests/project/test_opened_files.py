@@ -1,9 +1,10 @@
-"""Files of checkpoints, caches and credentials are opened by ``fastqps/files`` alone: it never waits for one, and knows
-how long one may be."""
+"""Files of checkpoints, caches and credentials are opened and read by ``fastqps/files`` alone: it never waits for one,
+knows how long one may be, and takes no number that nothing can compute with."""
 
 from __future__ import annotations
 
 import ast
+import re
 
 from paths import ROOT
 
@@ -25,6 +26,16 @@ OTHERS = {
     ("models/cards.py", "default_input_limit"): "Checkpoint.open",
     ("models/checkpoint.py", "of"): "Checkpoint.open",
     ("process/startup.py", "process_start_s"): "/proc",
+}
+# Modules that parse what is in no file, or in one that this server wrote.
+PARSERS = {"tomllib.loads": {"files/documents.py"}}
+PARSERS["json.loads"] = {
+    *("admin/asked.py", "admin/pages.py", "frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
+    *("bench/measure/generator.py", "bench/steps/step_costs.py", "bench/steps/step_process.py"),
+    *("devices/cuda/manifest.py", "dispatcher/split_trial.py", "files/documents.py", "kernels/journal.py"),
+    *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
+    *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/decoder_card.py", "models/tokenizers/files.py"),
+    *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py", "supervisor/trials.py"),
 }
 
 
@@ -49,3 +60,11 @@ def opens(node: ast.AST) -> bool:
 
 def test_files_are_opened_in_one_place() -> None:
     assert opened() == OTHERS.keys()
+
+
+def test_files_are_parsed_in_one_place() -> None:
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "fastqps").rglob("*.py"):
+        for call in re.findall(r"\b(?:json|tomllib)\.loads?\b", path.read_text()):
+            found.setdefault(call, set()).add(path.relative_to(ROOT / "fastqps").as_posix())
+    assert found == PARSERS

@@ -34,7 +34,7 @@ from tries import until_in_time
 
 from fastqps.process.children import DoorSettings, write_settings
 from fastqps.supervisor.listener import bind
-from fastqps.supervisor.log import LINE_CHARS_MAX, LINES_WAITING_MAX, Log
+from fastqps.supervisor.log import LINES_WAITING_MAX, Log
 from fastqps.supervisor.workers.child import Child
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.progress import (
@@ -46,6 +46,7 @@ from fastqps.supervisor.workers.progress import (
     is_stopped,
 )
 from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
+from fastqps.terminal import LINE_CHARS_MAX
 
 S = 10**9
 AT_ONCE = "restarts.DELAY_FIRST_S=0.01"  # FAKE_LIMITS: whatever dies is started again
@@ -509,7 +510,7 @@ def test_a_line_of_the_log_is_one_line() -> None:
     os.close(writer)
     with open(reader, encoding="utf-8", newline="") as stream:
         first, second = stream.read().splitlines()
-    assert first.endswith("test: from /a\\x0a09:00 supervisor: ready\\x1b[2J\\x9b\ttab é")
+    assert first.endswith("test: from /a\\n09:00 supervisor: ready\\x1b[2J\\x9b\\ttab é")
     assert second.endswith("x…") and len(second) < LINE_CHARS_MAX + 30
 
 

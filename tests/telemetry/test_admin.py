@@ -82,6 +82,7 @@ class Served(fake_source.FakeSource):
         self.address = address
         self.token = ""
         self.open = False
+        self.local = True
         self.said: list[str] = []
 
         self.reloads = FakeReloads()
@@ -92,6 +93,9 @@ class Served(fake_source.FakeSource):
 
     def admits(self, authorization: str) -> bool:
         return self.token in ("", authorization)
+
+    def on_loopback(self) -> bool:
+        return self.local
 
     def open_to_others(self) -> bool:
         return self.open
@@ -156,9 +160,7 @@ async def exchange(port: int, data: bytes, *, eof: bool = False) -> bytes:
 
 
 async def call(port: int, method: str, path: str, body: bytes = b"", *more: str) -> tuple[int, dict[str, str], bytes]:
-    head = "\r\n".join(
-        [f"{method} {path} HTTP/1.1", "host: x", "connection: close", f"content-length: {len(body)}", *more]
-    )
+    head = "\r\n".join([f"{method} {path} HTTP/1.1", "connection: close", f"content-length: {len(body)}", *more])
     top, _, content = (await exchange(port, head.encode() + b"\r\n\r\n" + body)).partition(b"\r\n\r\n")
     first, *rest = top.decode().split("\r\n")
     headers = dict(line.split(": ", 1) for line in rest)
@@ -174,8 +176,8 @@ def test_pages() -> None:
     async def body() -> None:
         served = Served()
         async with admin(served) as port:
-            status, headers, content = await call(port, "GET", "/")
-            assert status == 200 and b"/readyz" in content and b"http://x/predict" in content
+            status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
+            assert status == 200 and b"/readyz" in content and b"http://localhost:9/predict" in content
             accept = "accept: " + fake_source.OPENMETRICS
             status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
             assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
@@ -481,6 +483,9 @@ def test_who_may_post() -> None:
                     assert (status, headers["www-authenticate"]) == (401, "Bearer")
                     assert b"authorization: Bearer TOKEN" in body
                 assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
+            for path, status in (("/metrics", 405), ("/nothing", 404)):  # no stranger learns which pages there are
+                assert (await call(port, "POST", path))[0] == 401
+                assert (await call(port, "POST", path, b"", "authorization: Bearer right"))[0] == status
             assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
             assert served.reloads.asked == []
             served.token, served.open = "", True
@@ -492,6 +497,34 @@ def test_who_may_post() -> None:
             for path in ("/predict", "/reload", "/limits"):
                 assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
             assert served.reloads.asked == []
+
+    run(check)
+
+
+def test_hosts_of_other_sites() -> None:
+    """A page of another site whose name leads to loopback reads nothing. Where others can reach the port, its names
+    are not known."""
+    own = (
+        "localhost",
+        "localhost:9464",
+        "127.0.0.1",
+        "127.0.0.1:9464",
+        "[::1]",
+        "[::1]:9464",
+        "::1",
+        "10.0.0.1:80",
+        "",
+    )
+    foreign = ("evil.example", "evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example:9464", "x")
+    served = Served()
+
+    async def check() -> None:
+        async with admin(served) as port:
+            for hosts, status in ((own, 200), (foreign, 403)):
+                for host in hosts:
+                    assert (await call(port, "GET", "/metrics", b"", f"host: {host}"))[0] == status, host
+            served.local = False
+            assert (await call(port, "GET", "/metrics", b"", "host: evil.example"))[0] == 200
 
     run(check)
 

@@ -14,6 +14,7 @@ from certificates import Authority
 from echo_generator import PACE, PACE_MAX, write_generator
 from reloading import version_of
 from serving import PATIENCE_S, Server, until
+from zero_weights import write_zeros
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fastqps[tracing]")
 
@@ -52,7 +53,7 @@ def test_generations_over_tls_while_the_model_is_reloaded(serve: Callable[..., S
     """One that the old dispatcher finishes after the flip, one of the new dispatcher, and one whose client goes."""
     for name in ("one", "two"):
         write_generator(tmp_path / name)
-    (tmp_path / "two/model.safetensors").write_bytes((3).to_bytes(8, "little") + b"{ }")
+    write_zeros(tmp_path / "two", "two")
     authority = Authority(tmp_path / "certificates")
     with receiver() as collector:
         server = serve(

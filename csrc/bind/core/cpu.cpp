@@ -183,6 +183,15 @@ void register_cpu_ops(py::module_& m) {
       "out"_a, "rows"_a, "bfloat16"_a, "width"_a, "starts"_a, "n_items"_a, "threads"_a, Release(),
       "The largest number of each column of each item's rows; step::ItemRows in csrc/step/cpu/cpu_ops.h.");
   m.def(
+      "project",
+      [](u64 out, u64 rows, u32 n_rows, u64 weight, u64 bias, u32 inputs, u32 outputs, u32 threads) {
+        step::project({address<const float>(rows), address<const float>(weight), address<const float>(bias),
+                       address<float>(out), n_rows, inputs, outputs},
+                      threads);
+      },
+      "out"_a, "rows"_a, "n_rows"_a, "weight"_a, "bias"_a, "inputs"_a, "outputs"_a, "threads"_a, Release(),
+      "A product of rows with a weight in strips; step::Projection in csrc/step/cpu/cpu_ops.h.");
+  m.def(
       "mean_bags",
       [](u64 out, u64 ids, u64 starts, u32 n_items, u64 table, const std::string& number, u32 width, u32 n_ids,
          u64 mapping, u64 weights, u32 skipped_id) {

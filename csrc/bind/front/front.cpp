@@ -39,16 +39,18 @@ py::object text_of(const std::string& bytes) {
 class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
-       int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_stream_inflight,
-       u64 default_timeout_ns, u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns,
-       const std::string& tenant_header, const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun,
-       bool load_reports, std::optional<double> trace_ratio)
+       int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_tokenize_bytes,
+       u32 max_request_items, u32 max_stream_inflight, u64 default_timeout_ns, u64 max_timeout_ns,
+       u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns, const std::string& tenant_header,
+       const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun, bool load_reports,
+       std::optional<double> trace_ratio)
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
         service_(segment_, &fds_,
                  PredictOptions{.door = index,
                                 .max_stream_inflight = max_stream_inflight,
-                                .default_timeout_ns = default_timeout_ns,
+                                .max_request_items = max_request_items,
+                                .times = {default_timeout_ns, max_timeout_ns},
                                 .canary_interval_ns = canary_interval_ns,
                                 .rerun = rerun,
                                 .tenants = {.named = !tenant_header.empty(), .weights = tenant_weights}}),
@@ -66,6 +68,7 @@ class Door {
     service_.add_protocol(steps_);
     Limits limits;
     limits.message_bytes = max_message_bytes;
+    limits.text_message_bytes = max_tokenize_bytes;
     limits.age_max = max_connection_age_ns;
     limits.stream_idle = stream_idle_timeout_ns;
     loop_ = std::make_unique<Loop>(service_, limits,
@@ -82,6 +85,7 @@ class Door {
 
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
   // why_uncut: why a text of too many bytes cannot be cut before it is tokenized, or empty.
+  // cuts_left: an input that is too long keeps its end.
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
   // specials: how many special tokens it puts in front of a text and behind it; of other models (0, 0).
   // logit_defaults: the checkpoint's (repetition penalty, n-gram size, least tokens, least length) of such a model.
@@ -92,10 +96,10 @@ class Door {
   // roles: (name, tokens_max, expanded_to, expansion_id, skipped, refusal) of each InputRole.
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
-                 const std::string& why_uncut, const std::vector<std::string>& labels, const std::string& version,
-                 const std::string& detokenizer, std::pair<u32, u32> specials, bool pairs_only,
-                 const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
-                 std::optional<u32> empty_id, u32 characters_max,
+                 const std::string& why_uncut, bool cuts_left, const std::vector<std::string>& labels,
+                 const std::string& version, const std::string& detokenizer, std::pair<u32, u32> specials,
+                 bool pairs_only, const std::tuple<float, u32, u32, u32>& logit_defaults,
+                 const std::vector<u32>& forced_ids, std::optional<u32> empty_id, u32 characters_max,
                  const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt,
                  const std::vector<std::tuple<std::string, u32, u32, u32, std::vector<u32>, std::string>>& roles) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
@@ -115,6 +119,7 @@ class Door {
     setup.external_tokenizer = external;
     setup.why_uncut = why_uncut;
     setup.specials = {specials.first, specials.second};
+    setup.cuts_left = cuts_left;
     setup.pairs_only = pairs_only;
     const auto [penalty, ngram_size, min_tokens, min_length] = logit_defaults;
     setup.logit_defaults = {penalty, ngram_size, min_tokens, min_length};
@@ -161,17 +166,20 @@ class Door {
     loop_->set_tokens(found.empty() ? nullptr : std::make_shared<Tokens>(std::move(found), ++token_sets_));
   }
 
-  void add_rare_method(const std::string& path, bool unary, u16 number) {
-    if (!loop_->add_rare_method(path, unary ? MethodKind::kUnary : MethodKind::kBidi, number))
+  void add_rare_method(const std::string& path, bool unary, bool texts, u16 number) {
+    if (!loop_->add_rare_method(path, unary ? MethodKind::kUnary : MethodKind::kBidi, role_of(texts), number))
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
+  static MethodRole role_of(bool texts) { return texts ? MethodRole::kText : MethodRole::kControl; }
+
   // protocol: in whose form errors are; "": {"error": "MESSAGE"}.
-  void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, u16 number) {
+  void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, bool texts,
+                      u16 number) {
     const ErrorWriter errors = protocol == "openai" ? write_openai_error
                                : protocol == "tei"  ? write_tei_error
                                                     : write_error_text;
-    if (!loop_->add_rare_route(verb_of(verb), pattern, errors, number))
+    if (!loop_->add_rare_route(verb_of(verb), pattern, errors, role_of(texts), number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
@@ -315,26 +323,28 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u64, u64, u64,
-                    u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool, bool,
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u32, u32, u64,
+                    u64, u64, u64, u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool, bool,
                     std::optional<double>>(),
            py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a,
-           "internal_fd"_a, "max_message_bytes"_a, "max_stream_inflight"_a, "default_timeout_ns"_a,
-           "max_connection_age_ns"_a, "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "tenant_header"_a,
-           "tenant_weights"_a, "rerun"_a, "load_reports"_a, "trace_ratio"_a,
+           "internal_fd"_a, "max_message_bytes"_a, "max_tokenize_bytes"_a, "max_request_items"_a,
+           "max_stream_inflight"_a, "default_timeout_ns"_a, "max_timeout_ns"_a, "max_connection_age_ns"_a,
+           "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "tenant_header"_a, "tenant_weights"_a, "rerun"_a,
+           "load_reports"_a, "trace_ratio"_a,
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
-           "external"_a, "why_uncut"_a, "labels"_a, "version"_a, "detokenizer"_a, "specials"_a, "pairs_only"_a,
-           "logit_defaults"_a, "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a,
-           "roles"_a)
+           "external"_a, "why_uncut"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "specials"_a,
+           "pairs_only"_a, "logit_defaults"_a, "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a,
+           "default_prompt"_a, "roles"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
       .def("stop", &Door::stop)
-      .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "number"_a,
-           "Before run(): next_rare() returns the calls of this method, under its number.")
-      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "protocol"_a, "number"_a,
+      .def("add_rare_method", &Door::add_rare_method, "path"_a, "unary"_a, "texts"_a, "number"_a,
+           "Before run(): next_rare() returns the calls of this method, under its number. texts: its messages have the "
+           "limit of texts to tokenize.")
+      .def("add_rare_route", &Door::add_rare_route, "verb"_a, "pattern"_a, "protocol"_a, "texts"_a, "number"_a,
            "The same of a route of plain HTTP.")
       .def("http_routes", &Door::http_routes, "Verb and pattern of each route of plain HTTP.")
       .def("answer_rare_route", &Door::answer_rare_route, "call"_a, "body"_a, "status"_a, "content_type"_a)
@@ -347,7 +357,6 @@ PYBIND11_MODULE(_front, m) {
       .def("count_tokenizer_restart", &Door::count_tokenizer_restart)
       .def("set_tokenizer_pid", &Door::set_tokenizer_pid, "which"_a, "pid"_a);
   fastqps::bind::tls_error = PyErr_NewException("fastqps._front.TlsError", PyExc_ValueError, nullptr);
-  m.attr("ITEMS_MAX") = fastqps::front::PredictOptions().max_batch_request_items;
   m.attr("TlsError") = py::handle(fastqps::bind::tls_error);
   m.def(
       "trim_memory",

@@ -7,14 +7,15 @@
 
 namespace fastqps::front {
 
-bool RareMethods::add(MethodTable& methods, std::string_view path, MethodKind kind, u16 id) {
+bool RareMethods::add(MethodTable& methods, std::string_view path, MethodKind kind, MethodRole role, u16 id) {
   RareMethod& method = methods_.emplace_back(*this, id);
-  return methods.add({std::string(path), kind, &method, MethodRole::kControl});
+  return methods.add({std::string(path), kind, &method, role});
 }
 
-bool RareMethods::add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id) {
+bool RareMethods::add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role,
+                      u16 id) {
   RareMethod& method = methods_.emplace_back(*this, id);
-  return routes.add({verb, std::string(pattern), &method, MethodRole::kControl, kOther, errors});
+  return routes.add({verb, std::string(pattern), &method, role, kOther, errors});
 }
 
 void RareMethods::send_answers() {

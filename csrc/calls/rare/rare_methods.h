@@ -15,10 +15,10 @@ class RareMethods {
   // wake_fd: an eventfd that wakes the loop, not owned.
   RareMethods(Transport& transport, size_t capacity, int wake_fd) : transport_(transport), queue_(capacity, wake_fd) {}
 
-  // Before the loop starts. id: what the queue calls the method. False: as MethodTable::add().
-  bool add(MethodTable& methods, std::string_view path, MethodKind kind, u16 id);
+  // Before the loop starts. role: kControl or kText. id: what the queue calls the method. False: as MethodTable::add().
+  bool add(MethodTable& methods, std::string_view path, MethodKind kind, MethodRole role, u16 id);
   // The same of a route of plain HTTP. errors: writes the refusals of the transport.
-  bool add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, ErrorWriter errors, u16 id);
+  bool add(HttpRoutes& routes, HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id);
   // Sends what has been answered since the last time.
   void send_answers();
   RareQueue& queue() { return queue_; }

@@ -91,6 +91,7 @@ enum TransportCount : u32 {
   kPlaintextOnTls,
   kUnauthenticated,
   kTlsDropped,
+  kMadeRoom,
   kHttp11Good,
   kHttp11ClientErrors,
   kHttp11ServerErrors,
@@ -105,8 +106,8 @@ inline constexpr const char* kTransportNames[kTransports] = {
     "client_resets",    "lost_calls",   "refused_streams",  "not_read",        "bytes_in",
     "bytes_out",        "reads",        "writes",           "turns",           "sleeps",
     "tls_handshakes",   "tls_failures", "plaintext_on_tls", "unauthenticated", "tls_dropped",
-    "http1_2xx",        "http1_4xx",    "http1_5xx",        "http2_2xx",       "http2_4xx",
-    "http2_5xx"};
+    "made_room",        "http1_2xx",    "http1_4xx",        "http1_5xx",       "http2_2xx",
+    "http2_4xx",        "http2_5xx"};
 
 struct alignas(64) Stats {
   Histogram stage[kStages];

@@ -11,7 +11,7 @@ enum class UpstreamState : u32 {
   kNone = 0,    // the row is free
   kConnecting,  // or waiting to connect again
   kServing,
-  kSuspended,  // it did not answer in time, or refused too much: nothing is sent for a while
+  kSuspended,  // it did not answer in time: nothing but copies is sent until it answers
   kDraining,   // it takes no more
   kMismatch,   // it serves another version, or speaks another protocol
   kRefused,    // it does not let this edge in: TLS, token

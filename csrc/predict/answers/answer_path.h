@@ -3,6 +3,7 @@
 #include "predict/answers/answers.h"
 #include "predict/answers/generation_calls.h"
 #include "predict/answers/withdrawals.h"
+#include "predict/intake/call_fit.h"
 #include "predict/intake/poison_marks.h"
 #include "predict/tables/service_tables.h"
 
@@ -13,6 +14,7 @@ struct AnswerPath {
 
   CallCounts counts;
   GroupCalls groups;
+  CallFit fit;
   Answers answers;
   AnswerReader reader;
   ItemRecords records;

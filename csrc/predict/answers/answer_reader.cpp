@@ -34,10 +34,12 @@ Refusal AnswerReader::read_status(u32 slot) {
   }
   if (code == u16(StatusCode::kResourceExhausted)) {
     bump(memory_.stats.rejected[kRejectPredictedMiss]);
+    const Item& item = items_[slot];
+    if (Refusal refusal = fit_.check(item, slots_.slot(slot).deadline_ns)) return refusal;
     items_.shares.refused(items_.tenant(slot));
     Refusal refusal =
         refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
-    refusal.retry_after_ns(loads_.predicted_ns(items_[slot].route, class_of(items_[slot].priority)), 2);
+    refusal.retry_after_ns(loads_.predicted_ns(item.route, class_of(item.priority)), 2);
     return refusal;
   }
   return refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal,

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "predict/answers/entities.h"
-#include "predict/intake/queue_loads.h"
+#include "predict/intake/call_fit.h"
 #include "predict/tables/generation.h"
 #include "predict/tables/items.h"
 #include "predict/tables/refusal.h"
@@ -17,7 +17,8 @@ namespace fastqps::front {
 class AnswerReader {
  public:
   AnswerReader(const DoorMemory& memory, Slots& slots, Items& items, ModelRoutes& routes, Generations& generations,
-               TokenSpans& spans, const QueueLoads& loads, const TurnClock& clock, RefusalWriter& refusals)
+               TokenSpans& spans, const QueueLoads& loads, const CallFit& fit, const TurnClock& clock,
+               RefusalWriter& refusals)
       : memory_(memory),
         slots_(slots),
         items_(items),
@@ -25,6 +26,7 @@ class AnswerReader {
         generations_(generations),
         spans_(spans),
         loads_(loads),
+        fit_(fit),
         clock_(clock),
         refusals_(refusals) {}
 
@@ -55,6 +57,7 @@ class AnswerReader {
   Generations& generations_;
   TokenSpans& spans_;
   const QueueLoads& loads_;
+  const CallFit& fit_;
   const TurnClock& clock_;
   RefusalWriter& refusals_;
   std::vector<LabelView> labels_;

@@ -72,6 +72,7 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
   group.unanswered--;
   if (group.gone) return;
+  if (!response.status) groups_.note_answer(g, clock_.drain_ns);
   if (group.kind == GroupKind::kEach || group.kind == GroupKind::kRows) {
     if (send(g, {&response, 1})) sent_one(g);
   } else if (group.kind == GroupKind::kInOrder) {
@@ -152,16 +153,20 @@ void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal
   if (group.all_sent()) end_failed(g);
 }
 
-// Names the field as the protocol does, also at the beginning of the message.
+// Names the field as the protocol does, also at the beginning of the message, and at its end which input is wrong.
 void GroupCalls::keep_failure(Group& group, u32 index, const Refusal& refusal) {
   const FieldNames* const names = group.writer->fields();
-  const std::string_view field = refusal.field, name = names ? names->of(field) : field;
+  const auto named = [&](std::string_view each) { return names ? names->of(each) : each; };
+  const std::string_view field = refusal.field, name = named(field);
   std::string_view message = refusal.message;
   if (!field.empty() && message.starts_with(field)) message.remove_prefix(field.size());
   const bool renamed = message.size() < refusal.message.size();
   group.failure = {refusal.code, refusal.retry_after_ms, renamed ? std::string(name) : std::string(), std::string(name),
                    index,        refusal.fault};
   group.failure.message += message;
+  const bool of_input = name == named("text") || name == named("token_ids");
+  if (of_input && group.kind == GroupKind::kTogether && group.items > 1)
+    group.failure.message += " (item " + std::to_string(index) + ')';
 }
 
 void GroupCalls::skip(u32 g, u32 items) {
@@ -188,7 +193,9 @@ void GroupCalls::end_failed(u32 g) {
 
 void GroupCalls::answer(u32 g, const ChunkView& last) {
   groups_[g].unanswered--;
-  if (!groups_[g].gone && send_chunk(g, last)) sent_one(g);
+  if (groups_[g].gone) return;
+  groups_.note_answer(g, clock_.drain_ns);
+  if (send_chunk(g, last)) sent_one(g);
 }
 
 bool GroupCalls::send_chunk(u32 g, const ChunkView& chunk) {

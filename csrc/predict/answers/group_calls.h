@@ -21,6 +21,8 @@ class GroupCalls {
   Group& operator[](u32 group) { return groups_[group]; }
   u32 size() const { return groups_.size(); }
   u32 next(u32 slot) const { return groups_.next(slot); }
+  const Groups& table() const { return groups_; }
+  void count_tokens(u32 group, u32 tokens) { groups_.count_tokens(group, tokens); }
   u32 open(CallId call, const GroupStart& start, const CallInfo& info);
   // The group of a request of a stream. Its end is a message, and the stream goes on.
   // in_pieces: its answers go out as they come. Otherwise each waits for the answers to the requests before.
@@ -33,6 +35,7 @@ class GroupCalls {
 
   // Whether there is memory for an answer that waits for others of its call.
   bool may_take(u32 group, u32 index) const;
+  u64 kept_bytes() const { return groups_.kept_bytes(); }
   u64 kept_bytes_max() const { return groups_.kept_bytes_max(); }
   // One item's answer.
   void answer(u32 group, u32 index, const ResponseView& response);

@@ -58,15 +58,28 @@ bool Withdrawals::abandon(u32 slot) {
   return slots_.cancel(slot) == Cancel::kWaiting;
 }
 
-void Withdrawals::expire(u32 slot) {
+u64 Withdrawals::expire(u32 slot, u64 now_ns) {
   const Item kept = items_[slot];
-  if (kept.answered) return;
+  if (kept.answered) return Deadlines::kNone;
+  if (const u64 due = due_ns(slot); due > now_ns) return due;
   const Stage stage = kept.tokenizing ? kTokenize : stage_of(slots_.state(slot));
-  if (!take_back(slot)) return;
+  const u64 last = slots_.slot(slot).deadline_ns;
+  if (!take_back(slot)) return Deadlines::kNone;
   if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, StatusCode::kDeadlineExceeded);
   bump(memory_.stats.expired[stage]);
-  answers_.answer(
-      kept, refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s", kStageNames[stage]));
+  Refusal refusal;
+  if (last <= now_ns) refusal = fit_.check(kept, last);
+  answers_.answer(kept, refusal ? refusal : refusals_.refuse_late(kStageNames[stage], kept.bound, times_));
+  return Deadlines::kNone;
+}
+
+// 0: it has passed. The slot has the time that no answer to another item moves.
+u64 Withdrawals::due_ns(u32 slot) {
+  const Item& item = items_[slot];
+  if (item.bound != TimeBound::kDefault || item.group == Groups::kNone) return 0;
+  const u64 last = slots_.slot(slot).deadline_ns;
+  const u64 due = groups_.table().due_ns(item.group, item.received_ns, times_.default_ns);
+  return last ? std::min(last, due) : due;
 }
 
 // The answers may end the call, and with it the group: its slots are listed first.
@@ -115,11 +128,19 @@ void Withdrawals::give_up_waiting() {
   for (u32 slot = 0; slot < items_.size(); slot++) {
     const Item kept = items_[slot];
     if ((slots_.state(slot) != State::kQueued && !room_.has(slot)) || kept.answered) continue;
-    if (memory_.route(kept.route).dispatchers.load(kRelaxed)) continue;
+    const Refusal refusal = why_give_up(kept, slot);
     // A slot that has just been claimed is left to its dispatcher.
-    if (take_back(slot))
-      answers_.answer(kept, refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left"));
+    if (refusal && take_back(slot)) answers_.answer(kept, refusal);
   }
+}
+
+// A rate that has just been learned may be wrong by a good part, so a call is ended before its time only if not half of
+// it fits. It has failed with its first item then, if it has one status.
+Refusal Withdrawals::why_give_up(const Item& item, u32 slot) {
+  constexpr double kMargin = 2;
+  if (!memory_.route(item.route).dispatchers.load(kRelaxed))
+    return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
+  return fit_.check(item, slots_.slot(slot).deadline_ns, kMargin);
 }
 
 // Takes an unanswered item back, so that the caller answers it. Returns false if its answer is here already: drain()

@@ -13,19 +13,36 @@ constexpr u32 kReservedPart = 16;
 
 }  // namespace
 
-u64 Admission::deadline_of(const RequestView& view, const CallInfo& info) const {
-  constexpr u64 kLongestUs = u64(3650) * 86400 * 1'000'000;  // ten years: the sum below cannot overflow
-  u64 deadline = info.deadline_ns;
-  for (u64 timeout_ns : {std::min(view.timeout_us, kLongestUs) * 1000, default_timeout_ns_})
-    if (timeout_ns && (!deadline || info.receive_ns + timeout_ns < deadline)) deadline = info.receive_ns + timeout_ns;
-  return deadline;
+ItemTime Admission::time_of(const RequestView& view, const Origin& from) const {
+  constexpr u64 kLongestUs = u64(3650) * 86400 * 1'000'000;  // ten years: the sums below cannot overflow
+  const u64 received = from.info->receive_ns;
+  const auto after = [received](u64 ns) { return ns ? received + ns : Deadlines::kNone; };
+  const auto time = [](u64 due, u64 last, TimeBound bound) {
+    return ItemTime{due == Deadlines::kNone ? 0 : due, last == Deadlines::kNone ? 0 : last, bound};
+  };
+  const bool grouped = from.group != Groups::kNone;
+  const u64 call = from.info->deadline_ns ? from.info->deadline_ns : Deadlines::kNone;
+  const u64 own = std::min(call, after(std::min(view.timeout_us, kLongestUs) * 1000)), most = after(times_.most_ns());
+  // A stream's deadline says nothing of one request.
+  if (view.timeout_us || (call != Deadlines::kNone && !(grouped && groups_.streams(from.group)))) {
+    const u64 last = std::min(own, most);
+    return time(last, last, most < own ? TimeBound::kMax : TimeBound::kOwn);
+  }
+  if (!times_.default_ns) return time(call, call, TimeBound::kOwn);
+  if (!grouped || !groups_.open_items(from.group)) {
+    const u64 last = std::min(call, after(times_.default_ns));
+    return time(last, last, TimeBound::kDefault);
+  }
+  const u64 last = std::min(call, most), due = groups_.due_ns(from.group, received, times_.default_ns);
+  return time(std::min(due, last), last, TimeBound::kDefault);
 }
 
-Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const Origin& from, u64 now, u64 deadline) {
+Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const Origin& from, u64 now,
+                         const ItemTime& time) {
   const Route& route = memory_.route(r);
-  if (deadline && deadline <= now) {
+  if (time.due_ns && time.due_ns <= now) {
     bump(memory_.stats.expired[kReceive]);
-    return refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline had passed at stage receive");
+    return refusals_.refuse_late(kStageNames[kReceive], time.bound, times_);
   }
   if (!route.dispatchers.load(kRelaxed))
     return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
@@ -34,24 +51,42 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
   // stands for it.
   const u32 tokens = view.generate.max_tokens;
   const double share = tokens ? double(tokens) / route.max_output_tokens : 1;
-  const u64 predicted = loads_.predicted_ns(r, kind, share, ahead(r, kind, tenant));
+  const u64 before = ahead(r, kind, tenant), predicted = loads_.predicted_ns(r, kind, share, before);
   if (loads_.full(r, kind) && !has_few(r, kind, tenant, from)) {
     bump(memory_.stats.rejected[kRejectQueueFull]);
+    if (Refusal refusal = fit_.check_room(from.group, route.max_queue_items, "--max-queue-items")) return refusal;
     Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
                                        route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
     refusal.retry_after_ns(predicted);
     return refusal;
   }
   if (Refusal refusal = check_share(r, kind, tenant, from, predicted)) return refusal;
-  if (deadline && predicted > deadline - now) {
-    bump(memory_.stats.rejected[kRejectPredictedMiss]);
-    Refusal refusal = refusals_.refuse(
-        StatusCode::kResourceExhausted, "would miss its deadline: about %llu ms to an answer, %llu ms left",
-        (unsigned long long)(predicted / 1'000'000), (unsigned long long)((deadline - now) / 1'000'000));
-    refusal.retry_after_ns(predicted - (deadline - now));
-    return refusal;
-  }
+  if (time.due_ns && predicted > time.due_ns - now)
+    return check_late({r, kind, share, before, predicted}, from, now, time);
   return {};
+}
+
+Refusal Admission::check_late(const Late& late, const Origin& from, u64 now, const ItemTime& time) {
+  u64 predicted = late.predicted_ns, left = time.due_ns - now;
+  if (time.bound == TimeBound::kDefault && from.group != Groups::kNone) {
+    // Every answer to an item of its call begins its time anew: only the others' items count.
+    const u64 own = groups_.open_items(from.group);
+    const u64 others = loads_.predicted_ns(late.route, late.kind, late.share, late.ahead - std::min(late.ahead, own));
+    const u64 most = time.last_ns ? time.last_ns - now : Deadlines::kNone;
+    if (others <= left && predicted <= most) return {};
+    if (others > left)
+      predicted = others;
+    else
+      left = most;
+  }
+  bump(memory_.stats.rejected[kRejectPredictedMiss]);
+  const u64 received = from.info->receive_ns;
+  if (Refusal refusal = fit_.check(from.group, late.route, received, time.last_ns, time.bound)) return refusal;
+  Refusal refusal = refusals_.refuse(
+      StatusCode::kResourceExhausted, "would miss its deadline: about %llu ms to an answer, %llu ms left",
+      (unsigned long long)(predicted / 1'000'000), (unsigned long long)(left / 1'000'000));
+  refusal.retry_after_ns(predicted - left);
+  return refusal;
 }
 
 // Items of its class that are served before a new one of this tenant: those in rings; and while the tenant's own are
@@ -102,8 +137,9 @@ Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& f
   return refusal;
 }
 
-Refusal Admission::no_slot(u32 route, u32 kind) {
+Refusal Admission::no_slot(u32 route, u32 kind, u32 group) {
   bump(memory_.stats.rejected[kRejectSlots]);
+  if (Refusal refusal = fit_.check_room(group, memory_.segment.sizes().slots, "--slots")) return refusal;
   Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use",
                                      memory_.segment.sizes().slots);
   refusal.retry_after_ns(loads_.predicted_ns(route, kind));

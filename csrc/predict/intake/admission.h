@@ -1,7 +1,7 @@
 // Decides whether a route accepts one more request, before the request is tokenized, so that a rejection costs
 // microseconds.
 #pragma once
-#include "predict/intake/queue_loads.h"
+#include "predict/intake/call_fit.h"
 #include "predict/intake/waiting_room.h"
 #include "predict/tables/items.h"
 #include "predict/tables/refusal.h"
@@ -12,25 +12,34 @@ namespace fastqps::front {
 
 class Admission {
  public:
-  // default_timeout_ns: for requests without a deadline; 0: none.
-  Admission(const DoorMemory& memory, Slots& slots, Items& items, const WaitingRoom& room, QueueLoads& loads,
-            RefusalWriter& refusals, u64 default_timeout_ns)
+  Admission(const DoorMemory& memory, Slots& slots, Items& items, const WaitingRoom& room, const Groups& groups,
+            QueueLoads& loads, const CallFit& fit, RefusalWriter& refusals, const TimeLimits& times)
       : memory_(memory),
         slots_(slots),
         items_(items),
         room_(room),
+        groups_(groups),
         loads_(loads),
+        fit_(fit),
         refusals_(refusals),
-        default_timeout_ns_(default_timeout_ns) {}
+        times_(times) {}
 
-  // Returns the earliest of the call's deadline, the item's timeout and the server's default; 0 if none is set.
-  u64 deadline_of(const RequestView& view, const CallInfo& info) const;
+  // The client's timeout binds the whole call, up to the server's maximum. Without one an item has the server's default
+  // from the time when its turn comes: items of its own call before it do not count.
+  ItemTime time_of(const RequestView& view, const Origin& from) const;
   // A request is refused for what is served before it, never for what is served behind it.
-  Refusal check(const RequestView& view, u32 route, TenantId tenant, const Origin& from, u64 now, u64 deadline);
+  Refusal check(const RequestView& view, u32 route, TenantId tenant, const Origin& from, u64 now, const ItemTime& time);
   // The rejection if all slots are in use.
-  Refusal no_slot(u32 route, u32 kind);
+  Refusal no_slot(u32 route, u32 kind, u32 group);
 
  private:
+  // A request that would be late, by what is served before it.
+  struct Late {
+    u32 route, kind;
+    double share;
+    u64 ahead, predicted_ns;
+  };
+  Refusal check_late(const Late& late, const Origin& from, u64 now, const ItemTime& time);
   Refusal check_share(u32 route, u32 kind, TenantId tenant, const Origin& from, u64 predicted_ns);
   bool has_few(u32 route, u32 kind, TenantId tenant, const Origin& from) const;
   u64 ahead(u32 route, u32 kind, TenantId tenant) const;
@@ -39,9 +48,11 @@ class Admission {
   Slots& slots_;
   Items& items_;
   const WaitingRoom& room_;
+  const Groups& groups_;
   QueueLoads& loads_;
+  const CallFit& fit_;
   RefusalWriter& refusals_;
-  const u64 default_timeout_ns_;
+  const TimeLimits times_;
 };
 
 }  // namespace fastqps::front

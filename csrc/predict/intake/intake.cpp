@@ -21,15 +21,16 @@ Intake::ParseBegin Intake::begin_parse(const Origin& from) {
 Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin) {
   u32 route = 0;
   if (Refusal refusal = checker_.check(view, from, route)) return refusal;
-  const u64 deadline = admission_.deadline_of(view, *from.info);
+  const ItemTime time = admission_.time_of(view, from);
+  if (time.bound == TimeBound::kMax) attachment_->set_notice(from.call, attachment_.lowered);
   const TenantId tenant = tenants_.of(view, *from.info);
-  if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), deadline))
+  if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), time))
     return refused(tenant, refusal);
   const i64 taken = slots_.take();
-  if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority))));
+  if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority)), from.group));
 
   const u32 slot = u32(taken);
-  Item& item = begin_item(view, from, route, slot, deadline);
+  Item& item = begin_item(view, from, route, slot, time);
   item.traced = records_.is_traced(view, from, slot, route);
   item.stamped = begin.timed || view.output.timings || (item.traced && attachment_->traces());
   const u64 parsed_ns = item.stamped ? now_ns() : 0;
@@ -41,9 +42,15 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
     return refused(tenant, refusal);
   }
   link(slot, group_of(view, *from.info), tenant);
-  items_.deadlines.set(slot, deadline);
+  items_.deadlines.set(slot, time.due_ns);
   if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
-  return item.tokenizing ? Refusal{} : queue_.put(slot);
+  return item.tokenizing ? Refusal{} : enqueue(slot);
+}
+
+Refusal Intake::enqueue(u32 slot) {
+  if (const u32 g = items_[slot].group; g != Groups::kNone)
+    groups_.count_tokens(g, slots_.slot(slot).n_tokens.load(kRelaxed));  // relaxed: still ours
+  return queue_.put(slot);
 }
 
 // Counts what is refused for load. No other tenant has taken the row of this one meanwhile.
@@ -52,9 +59,9 @@ Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
   return refusal;
 }
 
-Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline) {
+Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, const ItemTime& time) {
   Slot& s = slots_.slot(slot);
-  s.deadline_ns = deadline;
+  s.deadline_ns = time.last_ns;
   s.dimensions = view.output.dimensions ? view.output.dimensions : view.output.max_active_dims;
   s.top_labels = u16(std::min<u32>(view.output.top_labels, 0xffff));
   s.dtype = u8(view.output.dtype);
@@ -72,7 +79,8 @@ Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route,
                                    .method = from.method,
                                    .priority = u8(view.priority & 15),
                                    .truncate = view.truncate,
-                                   .bare = !view.generate.add_special_tokens};
+                                   .bare = !view.generate.add_special_tokens,
+                                   .bound = time.bound};
 }
 
 // Stores the times of the item's first stages.
@@ -152,7 +160,7 @@ Refusal Intake::finish_text(TokenizeResult& result) {
     return refusal;
   }
   input_.write(result, item);
-  return queue_.put(result.slot);
+  return enqueue(result.slot);
 }
 
 }  // namespace fastqps::front

@@ -58,9 +58,10 @@ class Intake {
   };
   ParseBegin begin_parse(const Origin& from);
   Refusal check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin);
-  Item& begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, u64 deadline);
+  Item& begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, const ItemTime& time);
   void stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed);
   Refusal refused(TenantId tenant, const Refusal& refusal);
+  Refusal enqueue(u32 slot);
   void link(u32 slot, std::string_view group, TenantId tenant);
   void name_caller(u32 slot, std::string_view group, TenantId tenant);
 

@@ -68,6 +68,16 @@ class QueueLoads {
   u64 held_back(u32 route, u32 kind) const { return routes_[route].of[kind].held_back; }
   u64 holding_doors(u32 route, u32 kind) const { return routes_[route].of[kind].holding_doors; }
 
+  // How many items of this many tokens the route answers in this time, at the rate that it has while more wait than a
+  // step takes. 0: the rate is not known. Items that are shorter than those of the rate take as much less time, longer
+  // ones no more: a refusal for ever should err on the side of the client.
+  u64 answered_in(u32 route, u64 ns, double tokens) const {
+    const Load& load = routes_[route];
+    const bool encodes = segment_.route(route).task != Task::kGenerate;  // otherwise most of the work is the answer
+    const double shorter = encodes && tokens > 0 ? std::max(1.0, load.item_tokens / tokens) : 1;
+    return load.items_per_s > 0 ? std::max<u64>(1, u64(load.items_per_s * shorter * (double(ns) / 1e9))) : 0;
+  }
+
   // The expected time until a request that is queued now is answered, in ns: items that are served before it ÷
   // completion rate + the usual step. 0: not known. The rate is learned and used only while the queue holds more than
   // the dispatchers can take at once. Below that, and until the rate is known, full steps are used instead:
@@ -98,10 +108,12 @@ class QueueLoads {
     OfClass of[kPriorities] = {};
     u64 looked_ns = 0, done = 0, batch_items = 0, step_ns = 0;
     double items_per_s = 0, mean_tokens = 0;
-    double done_per_s = 0;                  // whether saturated or not
-    u64 counted_items = 0, counted_ns = 0;  // of the next sample of items_per_s
-    bool counts = false;                    // the window began at a completion, and saturated
-    bool fresh = false;                     // items were completed lately: a stalled estimate must not reject for ever
+    double done_per_s = 0;                                      // whether saturated or not
+    u64 counted_items = 0, counted_tokens = 0, counted_ns = 0;  // of the next sample of items_per_s
+    u64 done_tokens = 0;
+    double item_tokens = 0;  // mean of the newest sample
+    bool counts = false;     // the window began at a completion, and saturated
+    bool fresh = false;      // items were completed lately: a stalled estimate must not reject for ever
   };
 
   u64 before(u32 route, u32 kind) const {
@@ -176,14 +188,17 @@ class QueueLoads {
 
   void measure(u32 r, u64 now_ns) {
     Load& load = routes_[r];
-    u64 done = 0, step_ns = 0;
+    u64 done = 0, done_tokens = 0, step_ns = 0;
     for (u64 rest = segment_.route(r).dispatchers.load(kRelaxed); rest; rest &= rest - 1) {
-      const DispatcherLine& d = segment_.dispatcher(u32(__builtin_ctzll(rest)));
+      const u32 i = u32(__builtin_ctzll(rest));
+      const DispatcherLine& d = segment_.dispatcher(i);
       done += d.items_done.load(kRelaxed);
+      done_tokens += segment_.dispatcher_stats(i).step_tokens.load(kRelaxed);  // relaxed: a guess is enough
       step_ns = std::max(step_ns, d.step_usual_ns.load(kRelaxed));
     }
     const bool saturated = all(load) >= load.batch_items;
     const u64 completed = done - std::min(done, load.done), took_ns = now_ns - load.looked_ns;
+    const u64 tokens = done_tokens - std::min(done_tokens, load.done_tokens);
     const bool stalled = took_ns >= std::max(kStaleNs, 2 * step_ns);
     // A window ends with a completion, because one step can last longer than many shortest windows and its items belong
     // to all of them.
@@ -191,23 +206,24 @@ class QueueLoads {
     if (load.looked_ns) load.done_per_s = double(completed) / double(took_ns) * 1e9;
     load.fresh = completed > 0;
     load.step_ns = step_ns;
-    learn_rate(load, saturated, stalled ? 0 : completed, took_ns);
+    learn_rate(load, saturated, stalled ? 0 : completed, tokens, took_ns);
     load.counts = saturated && completed;
-    load.done = done;
+    load.done = done, load.done_tokens = done_tokens;
     load.looked_ns = now_ns;
   }
 
   // A sample lasts some usual steps: a generator's answers come in waves, at least one in that time, and a window that
   // is no more than the pause between two waves would show a small part of the rate. A stall shows nothing of it.
-  static void learn_rate(Load& load, bool saturated, u64 completed, u64 took_ns) {
+  static void learn_rate(Load& load, bool saturated, u64 completed, u64 tokens, u64 took_ns) {
     // The rate of a past overload says nothing about the next burst.
-    if (!saturated) load.items_per_s = 0, load.counted_items = load.counted_ns = 0;
+    if (!saturated) load.items_per_s = 0, load.counted_items = load.counted_tokens = load.counted_ns = 0;
     if (!saturated || !load.counts || !completed) return;
-    load.counted_items += completed, load.counted_ns += took_ns;
+    load.counted_items += completed, load.counted_tokens += tokens, load.counted_ns += took_ns;
     if (load.counted_ns < kStepsOfSample * load.step_ns) return;
     const double rate = double(load.counted_items) / double(load.counted_ns) * 1e9;
     load.items_per_s = load.items_per_s > 0 ? load.items_per_s * 0.75 + rate * 0.25 : rate;
-    load.counted_items = load.counted_ns = 0;
+    load.item_tokens = double(load.counted_tokens) / double(load.counted_items);
+    load.counted_items = load.counted_tokens = load.counted_ns = 0;
   }
 
   Segment segment_;

@@ -224,7 +224,8 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   if (view.token_count > n) {
     ids_.resize(view.token_count);  // bounded by the size of a message
     token_ids(view, ids_.data());
-    std::memcpy(ids, ids_.data(), n * sizeof(u32));
+    const u32 first = routes_.setup(item.route).cuts_left ? view.token_count - n : 0;
+    std::memcpy(ids, &ids_[first], n * sizeof(u32));
     item.truncated = true;
   } else {
     token_ids(view, ids);

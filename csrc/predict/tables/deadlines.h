@@ -24,7 +24,8 @@ class Deadlines {
   void clear(u32 slot) { at_ns_[slot] = kNone; }
   u64 soonest_ns() const { return soonest_ns_; }  // or earlier, because its request may have been answered
 
-  // Calls expire(slot) for each deadline that has passed. expire may clear deadlines but not set any.
+  // Calls expire(slot) for each deadline that has passed. It returns a later deadline for the slot, or kNone; it may
+  // clear other deadlines, but not set any.
   template <class Expire>
   void advance(u64 now_ns, Expire expire) {
     if (now_ns < soonest_ns_) return;
@@ -34,11 +35,11 @@ class Deadlines {
       if (at_ns_[i] == kNone) continue;
       if (at_ns_[i] <= now_ns) {
         at_ns_[i] = kNone;
-        expire(i);
-      } else {
-        soonest_ns_ = std::min(soonest_ns_, at_ns_[i]);
-        used = i + 1;
+        at_ns_[i] = expire(i);
       }
+      if (at_ns_[i] == kNone) continue;
+      soonest_ns_ = std::min(soonest_ns_, at_ns_[i]);
+      used = i + 1;
     }
     used_ = used;
   }

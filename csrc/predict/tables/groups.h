@@ -1,5 +1,6 @@
 // Calls of many items: their slots, the number of unanswered items, and whether the call is held.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -76,11 +77,14 @@ struct Group {
   const AnswerWriter* writer = nullptr;
   u64 received_ns = 0;
   u64 active_ns = 0;    // a stream's newest message or answer
+  u64 answered_ns = 0;  // the newest answer to an item that has not failed; of a stream to any of its requests
   u32 first = ~u32(0);  // head of the list of its slots
   u32 slots = 0;        // how many
   u32 items = 0;        // how many its message has, or its stream has had; kRequests: requests that have a place
   u32 taken = 0;        // and how many of them have been read
   u32 unanswered = 0;   // accepted items without an answer, with or without a slot
+  u32 tokenized = 0;    // items whose tokens are counted
+  u64 tokens = 0;       // and how many they have
   u32 route = 0;        // of its newest item, for the counters
   bool open = false, half_closed = false, gone = false, held = false, holds_connection = false;
   bool closing = false;  // a stream of a draining server: no further messages are read
@@ -99,6 +103,7 @@ struct Group {
   u32 in_flight() const {
     return kind == GroupKind::kInOrder ? items - ordered.sent : unanswered + u32(ordered.waiting.size());
   }
+  double mean_tokens() const { return tokenized ? double(tokens) / tokenized : 0; }
   // Every answer of a stream has been sent, of the messages so far.
   bool all_sent() const { return !unanswered && !ordered.blocked; }
   // Its call has ended and its slots are free, so the group can be reused.
@@ -124,12 +129,26 @@ class Groups {
   void keep(u32 g, u32 place, std::string message);
   // The next one of a stream, which must be waiting.
   std::string take(u32 g);
+  u64 kept_bytes() const { return kept_bytes_; }
   u64 kept_bytes_max() const { return kept_bytes_max_; }
   // Whether there is memory for one more. A call may have as much as is still free, so those with little get on beside
   // those that take all they can.
   bool may_keep(u32 g) const {
     const u64 of_call = groups_[g].kept_bytes() + (owner(g) == g ? 0 : groups_[owner(g)].kept_bytes());
-    return kept_bytes_ + of_call <= kept_bytes_max_;
+    return kept_bytes_ + of_call + groups_[g].kept.missing_bytes() <= kept_bytes_max_;
+  }
+
+  // How many items of the group's call have a slot, and when one of them was answered last.
+  u32 open_items(u32 g) const { return groups_[owner(g)].slots; }
+  u64 answered_ns(u32 g) const { return groups_[owner(g)].answered_ns; }
+  void note_answer(u32 g, u64 now_ns) { groups_[owner(g)].answered_ns = now_ns; }
+  void count_tokens(u32 g, u32 tokens) { groups_[g].tokens += tokens, groups_[g].tokenized++; }
+  // Whether its call is a stream: the client's deadline is then that of all its requests together.
+  bool streams(u32 g) const { return owner(g) != g || groups_[g].kind != GroupKind::kTogether; }
+  // When the time of an item ends that names no timeout, and is behind others of its call: an answer to one of them
+  // begins it anew.
+  u64 due_ns(u32 g, u64 received_ns, u64 timeout_ns) const {
+    return std::max(received_ns, answered_ns(g)) + timeout_ns;
   }
 
   // A slot of a request is in the list of its stream.

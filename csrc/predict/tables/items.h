@@ -11,6 +11,7 @@
 #include "predict/tables/model_routes.h"
 #include "predict/tables/tenant_counts.h"
 #include "predict/tables/tenant_shares.h"
+#include "predict/tables/time_limits.h"
 #include "wire/response_view.h"
 
 namespace fastqps::front {
@@ -34,6 +35,7 @@ struct alignas(64) Item {
   bool cut : 1 = false;      // its text was cut before it was tokenized; the rest must fill the model's limit
   bool grouped : 1 = false;  // is one of siblings
   bool bare : 1 = false;     // no special tokens are put around its text
+  TimeBound bound : 2 = TimeBound::kOwn;
   bool answered = false;
   bool held = false;              // counts in its route
   bool waits = false;             // for its tokens or for a dispatcher; counts in its tenant's share

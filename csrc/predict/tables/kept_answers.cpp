@@ -20,6 +20,13 @@ u8* KeptAnswers::take(size_t bytes) {
   return std::exchange(free_, free_ + bytes);
 }
 
+// Not before the first answer: calls that have none yet take no memory.
+void KeptAnswers::make_views() {
+  if (views_.size() == items_) return;
+  bytes_ += missing_bytes();
+  views_.resize(items_);
+}
+
 template <class T>
 std::span<const T> KeptAnswers::copy(std::span<const T> values) {
   if (values.empty()) return {};
@@ -40,6 +47,7 @@ const T* KeptAnswers::copy(const T* value) {
 
 // Label names belong to the model's setup, which a reload may free before the call is answered.
 void KeptAnswers::keep(u32 index, const ResponseView& answer) {
+  make_views();
   ResponseView& kept = views_[index];
   kept = answer;
   kept.embedding.values = copy(answer.embedding.values);

@@ -13,12 +13,13 @@ namespace fastqps::front {
 
 class KeptAnswers {
  public:
-  void expect(u32 items) { views_.resize(items); }
+  void expect(u32 items) { items_ = items; }
   // Copies the answer and everything that it refers to.
   void keep(u32 index, const ResponseView& answer);
   std::span<const ResponseView> all() const { return views_; }
-  // The memory that the copies take.
+  // The memory that they take, and that one more takes beside its copy.
   size_t bytes() const { return bytes_; }
+  size_t missing_bytes() const { return (items_ - views_.size()) * sizeof(ResponseView); }
 
  private:
   static constexpr size_t kFirstBlock = 4 << 10, kLargestBlock = 256 << 10;
@@ -29,7 +30,9 @@ class KeptAnswers {
   template <class T>
   const T* copy(const T* value);
   u8* take(size_t bytes);
+  void make_views();
 
+  u32 items_ = 0;
   std::vector<ResponseView> views_;
   std::vector<std::unique_ptr<u8[]>> blocks_;
   u8 *free_ = nullptr, *end_ = nullptr;  // of the newest block

@@ -2,15 +2,16 @@
 #pragma once
 #include "core/types.h"
 #include "predict/tables/tenants.h"
+#include "predict/tables/time_limits.h"
 
 namespace fastqps::front {
 
 struct PredictOptions {
   u32 door = 0;
   u32 max_stream_inflight = 1024;
-  u32 max_batch_request_items = 1024;       // items of one PredictBatch
-  u64 default_timeout_ns = 10'000'000'000;  // 0: none
-  u64 canary_interval_ns = 0;               // 0: none
+  u32 max_request_items = 2048;
+  TimeLimits times;
+  u64 canary_interval_ns = 0;  // 0: none
   bool rerun = true;
   u64 kept_answer_bytes = 256 << 20;  // of answers that wait for others of their call, in the whole process
   TenantOptions tenants;

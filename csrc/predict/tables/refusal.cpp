@@ -22,6 +22,28 @@ Refusal RefusalWriter::refuse_field(const char* field, const char* format, ...) 
   return {StatusCode::kInvalidArgument, {text_, size_t(std::clamp(n, 0, int(sizeof text_) - 1))}, field};
 }
 
+Refusal RefusalWriter::refuse_late(const char* stage, TimeBound bound, const TimeLimits& limits) {
+  constexpr u64 kMs = 1'000'000;
+  constexpr auto kCode = StatusCode::kDeadlineExceeded;
+  if (bound == TimeBound::kDefault)
+    return refuse(kCode,
+                  "the deadline passed at stage %s: the request has no timeout, and --default-timeout is %llu ms",
+                  stage, (unsigned long long)(limits.default_ns / kMs));
+  if (bound == TimeBound::kMax)
+    return refuse(kCode, "the deadline passed at stage %s: --max-timeout has lowered the timeout to %llu ms", stage,
+                  (unsigned long long)(limits.most_ns() / kMs));
+  return refuse(kCode, "the deadline passed at stage %s", stage);
+}
+
+Refusal RefusalWriter::refuse_inputs(u32 inputs, u64 fit, u64 time_ns, TimeBound bound) {
+  return refuse(StatusCode::kInvalidArgument,
+                "%u inputs take longer than the %llu ms that %s gives the call, and about %llu fit: send fewer in a "
+                "call%s",
+                inputs, (unsigned long long)(time_ns / 1'000'000),
+                bound == TimeBound::kOwn ? "its timeout" : "the server's --max-timeout", (unsigned long long)fit,
+                bound == TimeBound::kOwn ? ", or with a longer timeout" : "");
+}
+
 Refusal RefusalWriter::refuse(const FieldError& error) {
   const auto code = error.fault == FieldFault::kModel ? StatusCode::kFailedPrecondition : StatusCode::kInvalidArgument;
   Refusal refusal = refuse(code, "%s%s%s", error.field, *error.field ? ": " : "", error.reason);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "grpc/grpc_status.h"
+#include "predict/tables/time_limits.h"
 #include "wire/request_view.h"
 
 namespace fastqps::front {
@@ -30,6 +31,10 @@ class RefusalWriter {
   // INVALID_ARGUMENT for a field of the request; the message begins with the field.
   Refusal refuse_field(const char* field, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Refusal refuse(const FieldError& error);
+  // DEADLINE_EXCEEDED: "the deadline passed at stage STAGE", and the server's limit that it comes from, if any.
+  Refusal refuse_late(const char* stage, TimeBound bound, const TimeLimits& limits);
+  // INVALID_ARGUMENT: a call of more inputs than can be answered in its time; fit: how many can.
+  Refusal refuse_inputs(u32 inputs, u64 fit, u64 time_ns, TimeBound bound);
 
  private:
   char text_[512];

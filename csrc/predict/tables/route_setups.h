@@ -35,6 +35,7 @@ struct RouteSetup {
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
   std::string why_uncut;    // why a text of too many bytes cannot be cut before tokenizing; empty: it can
+  bool cuts_left = false;   // an input that is too long keeps its end
   bool pairs_only = false;  // a cross-encoder: one text is refused
   bool check_ids = false;   // the tokenizer has ids beyond the model's vocabulary
   std::shared_ptr<const text::Detokenizer> detokenizer;      // of a generative model; null: token ids only

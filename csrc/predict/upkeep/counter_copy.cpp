@@ -53,6 +53,7 @@ void CounterCopy::copy_transport(const Counters& c) {
       c.plaintext_on_tls,
       c.unauthenticated,
       c.tls_dropped,
+      c.made_room,
       c.http_requests[0][2],
       c.http_requests[0][4],
       c.http_requests[0][5],

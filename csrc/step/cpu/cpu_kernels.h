@@ -3,6 +3,7 @@
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
 #include "step/cpu/cpu_rows_kernel.h"
+#include "step/cpu/cpu_projection_kernel.h"
 #include "step/cpu/cpu_attention_kernel.h"
 #include "step/cpu/cpu_bags_kernel.h"
 #ifdef FASTQPS_AVX512_BF16
@@ -35,6 +36,8 @@ void maxima(const ItemRows& job, float* scratch) {
   job.number == Number::kFloat32 ? max_rows<float>(job, scratch) : max_rows<u16>(job, scratch);
 }
 
+void project(const Projection& job) { project_rows(job); }
+
 void mean_bags(const Bags& job, float* scratch) {
   switch (job.number) {
     case TableNumber::kFloat32:
@@ -48,4 +51,4 @@ void mean_bags(const Bags& job, float* scratch) {
   }
 }
 
-const Kernels kKernels = {kName, attend, normalize, embed, means, maxima, mean_bags, &kDecodeKernels};
+const Kernels kKernels = {kName, attend, normalize, embed, means, maxima, project, mean_bags, &kDecodeKernels};

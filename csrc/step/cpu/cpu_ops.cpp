@@ -107,6 +107,16 @@ void means(const ItemRows& job, u32 threads) { by_items(job, threads, chosen_ker
 
 void maxima(const ItemRows& job, u32 threads) { by_items(job, threads, chosen_kernels().maxima); }
 
+void project(const Projection& job, u32 threads) {
+  constexpr u64 kProductsMin = 1 << 20;  // of a thread
+  const u64 products = u64(job.n_rows) * job.inputs * job.outputs;
+  team_ranges(team_for(threads, products, kProductsMin), job.n_rows, [&](u32 first, u32 end) {
+    Projection part = job;
+    part.rows += u64(first) * job.inputs, part.out += u64(first) * job.outputs, part.n_rows = end - first;
+    chosen_kernels().project(part);
+  });
+}
+
 void mean_bags(const Bags& job) { chosen_kernels().mean_bags(job, scratch(scratch_floats(job))); }
 
 }  // namespace fastqps::step

@@ -85,6 +85,16 @@ struct ItemRows {
 void means(const ItemRows& job, u32 threads);
 void maxima(const ItemRows& job, u32 threads);
 
+// x · weightᵀ + bias of rows of fp32, for the projections of heads.
+struct Projection {
+  const float* rows;    // [n_rows, inputs]
+  const float* weight;  // [outputs / 16, inputs, 16]: outputs, rounded up to 16, in strips
+  const float* bias;    // null, or [outputs]
+  float* out;           // [n_rows, outputs]
+  u32 n_rows, inputs, outputs;
+};
+void project(const Projection& job, u32 threads);
+
 // Numbers of a table of rows. A half has 1 + 5 + 10 bits, unlike Number's bf16.
 enum class TableNumber : u32 { kFloat32 = 0, kFloat16 = 1, kBfloat16 = 2, kInt8 = 3 };
 struct HalfBits {

@@ -26,6 +26,7 @@ struct Kernels {
   void (*embed)(const Embedding&, float* scratch);
   void (*means)(const ItemRows&, float* scratch);
   void (*maxima)(const ItemRows&, float* scratch);
+  void (*project)(const Projection&);
   void (*mean_bags)(const Bags&, float* scratch);
   const DecodeKernels* decode;
 };

@@ -37,7 +37,8 @@ FieldError TeiJsonReader::read_texts(const char* field, const simdjson::dom::ele
   for (const simdjson::dom::element& each : values) {
     if (texts.size() == most)
       return {field, reason.print("more than %u texts, which is the most", most), FieldFault::kTooMany};
-    if (each.get(texts.emplace_back())) return {field, kForm};
+    if (!each.is_string()) return {field, reason.print("element %zu is no string", texts.size())};
+    texts.push_back(std::string_view(each));
   }
   return {};
 }
@@ -132,8 +133,12 @@ FieldError PredictJsonReader::read_inputs(const simdjson::dom::element& value, R
   for (const simdjson::dom::element& element : values) {
     if (sequences_.size() == items_max_)
       return {"inputs", reason.print("more than %u elements, which is the most", items_max_), FieldFault::kTooMany};
-    if (element.get(each)) return {"inputs", kForms};
-    if (const FieldError error = read_sequence(each, reason)) return error;
+    if (element.get(each) && sequences_.empty()) return {"inputs", kForms};
+    if (!element.is_array()) return {"inputs", reason.print("element %zu is no array of strings", sequences_.size())};
+    if (const FieldError error = read_sequence(each, reason)) {
+      const std::string why = error.reason;  // it may lie in `reason`
+      return {"inputs", reason.print("element %zu: %s", sequences_.size() - 1, why.c_str())};
+    }
   }
   return {};
 }

@@ -60,6 +60,10 @@ class KeepingServer final : public front::BareService, private front::Method {
   }
 
   void end(const Called& called) { transport->finish(called.call, {.code = front::StatusCode::kUnavailable}); }
+  // Ends its calls as no server does that stops in order.
+  void break_down() {
+    for (Called& each : calls) transport->finish(each.call, {.code = front::StatusCode::kInternal}), each.items.clear();
+  }
 
   static constexpr u32 kValues = 4;
   std::vector<Called> calls;  // in the order of their hellos

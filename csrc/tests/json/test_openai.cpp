@@ -107,9 +107,9 @@ TEST(wrong_embeddings) {
       {"{}", "input: must be given"},
       {R"({"input":null})", "input: must be a string, an array of strings, or an array of token ids"},
       {R"({"input":[]})", "input: an empty array, must have at least one element"},
-      {R"({"input":["a",1]})", "input: must be a string, an array of strings, or an array of token ids"},
+      {R"({"input":["a",1]})", "input: element 1 is neither a string nor an array of token ids"},
       {R"({"input":[1,"a"]})", "input: token ids must be integers below 2^32"},
-      {R"({"input":[1.5]})", "input: must be a string, an array of strings, or an array of token ids"},
+      {R"({"input":[1.5]})", "input: element 0 is neither a string nor an array of token ids"},
       {R"({"input":[-1]})", "input: token id -1, must be 0 or more and below 2^32"},
       {R"({"input":[4294967296]})", "input: token id 4294967296, must be 0 or more and below 2^32"},
       {R"({"input":["a","b","c","d","e"]})", "input: more than 4 elements, which is the most"},
@@ -127,6 +127,17 @@ TEST(wrong_embeddings) {
   CHECK(error_of(reader, "{\"input\":\"\xff\"}").starts_with(": the body is not valid JSON"));
   CHECK(error_of(reader, R"({"input":"a"}})").starts_with(": the body is not valid JSON"));
   CHECK(error_of(reader, std::string(5000, '[')).starts_with(": the body is not valid JSON"));
+}
+
+TEST(byte_order_marks) {
+  EmbeddingsReader reader(kItemsMax);
+  const std::string body = R"({"input":"a"})", mark_of_utf8 = "\xef\xbb\xbf";
+  CHECK_EQ(error_of(reader, mark_of_utf8 + body), "");
+  CHECK_EQ(item_of(reader).text, "a");
+  CHECK_EQ(error_of(reader, mark_of_utf8), ": the body is not valid JSON: Empty: no JSON found");
+  for (const std::string_view mark : {"\xff\xfe{\0"sv, "\xfe\xff\0{"sv, "\xff\xfe\0\0{"sv, "\0\0\xfe\xff\0"sv})
+    CHECK_EQ(error_of(reader, mark),
+             ": the body begins with the byte order mark of UTF-16 or UTF-32, must be JSON in UTF-8");
 }
 
 TEST(damaged_bodies_are_read_or_refused) {

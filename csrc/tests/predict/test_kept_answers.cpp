@@ -78,6 +78,26 @@ TEST(a_call_that_has_gone_gives_its_memory_back) {
   CHECK(batches.codes(stream) == kFirstOnly);
 }
 
+// The places of a call's answers take memory from the first one on, and are given back.
+TEST(places_of_answers_count) {
+  constexpr u32 kAnswers = 100;
+  Groups groups(4, (kAnswers + 50) * sizeof(ResponseView));
+  const auto open = [&] {
+    const u32 g = groups.open({}, {GroupKind::kTogether, kOther, nullptr, kAnswers}, {});
+    groups[g].kept.expect(kAnswers);
+    return g;
+  };
+  const u32 one = open(), other = open();
+  CHECK_EQ(groups.kept_bytes(), u64(0));
+  CHECK(groups.may_keep(one) && groups.may_keep(other));
+  groups.keep(one, 0, ResponseView());
+  CHECK_EQ(groups.kept_bytes(), kAnswers * sizeof(ResponseView));
+  CHECK(!groups.may_keep(other));
+  groups.free(one);
+  CHECK_EQ(groups.kept_bytes(), u64(0));
+  CHECK(groups.may_keep(other));
+}
+
 // Those of a stream's requests are the stream's.
 TEST(answers_of_a_stream_wait_in_the_same_memory) {
   Groups groups(4, 1000);

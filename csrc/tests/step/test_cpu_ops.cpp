@@ -299,4 +299,35 @@ TEST(means_and_maxima_of_items) {
     }
 }
 
+TEST(projections_of_rows_as_if_alone) {
+  for (u32 inputs : {96, 20, 1536})
+    for (u32 outputs : {1, 17, 96}) {
+      const u32 rows = 11, padded = (outputs + 15) / 16 * 16;
+      Array in(Number::kFloat32, size_t(rows) * inputs, 7), bias(Number::kFloat32, outputs, 8);
+      Array weight(Number::kFloat32, size_t(padded) * inputs, 9), out(Number::kFloat32, size_t(rows) * outputs, 0);
+      for (float& number : weight.floats) number /= float(inputs);
+      Doubles want;
+      for (u32 r = 0; r < rows; r++)
+        for (u32 o = 0; o < outputs; o++) {
+          double sum = bias[o];
+          for (u32 i = 0; i < inputs; i++)
+            sum += in[size_t(r) * inputs + i] * weight[(size_t(o / 16) * inputs + i) * 16 + o % 16];
+          want.push_back(sum);
+        }
+      at_every_level(1, [&](const Kernels& level, float*) {
+        const Projection all{
+            in.floats.data(), weight.floats.data(), bias.floats.data(), out.floats.data(), rows, inputs, outputs};
+        level.project(all);
+        check_close(out, want, level.name);
+        std::vector<float> alone(outputs);
+        for (u32 r = 0; r < rows; r++) {
+          Projection one = all;
+          one.rows += size_t(r) * inputs, one.out = alone.data(), one.n_rows = 1;
+          level.project(one);
+          CHECK(std::equal(alone.begin(), alone.end(), out.floats.begin() + size_t(r) * outputs));
+        }
+      });
+    }
+}
+
 TEST_MAIN

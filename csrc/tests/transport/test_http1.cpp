@@ -311,6 +311,16 @@ TEST(compressed_bodies_are_inflated) {
     CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, false, 6), "Content-Encoding: DEFLATE\r\n")).body,
              text);
     CHECK_EQ(client.response(chunked("/echo", {"ab"})).body, "ab");
+    // A gzip file may have several members, as those that are appended to have. zlib's format has one.
+    const auto members = [&](bool gzip, int count) {
+      std::string out;
+      for (int i = 0; i < count; i++) out += fuzz::compressed(i < 3 ? std::string(20'000, char('a' + i)) : "", gzip, 6);
+      return post("/echo", out, gzip ? "Content-Encoding: gzip\r\n" : "Content-Encoding: deflate\r\n");
+    };
+    CHECK_EQ(client.response(members(true, 2)).body, std::string(20'000, 'a') + std::string(20'000, 'b'));
+    CHECK_EQ(client.response(members(true, 1024)).body.size(), size_t(60'000));
+    for (const std::string& bad : {members(true, 1025), members(false, 2)})
+      CHECK_EQ(client.response(bad).body, "{\"error\":\"the compressed body is corrupt\"}");
   }
   fixture.check_clean();
 }

@@ -255,6 +255,9 @@ TEST(tokens_are_asked_for) {
     CHECK(none.has("WWW-Authenticate: Bearer"));
     CHECK_EQ(none.body, "{\"error\":\"this server needs the header authorization: Bearer TOKEN\"}");
     CHECK_EQ(client.response(post("/echo", "a", "Authorization: Bearer other\r\n")).status, 401);
+    for (const char* path : {"/health", "/nothing"})  // no stranger learns which routes there are
+      CHECK_EQ(client.response(post(path, "a")).status, 401);
+    CHECK_EQ(client.response("OPTIONS /echo HTTP/1.1\r\nHost: test\r\n\r\n").status, 200);
     CHECK_EQ(client.response(post("/echo", "a", "Authorization: Bearer secret\r\n")).status, 200);
     CHECK_EQ(client.response(post("/echo", "a", "AUTHORIZATION: bearer secret\r\n")).status, 200);
     CHECK_EQ(
@@ -265,7 +268,7 @@ TEST(tokens_are_asked_for) {
     CHECK_EQ(client.response(get("/health")).status, 200);
   }
   fixture.check_clean();
-  CHECK_EQ(fixture.counters.unauthenticated, u64(3));
+  CHECK_EQ(fixture.counters.unauthenticated, u64(5));
 }
 
 TEST_MAIN

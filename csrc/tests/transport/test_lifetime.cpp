@@ -2,7 +2,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <fstream>
 #include <future>
+#include <memory>
 
 #include "front/loop.h"
 #include "http2/session.h"
@@ -508,15 +510,104 @@ TEST(unread_answers_are_bounded_over_all_connections) {
     for (int i = 0; i < 20; i++) {
       for (Client* client : {&a, &b})
         client->call("/test.Service/Echo", framed(std::string(30'000, 'x'))), client->run();
-      CHECK(fixture.door.calls.unread_bytes < 400'000u);
+      CHECK(fixture.door.unread_memory() < 400'000u);
     }
-    CHECK(fixture.door.calls.unread_bytes > 200'000u);
+    CHECK(fixture.door.unread_memory() > 200'000u);
     const i32 stream = good.call("/test.Service/Echo", framed(std::string(30'000, 'x')));
     good.run();
     CHECK_EQ(good.answers[stream].code(), "0");
   }
   fixture.check_clean();
-  CHECK_EQ(fixture.door.calls.unread_bytes, u64(0));
+  CHECK_EQ(fixture.door.unread_memory(), u64(0));
+}
+
+// Also an answer that is larger than a share, and what it has room for beyond its bytes.
+TEST(large_unread_answers_stay_within_the_bound) {
+  Limits limits = quick_limits();
+  limits.unread_bytes = 1'000'000;
+  Fixture fixture(limits);
+  {
+    std::vector<std::unique_ptr<Client>> clients;
+    for (int i = 0; i < 8; i++) {
+      clients.push_back(std::make_unique<Client>(fixture.door, 0));
+      clients[i]->call("/test.Service/Later", framed("x"));
+      clients[i]->run();
+    }
+    for (const CallId call : std::vector(fixture.service.waiting)) {
+      constexpr size_t kRoom = 300'000, kUsed = 200'000;
+      if (fixture.service.transport->begin_message(call, kRoom)) fixture.service.transport->commit_message(call, kUsed);
+      CHECK(fixture.door.unread_memory() <= limits.unread_bytes);
+    }
+    CHECK(fixture.door.unread_memory() > 900'000u);
+  }
+  fixture.check_clean();
+  CHECK_EQ(fixture.door.unread_memory(), u64(0));
+}
+
+// When little of the memory is left, connections that hold much of it and do not read are closed. Who reads, or holds
+// no more than its share, stays. Answers wait for the client's windows, or for its socket.
+TEST(who_does_not_read_makes_room_for_who_does) {
+  for (const u32 window : {0u, (1u << 31) - 1}) {
+    Limits limits = quick_limits();
+    limits.unread_bytes = 4 << 20;
+    limits.unread_patience = 50 * kMillisecond;
+    Fixture fixture(limits);
+    {
+      Client hoarder(fixture.door, window), modest(fixture.door, 0), good(fixture.door);
+      if (window) nghttp2_session_set_local_window_size(hoarder.session(), 0, 0, 1 << 30);
+      const auto answer = [&](Client& client, size_t bytes, bool reads) {
+        const i32 stream = client.call("/test.Service/Later", framed("x"));
+        if (&client != &hoarder) {
+          client.run();
+        } else {
+          client.send(client.output());
+          for (int i = 0; i < 4; i++) fixture.door.turn();
+        }
+        fixture.service.say(fixture.service.waiting.back(), std::string(bytes, 'x'));
+        fixture.service.finish(fixture.service.waiting.back());
+        if (reads) client.run();
+        return stream;
+      };
+      answer(hoarder, 3'700'000, false);
+      answer(modest, 100'000, true);
+      const u64 began = fixture.door.net.turn.ns;
+      CHECK_EQ(fixture.counters.not_read, u64(0));
+      ends_between(fixture.door, began, fixture.door.net.turn.ns + limits.unread_patience, [&] {
+        fixture.door.turn();
+        return fixture.door.net.connections.open() == 2;
+      });
+      CHECK_EQ(fixture.counters.not_read, u64(1));
+      const i32 stream = answer(good, 3'000'000, true);
+      CHECK_EQ(good.answers[stream].code(), "0");
+      CHECK(!modest.eof);
+    }
+    fixture.check_clean();
+    CHECK_EQ(fixture.door.unread_memory(), u64(0));
+  }
+}
+
+// Blocks that are still used lie between those that are free.
+TEST(freed_memory_goes_back_to_the_system) {
+  const auto resident = [] {
+    u64 pages[3] = {};
+    std::ifstream("/proc/self/statm") >> pages[0] >> pages[1] >> pages[2];
+    return (pages[1] - pages[2]) * 4096;
+  };
+  constexpr u64 kUsed = 96 << 20, kBlock = 32 << 10;
+  HeapTrim trim;
+  u64 now = kSecond;
+  std::vector<std::unique_ptr<u8[]>> used, pins;
+  for (u64 bytes = 0; bytes < kUsed; bytes += kBlock) {
+    used.push_back(std::make_unique<u8[]>(kBlock));
+    pins.push_back(std::make_unique<u8[]>(64));
+  }
+  trim.on_turn(now, kUsed);
+  used.clear();
+  const u64 before = resident();
+  trim.on_turn(now += kSecond, 0);  // it may be needed again at once
+  CHECK(resident() > before - kUsed / 8);
+  for (int i = 0; i < 3; i++) trim.on_turn(now += 2 * kSecond, 0);
+  CHECK(resident() < before - kUsed / 2);
 }
 
 // What was kept for reuse is bounded over all sizes.

@@ -456,6 +456,43 @@ TEST(tokens_are_asked_for) {
   fixture.check_clean();
 }
 
+// What has no end of its own ends with its token; a call that has been let in is answered.
+TEST(open_streams_end_with_their_token) {
+  Fixture fixture;
+  const auto change = [&](std::initializer_list<std::string_view> held, u64 id) {
+    fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens(held, id)});
+  };
+  change({"another-token-of-the-file", "the-right-token-of-it"}, 1);
+  {
+    Client client(fixture.door);
+    const Fields right = {{"authorization", kRight}}, other = {{"authorization", "Bearer another-token-of-the-file"}};
+    const auto open = [&](const char* path, const Fields& extra, const std::string& message = framed("x")) {
+      return client.call(path, message, false, extra);
+    };
+    client.run();
+    const i32 busy = open("/test.Service/Stream", right), idle = open("/test.Service/Stream", right, ""),
+              rare = open("/test.Service/Rare", right), kept = open("/test.Service/Stream", other),
+              unary = client.call("/test.Service/Later", framed("x"), true, right),
+              watch = client.call("/grpc.health.v1.Health/Watch", framed(""));
+    client.run();
+    change({"another-token-of-the-file"}, 2);
+    client.run();
+    for (const i32 stream : {busy, idle, rare}) CHECK_EQ(client.answers[stream].code(), "16");
+    CHECK_EQ(client.answers[busy].data, framed("x"));
+    CHECK_EQ(fixture.service.gone, 1);
+    CHECK_EQ(fixture.counters.unauthenticated, u64(3));
+    for (const i32 stream : {kept, unary, watch}) CHECK(!client.answers[stream].closed);
+    fixture.service.finish(fixture.service.waiting[0]);
+    client.run();
+    CHECK_EQ(client.answers[unary].code(), "0");
+    client.more(kept, framed("y"), true);
+    client.run();
+    CHECK_EQ(client.answers[kept].data, framed("x") + framed("y"));
+    CHECK_EQ(client.answers[kept].code(), "0");
+  }
+  fixture.check_clean();
+}
+
 TEST(the_server_itself_comes_in_without) {
   Secure fixture;
   fixture.door.calls.tokens = tokens({"the-right-token-of-it"}, 1);
@@ -465,6 +502,11 @@ TEST(the_server_itself_comes_in_without) {
   {
     Client client(fixture.door, 1 << 20, ends[0]);
     CHECK_EQ(code_of(client, kEcho), std::string("0"));
+    const i32 stream = client.call("/test.Service/Stream", framed("x"), false);
+    client.run();
+    fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens({"the-only-token-that-holds"}, 2)});
+    client.run();
+    CHECK(!client.answers[stream].closed);
   }
   fixture.check_clean();
 }

@@ -137,7 +137,7 @@ inline Limits quick_limits() {
 struct Fixture {
   explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {}, TraceSource trace = {})
       : door(service, limits, {}, counters, load, trace) {
-    CHECK(door.grpc.rare.add(door.grpc.methods, "/test.Service/Rare", MethodKind::kBidi, 7));
+    CHECK(door.grpc.rare.add(door.grpc.methods, "/test.Service/Rare", MethodKind::kBidi, MethodRole::kControl, 7));
     door.attach();
   }
   ~Fixture() {

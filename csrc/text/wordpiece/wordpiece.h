@@ -51,10 +51,8 @@ class WordPiece final : public TemplateTokenizer {
   u32 vocab_size() const override { return model_->vocab_size; }
   const std::string& family() const override;
   bool splits_at_spaces() const override { return true; }
-  // The spelling of a normalized token, and white space that a token swallows, would have to be known.
-  bool finds_spans(u32 unknown_id) const override {
-    return model_->normalized.empty() && !model_->raw.swallows_space() && unknown_id == model_->unk_id;
-  }
+  // The spelling of a normalized token would have to be known.
+  bool finds_spans(u32 unknown_id) const override { return model_->normalized.empty() && unknown_id == model_->unk_id; }
   std::unique_ptr<Tokenizer> clone() const override { return std::make_unique<WordPiece>(model_); }
 
  private:

@@ -21,12 +21,15 @@ void WordPiece::run_spans(std::string_view text, Ids& ids, std::vector<TokenSpan
       pos += decode(utf8_bytes(text) + pos, utf8_bytes(text) + text.size()).n_bytes;
       continue;
     }
-    finish(pos);
-    const u32 length = count_chars(text.substr(pos, found->end - pos));
+    const std::size_t begin = found->lstrip ? std::max(done, AddedTokens::spaces_before(text, pos)) : pos;
+    const std::size_t end = found->rstrip ? AddedTokens::spaces_after(text, found->end) : found->end;
+    finish(begin);
+    const u32 length = count_chars(text.substr(begin, end - begin));
     ids.put(found->id);
-    spans.push_back({chars, chars + length, 0});
+    spans.push_back({chars, chars + length, length != count_chars(text.substr(pos, found->end - pos))});
     chars += length;
-    done = pos = found->end;
+    done = end;
+    pos = found->end;
   }
   finish(text.size());
 }

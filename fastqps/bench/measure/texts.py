@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastqps.errors import ConfigError
+from fastqps.models import ModelError
+from fastqps.models.files.json_files import read_object
 
 WORDS_MIN = 500  # of a vocabulary that texts are made of
 WORDS_MAX = 20_000  # the commonest of a vocabulary
@@ -90,10 +91,10 @@ def vocabulary_of(checkpoint: Path) -> list[str]:
     Empty where it has no tokenizer.json or no such words: byte-level vocabularies spell them differently.
     """
     try:
-        model = json.loads((checkpoint / "tokenizer.json").read_text())["model"]
+        model = read_object(checkpoint / "tokenizer.json")["model"]
         vocabulary: dict[str, int] = model["vocab"]
         ordered = sorted(vocabulary.items(), key=lambda item: item[1])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ModelError, OSError, KeyError, TypeError, AttributeError):
         return []
     words = [word for word, _ in ordered if word.isascii() and word.isalpha() and len(word) > 1 and word.islower()]
     return words[:WORDS_MAX] if len(words) > WORDS_MIN else []

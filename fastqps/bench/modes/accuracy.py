@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from fastqps.bench.results.environment import commit
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.config.settings import SETTINGS
 from fastqps.errors import ConfigError
+from fastqps.terminal import say
 
 if TYPE_CHECKING:
     from fastqps.engine.engine import Engine
@@ -174,7 +174,7 @@ def _answers(options: argparse.Namespace, quantization: str, items: Items) -> Se
     """The model's answers in one precision. The model is freed before the next one is loaded."""
     from fastqps.engine.engine import Engine
 
-    print(f"quantization {quantization}: {len(items):,} texts", file=sys.stderr)
+    say(f"quantization {quantization}: {len(items):,} texts")
     engine = Engine(
         options.model,
         options.device,

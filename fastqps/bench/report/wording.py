@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fastqps.terminal import shown
+
 NOTHING = "–"
 
 
@@ -78,8 +80,8 @@ def statistic(name: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, with a space for everything that cannot be printed (control codes, lone surrogates)."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """The text on one line, with one space for any white space in it."""
+    return shown(" ".join(text.split()))
 
 
 def _three(value: float) -> str:

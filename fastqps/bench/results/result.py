@@ -25,6 +25,7 @@ from fastqps.errors import (
     ConfigError,
     FastqpsError,
 )
+from fastqps.files.documents import parse_json
 
 SCHEMA_VERSION = 1
 REPORT = "report.json"
@@ -84,11 +85,11 @@ def read_result(path: Path) -> Result:
     """Of a report.json, or of the folder that holds one. Raises ``ConfigError`` where it is none."""
     file = path / REPORT if path.is_dir() else path
     try:
-        found = json.loads(file.read_text())
+        found = parse_json(file.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"{file} is not JSON") from None
+    except ValueError as error:
+        raise ConfigError(f"{file} is not JSON: {error}") from None
     try:
         return result_of(found)
     except ValueError as error:

@@ -26,6 +26,7 @@ from fastqps.runners import DecodeBuffers, Runner, StepBuffers
 from fastqps.runners.kinds import DECODE, ENCODE, StepKind, step_kind
 from fastqps.runners.lane import Lane, make_lane
 from fastqps.supervisor.plan import make_plan
+from fastqps.terminal import say
 
 Shape = tuple[int, int]  # items, tokens of each
 LENGTHS = (8, 32, 128)
@@ -242,5 +243,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1]))
     except FastqpsError as error:
-        print(error, file=sys.stderr)
+        say(error)
         sys.exit(error.exit_code)

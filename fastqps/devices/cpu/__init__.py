@@ -20,7 +20,7 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
         encoder: Runner[Any] = _transformer().make_encoder(card, max_items, max_tokens, place)
         return encoder
     check_static_settings(card, place)
-    return load_static(card, max_items, max_tokens)
+    return load_static(card, max_items, max_tokens, place.table_fd)
 
 
 def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> Runner[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -18,6 +17,7 @@ from fastqps.kernels.checks import arguments_of, check, shape_of
 from fastqps.kernels.journal import CRASHES_MAX, Journal, Verdict
 from fastqps.kernels.operations import Operations, torch_operations
 from fastqps.process.startup import STARTUP
+from fastqps.terminal import say
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,11 +102,7 @@ class Checked:
     def _conclude(self, verdict: Verdict) -> None:
         self._journal.conclude(verdict)
         if verdict.fault:
-            print(
-                f"kernel {verdict.kernel} is replaced by torch on {verdict.gpu}, for {verdict.shape}: {verdict.fault}",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"kernel {verdict.kernel} is replaced by torch on {verdict.gpu}, for {verdict.shape}: {verdict.fault}")
 
     def _try(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from fastqps.devices.cuda.loaded import report_device_faults
 from fastqps.devices.cuda.memory import report_oom_of_host
 from fastqps.devices.cuda.watch import DEBUG
 from fastqps.models.card import ModelCard
+from fastqps.terminal import say
 
 FINER_S_MAX = 0.5  # of a lane's start that goes into graphs which it could do without
 GRAPHS_MAX = 192  # of a lane: each takes some memory of the device and of the host
@@ -116,7 +116,7 @@ class GraphLane(ABC):
         self.backend.trim()
         took_s = time.monotonic() - start
         captured = f"{len(self._graphs)} graphs of {self._card.name} captured in {took_s:.1f} s"
-        print(f"{self.backend.where}: {captured}", flush=True)
+        say(f"{self.backend.where}: {captured}")
 
     def capture_for(self, n_tokens: int, n_items: int) -> None:
         """Makes the graph for a step that is about to run, before ``settle``."""
@@ -153,7 +153,7 @@ class GraphLane(ABC):
             with report_device_faults(self.backend):
                 self.capture(shape)
         except torch.OutOfMemoryError as error:  # steps go on in the graphs that there are
-            print(f"{self.backend.where}: no memory for finer graphs: {error}", file=sys.stderr, flush=True)
+            say(f"{self.backend.where}: no memory for finer graphs: {error}")
             self._demand = None
             self.backend.trim()
             return
@@ -162,9 +162,9 @@ class GraphLane(ABC):
         if self._refined.bit_count() == 1:  # the first ones, then ever fewer
             took_ms = 1000 * (time.monotonic() - start)
             captured = f"graphs of {self._card.name} captured while serving: {self._refined}"
-            print(f"{self.backend.where}: {captured}, the last in {took_ms:.0f} ms", flush=True)
+            say(f"{self.backend.where}: {captured}, the last in {took_ms:.0f} ms")
         if len(self._graphs) >= GRAPHS_MAX:
-            print(f"{self.backend.where}: {GRAPHS_MAX} graphs of {self._card.name}, the most of a lane", flush=True)
+            say(f"{self.backend.where}: {GRAPHS_MAX} graphs of {self._card.name}, the most of a lane")
             self._demand = None
 
     def _wanted(self) -> Shape | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import torch
@@ -13,6 +12,7 @@ from fastqps.devices.place import Place
 from fastqps.kernels.operations import Operations
 from fastqps.ops.fp8 import refused
 from fastqps.ops.precision import QUANTIZATIONS, Precision, Product
+from fastqps.terminal import say
 
 _FUSED = ("qkv", "up", "down")  # norms and activations write FP8 themselves; only attention does not
 _ROWS_MIN = 16
@@ -45,7 +45,7 @@ def make_precision(
                 f"--quantization fp8: {backend.where} multiplies no FP8; GPUs from compute capability 8.9 on do, and "
                 f"AMD's from gfx942 on. torch says: {reason}"
             )
-        print(f"quantization auto: {backend.where} multiplies no FP8: {reason}", file=sys.stderr)
+        say(f"quantization auto: {backend.where} multiplies no FP8: {reason}")
         return Precision("none")
     return Precision(place.quantization, rows, _product_times(backend, dtype, kernels), _FUSED)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastqps._front import ITEMS_MAX
-
 Json = dict[str, Any]
 
 STRING: Json = {"type": "string"}
@@ -37,8 +35,8 @@ def array(items: Json, **more: Any) -> Json:
 
 
 def items(schema: Json) -> Json:
-    """An array that a request may have: it becomes as many items."""
-    return array(schema, minItems=1, maxItems=ITEMS_MAX)
+    """An array that a request may have: it becomes as many items, at most --max-request-items."""
+    return array(schema, minItems=1)
 
 
 def fields(required: str = "", /, **properties: Json) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from fastqps.models.compressed_tensors import QUANTIZATION_KEYS
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
-
-_TIED = ("lm_head", "embed_tokens")
 
 
 def refuse_adapter(folder: Path) -> None:
@@ -49,13 +47,16 @@ def check_base(adapter: Adapter | None, root: Path, config: Mapping[str, Any], p
         )
 
 
-def check_tied(adapter: Adapter | None, tied: bool) -> None:
-    """``ModelError`` where an adapter changes one of two tensors that are the same one in its base."""
-    changed = [*adapter.updates, *adapter.replaced] if adapter and tied else ()
-    if name := next((name for name in changed if name.split(".")[-2] in _TIED), ""):
+def check_tied(adapter: Adapter | None, tied: Collection[str]) -> None:
+    """``ModelError`` where an adapter changes a tensor of a module that has one of these names.
+
+    ``tied``: modules that share one tensor in the base.
+    """
+    changed = [*adapter.updates, *adapter.replaced] if adapter else ()
+    if name := next((name for name in changed if name.split(".")[-2] in tied), ""):
         raise ModelError(
-            f"{adapter.root if adapter else ''}: the adapter changes {name}, and config.json says tie_word_embeddings "
-            "true: versions of PEFT change the other tensor, too, or do not"
+            f"{adapter.root if adapter else ''}: the adapter changes {name}, which is one tensor with another of its "
+            "base (tie_word_embeddings): versions of PEFT change the other, too, or do not"
         )
 
 

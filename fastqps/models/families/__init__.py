@@ -28,7 +28,7 @@ from fastqps.models.families import (
 )
 from fastqps.models.families.family import DecoderFamily, EncoderFamily
 
-__all__ = ["FAMILIES", "DecoderFamily", "EncoderFamily", "family_of"]
+__all__ = ["FAMILIES", "GENERATORS", "DecoderFamily", "EncoderFamily", "family_of"]
 
 FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
     "bert": bert.FAMILY,
@@ -54,13 +54,21 @@ FAMILIES: Mapping[str, EncoderFamily | DecoderFamily] = {
 }
 
 
-def family_of(model_type: object, positions: object = None) -> EncoderFamily | DecoderFamily:
+GENERATORS = tuple(name for name, family in FAMILIES.items() if isinstance(family, DecoderFamily))
+
+
+def family_of(
+    model_type: object, positions: object = None, *, generates: bool = False
+) -> EncoderFamily | DecoderFamily:
     """The family of that name in config.json; ``ModelError`` for any other name.
 
     ``positions`` is the file's position_embedding_type, by which JinaBERT differs: its files call it a ``bert``.
+    ``generates``: the checkpoint is a decoder, and an error names the families that generate.
     """
     if (model_type, positions) == ("bert", "alibi"):
         return jina_bert.FAMILY
     if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise ModelError(f"model_type {model_type!r} is not supported; supported: {', '.join(FAMILIES)}")
+        wanted = "generation with model_type" if generates else "model_type"
+        known = ", ".join(GENERATORS if generates else FAMILIES)
+        raise ModelError(f"{wanted} {model_type!r} is not supported; supported: {known}")
     return FAMILIES[model_type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastqps.models.card import ModelError
 from fastqps.models.families.encoder import (
     ACTIVATIONS,
     BertConfig,
@@ -14,8 +15,8 @@ from fastqps.models.families.encoder import (
     attention_heads,
 )
 from fastqps.models.families.family import EncoderFamily
-from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_keys import CONFIG, ENCODER_KEYS, VOCABULARY_KEYS
+from fastqps.models.files.config_values import COUNT_MAX, choice, count, flag, positive, size
 from fastqps.models.files.keys import rules
 
 _KEYS = (
@@ -47,8 +48,10 @@ _TENSORS = BertTensors(
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """The encoder that ``config`` describes. The projection is there at any width."""
-    layers = size(config, "num_hidden_layers")
-    groups, inner = size(config, "num_hidden_groups", 1), size(config, "inner_group_num", 1)
+    layers = count(config, "num_hidden_layers")
+    groups, inner = count(config, "num_hidden_groups", 1), count(config, "inner_group_num", 1)
+    if layers * inner > COUNT_MAX:
+        raise ModelError(f"{CONFIG} says inner_group_num {inner} and {layers} layers: at most {COUNT_MAX} together")
     names = [_GROUP.format(int(i / (layers / groups))) for i in range(layers)]
     return BertConfig(
         prefixes=("albert.",),

@@ -15,7 +15,7 @@ from fastqps.models.families.encoder import (
 )
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import rules
 
 KEYS = (
@@ -51,7 +51,7 @@ def read(config: Mapping[str, Any], prefix: str = "bert.", position_offset: int 
         prefixes=(prefix,),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
-        layers=size(config, "num_hidden_layers"),
+        layers=count(config, "num_hidden_layers"),
         heads=attention_heads(config, "num_attention_heads", "hidden_size"),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings"),

@@ -16,7 +16,7 @@ from fastqps.models.families.encoder import (
 )
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
 _BOTH = ("c2p", "p2c")
@@ -34,7 +34,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         prefixes=("deberta.",),
         hidden=hidden,
         inner=size(config, "intermediate_size"),
-        layers=size(config, "num_hidden_layers"),
+        layers=count(config, "num_hidden_layers"),
         heads=heads,
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings", 512),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, count, flag, positive, size
 
 ROPE_TYPES = ("default", "linear", "llama3")
 _KINDS = ("full_attention", "sliding_attention")
@@ -51,6 +51,11 @@ class DecoderConfig:
     prefix: str = "model."  # in front of all tensors but the head's
 
     @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The names of modules that share one tensor."""
+        return ("lm_head", "embed_tokens") if self.tied_head else ()
+
+    @property
     def query_scale(self) -> float | None:
         """By what queries are multiplied so that attention's 1 / sqrt(head_dim) becomes ``attention_scale``."""
         return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
@@ -71,15 +76,16 @@ def read_decoder(
 ) -> DecoderConfig:
     """A decoder with the keys of a llama; ``ModelError`` with the reason where it cannot be computed.
 
-    ``windows``: the file can say that tokens of some layers see a window. ``window``: that of all layers, else 0.
+    ``windows``: the file can say that tokens of some layers see a window. ``window``: that of all layers, or of those
+    that ``layer_types`` names; else 0.
     ``kv_heads`` and ``head_dim`` are those of a file that does not name them; None: one key-value head for each head,
     and the width's share.
     """
     choice(config, "hidden_act", "silu", ("silu", "swish"))  # two names of one
-    heads, layers = size(config, "num_attention_heads"), size(config, "num_hidden_layers")
+    heads, layers = count(config, "num_attention_heads"), count(config, "num_hidden_layers")
     context = size(config, "max_position_embeddings")
-    kinds = layer_kinds(config, _KINDS if windows else _KINDS[:1])
-    sliding = _sliding(config, layers, kinds) if windows else (window > 0,) * layers
+    kinds = layer_kinds(config, _KINDS if windows or window else _KINDS[:1])
+    sliding = _sliding(config, layers, kinds) if windows else _slides(kinds or (_KINDS[window > 0],) * layers)
     if windows and any(sliding):
         window = size(config, "sliding_window", 4096)
     return DecoderConfig(
@@ -107,7 +113,7 @@ def read_decoder(
 def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) -> int:
     """The number of key-value heads. null means one for each head; so does absence without a ``default``."""
     stated = config.get("num_key_value_heads", default)
-    kv_heads = heads if stated is None else size({"num_key_value_heads": stated}, "num_key_value_heads")
+    kv_heads = heads if stated is None else count({"num_key_value_heads": stated}, "num_key_value_heads")
     if heads % kv_heads:
         raise ModelError(f"config.json: num_attention_heads {heads} cannot share num_key_value_heads {kv_heads}")
     return kv_heads
@@ -115,7 +121,7 @@ def read_kv_heads(config: Mapping[str, Any], heads: int, default: int | None) ->
 
 def read_head_dim(config: Mapping[str, Any], default: int | None) -> int:
     """The size that config.json states, else ``default``, else the width's share."""
-    width, heads = size(config, "hidden_size"), size(config, "num_attention_heads")
+    width, heads = size(config, "hidden_size"), count(config, "num_attention_heads")
     if default is not None:
         head_dim = size(config, "head_dim", default)  # whatever the width
     elif config.get("head_dim") is not None:
@@ -150,7 +156,11 @@ def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | No
         return tuple(i >= first for i in range(layers))
     if "sliding_attention" in kinds and not slides:
         raise ModelError("config.json says layer_types with sliding_attention and no use_sliding_window for them")
-    return tuple(kind == "sliding_attention" for kind in kinds)
+    return _slides(kinds)
+
+
+def _slides(kinds: tuple[str, ...]) -> tuple[bool, ...]:
+    return tuple(kind == _KINDS[1] for kind in kinds)
 
 
 def _rope(config: Mapping[str, Any], context: int) -> Rope:

@@ -15,7 +15,7 @@ from fastqps.models.families.encoder import (
 )
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, flag, size
+from fastqps.models.files.config_values import choice, count, flag, size
 from fastqps.models.files.keys import rules
 
 _EPS = 1e-12  # whatever layer_norm_eps says
@@ -52,7 +52,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         prefixes=("distilbert.",),
         hidden=size(config, "dim"),
         inner=size(config, "hidden_dim"),
-        layers=size(config, "n_layers"),
+        layers=count(config, "n_layers"),
         heads=attention_heads(config, "n_heads", "dim"),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from fastqps.models.card import ModelError
 from fastqps.models.families.decoder import Rope
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import count, size
 
 # Activations that can stand between two products, and those that can stand between a gate and its product.
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
@@ -33,6 +33,11 @@ class EncoderConfig:
     activation: str
     types: int = 0  # rows of the table of token types; 0: the model has none
     position_offset: int = 0  # position id of a sequence's first token
+
+    @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The names of modules that share one tensor."""
+        return ()
 
     @property
     def input_limit(self) -> int | None:
@@ -123,6 +128,11 @@ class T5Config(EncoderConfig):
     buckets: int  # of distances
     farthest: int  # tokens, from which on distances are of one bucket
 
+    @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The table of words has two names, whatever config.json says."""
+        return ("shared", "embed_tokens")
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig:
@@ -156,10 +166,15 @@ class VocabularyHead:
     norm_bias: bool = True
     decoder_bias: bool = True
 
+    @property
+    def tied_modules(self) -> tuple[str, ...]:
+        """The names of modules that share one tensor."""
+        return (self.words.rpartition(".")[2], self.decoder.rpartition(".")[2]) if self.tied else ()
+
 
 def attention_heads(config: Mapping[str, Any], key: str, width_key: str, even: bool = False) -> int:
     """The number of attention heads; ``even``: each must have an even size."""
-    width, heads = size(config, width_key), size(config, key)
+    width, heads = size(config, width_key), count(config, key)
     if width % heads:
         raise ModelError(f"config.json says {key} {heads}, which do not divide its {width_key} {width}")
     if even and width // heads % 2:

@@ -11,7 +11,7 @@ from fastqps.models.families.encoder import GATES
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig, encoder_keys, read_head, shown_window
 from fastqps.models.files.config_keys import DECODER_KEYS
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -22,7 +22,7 @@ _CAPPED = Refused((), "scores are not capped")
 
 def read(config: Mapping[str, Any]) -> LlamaEncoderConfig:
     """The encoder that ``config`` describes: one of both directions, or one that sees what came before alone."""
-    layers, heads = size(config, "num_hidden_layers"), size(config, "num_attention_heads")
+    layers, heads = count(config, "num_hidden_layers"), count(config, "num_attention_heads")
     context, hidden = size(config, "max_position_embeddings"), size(config, "hidden_size")
     both = config.get("use_bidirectional_attention") is not None and flag(config, "use_bidirectional_attention")
     kinds = _layer_kinds(config, layers)

@@ -18,7 +18,7 @@ _WINDOW_MIN = 2  # positions: in a smaller window a token would see itself alone
 # The keys of a decoder's config.json that mean something else where it gives vectors or scores.
 _KEYS = rules(
     honoured=(
-        *("id2label", "num_labels", "problem_type", "is_causal"),
+        *("id2label", "label2id", "num_labels", "problem_type", "is_causal"),
         *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
         *("sentence_transformers", "sbert_ce_default_activation_function"),
     ),
@@ -58,7 +58,7 @@ def encoder_of(family: DecoderFamily) -> EncoderFamily:
 
     return EncoderFamily(
         name=family.name,
-        keys=encoder_keys(family.keys),
+        keys=encoder_keys(family.keys) | rules(honoured=("token_classification_bias",)),
         aliases=family.aliases,
         older=family.older,
         tokenizer=family.tokenizer,
@@ -66,7 +66,7 @@ def encoder_of(family: DecoderFamily) -> EncoderFamily:
         decodes=True,
         read=read,
         read_head=read_head,
-        read_token_head=lambda _: HeadConfig(pooling="", labels="score"),
+        read_token_head=read_token_head,
     )
 
 
@@ -79,6 +79,11 @@ def read_head(config: Mapping[str, Any]) -> HeadConfig:
     """The head of a classifier: one projection of the last token that is no padding."""
     padding = size(config, "pad_token_id", least=0) if config.get("pad_token_id") is not None else None
     return HeadConfig(pooling="lasttoken", labels="score", labels_bias=False, skipped=padding)
+
+
+def read_token_head(config: Mapping[str, Any]) -> HeadConfig:
+    """The head of a token classifier: one projection, which most files have with a bias."""
+    return HeadConfig(pooling="", labels="score", labels_bias=flag(config, "token_classification_bias", True))
 
 
 def encoder_config(config: DecoderConfig, causal: bool) -> LlamaEncoderConfig:

@@ -15,7 +15,10 @@ _KV_HEADS, _WINDOW = 8, 4096  # where the file does not name them
 
 
 def read(config: Mapping[str, Any]) -> DecoderConfig:
-    """The decoder that ``config`` describes. A window that is null is none."""
+    """The decoder that ``config`` describes. A window that is null is none.
+
+    All layers slide, unless ``layer_types`` says which do: transformers reads such a file as a Ministral's.
+    """
     slides = config.get("sliding_window", _WINDOW) is not None
     window = size(config, "sliding_window", _WINDOW) if slides else 0
     return read_decoder(config, kv_heads=_KV_HEADS, window=window)

@@ -17,7 +17,7 @@ from fastqps.models.families.encoder import (
 )
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, flag, positive, size
+from fastqps.models.files.config_values import choice, count, flag, positive, size
 from fastqps.models.files.keys import Refused, rules
 
 _KEYS = (
@@ -55,7 +55,7 @@ def read(config: Mapping[str, Any]) -> ModernBertConfig:
         prefixes=("model.",),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
-        layers=size(config, "num_hidden_layers"),
+        layers=count(config, "num_hidden_layers"),
         heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings"),
@@ -100,7 +100,7 @@ def _read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:
 
 def _layer_kinds(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Older files say every n-th layer is full."""
-    layers, kinds = size(config, "num_hidden_layers"), config.get("layer_types")
+    layers, kinds = count(config, "num_hidden_layers"), config.get("layer_types")
     if kinds is None:
         every = size(config, "global_attn_every_n_layers", 3)
         return tuple(_KINDS[1] if i % every else _KINDS[0] for i in range(layers))

@@ -9,7 +9,7 @@ from fastqps.models.families import roberta
 from fastqps.models.families.encoder import ACTIVATIONS, BertConfig, BertTensors, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS, VOCABULARY_KEYS
-from fastqps.models.files.config_values import choice, positive, size
+from fastqps.models.files.config_values import choice, count, positive, size
 from fastqps.models.files.keys import Refused, rules
 
 _PADDING_ID = 1  # behind which positions begin, whatever pad_token_id says
@@ -31,7 +31,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         prefixes=("mpnet.",),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
-        layers=size(config, "num_hidden_layers"),
+        layers=count(config, "num_hidden_layers"),
         heads=attention_heads(config, "num_attention_heads", "hidden_size"),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings"),

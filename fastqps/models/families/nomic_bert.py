@@ -9,7 +9,7 @@ from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import GATES, BertConfig, BertTensors, HeadConfig, attention_heads
 from fastqps.models.families.family import EncoderFamily
 from fastqps.models.files.config_keys import ENCODER_KEYS
-from fastqps.models.files.config_values import choice, positive, rotary_theta, size
+from fastqps.models.files.config_values import choice, count, positive, rotary_theta, size
 from fastqps.models.files.keys import Refused, rules
 
 _OFF = (False,)
@@ -66,7 +66,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         prefixes=("nomic_bert.",),
         hidden=size(config, "hidden_size"),
         inner=size(config, "intermediate_size"),
-        layers=size(config, "num_hidden_layers"),
+        layers=count(config, "num_hidden_layers"),
         heads=attention_heads(config, "num_attention_heads", "hidden_size", even=True),
         vocab=size(config, "vocab_size"),
         positions=size(config, "max_position_embeddings", 2048),

@@ -24,6 +24,7 @@ it.
 `roberta` is also the family of `xlm-roberta` and `camembert`.
 
 `tests/models/test_config_keys.py` compares the lists with those of transformers and with what the code reads;
+`tests/models/test_key_values.py` compares answers under other values of every key with those of transformers;
 `tests/models/test_published_configs.py` compares the answers of published configurations with transformers'.
 """
 

@@ -26,7 +26,7 @@ COMMON_KEYS = rules(
         *("output_hidden_states", "output_attentions", "return_dict", "use_return_dict", "output_past", "use_cache"),
         *("attn_implementation", "_attn_implementation", "_attn_implementation_autoset", "experts_implementation"),
         *("chunk_size_feed_forward", "gradient_checkpointing", "initializer_range", "tie_last_hidden_states"),
-        *("finetuning_task", "task_specific_params", "label2id", "prefix", "language"),
+        *("finetuning_task", "task_specific_params", "prefix", "language"),
         *(
             "tie_encoder_decoder",
             "cross_attention_hidden_size",
@@ -71,6 +71,7 @@ _GENERATION_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "suppress_tokens": ([],),
     "begin_suppress_tokens": ([],),
     "forced_bos_token_id": (),
+    "force_bos_token_to_be_generated": (False,),
     "forced_eos_token_id": (),
     "sequence_bias": ({}, []),
 }
@@ -78,7 +79,7 @@ GENERATION_KEYS = (*_SAMPLING, *_GENERATION_IRRELEVANT, *_GENERATION_NEUTRAL)
 
 ENCODER_KEYS = COMMON_KEYS | rules(
     honoured=(
-        *("vocab_size", "max_position_embeddings", "id2label", "num_labels", "problem_type"),
+        *("vocab_size", "max_position_embeddings", "id2label", "label2id", "num_labels", "problem_type"),
         *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
         *("sentence_transformers", "sbert_ce_default_activation_function"),
     ),
@@ -101,7 +102,8 @@ DECODER_KEYS = COMMON_KEYS | rules(
     ),
     irrelevant=(
         *("attention_dropout", "bos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "is_decoder"),
-        *("id2label", "num_labels", "problem_type", "rope_interleaved", "is_llama_config"),
+        *("id2label", "label2id", "num_labels", "problem_type", "token_classification_bias"),
+        *("rope_interleaved", "is_llama_config"),
     ),
     refused={
         "is_causal": Refused((True,), "a decoder's attention sees what came before alone"),

@@ -11,17 +11,34 @@ from fastqps.models.card import ModelError
 from fastqps.models.files.config_keys import CONFIG
 
 _SIZE_END = 1 << 31
+COUNT_MAX = 4096
 _VALUE_CHARS_MAX = 100
 
 
 def size(
+    config: Mapping[str, Any],
+    key: str,
+    default: int | None = None,
+    *,
+    least: int = 1,
+    most: int = _SIZE_END - 1,
+    where: str = CONFIG,
+) -> int:
+    """A whole number from ``least`` to ``most``. Without a default the key has to be there.
+
+    ``where``: what the key lies in.
+    """
+    found = config.get(key, default)
+    if type(found) is not int or not least <= found <= most:
+        raise ModelError(f"{where} says {key} {_shown(found)}, which is no possible size: {least} to {most} is")
+    return found
+
+
+def count(
     config: Mapping[str, Any], key: str, default: int | None = None, *, least: int = 1, where: str = CONFIG
 ) -> int:
-    """A whole number from ``least`` on. Without a default the key has to be there. ``where``: what the key lies in."""
-    found = config.get(key, default)
-    if type(found) is not int or not least <= found < _SIZE_END:
-        raise ModelError(f"{where} says {key} {_shown(found)}, which is no possible size")
-    return found
+    """A ``size`` of which something is made for each: a layer, a head, a name. No checkpoint has ``COUNT_MAX``."""
+    return size(config, key, default, least=least, most=COUNT_MAX, where=where)
 
 
 def flag(config: Mapping[str, Any], key: str, default: bool = False) -> bool:

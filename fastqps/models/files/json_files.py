@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from fastqps.files.documents import parse_json
 from fastqps.models.card import ModelError
 from fastqps.models.files.regular import has_file, read_regular
 from fastqps.models.tokenizers.source import TOKENIZER_BYTES_MAX
@@ -18,9 +18,9 @@ _TOKENIZERS = ("tokenizer.json", "_tokenizer_config.json")  # the ends of names 
 def read_json(path: Path) -> Any:
     """A JSON file's value; ``ModelError`` names the file if it is not readable, not JSON, or longer than any is."""
     try:
-        return json.loads(read_regular(path, bytes_max(path)).decode())
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise ModelError(f"{path}: {str(error) or 'it takes too much memory'}") from error
+        return parse_json(read_regular(path, bytes_max(path)))
+    except ValueError as error:
+        raise ModelError(f"{path}: {error}") from error
 
 
 def bytes_max(path: Path) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastqps.files.documents import parse_json
 from fastqps.models.card import ModelError
 from fastqps.models.files.regular import open_regular
 
@@ -53,13 +54,13 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
             (length,) = struct.unpack("<Q", stream.read(8))
             if length > min(size - 8, _HEADER_BYTES_MAX):
                 raise ValueError(f"a header of {length} bytes in a file of {size}")
-            header = json.loads(stream.read(length))
+            header = parse_json(stream.read(length))
         if len(header) > _TENSORS_MAX:
             raise ValueError(f"{len(header)} tensors; {_TENSORS_MAX} are the most")
         found = {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
         _check_places(header, size - 8 - length)
         return found
-    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{file}: not a safetensors file: {error}") from error
 
 

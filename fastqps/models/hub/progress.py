@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from fastqps.terminal import shown
+
 LINE_S, BAR_S = 5.0, 0.2
 _BAR_CHARS = 24
 
@@ -22,7 +24,7 @@ class Progress:
 
     def __init__(self, title: str, blobs: Path, total: int) -> None:
         self.done = 0
-        self._title, self._blobs, self._total = title, blobs, total
+        self._title, self._blobs, self._total = shown(title), blobs, total
         self._began_s = time.time()
 
     @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from fastqps.models.hub.cached import Cached
 from fastqps.models.hub.online import Online
 from fastqps.models.hub.reference import HubReference, parse_reference
 from fastqps.models.hub.selection import small_files
+from fastqps.terminal import say
 
 _fetched: dict[tuple[str, bool], Path] = {}  # of this process, so that a start resolves each revision once
 
@@ -26,7 +26,7 @@ def fetch(
     *,
     adapter: bool = False,
     offline: bool = False,
-    log: Callable[[str], None] = lambda line: print(f"fastqps: {line}", file=sys.stderr, flush=True),
+    log: Callable[[str], None] = lambda line: say(f"fastqps: {line}"),
 ) -> Path:
     """The folder of ``text``'s revision as it is now, with the files of a model, or of an ``adapter``, and no others.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from fastqps.models.card import ModelError
+from fastqps.models.files.config_values import size
 from fastqps.models.files.json_files import optional_object, read_object
 from fastqps.models.files.keys import Keys, Rules
 from fastqps.models.files.regular import has_file
@@ -113,9 +114,8 @@ def _dense(root: Path, folder: str, known: Rules = DENSE) -> Dense:
         raise ModelError(
             f"{path}: activation_function {activation} is not supported; supported: {', '.join(_DENSE_ACTIVATIONS)}"
         )
-    return Dense(
-        folder, config["in_features"], config["out_features"], config.get("bias", True), name, config.warnings()
-    )
+    inputs, outputs = (size(config, key, where=str(path)) for key in ("in_features", "out_features"))
+    return Dense(folder, inputs, outputs, config.get("bias", True), name, config.warnings())
 
 
 def _modules(listing: Path) -> list[tuple[str, str]]:

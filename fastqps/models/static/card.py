@@ -32,6 +32,7 @@ def static_card(model: StaticModel, name: str, max_input_tokens: int | None) -> 
         max_input_tokens=limit,
         vocab_size=model.n_ids + 1,
         tokenizer=str(model.tokenizer_file),
+        tokenizer_parts=model.tokenizer_parts,
         labels=head.labels if head else (),
         normalize=model.normalize and not head,
         activation=head.activation if head else "identity",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import Activation, ModelError
+from fastqps.models.card import LABELS_MAX, Activation, ModelError
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, rules
@@ -61,6 +61,7 @@ def _sentence_transformers(root: Path, folder: Path, pipeline: Pipeline) -> Stat
         files=_files(root, folder, pipeline),
         dense=pipeline.dense,
         normalize=pipeline.normalize,
+        cuts_as_file_says=True,
         prompts=sentence.prompts,
         warnings=(*sentence.warnings, *pipeline.warnings),
     )
@@ -118,7 +119,10 @@ def _head(root: Path, keys: Keys) -> Head | None:
         raise ModelError(f"{own.file}: n_layers {layers!r} is not a number of at least 1")
     if classes is None:
         last = read_tensors(file).get(f"head.{layers - 1}.bias")
-        labels = tuple(f"LABEL_{i}" for i in range(last.shape[0] if last and last.shape else 0))
+        rows = last.shape[0] if last and last.shape else 0
+        if rows > LABELS_MAX:
+            raise ModelError(f"{own.file}: the classifier has {rows} labels; at most {LABELS_MAX} are supported")
+        labels = tuple(f"LABEL_{i}" for i in range(rows))
     else:
         labels = tuple(map(str, classes))
     if not labels:

@@ -42,6 +42,7 @@ class StaticModel:
     head: Head | None = None
     max_tokens: int | None = None
     drops_unknown: bool = False  # the tokenizer's unknown token counts for nothing
+    cuts_as_file_says: bool = False  # the truncation of tokenizer.json decides which end of a text is left out
     cuts_characters: bool = False  # before a text is tokenized, by the limit and the median length of a token
     prompts: Prompts = NO_PROMPTS
     warnings: tuple[str, ...] = ()
@@ -115,6 +116,11 @@ class StaticModel:
     def tokenizer(self) -> dict[str, Any]:
         """The tokenizer.json."""
         return read_object(self.tokenizer_file)
+
+    @property
+    def tokenizer_parts(self) -> str:
+        """JSON of what replaces parts of the tokenizer.json, "" for nothing."""
+        return "" if self.cuts_as_file_says or not self.tokenizer.get("truncation") else '{"truncation":null}'
 
     def vocabulary(self) -> dict[str, int]:
         """Token ids by their text, added tokens included."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastqps.models.card import ModelError
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import count
 from fastqps.models.tokenizers import unigram_classes
 from fastqps.models.tokenizers.added_tokens import Token, token
 from fastqps.models.tokenizers.keys import CONFIG
@@ -38,6 +38,7 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "DebertaV2Tokenizer": _BERT | {"bos": "[CLS]", "eos": "[SEP]"},
     "T5Tokenizer": {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"},
     "Qwen2Tokenizer": {"unk": _END, "eos": _END, "pad": _END},
+    "LlamaTokenizer": {"unk": "<unk>", "bos": "<s>", "eos": "</s>"},
     "GemmaTokenizer": {"unk": "<unk>", "bos": "<bos>", "eos": "<eos>", "pad": "<pad>", "mask": "<mask>"},
 }
 _TOKEN_TYPES = ("BertTokenizer", "DebertaV2Tokenizer")  # their model_input_names hold token_type_ids
@@ -54,7 +55,7 @@ def has_token_types(kind: str) -> bool:
 def extra_default(kind: str, options: Mapping[str, Any]) -> list[str]:
     """The special tokens without names that a class has where no file says any."""
     if kind == "T5Tokenizer":
-        return [f"<extra_id_{i}>" for i in range(size(options, "extra_ids", 100, least=0, where=CONFIG))]
+        return [f"<extra_id_{i}>" for i in range(count(options, "extra_ids", 100, least=0, where=CONFIG))]
     return _CAMEMBERT_EXTRA if kind == "CamembertTokenizer" else []
 
 
@@ -78,14 +79,18 @@ def built(kind: str, file: Mapping[str, Any], options: Mapping[str, Any], named:
     return build(file, options, named)
 
 
-def post_processor(kind: str, named: Named, find: Callable[[str], int | None]) -> Part | None:
+def post_processor(
+    kind: str, options: Mapping[str, Any], named: Named, find: Callable[[str], int | None]
+) -> Part | None:
     """The class's own; None where it takes the file's."""
     if kind in ("BertTokenizer", "DistilBertTokenizer", "DebertaV2Tokenizer"):
         (cls, cls_id), (sep, sep_id) = (_whole(named, name, find) for name in ("cls_token", "sep_token"))
         return template([cls, "$A", sep], [cls, "$A", sep, "$B:1", f"{sep}:1"], {cls: cls_id, sep: sep_id})
     if kind in ("RobertaTokenizer", "MPNetTokenizer"):
         ends = {name: list(_content(named, f"{name}_token", find)) for name in ("sep", "cls")}
-        return {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}
+        own = options if kind == "RobertaTokenizer" else {}
+        trims, prefix = flag(own, "trim_offsets", True), flag(own, "add_prefix_space", False)
+        return {"type": "RobertaProcessing", **ends, "trim_offsets": trims, "add_prefix_space": prefix}
     if kind in ("XLMRobertaTokenizer", "CamembertTokenizer"):
         (bos, bos_id), (eos, eos_id) = (_whole(named, name, find) for name in ("bos_token", "eos_token"))
         return template([bos, "$A", eos], [bos, "$A", eos, eos, "$B", eos], {bos: bos_id, eos: eos_id})
@@ -169,15 +174,34 @@ def _qwen2(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) ->
 
 
 def _gemma(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
-    own = {"unk_token": str(text_of(named.get("unk_token"))), "fuse_unk": True, "byte_fallback": True}
-    model = _bpe(file, {}, named)["model"] or {}
-    replaced = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
     split = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
     return {
-        "model": {**model, **own},
+        **_byte_fallback(file, named, str(text_of(named.get("unk_token")))),
         "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE},
         "pre_tokenizer": split,
-        "decoder": {"type": "Sequence", "decoders": [replaced, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+    }
+
+
+def _llama(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
+    """As in transformers, the model has no unknown token. Without ``legacy``, only the first word gets a space."""
+    prefix = True if options.get("add_prefix_space") is None else flag(options, "add_prefix_space", True)
+    legacy = False if options.get("legacy") is None else flag(options, "legacy", False)
+    scheme = ("always" if legacy else "first") if prefix else "never"
+    strip: list[Part] = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix else []
+    return {
+        **_byte_fallback(file, named, None, *strip),
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": scheme, "split": False},
+    }
+
+
+def _byte_fallback(file: Mapping[str, Any], named: Named, unknown: str | None, *last: Part) -> dict[str, Part | None]:
+    """Model and decoder of sentencepiece's byte-pair encoding. ``last``: what the decoder does to the whole text."""
+    own = {"unk_token": unknown, "fuse_unk": True, "byte_fallback": True}
+    replaced = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
+    return {
+        "model": {**(_bpe(file, {}, named)["model"] or {}), **own},
+        "decoder": {"type": "Sequence", "decoders": [replaced, {"type": "ByteFallback"}, {"type": "Fuse"}, *last]},
     }
 
 
@@ -188,6 +212,7 @@ _BUILDERS = {
     "GPT2Tokenizer": ("BPE", _bpe),
     "Qwen2Tokenizer": ("BPE", _qwen2),
     "GemmaTokenizer": ("BPE", _gemma),
+    "LlamaTokenizer": ("BPE", _llama),
     "MPNetTokenizer": ("WordPiece", _bert),
     "AlbertTokenizer": ("Unigram", unigram_classes.albert),
     "XLMRobertaTokenizer": ("Unigram", unigram_classes.xlm_roberta),

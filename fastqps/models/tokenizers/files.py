@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import read_object
@@ -26,6 +26,7 @@ from fastqps.models.tokenizers.parts import text_of
 from fastqps.models.tokenizers.special_tokens import SpecialTokens, read_special_tokens
 from fastqps.models.tokenizers.unigram_classes import precompiled
 
+Side = Literal["left", "right"]
 _FAR = 1 << 30  # tokens: a truncation that states only its side
 _PARTS_BYTES_MAX = 96 * 1024  # a card holds them, and has 256 KiB
 _UNKNOWN_NAMED_MAX = 8
@@ -35,6 +36,8 @@ _UNKNOWN_NAMED_MAX = 8
 class TokenizerFiles:
     """``parts``: JSON of the parts that replace those of tokenizer.json, "" for none. ``ids`` of special tokens by
     name, of those that the files name. ``token_types``: the model gets them. ``input_limit``: special tokens included.
+    ``pads_left``: padding stands in front of a text, as do tokens by which a query is expanded.
+    ``cuts_left``: an input that is too long keeps its end.
     """
 
     parts: str = ""
@@ -43,13 +46,17 @@ class TokenizerFiles:
     mask_id: int = -1  # of the mask token, else of the one at the end of texts; -1: none
     token_types: bool = False
     input_limit: int | None = None
+    pads_left: bool = False
+    cuts_left: bool = False
     warnings: tuple[str, ...] = ()
 
 
-def without_tokenizer(config: Mapping[str, Any]) -> TokenizerFiles:
+def without_tokenizer(config: Mapping[str, Any], usual_side: Side) -> TokenizerFiles:
     """The files of a checkpoint that takes only token ids. ``config``: its tokenizer_config.json, which may set a
-    limit."""
-    return TokenizerFiles(token_types=True, input_limit=_limit(Keys(CONFIG, config, CLASS_RULES[BACKEND])))
+    limit and a side."""
+    keys = Keys(CONFIG, config, CLASS_RULES[BACKEND])
+    cuts_left = _side(None, keys, usual_side) == "left"
+    return TokenizerFiles(token_types=True, input_limit=_limit(keys), cuts_left=cuts_left)
 
 
 def tokenizer_source(path: str, parts: str) -> str:
@@ -68,11 +75,18 @@ def tokenizer_source(path: str, parts: str) -> str:
 
 
 def read_tokenizer_files(
-    path: Path, family_class: str, family_decides: bool, config_class: Any, markers: tuple[str, ...] = ()
+    path: Path,
+    family_class: str,
+    family_decides: bool,
+    config_class: Any,
+    *,
+    usual_side: Side = "right",
+    markers: tuple[str, ...] = (),
 ) -> TokenizerFiles:
     """Reads the tokenizer.json at ``path``. ``config_class``: the tokenizer class that config.json names, or None.
 
-    ``family_class`` and ``family_decides`` as ``tokenizer_class``. ``markers``: special tokens that are added last.
+    ``family_class`` and ``family_decides`` as ``tokenizer_class``. ``usual_side``: the one that is cut where the files
+    name none. ``markers``: special tokens that are added last.
 
     Raises ``ModelError``, naming file, key and value, for what transformers cannot read, or fastqps not as it does.
     """
@@ -90,26 +104,35 @@ def read_tokenizer_files(
         known = ", ".join(CLASS_RULES)
         raise ModelError(f"{path.parent}: tokenizer_class {said_class} is not supported; supported: {known}")
     try:
-        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, markers)
+        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, family_decides, usual_side, markers)
     except ModelError as error:
         raise ModelError(f"{path.parent}: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
         raise ModelError(f"{path.parent}: tokenizer.json cannot be used with the files beside it: {error!r}") from error
 
 
-def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tuple[str, ...]) -> TokenizerFiles:
+def _read(
+    folder: Path,
+    file: dict[str, Any],
+    keys: Keys,
+    kind: str,
+    family_decides: bool,
+    usual_side: Side,
+    markers: tuple[str, ...],
+) -> TokenizerFiles:
     tokens = read_special_tokens(folder, keys, kind, file)
     parts: dict[str, Any] = {} if kind == BACKEND else built(kind, file, keys, tokens.named)
     added = _added(file, tokens, kind)
     added.add(token(each, special=True, normalized=False) for each in markers)
-    if own := post_processor(kind, tokens.named, added.find):
+    if own := post_processor(kind, keys, tokens.named, added.find):
         parts["post_processor"] = own
     anew = tuple(name for name in ("normalizer", "pre_tokenizer") if name in parts and _differs(name, file, parts))
     parts = {name: part for name, part in parts.items() if _differs(name, file, parts)}
     if (listed := added.listed()) != (file.get("added_tokens") or []):
         parts["added_tokens"] = listed
-    if (side := _truncation(file.get("truncation"), keys)) != file.get("truncation"):
-        parts["truncation"] = side
+    side = _side(file.get("truncation"), keys, usual_side)
+    if (truncation := _truncation(file.get("truncation"), side)) != file.get("truncation"):
+        parts["truncation"] = truncation
     names = _input_names(keys, kind)
     if "token_type_ids" in names:
         _check_types(parts.get("post_processor", file.get("post_processor")))
@@ -123,7 +146,9 @@ def _read(folder: Path, file: dict[str, Any], keys: Keys, kind: str, markers: tu
         next((i for i in mask if i is not None), -1),
         "token_type_ids" in names,
         _limit(keys),
-        (*_unknown(keys, tokens), *_rebuilt(kind, anew)),
+        _pads_left(file.get("padding"), keys),
+        side == "left",
+        (*_unknown(keys, tokens), *_rebuilt(kind, anew, family_decides)),
     )
 
 
@@ -151,15 +176,16 @@ def _added(file: Mapping[str, Any], tokens: SpecialTokens, kind: str) -> AddedTo
 
 
 def _plain(part: Any) -> Any:
-    """The part without what decides no id."""
+    """The part without what decides no id. A post-processor's options also decide where tokens stand in a text."""
     if isinstance(part, list):
         return [_plain(each) for each in part]
     if not isinstance(part, dict):
         return part
     kind = part.get("type")
-    irrelevant = {"ByteLevel": ("trim_offsets",), "RobertaProcessing": ("trim_offsets", "add_prefix_space")}
-    found = {key: _plain(value) for key, value in part.items() if key not in irrelevant.get(str(kind), ())}
-    return {"use_regex": True, **found} if kind == "ByteLevel" else found
+    found = {key: _plain(value) for key, value in part.items()}
+    if kind != "ByteLevel":
+        return found
+    return {"use_regex": True, **{key: value for key, value in found.items() if key != "trim_offsets"}}
 
 
 def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:
@@ -174,16 +200,28 @@ def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bo
     return bool(_plain(old) != _plain(new))
 
 
-def _truncation(stated: Any, keys: Keys) -> Any:
-    """The truncation of a served model: the longest first, without a stride. The length is the served model's own."""
-    own = str((stated or {}).get("direction", "Right")).lower()
-    side = keys.get("truncation_side", own)
-    if side not in ("left", "right"):
+def _side(stated: Any, keys: Keys, usual: Side) -> Side:
+    """The side that is cut of an input that is too long. ``stated``: tokenizer.json's truncation, or None.
+
+    "Right" there says nothing, because every file with a truncation that names no side has it.
+    """
+    side: Any = keys.get("truncation_side", "left" if (stated or {}).get("direction") == "Left" else usual)
+    if side not in get_args(Side):
         raise ModelError(f"{CONFIG}: truncation_side {side!r} is neither left nor right")
+    found: Side = side
+    return found
+
+
+def _truncation(stated: Any, side: Side) -> Any:
+    """The truncation of a served model: the longest first, without a stride. The length is the served model's own."""
     usual = {"direction": side.capitalize(), "strategy": "LongestFirst", "stride": 0}
     if stated and {"direction": "Right", **stated} == {**usual, "max_length": stated.get("max_length")}:
         return stated
     return {**usual, "max_length": _FAR} if side == "left" else None
+
+
+def _pads_left(stated: Any, keys: Keys) -> bool:
+    return str(keys.get("padding_side", (stated or {}).get("direction"))).lower() == "left"
 
 
 def _input_names(keys: Keys, kind: str) -> list[str]:
@@ -244,10 +282,15 @@ def _unknown(keys: Keys, tokens: SpecialTokens) -> tuple[str, ...]:
     return (f"{CONFIG} has keys that fastqps does not know and that have no effect: {names}{more}.",)
 
 
-def _rebuilt(kind: str, anew: tuple[str, ...]) -> tuple[str, ...]:
+def _rebuilt(kind: str, anew: tuple[str, ...], family_decides: bool) -> tuple[str, ...]:
     if not anew:
         return ()
+    why = (
+        "A model of this type has this class whatever the file names."
+        if family_decides
+        else "With tokenizer_class PreTrainedTokenizerFast it has."
+    )
     return (
         f"As in transformers, the class {kind} builds the {' and the '.join(anew)} anew from {CONFIG}: what "
-        "tokenizer.json says there has no effect. With tokenizer_class PreTrainedTokenizerFast it has.",
+        f"tokenizer.json says there has no effect. {why}",
     )

@@ -11,6 +11,7 @@ from typing import Any
 from fastqps.models.files.keys import Keys, Refused, Rules, rules
 
 CONFIG = "tokenizer_config.json"
+CHAT_TEMPLATE = "chat_template.jinja"
 SPECIAL_MAP = "special_tokens_map.json"
 NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
@@ -29,7 +30,7 @@ _ALIASES = {
 
 _COMMON = rules(
     honoured=(
-        *("tokenizer_class", "model_max_length", "max_len", "model_input_names", "truncation_side"),
+        *("tokenizer_class", "model_max_length", "max_len", "model_input_names", "truncation_side", "padding_side"),
         *("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", *NAMED),
     ),
     # Of saving, padding, chats and decoding. Beside a tokenizer.json transformers ignores add_bos_token, too.
@@ -37,7 +38,7 @@ _COMMON = rules(
         *("name_or_path", "_name_or_path", "_commit_hash", "special_tokens_map_file", "tokenizer_file", "vocab_file"),
         *("merges_file", "full_tokenizer_file", "is_local", "local_files_only", "backend", "files_loaded"),
         *("processor_class", "verbose", "use_fast", "from_slow", "legacy", "device_map", "device", "dtype"),
-        *("padding_side", "padding", "pad_to_multiple_of", "pad_token_type_id", "max_length", "stride", "truncation"),
+        *("padding", "pad_to_multiple_of", "pad_token_type_id", "max_length", "stride", "truncation"),
         *("truncation_strategy", "return_token_type_ids", "return_tensors", "return_attention_mask"),
         *("chat_template", "response_template", "response_schema", "chat_control_tokens", "tool_parser_type"),
         *("use_default_system_prompt", "sp_model_kwargs", "do_basic_tokenize", "never_split", "errors", "trim_offsets"),
@@ -72,10 +73,11 @@ CLASS_RULES: Mapping[str, Rules] = {
     "DistilBertTokenizer": _BERT,
     "MPNetTokenizer": _BERT,
     "AlbertTokenizer": _BYTES | rules(honoured=("do_lower_case", "keep_accents")),
-    "RobertaTokenizer": _BYTES,
+    "RobertaTokenizer": _BYTES | rules(honoured=("trim_offsets",)),
     "GPT2Tokenizer": _BYTES,
     "Qwen2Tokenizer": _BYTES,
     "GemmaTokenizer": _COMMON,
+    "LlamaTokenizer": _BYTES | rules(honoured=("legacy",)),
     "XLMRobertaTokenizer": _BYTES,
     "CamembertTokenizer": _BYTES,
     "DebertaV2Tokenizer": _BYTES

@@ -18,27 +18,30 @@ class SpanFinder:
     """Finds the spans in encodings of one tokenizer of the `tokenizers` package.
 
     Words are those of transformers' pipeline for token classification. Where the vocabulary marks the tokens that
-    continue a word (``##``), such a token has another length than its text. Elsewhere a word ends at a space.
+    continue a word (``##``), such a token has another length than its text, as has an added token that takes the space
+    beside it. Elsewhere a word ends at a space.
     """
 
     def __init__(self, tokenizer: Any, unknown_id: int) -> None:
+        self._tokenizer = tokenizer
         self._marked = bool(getattr(tokenizer.model, "continuing_subword_prefix", None))
         self._unknown_id = unknown_id  # it never continues a word
 
     def find(self, text: str, found: Any) -> list[TokenSpan | None]:
         """One for each token of the encoding ``found``; None for a special token that was put around the text."""
-        parts = zip(found.ids, found.tokens, found.special_tokens_mask, found.offsets, strict=True)
-        spans = [None if special else self._span(text, number, token, *at) for number, token, special, at in parts]
+        parts = zip(found.ids, found.special_tokens_mask, found.offsets, strict=True)
+        spans = [None if special else self._span(text, number, *at) for number, special, at in parts]
         for i, span in enumerate(spans):
             if span and (i == 0 or spans[i - 1] is None):  # nothing is in front that it could continue
                 spans[i] = span._replace(continues_word=False)
         return spans
 
-    def _span(self, text: str, number: int, token: str, start: int, end: int) -> TokenSpan:
+    def _span(self, text: str, number: int, start: int, end: int) -> TokenSpan:
         if number == self._unknown_id:
             return TokenSpan(start, end, False)
         if self._marked:
-            return TokenSpan(start, end, len(token) != end - start)
+            # The token as the vocabulary has it: the encoding's own text of an added token has the space beside it.
+            return TokenSpan(start, end, len(self._tokenizer.id_to_token(number)) != end - start)
         return TokenSpan(start, end, start > 0 and " " not in text[start - 1 : start + 1])
 
 

@@ -36,6 +36,16 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
     return tokenizer
 
 
+def check_text(which: str, item: object) -> None:
+    """Raises ``ValueError`` for a text, or one of a pair, that UTF-8 cannot hold."""
+    try:
+        for part in item if isinstance(item, tuple) else (item,):
+            if isinstance(part, str):
+                part.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{which}: {error}") from None
+
+
 def source_of(card: ModelCard) -> str:
     """The card's tokenizer for ``Tokenizer.from_source``: what transformers makes of the checkpoint's files.
 

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from fastqps import _core
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
+from fastqps.ops.cpu.projection import CpuProjection
 from fastqps.ops.interface import HeadNorms, Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
@@ -139,6 +140,9 @@ class CpuEncoderOps(CpuOps):
                 3, 4
             )  # two columns of a distance lie together
         return self.keep(padded.contiguous().flatten(3))
+
+    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> CpuProjection:
+        return CpuProjection(weight, bias)
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         if mode == "cls":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
+from torch.nn import functional as F
 
 from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Pooled
@@ -104,6 +107,9 @@ class CudaEncoderOps(CudaOps):
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))
+
+    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+        return partial(F.linear, weight=self.keep(weight), bias=self.keep_optional(bias, torch.float32))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         return self._kernels.pool(

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from fastqps.config.units import format_bytes
 from fastqps.host import machine
 from fastqps.models import ModelCard, ModelError
+from fastqps.models.shape import shape_of
 from fastqps.supervisor.plan import Plan, answer_bytes, fetch_again, memory_of, read_card
 from fastqps.supervisor.room import Room, format_size, room_of
 from fastqps.telemetry.metrics.usage import private_bytes
 
-CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
-
 
 class NextModel(NamedTuple):
-    """The next version of a model. ``note``: how a restart of the server would differ; "" if it would not."""
+    """The next version of a model. ``note``: how a restart of the server would differ; "" if it would not.
+    ``same_shape``: its steps take the time of those of the present one."""
 
     card: ModelCard
     room: Room
     note: str
+    same_shape: bool
 
 
 def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
@@ -56,14 +58,13 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
         )
     if not server.config.allow_output_change and (changed := _changed(now, card)):
         raise ModelError(f"{path}: {changed}; --allow-output-change lets a reload do that")
-    if len(card.to_json()) > CARD_BYTES_MAX:
-        raise ModelError(f"{path}: the model's card is larger than {format_bytes(CARD_BYTES_MAX)}")
     for device in server.devices:
         device.check(card)
     cards = tuple(card if other.name == card.name else other for other in server.cards)
     room = room_of(card, server.config, memory_of(server.config, cards, server.devices))
     notes = (_shorter(card, full), _measured(server, card))
-    return NextModel(card, room, "; ".join(filter(None, notes)))
+    same_shape = shape_of(Path(card.path)) == shape_of(Path(now.path))
+    return NextModel(card, room, "; ".join(filter(None, notes)), same_shape)
 
 
 def check_memory(pids: Iterable[int]) -> None:

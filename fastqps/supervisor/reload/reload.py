@@ -100,7 +100,7 @@ class Reloader:
             raise _Failed(f"{self._server.dispatchers} dispatchers leave no worker slots free")
         check_memory(worker.child.pid for worker in self._fleet.workers_of(now) if worker.child)
         generation = self._next(now, found)
-        self._shared.announce(generation)
+        self._shared.announce(generation, like=now if found.same_shape else None)
         self.running = f"warming up {generation.name}"
         try:
             await self._warm_up(generation, domains)
@@ -206,7 +206,7 @@ class Reloader:
             problem = f"{which} may still use {gone.name} ({self._held(gone.route)} items)"
         if not problem:
             del self._leaving[gone.model]
-            self._shared.segment.set_route_state(gone.route, "empty")
+            self._shared.forget(gone)
             self._have_doors_look()
         return problem
 

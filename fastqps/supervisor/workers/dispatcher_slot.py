@@ -133,6 +133,7 @@ class DispatcherSlot(WorkerSlot):
             dtype=config.dtype,
             quantization=config.quantization,
             weights_fd=holder.fd if holder else -1,
+            table_fd=self.shared.tables.get(self.route, -1),
             kernels=config.kernels,
             kernels_fd=self.shared.kernels.fd,
             threads=self.server.threads,
@@ -146,7 +147,8 @@ class DispatcherSlot(WorkerSlot):
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
         holder = self._holder()
-        return (*super().fds(listener_fd), self.shared.kernels.fd, *([holder.fd] if holder else []))
+        own = (holder.fd if holder else -1, self.shared.tables.get(self.route, -1))
+        return (*super().fds(listener_fd), self.shared.kernels.fd, *(fd for fd in own if fd >= 0))
 
     def environment(self) -> dict[str, str]:
         own = self.sharing.environment() if self.sharing else {}

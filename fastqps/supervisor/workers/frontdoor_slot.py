@@ -40,8 +40,11 @@ class FrontDoorSlot(WorkerSlot):
             internal_fd=self.shared.internal.fileno(),
             credentials_fd=self.shared.credentials_fd,
             max_message_bytes=config.max_message_bytes,
+            max_tokenize_bytes=config.max_tokenize_bytes,
+            max_request_items=config.max_request_items,
             max_stream_inflight=config.max_stream_inflight,
             default_timeout_ns=config.default_timeout_ns,
+            max_timeout_ns=config.max_timeout_ns,
             max_connection_age_ns=config.max_connection_age_ns,
             stream_idle_timeout_ns=config.stream_idle_timeout_ns,
             canary_interval_ns=config.canary_interval_ns,
@@ -51,6 +54,7 @@ class FrontDoorSlot(WorkerSlot):
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
             dtype=config.dtype,
+            repeatable=(config.device, config.dtype, config.quantization) == ("cpu", "float32", "none"),
         )
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:

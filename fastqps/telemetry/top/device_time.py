@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fastqps.telemetry.top.bars import BUSY, DIM, IDLE, bar_of, idle_part, single, stacked
 from fastqps.telemetry.top.view import Dispatcher, View
-from fastqps.telemetry.top.words import NONE, count, cut, percent, printable
+from fastqps.telemetry.top.words import NONE, count, cut, percent
 
 NAME_LEAST, NAME_MOST = 7, 24
 PERCENT, GAPS = 5, 3  # columns
@@ -36,9 +36,7 @@ def device_time(view: View, width: int, colour: bool, room: int) -> RenderableTy
         if device in view.active:
             active = view.active[device]
             line = single(active, bar, "green", colour=colour)
-            table.add_row(
-                Text(cut(printable(device), name), "bold"), percent(active), line, Text("any dispatcher's step", DIM)
-            )
+            table.add_row(Text(cut(device, name), "bold"), percent(active), line, Text("any dispatcher's step", DIM))
         for d in own:
             table.add_row(*_row(d, bar, colour))
     if more := view.dispatchers[len(shown) :]:

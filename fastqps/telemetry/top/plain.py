@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from fastqps.telemetry.top.view import View
 from fastqps.telemetry.top.watch import Ticks, Watch
-from fastqps.telemetry.top.words import printable
 
 
 def follow(watch: Watch, interval_s: float, *, once: bool) -> None:
@@ -55,7 +54,7 @@ def lines(view: View) -> Iterator[str]:
     for model in view.models:
         generates = model.cache_slots > 0
         yield _line(
-            f"model {printable(model.name)}",
+            f"model {model.name}",
             waiting=model.waiting,
             **{f"waiting_{kind}": n for kind, n in model.waiting_by_class.items()},
             oldest_us=_us(model.oldest_s),
@@ -79,7 +78,7 @@ def lines(view: View) -> Iterator[str]:
         )
     for each in view.upstreams:
         yield _line(
-            f"upstream {printable(each.name)}",
+            f"upstream {each.name}",
             state=each.state,
             in_flight=each.in_flight,
             window=each.window,

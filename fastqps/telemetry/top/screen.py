@@ -15,7 +15,7 @@ from fastqps.telemetry.top.device_time import device_time, rows
 from fastqps.telemetry.top.upstream_table import upstream_table
 from fastqps.telemetry.top.view import Model, Stage, View
 from fastqps.telemetry.top.watch import Watch
-from fastqps.telemetry.top.words import NONE, count, listed, percent, printable, span, uptime
+from fastqps.telemetry.top.words import NONE, count, listed, percent, span, uptime
 
 FRAME = 2  # rows of a panel's border
 LATE_S = 3.0  # the head warns if the newest numbers are older
@@ -46,7 +46,7 @@ class Screen:
         row.add_column(no_wrap=True, justify="right", overflow="ellipsis")
         title = Text.assemble(("fastqps", "bold"))
         if view:
-            title.append(f" {view.version}  {self._address}  up {uptime(view.up_s)}  {printable(view.device)}")
+            title.append(f" {view.version}  {self._address}  up {uptime(view.up_s)}  {view.device}")
         else:
             title.append(f"  {self._address}")
         row.add_row(title, self._state())
@@ -129,7 +129,7 @@ def _models(models: Sequence[Model], width: int) -> Table:
     for column in columns:
         table.add_column(column.title, justify="right", no_wrap=True, min_width=column.width - 2)
     for model in models:
-        table.add_row(Text(printable(model.name), "bold"), *(column.cell(model) for column in columns))
+        table.add_row(Text(model.name, "bold"), *(column.cell(model) for column in columns))
     return table
 
 

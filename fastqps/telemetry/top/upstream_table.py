@@ -7,7 +7,7 @@ from rich.text import Text
 
 from fastqps.telemetry.top.bars import DIM
 from fastqps.telemetry.top.view import SERVING, Upstream
-from fastqps.telemetry.top.words import count, cut, listed, percent, printable, span
+from fastqps.telemetry.top.words import count, cut, listed, percent, span
 
 NAME_LEAST, NAME_MOST = 12, 40
 TITLES = ("state", "answered", "in flight", "saturation", "round trip", "")  # the last ones give way first
@@ -23,7 +23,7 @@ def upstream_table(upstreams: tuple[Upstream, ...], width: int, room: int) -> Ta
     table.add_row("", *(Text(title, DIM) for title in TITLES))
     shown = upstreams if len(upstreams) <= room else upstreams[: max(0, room - 1)]
     for each in shown:
-        table.add_row(Text(cut(printable(each.name), name), "bold"), *_cells(each))
+        table.add_row(Text(cut(each.name, name), "bold"), *_cells(each))
     if more := upstreams[len(shown) :]:
         serving = sum(each.state == SERVING for each in more)
         table.add_row(f"{len(more)} more", Text(f"{serving} serve", DIM))

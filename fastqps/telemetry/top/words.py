@@ -56,11 +56,6 @@ def cut(name: str, width: int) -> str:
     return f"{name[: max(0, width - 1 - tail)]}…{name[len(name) - tail :]}"
 
 
-def printable(name: str) -> str:
-    """A name from a server, without characters that move the cursor."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
-
-
 def _three(value: float) -> str:
     """Three significant digits, or more in front of the point, fewer below 1."""
     return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"

@@ -17,7 +17,7 @@ from sentence_files import SPELLINGS, write, write_base, write_dense, write_modu
 from serving import PATIENCE_S, Server
 
 import fastqps
-from fastqps.api.request import to_message
+from fastqps.api.request import Requests
 from fastqps.errors import CallError, InvalidArgument
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -68,7 +68,7 @@ def _stub(ask: Callable[[Any, pb.PredictRequest], pb.PredictResponse]) -> Output
     def call(server: Server, options: Answer) -> np.ndarray:
         with grpc.insecure_channel(server.address) as channel:
             try:
-                return _embedding(ask(predict_pb2_grpc.PredictServiceStub(channel), to_message(TEXT, options)))
+                return _embedding(ask(predict_pb2_grpc.PredictServiceStub(channel), Requests(options).message(TEXT)))
             except grpc.RpcError as error:
                 assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
                 raise InvalidArgument(error.details()) from None

@@ -21,7 +21,6 @@ from serving import PATIENCE_S, Server, title_of
 from fastqps import Client, Engine
 from fastqps.devices.cuda.precision import encoder_rows
 from fastqps.devices.stored_choice import PRECISION, Choice, Circumstances
-from fastqps.models import load_card
 from fastqps.ops.fp8 import refused
 from fastqps.ops.precision import Kind, Timed
 
@@ -99,19 +98,25 @@ def test_a_generator_over_shared_weights(serve: Serve, gpu: dict[str, str], tmp_
         assert [client.generate(ids, max_tokens=12, ignore_eos=True).token_ids for ids in prompts] == exact
 
 
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("cache")
 def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     """``--quantization auto``: the holder reads or measures the choice, and the dispatchers follow it."""
     if reason := refused(torch.device("cpu")):
         pytest.skip(f"this torch multiplies no FP8 on a CPU: {reason}")
     write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
-    here = Circumstances(load_card(str(tmp_path), 40).version, "fake", torch.__version__, "float32", encoder_rows(128))
+    here = Circumstances("fake", torch.__version__, "float32", encoder_rows(128))
     times = (1.0,) * len(here.rows)
     kinds = [Kind(96, 32, True), Kind(32, 32, False), Kind(64, 32, True), Kind(32, 64, True)]
     products = tuple(Timed(kind, times, times, kind.fused) for kind in kinds)  # as `fp8` would have it
-    PRECISION.store([tmp_path / PRECISION.file], here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
+    path = PRECISION.path(tmp_path)
+    PRECISION.store(path, here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
     server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=auto", *FLAGS, env=gpu)
     said = [line for line in server.log().splitlines() if "quantization auto" in line]
-    path = tmp_path / PRECISION.file
     read = f"weights of m (cuda:0): quantization auto: choice of 2026-11-22T10:00:00Z read from {path}"
     counted = "quantization auto: 6 of 16 matrix products in FP8"
     assert len(said) == 3 and said[0].endswith(read), said
@@ -123,13 +128,14 @@ def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str]
     np.testing.assert_allclose(found, np.broadcast_to(exact, (4, *exact.shape)), rtol=0, atol=2e-3)
 
 
+@pytest.mark.usefixtures("cache")
 def test_auto_without_a_stored_choice(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     """The holder measures sizes of its dispatcher's steps, and stores them; that one measures nothing."""
     write_checkpoint(tmp_path, "bert", num_hidden_layers=3)
     server = serve(f"--model=m={tmp_path}", "--dispatchers=1", "--quantization=auto", *FLAGS, env=gpu)
     times = [line for line in server.log().splitlines() if " at 16/32/128 rows: " in line]
     assert len(times) == 4 and all("weights of m (cuda:0): " in line for line in times), server.log()
-    assert f"choice stored in {tmp_path / PRECISION.file}" in server.log()
+    assert f"choice stored in {PRECISION.path(tmp_path)}" in server.log()
     with Client(server.address) as client:
         assert np.isfinite(client.embed(IDS)).all()
 

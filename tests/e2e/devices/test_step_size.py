@@ -52,7 +52,8 @@ def fixed_device(path: Path) -> str:
 
 def choices(server: Server) -> list[str]:
     """What the server said of sizes: one line where one dispatcher has measured or read."""
-    return [line.partition(": ")[2] for line in server.lines if re.search(r"(batch-items|running) auto: ", line)]
+    lines = [line.partition(": ")[2] for line in server.lines if re.search(r"(batch-items|running) auto: ", line)]
+    return [line for line in lines if ": measuring steps, " not in line]
 
 
 def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path, tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     assert re.fullmatch(
         r"max-batch-items auto: 4 of at most 1024, [\d,]+/s of at best [\d,]+/s \(measured in .* s\)", line
     )
-    assert f"step size: choice stored in {model / STEPS.file}" in server.log()
+    assert f"step size: choice stored in {STEPS.path(model)}" in server.log()
     old = server.child("dispatcher 0")
     old.kill()
     server.until_filled("dispatcher 0", old)
@@ -77,7 +78,7 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     server.stop()
     [read] = choices(start(serve, *flags, knee=8))
     assert read.startswith("max-batch-items auto: 4, choice of 20"), read
-    assert read.endswith(f"Z read from {model / STEPS.file}")
+    assert read.endswith(f"Z read from {STEPS.path(model)}")
 
 
 def test_a_choice_is_the_most_that_a_limit_allows(serve: Serve, model: Path, tmp_path: Path) -> None:
@@ -100,23 +101,25 @@ def test_nothing_can_be_stored(serve: Serve, model: Path, tmp_path: Path, monkey
     """A warning, and one choice for all dispatchers all the same."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    (model / STEPS.file).mkdir()  # nobody writes a file there, not even root
     device = fixed_device(tmp_path / "p.toml")
     server = start(serve, f"--model={model}", device, "--dispatchers=2", AUTO, knee=4)
     assert len(choices(server)) == 1
     assert "step size: warning: the choice cannot be stored (" in server.log()
 
 
-def test_a_reload_measures_the_new_version(serve: Serve, model: Path, tmp_path: Path) -> None:
+def test_a_reload_to_another_shape_measures(serve: Serve, model: Path, tmp_path: Path) -> None:
+    """One to a version of the same shape takes over what serves, also where nothing is stored."""
+    write_checkpoint(tmp_path / "trained", "bert", num_hidden_layers=1, seed=1)
     write_checkpoint(tmp_path / "two", "bert", num_hidden_layers=2)
     server = start(serve, f"--model=m={model}", fixed_device(tmp_path / "p.toml"), AUTO, knee=4)
+    STEPS.forget(model)
+    status, found = server.reload(**{"model": "m", "from": str(tmp_path / "trained")})
+    assert status == 200, found
+    assert len(choices(server)) == 1
+    assert server.post("/limits", {"items": 4})[1]["most"]["items"] == 4
     status, found = server.reload(**{"model": "m", "from": str(tmp_path / "two")})
     assert status == 200, found
     assert [bool(CHOSEN.match(line)) for line in choices(server)] == [True, True]
-    assert (tmp_path / "two" / STEPS.file).exists()
-    status, found = server.reload(**{"model": "m", "from": str(model)})
-    assert status == 200, found
-    assert "max-batch-items auto: 4, choice of 20" in choices(server)[2]
 
 
 def test_a_generator_runs_as_many_sequences_as_were_chosen(serve: Serve, tmp_path: Path) -> None:
@@ -200,7 +203,7 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
     null = serve(f"--model={model}", "--device=null", AUTO)
     assert not choices(server) and not choices(null)
     assert "dispatchers auto" not in server.log()
-    assert not (model / STEPS.file).exists() and not (model / SPLITS.file).exists()
+    assert not any(file.path(model).exists() for file in (STEPS, SPLITS))
 
 
 @pytest.mark.skipif(machine.usable_cores() < 2, reason="one core cannot be split")
@@ -208,16 +211,16 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
 def test_the_first_start_measures_the_split_of_the_cores(serve: Serve, model: Path) -> None:
     """One line says what was found, and the server has the dispatchers that follow from it."""
     server = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
-    [line] = [line for line in server.lines if "dispatchers auto: m: " in line]
+    _, line = [line for line in server.lines if "dispatchers auto: m: " in line]
     started = sum("started dispatcher" in line for line in server.lines)
     if "not measured (it took longer than" in line or "too uncertain" in line:  # a busy machine
-        assert started == max(1, machine.usable_cores() // 2) and not (model / SPLITS.file).exists()
+        assert started == max(1, machine.usable_cores() // 2) and not SPLITS.path(model).exists()
         return
     assert re.search(r"m: [\d,]+/s with \d+ of \d+ threads?, [\d,]+/s with \d+ of 1 thread", line), line
-    assert (model / SPLITS.file).exists()
+    assert SPLITS.path(model).exists()
     again = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
     [read] = [line for line in again.lines if "dispatchers auto: m: " in line]
-    assert f"Z read from {model / SPLITS.file}" in read
+    assert f"Z read from {SPLITS.path(model)}" in read
     assert sum("started dispatcher" in line for line in again.lines) == started
 
 
@@ -227,5 +230,5 @@ def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path
     server = serve(f"--model={path}", "--device=cpu", "--dispatchers=2", "--quantization=auto", "--dtype=float32")
     said = [line.partition("quantization auto: ")[2] for line in server.lines if "quantization auto: " in line]
     assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
-    assert len([line for line in said if f" read from {path / PRECISION.file}" in line]) == 1
+    assert len([line for line in said if f" read from {PRECISION.path(path)}" in line]) == 1
     assert len({line for line in said if "matrix products" in line}) == 1

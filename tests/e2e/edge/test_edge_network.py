@@ -96,7 +96,7 @@ def test_a_half_open_network(world: World) -> None:
         assert took < SEEN_S + SLACK_S, took
 
     under_load(world, silence)
-    assert "it has not answered for" in world.news()[-1] or "connecting" in world.news()[-1], world.news()
+    assert "suspended: " in world.news()[-1] or "connecting" in world.news()[-1], world.news()
     world.network.silent = False
     until(world.serving, "it comes back")
 

@@ -228,7 +228,7 @@ REFUSED = {
     "negative id": (lambda: add_ids(asked(), [[-1]]), INVALID, "input_ids: id -1"),
     "large id": (lambda: add_ids(asked(), [[40_000]]), INVALID, "input_ids: id 40000, the vocabulary has 30522"),
     "too long": (lambda: add_texts(asked(), ["a", "b " * 300]), INVALID, "text: 302 tokens, at most 256"),
-    "too many": (lambda: add_texts(asked(), ["a"] * 1025), INVALID, "inputs: 1025 items, at most 1024"),
+    "too many": (lambda: add_texts(asked(), ["a"] * 2049), INVALID, "inputs: 2049 items, at most 2048"),
     "parameter": (lambda: with_parameter("dimension", int64_param=1), INVALID, "parameters: 'dimension' is not a"),
     "kind": (lambda: with_parameter("normalize", int64_param=1), INVALID, "parameters: normalize must be a bool"),
     "range": (lambda: with_parameter("dimensions", int64_param=-1), INVALID, "parameters: dimensions must be an int"),
@@ -304,7 +304,7 @@ def test_calls_are_counted(server: Server, infer: Any) -> None:
 
 def test_the_models_config_is_written_for_tritons_clients(channel: grpc.Channel) -> None:
     config = call(channel, "ModelConfig", name="grammar").config
-    assert config.max_batch_size == 1024 and config.backend == "fastqps"
+    assert config.max_batch_size == 2048 and config.backend == "fastqps"
     assert config.model_transaction_policy.decoupled
     assert not call(channel, "ModelConfig", name="minilm").config.model_transaction_policy.decoupled
     assert {each.name for each in config.input} == {"text", "input_ids", "attention_mask"}

@@ -186,7 +186,9 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "count": ({"inputs": [tensor("text", "BYTES", [3], ["a"])]}, 400, "text: 1 elements, but its shape says 3"),
     "size": ({"inputs": [tensor("text", "BYTES", [1], None, 9)]}, 400, "inputs: binary_data_size 9, but 0 bytes"),
     "too long": ({"inputs": [texts_input(["b " * 300])]}, 400, "text: 302 tokens, at most 256"),
-    "too many": ({"inputs": [texts_input(["a"] * 1025)]}, 400, "inputs: 1025 items, at most 1024"),
+    "one too long": ({"inputs": [texts_input(["a", "b " * 300])]}, 400, "cut (item 1)"),
+    "number": ({"inputs": [tensor("text", "BYTES", [2], ["a", 1])]}, 400, "element 1 of the data of a BYTES tensor"),
+    "too many": ({"inputs": [texts_input(["a"] * 2049)]}, 400, "inputs: 2049 items, at most 2048"),
     "id": ({"inputs": [tensor("input_ids", "INT64", [1, 1], [40_000])]}, 400, "input_ids: id 40000, the vocabulary"),
     "output": ({"inputs": [texts_input(["a"])], "outputs": [{"name": "text"}]}, 400, "'minilm' has no output 'text'"),
     "fp16": ({"inputs": [texts_input(["a"])], "parameters": {"datatype": "FP16"}}, 400, "FP16 has no form in JSON"),
@@ -234,7 +236,7 @@ def test_health_and_metadata(connection: HTTPConnection) -> None:
     assert get(f"/v2/models/labelled/versions/{version}/ready") == {"name": "labelled", "ready": True}
     config = get("/v2/models/minilm/config")
     assert (config["max_batch_size"], config["output"]) == (
-        1024,
+        2048,
         [{"name": "embedding", "data_type": "TYPE_FP32", "dims": [384]}],
     )
     index = Http(connection, "POST", "/v2/repository/index", b'{"ready": true}').document

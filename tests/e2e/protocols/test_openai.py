@@ -202,7 +202,14 @@ REFUSED = {
     "no input": ({"model": "minilm"}, 400, "input", "input: must be given"),
     "json": ('{"input":', 400, None, "the body is not valid JSON"),
     "array": ("[]", 400, None, "the body must be a JSON object"),
-    "too long": ({"input": ["a", "b " * 300]}, 400, "input", "input: 302 tokens, at most 256"),
+    "too long": (
+        {"input": ["a", "b " * 300]},
+        400,
+        "input",
+        "input: 302 tokens, at most 256; set truncate to have it cut (item 1)",
+    ),
+    "surrogate": ('{"input":["a","\\ud800"]}', 400, None, "valid JSON: input[1] holds half of a surrogate pair"),
+    "number": ({"input": ["a", 1]}, 400, "input", "input: element 1 is neither a string nor"),
     "large id": ({"input": [40_000]}, 400, "input", "input: id 40000, the vocabulary has 30522"),
     "empty ids": ({"input": [[5], []]}, 400, "input", "input: 0 ids, at least 1"),
     "dimensions": ({"input": "a", "dimensions": 385}, 400, "dimensions", "dimensions: 385, at most 384"),
@@ -218,6 +225,13 @@ def test_refusals(connection: HTTPConnection, name: str) -> None:
     assert (found_status, found["error"]["param"]) == (status, param), found
     assert message in found["error"]["message"] and found["error"]["type"] == "invalid_request_error"
     assert post(connection, "/v1/embeddings", {"input": "a"})[0] == 200  # the connection goes on
+
+
+@pytest.mark.parametrize("port", ["http", "admin"])
+def test_a_client_of_grpc_is_told_that_a_port_is_for_http(all_models: Server, port: str) -> None:
+    kinds, said = (fastqps.Unimplemented, fastqps.Unavailable), r"answers HTTP, and no gRPC: .*--port"
+    with fastqps.Client(getattr(all_models, port)) as client, pytest.raises(kinds, match=said):
+        client.predict("a")
 
 
 def test_an_encoder_has_no_completions(connection: HTTPConnection) -> None:

@@ -86,7 +86,8 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "default": ({"query": "a", "documents": ["b"]}, 400, "the model 'minilm' is not a classifier model"),
     "query": ({**VALID, "query": ""}, 400, "query: 0 characters, at least 1"),
     "documents": ({**VALID, "documents": []}, 400, "documents: 0 documents, at least 1"),
-    "many": ({**VALID, "documents": ["b"] * 1025}, 400, "documents: more than 1024 documents, which is the most"),
+    "many": ({**VALID, "documents": ["b"] * 2049}, 400, "documents: more than 2048 documents, which is the most"),
+    "number": ({**VALID, "documents": ["b", 1]}, 400, "documents: element 1 is neither a string nor"),
     "tokens": ({**VALID, "max_tokens_per_doc": 8}, 400, "max_tokens_per_doc: 8, must be at least"),
     "unknown": ({**VALID, "texts": ["a"]}, 400, "'texts' is not a field of this request"),
 }

@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], Any, str]] = {
     "none": ("classifier", "PredictPair", {}, INVALID, "inputs: 0 texts, must be 1 or 2"),
     "no text": ("classifier", "Predict", {}, INVALID, "inputs: 0 characters, at least 1"),
     "no texts": ("ranker", "Rerank", {"query": "a"}, INVALID, "texts: 0 texts, at least 1"),
-    "many texts": ("ranker", "Rerank", {"query": "a", "texts": ["b"] * 1025}, INVALID, "texts: 1025 texts, at most 10"),
+    "many texts": ("ranker", "Rerank", {"query": "a", "texts": ["b"] * 2049}, INVALID, "texts: 2049 texts, at most 20"),
     "long text": ("ranker", "Rerank", {"query": "a", "texts": ["b", "b " * 300]}, INVALID, "texts: 30"),
     "sparse": ("embedder", "EmbedSparse", {"inputs": "a"}, PRECONDITION, "the model 'minilm' has no sparse embeddings"),
     "all": ("embedder", "EmbedAll", {"inputs": "a"}, grpc.StatusCode.UNIMPLEMENTED, "EmbedAll is not served here"),
@@ -283,8 +283,8 @@ def test_empty_streams(embedder: Api, ranker: Api) -> None:
 
 def test_a_stream_to_rank_has_a_limit(ranker: Api) -> None:
     with pytest.raises(grpc.RpcError) as refused:
-        ranker("RerankStream", *[{"query": "a", "text": "b"}] * 1025)
-    assert refused.value.code() == INVALID and "more than 1024 items" in refused.value.details()
+        ranker("RerankStream", *[{"query": "a", "text": "b"}] * 2049)
+    assert refused.value.code() == INVALID and "more than 2048 items" in refused.value.details()
 
 
 @pytest.mark.parametrize(("fixture", "number"), [("embedder", 0), ("classifier", 1), ("ranker", 2)])
@@ -294,7 +294,7 @@ def test_info(request: pytest.FixtureRequest, fixture: str, number: int) -> None
     info = api("Info")
     assert (info.model_id, info.model_sha, info.model_type) == (model.name, model.version, number)
     assert (info.model_dtype, info.max_input_length) == ("float32", model.input_tokens_max)
-    assert info.max_client_batch_size == 1024 and info.max_batch_requests > 0
+    assert info.max_client_batch_size == 2048 and info.max_batch_requests > 0
     assert info.max_batch_tokens >= info.max_input_length and info.tokenization_workers == 1
 
 

@@ -155,11 +155,20 @@ def test_tokens_and_texts(embedder: Api) -> None:
     ]
 
 
+def test_tokens_of_many_texts(embedder: Api) -> None:
+    """As many bytes and texts as text-embeddings-inference takes by default."""
+    found = embedder.post.found("/tokenize", inputs=["hello " * 170] * 40)
+    assert [len(tokens) for tokens in found] == [172] * 40
+    ids = [[token["id"] for token in tokens] for tokens in found]
+    assert embedder.post.found("/decode", ids=ids * 40) == [("hello " * 170).strip()] * 1600
+
+
 def test_info(embedder: Api, classifier: Api, ranker: Api) -> None:
     status, info = embedder.post.get("/info")
     assert status == 200 and info["model_id"] == info["served_model_name"] == "minilm"
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
-    assert (info["model_dtype"], info["max_input_length"], info["max_client_batch_size"]) == ("float32", 256, 1024)
+    assert (info["model_dtype"], info["max_input_length"], info["max_client_batch_size"]) == ("float32", 256, 2048)
+    assert info["repeatable"] is True, "float32 on the CPU"
     assert info["auto_truncate"] is False and info["max_batch_requests"] > 0
     labels = {f"LABEL_{i}": i for i in range(3)}
     expected = {"id2label": {str(i): label for label, i in labels.items()}, "label2id": labels}
@@ -174,9 +183,9 @@ REFUSED: dict[str, tuple[str, str, Any, int, str, str]] = {
     "object": ("embedder", "/embed", [], 400, "Validation", "the body must be a JSON object"),
     "none": ("embedder", "/embed", {}, 422, "Validation", "inputs: must be given"),
     "empty": ("embedder", "/embed", {"inputs": []}, 400, "Empty", "inputs: an empty array"),
-    "no text": ("embedder", "/embed", {"inputs": ["a", ""]}, 400, "Empty", "inputs: 0 characters, at least 1"),
+    "no text": ("embedder", "/embed", {"inputs": ["a", ""]}, 400, "Empty", "inputs: 0 characters, at least 1 (item 1)"),
     "no ids": ("embedder", "/embed", {"inputs": [[1], []]}, 400, "Empty", "inputs: 0 token ids, at least 1"),
-    "many": ("embedder", "/embed", {"inputs": ["a"] * 1025}, 413, "Validation", "inputs: more than 1024 elements"),
+    "many": ("embedder", "/embed", {"inputs": ["a"] * 2049}, 413, "Validation", "inputs: more than 2048 elements"),
     "long": ("embedder", "/embed", {"inputs": "b " * 300}, 422, "Validation", "inputs: 302 tokens, at most 256"),
     "large id": ("embedder", "/embed", {"inputs": [40_000]}, 422, "Validation", "inputs: id 40000, the vocabulary has"),
     "dimensions": ("embedder", "/embed", {"inputs": "a", "dimensions": 385}, 422, "Validation",
@@ -196,16 +205,24 @@ REFUSED: dict[str, tuple[str, str, Any, int, str, str]] = {
     "documents": ("ranker", "/rerank", {"query": "a", "documents": ["b"]}, 422, "Validation",
                   "documents: this route takes texts; POST /v1/rerank"),
     "no texts": ("ranker", "/rerank", {**PAIR, "texts": []}, 400, "Empty", "texts: 0 texts, at least 1"),
-    "many texts": ("ranker", "/rerank", {**PAIR, "texts": ["b"] * 1025}, 413, "Validation", "texts: more than 1024"),
+    "many texts": ("ranker", "/rerank", {**PAIR, "texts": ["b"] * 2049}, 413, "Validation", "texts: more than 2048"),
     "long text": ("ranker", "/rerank", {**PAIR, "texts": ["b " * 300]}, 422, "Validation", "texts: 30"),
     "verb": ("embedder", "/info", {}, 405, "Validation", "/info takes GET"),
     "path": ("embedder", "/embed/more", {}, 404, "Validation", "there is no route /embed/more"),
-    "tokenize": ("embedder", "/tokenize", {"inputs": [1]}, 422, "Validation", "inputs: must be a string or an array"),
+    "number": ("embedder", "/embed", {"inputs": ["a", 1]}, 422, "Validation", "inputs: element 1 is neither a string"),
+    "surrogate": ("embedder", "/embed", b'{"inputs":["a","\\ud800"]}', 400, "Validation", "inputs[1] holds half of"),
+    "texts": ("ranker", "/rerank", {**PAIR, "texts": ["b", 1]}, 422, "Validation", "texts: element 1 is no string"),
+    "pairs": ("ranker", "/predict", {"inputs": [["a", "b"], ["a", 1]]}, 422, "Validation", "inputs: element 1: the"),
+    "lists": ("ranker", "/predict", {"inputs": [["a", "b"], 1]}, 422, "Validation", "inputs: element 1 is no array"),
+    "one long": ("embedder", "/embed", {"inputs": ["a", "b " * 300]}, 422, "Validation", "cut (item 1)"),
+    "tokenize": ("embedder", "/tokenize", {"inputs": [1]}, 422, "Validation", "inputs[0]: must be a string"),
+    "neither": ("embedder", "/tokenize", {"inputs": 1}, 422, "Validation", "inputs: must be a string or an array"),
+    "2nd half": ("embedder", "/tokenize", b'{"inputs":["a","\\ud800"]}', 422, "Validation", "inputs[1]: a surrogate"),
     "half": ("embedder", "/tokenize", b'{"inputs":"\\ud800"}', 422, "Validation", "inputs: a surrogate"),
     "half a name": ("embedder", "/tokenize", b'{"inputs":"a","prompt_name":"\\ud800"}', 422, "Validation",
                     "prompt_name: a surrogate"),
-    "long body": ("embedder", "/tokenize", {"inputs": "a" * 20_000}, 413, "Validation", "larger than 16384"),
-    "tokens": ("embedder", "/tokenize", {"inputs": ["a"] * 1025}, 413, "Validation", "inputs: 1025 elements, at most"),
+    "long body": ("embedder", "/tokenize", {"inputs": "a" * (2 << 20)}, 413, "Validation", "larger than 2097152"),
+    "tokens": ("embedder", "/tokenize", {"inputs": ["a"] * 2049}, 413, "Validation", "inputs: 2049 elements, at most"),
     "no tokens": ("embedder", "/tokenize", {"inputs": ""}, 400, "Empty", "inputs: 0 characters, at least 1"),
     "tokens of": ("embedder", "/tokenize", {"inputs": "a", "prompt_name": "q"}, 422, "Validation", "prompt_name: 'q'"),
     "flag": ("embedder", "/tokenize", {"inputs": "a", "add_special_tokens": 1}, 422, "Validation", "must be a bool"),

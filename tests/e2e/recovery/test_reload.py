@@ -13,7 +13,8 @@ from echo_generator import write_generator
 from ledger import Ledger, Load, channel_to, unary
 from reloading import Reloaded, Versions, loaded, version_of
 from serving import Server, descriptors, until
-from versions import write_version, write_weights
+from versions import write_version
+from zero_weights import write_zeros
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -39,7 +40,7 @@ def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> None:
             assert server.dispatchers() == [0, 1]
             await versions.sees(first)
             await load.more(100)
-            write_weights(tmp_path / "one", "3")
+            write_zeros(tmp_path / "one", "3")
             server.signal(signal.SIGHUP)
             await asyncio.to_thread(server.until_log, "reloaded: ", 3)
             third = version_of(server)
@@ -135,7 +136,7 @@ def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_pa
     found = server.metrics()
     assert (found["fastqps_reloads_total{m,failed}"], found["fastqps_reload_failed{m}"]) == (6, 0)
     assert server.log().count(f"not reloaded, {first} goes on serving: ") == 6
-    write_weights(tmp_path / "good", "3")  # in place: a dispatcher that starts now finds no old version
+    write_zeros(tmp_path / "good", "3")  # in place: a dispatcher that starts now finds no old version
     server.child("dispatcher 1").kill()
     server.until_log("its files have changed: they are m@")
     assert server.reload()[1]["outcome"] == "reloaded"
@@ -173,7 +174,7 @@ def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path
     """It is behind its first token while the model is reloaded; what begins after the flip is of the new one."""
     for name in ("one", "two"):
         write_generator(tmp_path / name)
-    (tmp_path / "two/model.safetensors").write_bytes((3).to_bytes(8, "little") + b"{ }")
+    write_zeros(tmp_path / "two", "two")
     flags = ("--max-output-tokens=128", "--frontdoors=1", "--dispatchers=1", "--slots=64")
     server = Server(f"--model=m={tmp_path / 'one'}", *flags, echo=True)
     old = version_of(server)

@@ -91,6 +91,14 @@ def test_the_end_of_a_text_is_kept_or_it_is_refused(server: Server, folders: dic
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_token_ids_are_cut_on_the_side_of_texts(server: Server, kind: str) -> None:
+    ids = [3] * 20 + [4] * TOKENS_MAX
+    kept = ids[-TOKENS_MAX:] if kind.startswith("left") else ids[:TOKENS_MAX]
+    with Client(server.address, model=kind) as client:
+        same(client.embed([ids], truncate=True), client.embed([kept]))
+
+
 def test_a_tokenizer_that_splits_no_text(server: Server) -> None:
     """The words in front of a cut could have other tokens than in the whole text."""
     with (

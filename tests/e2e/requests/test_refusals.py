@@ -20,7 +20,7 @@ from fastqps.v1 import predict_pb2_grpc
 GRAMMAR = load_card("grammar")
 VOCAB, TOKENS_MAX = 30522, 256  # of minilm
 MADE_MAX = 128  # the usual --max-output-tokens
-ITEMS_MAX = 1024  # of one PredictBatch
+ITEMS_MAX = 2048  # the usual --max-request-items
 NAN = float("nan")
 
 # (fields, the field that the message names, the value that it names, what else it says)

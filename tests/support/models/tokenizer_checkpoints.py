@@ -51,6 +51,7 @@ STRANGE = (
     "<q>x",
     "👍",
 )
+STRIPPING = ("the", "solo", "strasse", "cafe")  # in the vocabulary; which white space they take in stripping_file()
 WORDS = (  # noqa: SIM905
     "the of and to in Straße straße naïve café cafe CAFÉ Łódź Ελλάδα Россия 你好 世界 中国 日本語 안녕하세요 don't I'M "
     "123 4567 unhappy new york C++ e-mail 👍 👩\u200d👧 ½ ﬁ ſt İstanbul"
@@ -104,6 +105,22 @@ def wordpiece_file() -> dict[str, Any]:
         "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
     )
     made.add_special_tokens(list(BERT_TOKENS))
+    found: dict[str, Any] = json.loads(made.to_str())
+    return found
+
+
+def stripping_file(*, normalized: bool) -> dict[str, Any]:
+    """The same with added tokens that take the space beside them. ``normalized``: no native tokenizer says where they
+    are."""
+    file = wordpiece_file()
+    made = tk.Tokenizer.from_str(json.dumps(file))
+    sides = ((True, False), (False, True), (True, True), (False, False))
+    made.add_tokens(
+        [
+            AddedToken(content, lstrip=left, rstrip=right, normalized=normalized)
+            for content, (left, right) in zip(STRIPPING, sides, strict=True)
+        ]
+    )
     found: dict[str, Any] = json.loads(made.to_str())
     return found
 
@@ -185,6 +202,8 @@ class Checkpoints:
             stated["tokenizer_class"] = r.choice([*BACKENDS, *CLASSES[kind]])
         file = self.file(kind)
         files: dict[str, Any] = {"config.json": stated, "tokenizer.json": file}
+        if kind == "bpe" and self.later.random() < 0.3:
+            config["trim_offsets"] = self.later.choice([True, False])
         if config or self.maybe(0.7):
             files["tokenizer_config.json"] = config
         if self.maybe(0.4):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from torch.nn import functional as F
 
 from fastqps.kernels.torch_ops.items import places_of
 from fastqps.ops.interface import HeadNorms, Reader, Rows
@@ -121,6 +124,9 @@ class ReferenceEncoderOps(ReferenceOps):
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))
+
+    def projection(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Callable[[torch.Tensor], torch.Tensor]:
+        return partial(F.linear, weight=self.keep(weight), bias=None if bias is None else self.keep(bias))
 
     def pool(self, hidden: torch.Tensor, step: Step, mode: str, last: bool, skipped: int | None = None) -> torch.Tensor:
         items, count = Items.of(step), len(step.starts) - 1

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from gates import HOLD, HOLD_MAX, pass_through
+from zero_weights import write_zeros
 
 from fastqps.devices import Place, null
 from fastqps.models.card import ModelCard
@@ -28,7 +29,7 @@ CONTEXT = 4096
 
 
 def write_generator(path: Path) -> None:
-    """A byte-level tokenizer without merges beside a configuration; the weights' file is empty."""
+    """A byte-level tokenizer without merges beside a configuration; weights that nobody reads."""
     path.mkdir(parents=True, exist_ok=True)
     config = {
         "model_type": "llama",
@@ -56,7 +57,7 @@ def write_generator(path: Path) -> None:
     }
     (path / "config.json").write_text(json.dumps(config))
     (path / "tokenizer.json").write_text(json.dumps(tokenizer))
-    (path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    write_zeros(path)
 
 
 def _alphabet() -> list[str]:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import echo_dispatcher
+from zero_weights import write_zeros
 
 from fastqps._core import Segment
 from fastqps.models.card import ModelCard, ModelError
@@ -19,12 +20,6 @@ from fastqps.process.children import LEAVE, DispatcherSettings
 BEHAVIOUR = "behaviour"  # of its dispatchers as they start: "sleep SECONDS", "refuse", "crash" or "deaf"
 
 
-def write_weights(path: Path, text: str) -> None:
-    """Weights of no tensors, which differ by a text in their header."""
-    header = json.dumps({"__metadata__": {"text": text}}).encode()
-    (path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
-
-
 def write_version(path: Path, weights: str, behaviour: str = "", **config: object) -> str:
     """A checkpoint whose weights nobody reads, and MiniLM's tokenizer; the directory."""
     path.mkdir(exist_ok=True)
@@ -32,7 +27,7 @@ def write_version(path: Path, weights: str, behaviour: str = "", **config: objec
     sizes |= {"intermediate_size": 64, "num_hidden_layers": 1}
     whole = {"model_type": "bert", "architectures": ["BertModel"], **sizes, **config}
     (path / "config.json").write_text(json.dumps(whole))
-    write_weights(path, weights)
+    write_zeros(path, weights)
     (path / BEHAVIOUR).write_text(behaviour)
     shutil.copy(resolve("minilm")[1] / "tokenizer.json", path)
     return str(path)

@@ -1,0 +1,61 @@
+"""Holds the counts of a configuration against the tensors' headers, before memory is planned or taken by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fastqps.models.card import ModelError
+from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.families.decoder import DecoderConfig
+from fastqps.models.families.encoder import BertConfig, EncoderConfig
+from fastqps.models.files.config_keys import CONFIG
+from fastqps.models.files.tensors import Tensor, read_tensors
+from fastqps.models.files.weight_files import WEIGHTS
+
+# Fields that some side of a tensor is as long as.
+_WIDTHS = ("hidden", "inner", "heads", "kv_heads", "head_size", "head_dim", "types", "buckets", "relative_buckets")
+
+
+def check_counts(checkpoint: Checkpoint, config: EncoderConfig | DecoderConfig, labels: int = 0) -> None:
+    """``ModelError`` where the weights are not as large as ``config``, a head with ``labels`` and projections need.
+
+    Only what memory is planned by has to be exact here: architectures look at each tensor.
+    """
+    tensors = _tensors(checkpoint.weight_files())
+    if checkpoint.adapter:
+        tensors += checkpoint.adapter.replaced.values()
+    if isinstance(config, DecoderConfig):
+        keys = [tensor for tensor in tensors if tensor.name.endswith("k_proj.weight")]
+        _check_shape("rows of keys", keys, config.kv_heads * config.head_dim, config.hidden, config.layers)
+    elif config.layers > len(tensors) and not (isinstance(config, BertConfig) and config.shared_layers):
+        raise ModelError(f"{CONFIG} says {config.layers} layers, and the weights have {len(tensors)} tensors")
+    words = config.embedding if isinstance(config, BertConfig) and config.embedding else config.hidden
+    _check_shape("words", tensors, config.vocab, words)
+    if words != config.hidden:
+        _check_shape("hidden states", tensors, config.hidden, words)
+    if labels:
+        _check_shape("labels", tensors, labels, config.hidden)
+    longest = max(side for tensor in tensors for side in tensor.shape)
+    counts = {name: getattr(config, name, 0) for name in _WIDTHS}
+    if isinstance(config, BertConfig) and config.tensors.positions:
+        counts["positions"] = config.positions
+    for name, number in counts.items():
+        if number > longest:
+            raise ModelError(f"{CONFIG} says {number} ({name}), and no tensor has a side of more than {longest}")
+    for dense in checkpoint.pipeline.dense:
+        own = _tensors([checkpoint.root / dense.folder / WEIGHTS])
+        _check_shape(f"outputs of {dense.folder}", own, dense.out_features, dense.in_features)
+
+
+def _tensors(files: Iterable[Path]) -> list[Tensor]:
+    """Those that hold a number: without one, a header can state any size."""
+    return [tensor for file in files for tensor in read_tensors(file).values() if 0 not in tensor.shape]
+
+
+def _check_shape(what: str, tensors: Iterable[Tensor], rows: int, width: int, times: int = 1) -> None:
+    """``times``: as many tensors have it."""
+    found = sum(tensor.shape == (rows, width) for tensor in tensors)
+    if found < times:
+        who = "no tensor has it" if times == 1 else f"{found} tensors have it, and {times} layers need it"
+        raise ModelError(f"{CONFIG} says {rows} {what} of {width} numbers, the shape [{rows}, {width}]: {who}")
