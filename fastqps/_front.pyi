@@ -116,6 +116,7 @@ class Door:
         labels: Sequence[str],
         version: str,
         detokenizer: str,
+        specials: tuple[int, int],
         pairs_only: bool,
         logit_defaults: tuple[float, int, int, int],
         forced_ids: Sequence[int],

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/refusal.h"
 #include "edge/edge_dispatcher.h"
 #include "edge/slot_item.h"
 

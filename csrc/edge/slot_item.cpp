@@ -141,19 +141,6 @@ Written write_tokens(const Segment& segment, const Route& route, const StepRow& 
   return Written::kDone;
 }
 
-void write_refusal(const Segment& segment, u32 code, std::string_view message, u32 retry_after_ms, Slot& slot) {
-  constexpr size_t kMessageMax = 400;
-  const std::span<u8> room = segment.answer_room(slot);
-  slot.status = u16(code);
-  slot.batch_items = 0;
-  slot.kind = Answer::kNone;
-  if (room.size() < sizeof retry_after_ms) return;
-  slot.kind = Answer::kRefusal;
-  slot.n_values = u32(std::min({message.size(), kMessageMax, room.size() - sizeof retry_after_ms}));
-  std::memcpy(room.data(), &retry_after_ms, sizeof retry_after_ms);
-  std::copy_n(message.data(), slot.n_values, room.data() + sizeof retry_after_ms);
-}
-
 void write_times(const StepRow& answer, u64 claimed_ns, u64 sent_ns, u64 now_ns, Slot& slot) {
   const u64 away = now_ns - std::min(now_ns, sent_ns);
   const u64 queue = std::min(away, u64(answer.queue_us) * 1000);

@@ -29,8 +29,6 @@ bool row_fits(const Segment& segment, const Route& route, const StepRow& answer,
 void write_row(const Segment& segment, const StepRow& answer, Slot& slot);
 // Writes tokens behind the first `before` ones, which the same server has sent.
 Written write_tokens(const Segment& segment, const Route& route, const StepRow& answer, u32 before, Slot& slot);
-// Writes why there is no answer.
-void write_refusal(const Segment& segment, u32 code, std::string_view message, u32 retry_after_ms, Slot& slot);
 
 // The times of an answered item, for its client: those that the server says, and what is left of the time since the
 // item was sent.

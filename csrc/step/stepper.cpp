@@ -1,5 +1,10 @@
 #include "step/stepper.h"
 
+#include <cstdio>
+#include <utility>
+
+#include "core/refusal.h"
+
 namespace fastqps {
 
 Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 route, BatchLimits limits)
@@ -7,7 +12,8 @@ Stepper::Stepper(Segment segment, const WakeFds* fds, u32 me, u32 epoch, u32 rou
       claimer_(segment, fds, me, epoch, route),
       limits_(limits),
       route_(&segment.route(route)),
-      clock_(claimer_, now_ns()) {}
+      clock_(claimer_, now_ns()),
+      model_(segment.model(route / kGenerations).name) {}
 
 u32 Stepper::add_step(const DeviceStamps* stamps, u32 lane) {
   const u32 s = u32(progress_.size());
@@ -24,6 +30,15 @@ bool Stepper::launch(u32 s) {
   step.flight = clock_.launch(step.lane, step.gathered_ns, step.launched_ns, size(s).tokens);
   lanes_.turn(step.lane);
   return true;
+}
+
+void Stepper::not_finite(Slot& slot) {
+  constexpr u32 kInternal = 13;  // gRPC code
+  write_refusal(segment_, kInternal, "the model's result is NaN or infinite", 0, slot);
+  if (std::exchange(logged_, true)) return;
+  std::fprintf(stderr,
+               "model %s: a result is NaN or infinite. Such items fail with INTERNAL; no more of them are logged\n",
+               model_);
 }
 
 // The host's delay counts as scatter.

@@ -72,6 +72,8 @@ class Stepper {
   // Records that the step's answers were written at `now`. Returns how long it occupied its lane. A canary's items are
   // not counted.
   u64 finish_step(u32 s, u64 now);
+  // Answers an item whose result is NaN or infinite, and logs the first one.
+  void not_finite(Slot& slot);
 
   Segment segment_;
   Claimer claimer_;
@@ -80,6 +82,10 @@ class Stepper {
   DeviceClock clock_;
   Lanes lanes_{clock_, *route_};
   std::vector<Progress> progress_;  // by step
+
+ private:
+  const char* const model_;
+  bool logged_ = false;
 };
 
 }  // namespace fastqps

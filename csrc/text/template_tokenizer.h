@@ -31,6 +31,7 @@ class TemplateTokenizer : public Tokenizer {
   Encoded encode_spans(std::string_view text, u32* out, u32 max_tokens, std::vector<TokenSpan>& spans, Cut cut) final;
   bool finds_spans(u32) const override { return false; }
   u32 n_special(bool pair) const final;
+  u32 n_leading() const final { return static_cast<u32>(around_.special.single_head.size()); }
   u32 second_type_id() const final { return around_.special.second_type_id; }
   std::optional<FileTruncation> file_truncation() const final { return around_.truncation; }
 

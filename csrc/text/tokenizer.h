@@ -68,6 +68,7 @@ class Tokenizer {
   virtual bool finds_spans(u32 unknown_id) const = 0;
 
   virtual u32 n_special(bool pair) const = 0;     // special tokens that are added to every text or pair
+  virtual u32 n_leading() const = 0;              // those of them in front of a text
   virtual u32 second_type_id() const = 0;         // type id of a pair's ids after first_len: BERT 1, RoBERTa 0
   virtual u32 vocab_size() const = 0;             // one above the largest id that encode can give
   virtual const std::string& family() const = 0;  // "wordpiece", "bpe", "unigram"

@@ -180,6 +180,9 @@ FieldError read_generate(std::string_view message, GenerateOptions& out, TakeSto
       case length_tag(13):
         ok = read_numbers(in, tag, take_suppressed);
         break;
+      case varint_tag(14):
+        ok = read_bool(in, &out.add_special_tokens);
+        break;
       default:
         ok = in.skip(tag, kPartDepth);
     }

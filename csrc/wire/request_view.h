@@ -83,6 +83,7 @@ struct GenerateOptions {
   bool has_seed = false;
   bool ignore_eos = false;
   bool logprobs = false;
+  bool add_special_tokens = true;
 };
 
 struct RequestView {

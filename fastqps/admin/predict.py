@@ -18,7 +18,7 @@ KEYS = (
     *INPUTS, "model", "priority", "tenant", "group", "prompt_name", "truncate", "timings",
     "dimensions", "normalize", "top_labels", "raw_scores",
     "max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_token_ids", "ignore_eos", "logprobs",
-    "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids",
+    "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens",
 )  # fmt: skip
 HTTP_STATUS = {0: 200, 3: 400, 4: 504, 5: 404, 8: 429, 12: 501, 14: 503}  # by gRPC code; every other is 500
 INVALID_ARGUMENT = 3

@@ -68,6 +68,11 @@ class GenerateOptions(TypedDict, total=False):
         int,
         "The model cannot end the text before so many tokens, at most max_tokens; 0: off. Default: the checkpoint's.",
     ]
+    add_special_tokens: Annotated[
+        bool,
+        "Put the tokenizer's special tokens around a text. Default: True; those in front of a text that begins with "
+        "them stand there once.",
+    ]
     suppress_token_ids: Annotated[
         Sequence[int],
         "Never choose these tokens, at most 8, beside the checkpoint's. Default: none.",

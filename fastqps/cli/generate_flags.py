@@ -9,7 +9,7 @@ from fastqps.errors import ConfigError
 
 _FLAGS = (
     *("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_token_ids", "ignore_eos", "logprobs"),
-    *("repetition_penalty", "no_repeat_ngram_size", "min_tokens"),
+    *("add_special_tokens", "repetition_penalty", "no_repeat_ngram_size", "min_tokens"),
 )
 
 
@@ -34,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--stop", action="append", metavar="TEXT", help="end before this; repeat the flag for more")
     group.add_argument(
         "--stop-token-ids", type=_ids, metavar="ID,…", help="end at the first of these tokens, at most 8"
+    )
+    group.add_argument(
+        "--no-special-tokens",
+        dest="add_special_tokens",
+        action="store_false",
+        default=None,
+        help="put no special tokens around a text, such as a chat template's",
     )
     group.add_argument("--ignore-eos", action="store_true", default=None, help="go on after the end of the text")
     group.add_argument(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Unpack, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 
@@ -208,7 +208,7 @@ class Engine:
         that of every prompt; without one each prompt draws its own.
         ``ValueError`` names what is out of range.
         """
-        return self._generator.generate(prompts, Sampling.of(options), stop=options.get("stop", ()), truncate=truncate)
+        return self._generator.generate(prompts, Sampling.of(options), truncate=truncate, **_of_texts(options))
 
     def generate_stream(
         self, prompt: str | Sequence[int], *, truncate: bool = False, **options: Unpack[GenerateOptions]
@@ -216,8 +216,7 @@ class Engine:
         """The same for one prompt, as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. Leaving the loop ends it. ``ValueError`` comes with the first chunk that is asked for.
         """
-        sampling = Sampling.of(options)
-        return self._generator.generate_stream(prompt, sampling, stop=options.get("stop", ()), truncate=truncate)
+        return self._generator.generate_stream(prompt, Sampling.of(options), truncate=truncate, **_of_texts(options))
 
     def close(self) -> None:
         """Gives the device back; nothing can be asked any more."""
@@ -246,3 +245,7 @@ _MODELS: Mapping[StepKind, Callable[..., Predictor | Generator]] = {
 def _check_count(name: str, value: int | None, most: int) -> None:
     if value is not None and not 1 <= value <= most:
         raise ValueError(f"{name}: {value}, at least 1 and at most {most}")
+
+
+def _of_texts(options: GenerateOptions) -> dict[str, Any]:
+    return {"stop": options.get("stop") or (), "add_special_tokens": options.get("add_special_tokens") is not False}

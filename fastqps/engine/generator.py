@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -104,6 +105,7 @@ class Generator:
         batch: Callable[[int, int], Any] = DecodeBatch,
     ) -> None:
         self._tokenizer = load_tokenizer(card)
+        self._around = self._tokenizer.around() if self._tokenizer else (0, 0)
         tokens = max_step_tokens or max_running + max(card.max_input_tokens, 512)
         runner = runner or make_runner(
             device,
@@ -172,17 +174,22 @@ class Generator:
         *,
         stop: str | Sequence[str] = (),
         truncate: bool = False,
+        add_special_tokens: bool = True,
     ) -> list[Generation]:
         """One answer for each prompt, a text or token ids, in order. It ends before the first text of ``stop``.
 
-        ``truncate`` cuts a prompt that is too long. ``ValueError`` names a prompt or an option that is out of range.
+        ``truncate`` cuts a prompt that is too long. Without ``add_special_tokens`` a text gets none. ``ValueError``
+        names a prompt or an option that is out of range.
         """
         if isinstance(prompts, str):
             raise ValueError("generate takes a list of prompts, not one text")
         stops = self._stops(stop)
         asked = self._stopping(sampling or Sampling(), stops)
         asked.checked(self.card)  # also where there are no prompts
-        encoded = [self._encode(f"prompt {number}", prompt, truncate) for number, prompt in enumerate(prompts)]
+        encoded = [
+            self._encode(f"prompt {number}", prompt, truncate, add_special_tokens)
+            for number, prompt in enumerate(prompts)
+        ]
         begun = [_Answer(self._detokenizer, stops) for _ in encoded]
         answers = {self.add(prompt.ids, asked): answer for prompt, answer in zip(encoded, begun, strict=True)}
         left = set(answers)
@@ -209,6 +216,7 @@ class Generator:
         *,
         stop: str | Sequence[str] = (),
         truncate: bool = False,
+        add_special_tokens: bool = True,
     ) -> Iterator[Chunk]:
         """The answer to one prompt as it is made: a chunk for each token, the last one with ``finish_reason`` and
         ``usage``. The options are those of ``generate``; they are checked, and it begins, with the first chunk that is
@@ -217,7 +225,7 @@ class Generator:
         stops = self._stops(stop)
         sampling = self._stopping(sampling or Sampling(), stops).checked(self.card)
         answer = _Answer(self._detokenizer, stops)
-        encoded = self._encode("the prompt", prompt, truncate)
+        encoded = self._encode("the prompt", prompt, truncate, add_special_tokens)
         request, last = self.add(encoded.ids, sampling), False
         try:
             while not last:
@@ -232,7 +240,10 @@ class Generator:
         """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""
         found = self._kept if any(token.request in requests for token in self._kept) else self.step()
         self._kept = [token for token in found if token.request not in requests]
-        return [token for token in found if token.request in requests]
+        taken = [token for token in found if token.request in requests]
+        if any(math.isnan(token.logprob) for token in taken):
+            raise ModelError(f"model {self.card.name}: logits are NaN or infinite, so no token can be chosen")
+        return taken
 
     def close(self) -> None:
         """Gives the device back."""
@@ -279,7 +290,7 @@ class Generator:
             wrong = min(ids) if min(ids) < 0 else max(ids)
             raise ValueError(f"{which}: token id {wrong}, must be at least 0 and below {vocab}")
 
-    def _encode(self, which: str, prompt: Prompt, truncate: bool) -> _Prompt:
+    def _encode(self, which: str, prompt: Prompt, truncate: bool, special: bool) -> _Prompt:
         limit = self.card.max_input_tokens
         if not isinstance(prompt, str):
             if any(isinstance(part, str) for part in prompt):
@@ -293,8 +304,16 @@ class Generator:
         found = self._tokenizer.encode_items([prompt])[0]
         if found.truncated and not truncate:
             raise ValueError(f"{which} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
-        self._check(which, found.ids)
-        return _Prompt(found.ids, found.truncated)
+        ids = self._with_specials(found.ids, special)
+        self._check(which, ids)
+        return _Prompt(ids, found.truncated)
+
+    def _with_specials(self, ids: list[int], special: bool) -> list[int]:
+        """Leaves out those around a text if not ``special``, and those in front of one that begins with them itself."""
+        leading, trailing = self._around
+        if not special:
+            return ids[leading : len(ids) - trailing]
+        return ids[leading:] if leading and ids[:leading] == ids[leading : 2 * leading] else ids
 
 
 def _detokenizer(card: ModelCard) -> Detokenizer | None:

@@ -76,6 +76,8 @@ class Predictor:
                 raise error.in_place(batch[error.item]) from None
             self._runner.run(*shape)
             for row, i in enumerate(batch):
+                if not self._finite(row):
+                    raise ModelError(f"model {self.card.name}: the result of item {i} is NaN or infinite")
                 done[i] = take(row)
         return [done[i] for i in range(len(encoded))]
 
@@ -87,6 +89,10 @@ class Predictor:
     def _rows(self, item: int) -> Vector:
         b = self._runner.buffers()
         return b.output[b.cu_seqlens[item] : b.cu_seqlens[item + 1]] if b.by_token else b.output[item]
+
+    def _finite(self, item: int) -> bool:
+        rows = self._rows(item)
+        return bool(np.isfinite(rows[: self.card.max_active_dims] if self.card.task == "embed_sparse" else rows).all())
 
     def _ids(self, item: int) -> TokenIds:
         b = self._runner.buffers()

@@ -16,6 +16,7 @@ from fastqps.models.logit_options import LogitOptions, float32
 TOP_K_MAX = 64
 NO_REPEAT_NGRAM_MAX = 64
 SEED_END = 1 << 64
+_OF_TEXTS = ("stop", "add_special_tokens")
 
 Number = TypeVar("Number", int, float)
 
@@ -47,10 +48,10 @@ class Sampling:
 
     @staticmethod
     def of(options: GenerateOptions) -> Sampling:
-        """Those of a call. ``stop``, which says nothing about tokens, is left out."""
+        """Those of a call, without what concerns texts."""
         if unknown := options.keys() - GenerateOptions.__annotations__.keys():
             raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(GenerateOptions.__annotations__)}")
-        given = {name: value for name, value in options.items() if value is not None and name != "stop"}
+        given = {name: value for name, value in options.items() if value is not None and name not in _OF_TEXTS}
         return Sampling(**{name.replace("_token_ids", "_ids"): value for name, value in given.items()})  # type: ignore[arg-type]
 
     def checked(self, card: ModelCard) -> Sampling:

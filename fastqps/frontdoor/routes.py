@@ -110,6 +110,7 @@ class DoorRoutes:
                 labels=list(card.labels),
                 version=f"{card.name}@{card.version}",
                 detokenizer=content_of(tokenizer.source) if tokenizer and card.task == "generate" else "",
+                specials=tokenizer.around() if tokenizer and card.task == "generate" else (0, 0),
                 pairs_only=card.pairs_only,
                 logit_defaults=(
                     options.repetition_penalty,

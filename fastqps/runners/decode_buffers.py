@@ -26,7 +26,7 @@ class DecodeBuffers:
     made      [S]                 tokens that the run's sequence has made before
     admitted  [S, 32]             sampling parameters of sequences that are new in this step
     tokens    [S]                 sampled from run i's last row
-    logprobs  [S] float32         of that token, where its sequence asked for it
+    logprobs  [S] float32         of that token, where its sequence asked for it; NaN: its logit is NaN or infinite
     finish    [S]                 0 goes on, 1 stop token, 2 length
     stamps    [2] int64           when the device started and ended the step, ns of CLOCK_MONOTONIC
     ========= =================== ====================================================================================

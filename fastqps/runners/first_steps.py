@@ -14,7 +14,7 @@ from fastqps.runners.decode_buffers import DecodeBuffers
 Run = Callable[[int, int, int], None]
 Size = tuple[int, int, int]  # the three numbers of a step that its runner's ``run`` takes
 USUAL_TOKENS = 32  # of an item or prompt of a full step
-_NOT_FINITE = "the model's first answer is not finite: its weights hold NaN or infinity"
+_NOT_FINITE = "first answer is not finite: its weights hold NaN or infinity"
 
 
 def usual_tokens(card: ModelCard) -> int:
@@ -32,7 +32,7 @@ def first_steps(card: ModelCard, b: StepBuffers, run: Run) -> None:
     for n_items, length in ((1, min(2, longest)), (full, min(USUAL_TOKENS, longest))):
         run(*fill_items(card, b, n_items, length))
         if not np.isfinite(b.rows(n_items, n_items * length)).all():
-            raise ModelError(_NOT_FINITE)
+            raise ModelError(f"model {card.name}: its {_NOT_FINITE}")
 
 
 def fill_items(card: ModelCard, b: StepBuffers, n_items: int, length: int) -> Size:
@@ -56,7 +56,7 @@ def first_rows(card: ModelCard, b: DecodeBuffers, prefix_len: int, run: Run) -> 
         b.admitted[:runs, PARAM_FLAGS] = PARAM_LOGPROBS  # they show a model that gives no numbers
         run(*size)
         if not np.isfinite(b.logprobs[:runs]).all():
-            raise ModelError(_NOT_FINITE)
+            raise ModelError(f"model {card.name}: its {_NOT_FINITE}")
 
 
 def fill_rows(

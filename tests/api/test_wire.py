@@ -92,6 +92,7 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
             "no_repeat_ngram_size": g.no_repeat_ngram_size if g.HasField("no_repeat_ngram_size") else None,
             "min_tokens": g.min_tokens if g.HasField("min_tokens") else None,
             "suppress_token_ids": list(g.suppress_token_ids),
+            "add_special_tokens": g.add_special_tokens or not g.HasField("add_special_tokens"),
         }
         if r.HasField("generate")
         else None,

@@ -309,6 +309,10 @@ def test_special_tokens_behind_a_text_alone(tmp_path: Path, single: str) -> None
         native = Tokenizer.from_file(tmp_path / "native.json", max_tokens=max_tokens, special_tokens="trailing")
         other = Tokenizer.from_file(tmp_path / "other.json", max_tokens=max_tokens, special_tokens="trailing")
         assert native.native and not other.native
+        behind = len(single.split()) - n_front - 1
+        assert native.around() == other.around() == (0, behind)
+        both = (Tokenizer.from_file(tmp_path / f"{name}.json") for name in ("native", "other"))
+        assert {each.around() for each in both} == {(n_front, behind)}
         for text in texts:
             package.no_truncation()
             whole = package.encode(text).ids[n_front:]

@@ -220,6 +220,9 @@ void register_text(py::module_& m) {
       .def(py::init<const std::string&, const std::string&>(), "source"_a, "special_tokens"_a = "all",
            "Path or content of a tokenizer.json. ValueError with the reason when its family is not native. "
            "special_tokens: all, none, or trailing, which leaves out those in front of a text.")
+      .def_property_readonly(
+          "n_leading", [](const NativeTokenizer& self) { return self.of().n_leading(); },
+          "Special tokens that are put in front of a text.")
       .def("encode", &NativeTokenizer::encode, "text"_a, "max_tokens"_a = py::none(),
            "Ids of a text, special tokens included, cut to max_tokens on the side that the file says.")
       .def("encode_pair", &NativeTokenizer::encode_pair, "first"_a, "second"_a, "max_tokens"_a = py::none(),

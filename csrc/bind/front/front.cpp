@@ -86,6 +86,7 @@ class Door {
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
   // cuts_left: an input that is too long keeps its end.
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
+  // specials: how many special tokens it puts in front of a text and behind it; of other models (0, 0).
   // logit_defaults: the checkpoint's (repetition penalty, n-gram size, least tokens, least length) of such a model.
   // forced_ids: what its answers' limit forces.
   // empty_id: the id of a text without tokens; none: such a text is refused.
@@ -95,7 +96,7 @@ class Door {
   // From any thread; the loop takes it over between two turns.
   void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
                  bool cuts_left, const std::vector<std::string>& labels, const std::string& version,
-                 const std::string& detokenizer, bool pairs_only,
+                 const std::string& detokenizer, std::pair<u32, u32> specials, bool pairs_only,
                  const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
                  std::optional<u32> empty_id, u32 characters_max,
                  const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt,
@@ -115,6 +116,7 @@ class Door {
       if (!setup.detokenizer) throw py::value_error(why);
     }
     setup.external_tokenizer = external;
+    setup.specials = {specials.first, specials.second};
     setup.cuts_left = cuts_left;
     setup.pairs_only = pairs_only;
     const auto [penalty, ngram_size, min_tokens, min_length] = logit_defaults;
@@ -332,8 +334,9 @@ PYBIND11_MODULE(_front, m) {
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
-           "external"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "pairs_only"_a, "logit_defaults"_a,
-           "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a, "roles"_a)
+           "external"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "specials"_a, "pairs_only"_a,
+           "logit_defaults"_a, "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a,
+           "roles"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

@@ -76,6 +76,7 @@ py::object generate_dict(const RequestView& view) {
   out["no_repeat_ngram_size"] = g.has_no_repeat_ngram_size ? py::cast(g.no_repeat_ngram_size) : py::none();
   out["min_tokens"] = g.has_min_tokens ? py::cast(g.min_tokens) : py::none();
   out["suppress_token_ids"] = suppressed;
+  out["add_special_tokens"] = g.add_special_tokens;
   return out;
 }
 

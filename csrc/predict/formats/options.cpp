@@ -147,6 +147,10 @@ constexpr Row kRows[] = {
        view.generate.has_no_repeat_ngram_size = true;
        return to_u32(v, &view.generate.no_repeat_ngram_size);
      }},
+    {"add_special_tokens", true,
+     [](const OptionValue& v, RequestView& view, OptionLists&) {
+       return to_bool(v, &view.generate.add_special_tokens);
+     }},
     {"stop", true, to_stops},
     {"stop_token_ids", true,
      [](const OptionValue& v, RequestView& view, OptionLists& lists) {

@@ -66,7 +66,8 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   if (setup.check_ids)
     if (Refusal refusal = check_ids(field_of(item), ids, encoded.n_tokens, route)) return refusal;
   if (spans) mark_words(slot);
-  finish(slot, item, encoded.first_len, encoded.n_tokens);
+  const u32 left_out = encoded.n_tokens - keep_specials(ids, encoded.n_tokens, item);
+  finish(slot, item, encoded.first_len - left_out, encoded.n_tokens - left_out);
   item.truncated |= encoded.truncated;
   return {};
 }
@@ -175,7 +176,21 @@ Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total) {
   if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, most);
   if (!n_tokens)
     return refusals_.refuse_field("pair.second", "too long: it leaves no room for the first text in %u tokens", most);
+  const SpecialsAround& specials = routes_.setup(item.route).specials;
+  if (item.bare && n_tokens <= specials.leading + specials.trailing)
+    return refusals_.refuse_field(field, "0 tokens, at least 1");
   return {};
+}
+
+// Leaves out the special tokens around a text if its request says so, and those in front of a text that begins with
+// them itself, as one that a chat template has made. Returns how many ids are left.
+u32 SlotInput::keep_specials(u32* ids, u32 n, const Item& item) {
+  const auto [leading, trailing] = routes_.setup(item.route).specials;
+  const bool twice = leading && n >= 2 * leading && std::equal(ids, ids + leading, ids + leading);
+  if (!item.bare && !twice) return n;
+  const u32 left = n - leading - (item.bare ? trailing : 0);
+  std::memmove(ids, ids + leading, left * sizeof(u32));
+  return left;
 }
 
 Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item) {
@@ -257,11 +272,12 @@ void SlotInput::write_empty(u32 slot, u32 id) {
 
 void SlotInput::write(TokenizeResult& result, Item& item) {
   if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() accepted it
-  const u32 n_tokens = u32(result.ids.size());
+  const u32 n_written = u32(result.ids.size()), n_tokens = keep_specials(result.ids.data(), n_written, item);
+  result.ids.resize(n_tokens);
   Slot& s = slots_.slot(result.slot);
   std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
   finish(result.slot, item, std::min(result.first_len, n_tokens), n_tokens);
-  item.truncated |= result.n_total > n_tokens;
+  item.truncated |= result.n_total > n_written;
   if (result.spans.empty()) return;
   spans_.of(result.slot) = std::move(result.spans);
   mark_words(result.slot);

@@ -40,6 +40,7 @@ class SlotInput {
   Refusal bound_text(const RequestView& view, const Item& item);
   Refusal hand_over(TokenizeJob job, Item& item);
   Refusal busy(const char* why);
+  u32 keep_specials(u32* ids, u32 n, const Item& item);
   Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total);
   Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
   Refusal too_long(const char* field, u32 tokens, u32 limit);

@@ -25,6 +25,11 @@ struct LogitDefaults {
   u32 no_repeat_ngram_size = 0, min_tokens = 0, min_length = 0;
 };
 
+// How many special tokens a tokenizer puts around a text.
+struct SpecialsAround {
+  u32 leading = 0, trailing = 0;
+};
+
 struct RouteSetup {
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
@@ -34,6 +39,7 @@ struct RouteSetup {
   bool check_ids = false;                                    // the tokenizer has ids beyond the model's vocabulary
   std::shared_ptr<const text::Detokenizer> detokenizer;      // of a generative model; null: token ids only
   LogitDefaults logit_defaults;                              // of a model that generates
+  SpecialsAround specials;                                   // of a model that generates: requests decide about them
   std::vector<u32> forced_ids;                               // forced at an answer's limit; empty: any token
   u32 characters_max = 0;                                    // of a text; 0: any number
   std::optional<u32> empty_id;                               // for a text without tokens; none: it is refused

@@ -1,6 +1,7 @@
 #include "step/decode/decode_stepper.h"
 
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "core/waiting.h"
@@ -225,6 +226,11 @@ bool DecodeStepper::scatter(u32 s) {
   batches_[lane].retire(step.rows, [&](u32 kv, u32 made, Token token) {
     const u32 at = place(lane, kv);
     tokens++;
+    if (std::isnan(token.logprob)) {
+      if (token.finish == Finish::kNot) batches_[lane].drop(kv);
+      not_finite(claimer_.slot(requests_[at].claim));
+      return end(at, made + 1);
+    }
     write(requests_[at].claim, made, token);
     if (token.finish == Finish::kNot) return;
     if (!canary) {

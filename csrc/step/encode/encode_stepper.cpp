@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "step/encode/vector_form.h"
 #include "step/table_index.h"
 
 namespace fastqps {
@@ -135,10 +136,16 @@ bool EncodeStepper::scatter(u32 s) {
   return true;
 }
 
-void EncodeStepper::write(const EncodeStep& step, u32 item, Slot& slot) const {
+void EncodeStepper::write(const EncodeStep& step, u32 item, Slot& slot) {
   const StepBuffers& b = step.buffers;
-  if (!rows_by_token(route_->task)) return write_answer(segment_, *route_, b.output + u64(item) * b.width, slot);
+  if (!rows_by_token(route_->task)) {
+    const float* const row = b.output + u64(item) * b.width;
+    const bool sparse = route_->task == Task::kEmbedSparse;
+    if (!all_finite(row, sparse ? sparse_weights(route_->dimensions) : route_->dimensions)) return not_finite(slot);
+    return write_answer(segment_, *route_, row, slot);
+  }
   const u32 first = u32(b.cu_seqlens[item]), n_tokens = u32(b.cu_seqlens[item + 1]) - first;
+  if (!all_finite(b.output + u64(first) * b.width, u64(n_tokens) * b.width)) return not_finite(slot);
   write_answer_by_token(segment_, *route_, b.output + u64(first) * b.width, n_tokens, slot);
 }
 

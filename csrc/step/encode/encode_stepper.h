@@ -24,7 +24,7 @@ class EncodeStepper final : public Stepper {
   bool answer_dropped(const Batch& batch);
   void shed(u32 s);
   void pack_known(EncodeStep& step);
-  void write(const EncodeStep& step, u32 item, Slot& slot) const;
+  void write(const EncodeStep& step, u32 item, Slot& slot);
   void count(u32 s, u64 finished_ns, u64 now);
 
   std::vector<EncodeStep> steps_;

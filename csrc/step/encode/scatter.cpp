@@ -30,11 +30,9 @@ void write_classification(const Segment& segment, const Route& route, const floa
     }
   }
   u32 keep = slot.top_labels ? std::min<u32>(slot.top_labels, n) : n;
-  // Best first; equal scores in the order of the labels. NaN sorts last, because the comparison must be a strict order.
+  // Best first; equal scores in the order of the labels.
   auto better = [](const LabelScore& a, const LabelScore& b) {
-    bool nan_a = std::isnan(a.score), nan_b = std::isnan(b.score);
-    if (nan_a != nan_b) return nan_b;
-    return a.score != b.score && !nan_a ? a.score > b.score : a.index < b.index;
+    return a.score != b.score ? a.score > b.score : a.index < b.index;
   };
   std::partial_sort(labels, labels + keep, labels + n, better);
   slot.n_values = keep;

@@ -53,7 +53,16 @@ u16 to_float16(float value) {
   return u16(sign | ((mag + 0xfff + (mag >> 13 & 1) - 0x38000000) >> 13));
 }
 
+FASTQPS_CLONES u32 non_finite(const float* values, u64 n) {
+  constexpr u32 kExponent = 0x7f800000;
+  u32 found = 0;
+  for (u64 i = 0; i < n; i++) found |= u32((std::bit_cast<u32>(values[i]) & kExponent) == kExponent);
+  return found;
+}
+
 }  // namespace
+
+bool all_finite(const float* values, u64 n) { return !non_finite(values, n); }
 
 VectorForm::VectorForm(const Route& route, const Slot& slot)
     : dimensions(slot.dimensions ? std::min(slot.dimensions, route.dimensions) : route.dimensions),

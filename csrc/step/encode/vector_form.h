@@ -18,6 +18,9 @@ struct VectorForm {
   void describe(Slot& slot) const;
 };
 
+// Whether none of the values is NaN or infinite.
+bool all_finite(const float* values, u64 n);
+
 // Writes the leading dimensions of `row`, bytes() in all.
 void write_vector(const VectorForm& form, const float* row, u8* out);
 

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "core/refusal.h"
 #include "edge/flights.h"
 #include "edge/slot_item.h"
 #include "edge/upstreams.h"

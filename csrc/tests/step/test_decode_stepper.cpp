@@ -58,6 +58,25 @@ TEST(progress_is_told_only_to_who_asked) {
   CHECK_EQ(w.host.ended.size(), 2u);
 }
 
+TEST(a_sequence_without_a_number_for_its_token_ends_alone) {
+  World w;
+  Dispatcher d(w.segment, &w.fds, 0, 1);
+  const u32 bad = w.put({1, 2}, 6, kIgnoreEos), good = w.put({3}, 6, kIgnoreEos);
+  CHECK(d.launch());
+  const u32 s = d.flying[0].front();
+  const DecodeLayout& layout = d.stepper.step(s).layout;
+  d.devices[0].run(layout, d.in[s].data(), d.out[s].data());
+  d.out[s][layout.out_logprobs] = std::bit_cast<i32>(NAN);
+  CHECK(d.stepper.scatter(s));
+  d.flying[0].pop_front();
+  while (d.turn()) w.slab->drain();
+  w.slab->drain();
+  CHECK_EQ(w.host.status[bad], 13);
+  CHECK(!w.host.tokens.contains(bad));
+  CHECK(w.host.tokens[good] == expected_tokens({3}, 6, true));
+  CHECK_EQ(w.slab->used(), 0u);
+}
+
 // A cancel reaches a sequence that runs, with a step of it on its way: its cache slot serves the next one at once.
 TEST(a_cancelled_sequence_leaves_at_the_next_step) {
   World w;

@@ -60,6 +60,7 @@ _COMPLETIONS = only(
     stream=optional(BOOL),
     stream_options=optional(only(include_usage=BOOL, include_obfuscation=BOOL)),
     min_tokens=optional(COUNT),
+    add_special_tokens=optional(BOOL),
     ignore_eos=optional(BOOL),
     repetition_penalty=optional(NUMBER),
     no_repeat_ngram_size=optional(COUNT),

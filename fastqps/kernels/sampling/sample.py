@@ -288,7 +288,8 @@ def _sample(
             whole = _whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP)
             logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - tl.log(whole)
             logprob = logprob.to(tl.float32)
-        tl.store(logprobs + run, logprob)
+        finite = tl.load(logits + token).to(tl.float32) < float("inf")  # false of NaN, too
+        tl.store(logprobs + run, tl.where(finite, logprob, float("nan")))
     if stamps is not None:
         stamp_end(stamps)
 
@@ -312,8 +313,8 @@ def sample(
 
     logits [S, vocabulary]; starts int32 [S + 1]; kv_slots int32 [T]; made int32 [S]; params int32 [slots, 32], the
     records of csrc/step/decode/decode_layout.h; eos_ids int32. Written: tokens int32 [S]; logprobs float32 [S], 0 where
-    not asked for; finish int32 [S]: 0 goes on, 1 stop token, 2 length; last_token int32 by slot; with ``stamps`` int64
-    [2] the device's clock to the second.
+    not asked for, NaN where the token's logit is NaN or infinite; finish int32 [S]: 0 goes on, 1 stop token, 2 length;
+    last_token int32 by slot; with ``stamps`` int64 [2] the device's clock to the second.
     """
     runs, vocab = logits.shape
     shape, n_eos = sample_shape(vocab), len(eos_ids)

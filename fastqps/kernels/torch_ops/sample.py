@@ -126,11 +126,12 @@ def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
 
 
 def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
-    """Under the raw logits; 0 where nobody has asked."""
+    """Under the raw logits; 0 where nobody has asked, and NaN where the token's logit is NaN or infinite."""
     asked = (flags & _core.PARAM_LOGPROBS) != 0
     all_of_row = _likelihoods(logits, top, torch.ones_like(top)).sum(1)
     own = logits.gather(1, tokens[:, None])[:, 0].double()
-    return torch.where(asked, (own - top[:, 0].double() - all_of_row.log()).float(), 0.0)
+    found = torch.where(asked, (own - top[:, 0].double() - all_of_row.log()).float(), 0.0)
+    return torch.where(own < torch.inf, found, torch.nan)
 
 
 def _finish(params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -121,6 +121,14 @@ class Tokenizer:
             return self._native.n_special(pair)
         return self._whole.n_special(pair)
 
+    def around(self) -> tuple[int, int]:
+        """Special tokens that are put in front of a text, and behind it."""
+        if self._native:
+            leading = self._native.n_leading
+        else:
+            leading = _leading(self.source)[0] if self.special_tokens == "all" else 0
+        return leading, self.n_special(pair=False) - leading
+
     def encode(self, text: str) -> list[int]:
         if self._native:
             return self._native.encode(text, self.truncation)

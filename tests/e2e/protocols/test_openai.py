@@ -110,6 +110,40 @@ def test_special_tokens_and_ids_stop_in_every_protocol(connection: HTTPConnectio
         engine(prompt, too_many)
 
 
+def test_special_tokens_around_a_text(connection: HTTPConnection, client: fastqps.Client) -> None:
+    """<s> stands in front of every text and <sep> behind it; a text that begins with <s> has it once."""
+    text = "She have a apple."
+    plain = client.generate(text, model="grammar", max_tokens=9)
+    assert plain.usage
+    n = plain.usage.input_tokens
+    for prompt, options, tokens in (
+        (f"<s>{text}", {}, n),
+        (f"<s>{text}<sep>", {"add_special_tokens": False}, n),
+        (text, {"add_special_tokens": False}, n - 2),
+        (f"<s><s>{text}", {"add_special_tokens": True}, n + 1),
+        (f"{text}<s>", {}, n + 1),
+    ):
+        found = client.generate(prompt, model="grammar", max_tokens=9, **options)
+        (here,) = engine(prompt, {"max_tokens": 9, **options})
+        assert found.usage and here.usage
+        assert (found.usage.input_tokens, here.usage.input_tokens) == (tokens, tokens), prompt
+        assert found.token_ids == here.token_ids
+        assert tokens != n or found.token_ids == plain.token_ids
+        body = {"model": "grammar", "prompt": prompt, "temperature": 0, "max_tokens": 9, **options}
+        status, answered = post(connection, "/v1/completions", body)
+        assert status == 200 and answered["usage"]["prompt_tokens"] == tokens
+        data = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [prompt]}
+        infer = {"inputs": [data], "parameters": {"max_tokens": 9, **options}}
+        status, answered = post(connection, "/v2/models/grammar/infer", infer)
+        assert status == 200 and answered["outputs"][0]["data"] == [found.text]
+    long = client.generate("<s>" + "word " * 3000, model="grammar", max_tokens=1, truncate=True)  # another thread's
+    short = client.generate("word " * 3000, model="grammar", max_tokens=1, truncate=True)
+    assert long.usage and short.usage and long.usage.truncated
+    assert long.usage.input_tokens == short.usage.input_tokens - 1
+    with pytest.raises(fastqps.InvalidArgument, match="text: 0 tokens, at least 1"):
+        client.generate("", model="grammar", add_special_tokens=False)
+
+
 def engine(prompt: str, options: dict[str, Any]) -> list[fastqps.Generation]:
     return fastqps.Engine("grammar", dtype="float32").generate([prompt], **options)  # type: ignore[arg-type]
 

@@ -275,7 +275,9 @@ inline void sample_runs(const Draw& job, float* scratch) {
     const bool full = i64(job.made[r]) + 1 >= i64(params[kParamMaxTokens]);
     job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
     job.tokens[r] = job.last_token[slot] = token;
-    job.logprobs[r] = u32(params[kParamFlags]) & kParamLogprobs
+    const bool finite = load_one(logits + token) < __builtin_inff();  // false of NaN, too
+    job.logprobs[r] = !finite ? __builtin_nanf("")
+                      : u32(params[kParamFlags]) & kParamLogprobs
                           ? log_probability(scratch, logits, job.vocab, top.logit, token)
                           : 0.0f;
   }
