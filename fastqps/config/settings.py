@@ -249,6 +249,13 @@ class Config:
         least=1,
         most=1 << 16,
     )
+    auto_truncate: str = _setting(
+        "auto",
+        "text",
+        "Cut inputs that are too long, if the request's truncate is not given. auto cuts as each API does: HTTP of "
+        "text-embeddings-inference and the rerank API cut, all others refuse. on cuts in every API, off in none.",
+        choices=("auto", "on", "off"),
+    )
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",
