@@ -102,6 +102,7 @@ class Door:
         tenant_header: str,
         tenant_weights: Sequence[tuple[str, int]],
         rerun: bool,
+        auto_truncate: bool | None,
         load_reports: bool,
         trace_ratio: float | None,
     ) -> None: ...

@@ -57,6 +57,7 @@ def main(settings: DoorSettings) -> NoReturn:
         tenant_header=settings.tenant_header,
         tenant_weights=settings.tenant_weights,
         rerun=settings.rerun,
+        auto_truncate=settings.auto_truncate,
         load_reports=settings.load_reports,
         trace_ratio=settings.trace_ratio,
     )
@@ -73,7 +74,7 @@ def main(settings: DoorSettings) -> NoReturn:
     routes_of_protocols = [
         document.route(door.http_routes),
         *open_inference_http.routes(models),
-        *text_embeddings_http.routes(models, settings.dtype, tokenizer),
+        *text_embeddings_http.routes(models, settings.dtype, tokenizer, settings.auto_truncate),
     ]
     rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()

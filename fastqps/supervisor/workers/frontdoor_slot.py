@@ -54,6 +54,7 @@ class FrontDoorSlot(WorkerSlot):
             tenant_header=tenant_header(config),
             tenant_weights=tenant_weights(config),
             rerun=config.rerun,
+            auto_truncate={"on": True, "off": False}.get(config.auto_truncate),
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
             dtype=dtype,
