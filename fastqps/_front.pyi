@@ -93,6 +93,7 @@ class Door:
         max_tokenize_bytes: int,
         max_request_items: int,
         max_stream_inflight: int,
+        cors: bool,
         default_timeout_ns: int,
         max_timeout_ns: int,
         max_connection_age_ns: int,

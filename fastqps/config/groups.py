@@ -15,7 +15,7 @@ _KEYS: dict[str, str] = {
     "max-message-bytes max-tokenize-bytes max-request-items max-stream-inflight auto-truncate default-timeout "
     "max-timeout stream-idle-timeout max-connection-age",
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
-    "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host",
+    "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host cors",
     "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
     "Processes": "frontdoors pin mps",
 }

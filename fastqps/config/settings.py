@@ -249,6 +249,11 @@ class Config:
         least=1,
         most=1 << 16,
     )
+    cors: bool = _setting(
+        False,
+        "switch",
+        "Let pages in a browser, of any site, call the HTTP port and read the answers. With it, use tokens.",
+    )
     auto_truncate: str = _setting(
         "auto",
         "text",

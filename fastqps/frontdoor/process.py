@@ -48,6 +48,7 @@ def main(settings: DoorSettings) -> NoReturn:
         max_tokenize_bytes=settings.max_tokenize_bytes,
         max_request_items=settings.max_request_items,
         max_stream_inflight=settings.max_stream_inflight,
+        cors=settings.cors,
         default_timeout_ns=settings.default_timeout_ns,
         max_timeout_ns=settings.max_timeout_ns,
         max_connection_age_ns=settings.max_connection_age_ns,

@@ -51,6 +51,7 @@ class DoorSettings(Settings):
     max_tokenize_bytes: int
     max_request_items: int
     max_stream_inflight: int
+    cors: bool
     default_timeout_ns: int  # 0: none
     max_timeout_ns: int  # 0: none
     max_connection_age_ns: int  # 0: none

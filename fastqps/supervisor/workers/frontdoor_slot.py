@@ -45,6 +45,7 @@ class FrontDoorSlot(WorkerSlot):
             max_tokenize_bytes=config.max_tokenize_bytes,
             max_request_items=config.max_request_items,
             max_stream_inflight=config.max_stream_inflight,
+            cors=config.cors,
             default_timeout_ns=config.default_timeout_ns,
             max_timeout_ns=config.max_timeout_ns,
             max_connection_age_ns=config.max_connection_age_ns,
