@@ -1,10 +1,13 @@
-"""Lists on the command line: 1,2,4."""
+"""Lists and rates on the command line: 1,2,4; 2.5k."""
 
 from __future__ import annotations
+
+import argparse
 
 from fastqps.errors import ConfigError
 
 VALUES_MAX = 64
+_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6}
 
 
 def parse_values(flag: str, text: str) -> list[str]:
@@ -22,3 +25,12 @@ def parse_counts(flag: str, text: str, most: int) -> list[int]:
         if not value.isdecimal() or not 1 <= int(value) <= most:
             raise ConfigError(f"--{flag} {text!r}: {value!r} is not a whole number from 1 to {most}")
     return [int(value) for value in values]
+
+
+def parse_rate(text: str) -> float:
+    """Parses a rate: ``2000``, ``2.5k`` or ``1M``."""
+    scale = _SCALES.get(text[-1:])
+    try:
+        return float(text[:-1]) * scale if scale else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate; write calls per second as 2000, 2.5k or 1M") from None

@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-repeat-ngram-size", type=int, metavar="N", help="no N tokens come twice, at most 64")
     group.add_argument("--min-tokens", type=int, metavar="N", help="the model cannot end the text before N tokens")
     group.add_argument("--stream", action="store_true", help="print the text as it is made")
-    group.add_argument("--json", action="store_true", help="JSON lines, as of other models, instead of the bare text")
+    group.add_argument("--json", action="store_true", help="whole answers as JSON lines, of generators, too")
 
 
 def _ids(text: str) -> list[int]:

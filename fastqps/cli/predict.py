@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Text = str | tuple[str, str]
 Ask = Callable[[list[Text]], list[dict[str, Any]]]
 Stream = Callable[[Text], "Iterator[Chunk]"]
+_FLAGS_OF_OPTIONS = {"truncate=True": "--truncate", "give a pair, or set allow_single_texts": "give pairs with --pair"}
+_SHOWN = 8  # items of a list on a terminal
 BATCH = 256  # lines of stdin that are answered together
 _RUNNING, _RUNNING_TOKENS = 64, 1 << 16  # most sequences of a generator at a time, and tokens of their answers
 
@@ -80,10 +82,21 @@ def run(options: argparse.Namespace) -> int:
     while batch := list(islice(texts, BATCH)):
         for answer in ask(batch):
             bare = "finish_reason" in answer and not options.json
-            print(answer["text"] if bare else json.dumps(answer, ensure_ascii=False), flush=True)
+            shown = answer if options.json or not sys.stdout.isatty() else _short(answer)
+            print(answer["text"] if bare else json.dumps(shown, ensure_ascii=False), flush=True)
             if "error" in answer:
                 code = FAILURE
     return code
+
+
+def _short(value: Any) -> Any:
+    """An answer for a terminal: of a long list its beginning, and how many follow."""
+    if isinstance(value, dict):
+        return {key: _short(each) for key, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    more = [f"… {len(value) - _SHOWN} more; all with --json"] if len(value) > _SHOWN + 1 else []
+    return [*map(_short, value[:_SHOWN] if more else value), *more]
 
 
 def _here(options: argparse.Namespace) -> Ask:
@@ -126,7 +139,11 @@ def _engine(options: argparse.Namespace) -> Engine:
 
 
 def _wrong(error: ValueError) -> ConfigError:
-    return ConfigError(str(error).replace("truncate=True", "--truncate"))
+    """The engine's error with this command's flags in place of the engine's options."""
+    said = str(error)
+    for option, flag in _FLAGS_OF_OPTIONS.items():
+        said = said.replace(option, flag)
+    return ConfigError(said)
 
 
 def _prompts(texts: list[Text]) -> list[str]:

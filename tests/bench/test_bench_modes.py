@@ -494,6 +494,21 @@ def test_flags_that_cannot_be(play: Play, name: str, flags: list[str], says: str
         play(name, *flags)
 
 
+@pytest.mark.parametrize(
+    ("name", "flags", "loads"),
+    [("rate", "--rate 5k", {5000.0}), ("sweep", "--rates 1k,2.5k", {1000.0, 2500.0}),
+     ("find-max", "--start 1k", {1000.0}), ("overload", "", set()), ("soak", "--rate 1K", {1000.0})],
+)  # fmt: skip
+def test_rates_with_units_and_an_objective_of_errors_alone(
+    name: str, flags: str, loads: set[float], play: Play, tmp_path: Path
+) -> None:
+    found, server = play(name, *flags.split(), "--slo", "err=0.1%")
+    assert loads <= {load.rate for load in server.loads}
+    assert found.verdict in ("VALID", "INCONCLUSIVE") and found.slo in (None, {"error_ratio": 0.001})
+    with pytest.raises(SystemExit):
+        play("rate", "--rate", "10q")
+
+
 def test_workload_flags() -> None:
     parser = argparse.ArgumentParser()
     add_common(parser)

@@ -11,7 +11,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from checkpoints import write_checkpoint
 from paths import ROOT
+from word_files import write_words
 
 import fastqps
 from fastqps.cli import main
@@ -127,6 +129,24 @@ def test_predict_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.stdin", iter(["a\tb\n", "c\td\n", "e\tf"]))
     assert main(["predict", "--device", "null", "--pair"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    for flags, length in ((["--json"], 384), ([], 9)):
+        assert main(["predict", "--device", "null", "one", *flags]) == 0
+        line = capsys.readouterr().out
+        assert len(json.loads(line)["embedding"]) == length and ("376 more; all with --json" in line) == (length == 9)
+
+
+def test_predict_names_its_own_flag_for_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_checkpoint(tmp_path, "bert", "classify", num_labels=1, vocab_size=300)
+    write_words(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    sigmoid = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"sentence_transformers": sigmoid}))
+    model = ["predict", "--device", "null", "--model", str(tmp_path)]
+    assert main([*model, "a", "b"]) == 2
+    error = capsys.readouterr().err
+    assert error.endswith("scores pairs of texts; give pairs with --pair\n"), error
+    assert main([*model, "--pair", "a", "b"]) == 0
 
 
 @pytest.mark.parametrize(

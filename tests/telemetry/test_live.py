@@ -139,6 +139,12 @@ def test_the_page_needs_nothing_else() -> None:
     assert "innerHTML" not in text, "what a server says is text, never markup"
 
 
+CUT_OFF = (
+    "return [...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)"
+    ".map((e) => `${e.firstChild.id} ${e.scrollWidth} of ${e.clientWidth}`)"
+)
+
+
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_browser_shows_load_a_death_and_an_end(tmp_path: Path) -> None:
     with Browser() as browser:
@@ -146,6 +152,11 @@ def test_a_browser_shows_load_a_death_and_an_end(tmp_path: Path) -> None:
         try:
             _watch(browser, server)
             browser.picture(tmp_path / "live.png")
+            with Browser(width=500) as phone:  # a window's least; the page is narrower still
+                phone.open(f"http://{server.admin}/live")
+                phone.until("return document.querySelectorAll('#dispatchers tbody tr').length == 3")
+                phone.run("document.body.style.width = '400px'")
+                assert phone.run(CUT_OFF) == []
         finally:
             server.stop()
         browser.until("return document.getElementById('status').innerText.startsWith('no answer')")

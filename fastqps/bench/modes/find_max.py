@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 
 from fastqps.bench.flags import Common
+from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.peak import find_peak
@@ -29,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds flags for the length of the search."""
     parser.add_argument("--probes", type=int, default=16, metavar="N", help="most measurements (default: 16)")
     parser.add_argument("--precision", type=float, default=0.05, metavar="SHARE", help="of the rate (default: 0.05)")
-    parser.add_argument("--start", type=float, metavar="R", help="rate to begin with (default: found in a closed loop)")
+    parser.add_argument(
+        "--start", type=parse_rate, metavar="R", help="rate to begin with (default: found in a closed loop)"
+    )
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
@@ -113,7 +116,7 @@ class _Prober:
         if point.verdict == UNSTABLE or (errors is not None and point.error_ratio > errors):
             return False
         measured = [(point.response_time_us.get(name), limit) for name, limit in self._slo.limits_us.items()]
-        return all(us is not None and us <= NEAR * limit for us, limit in measured)
+        return bool(measured) and all(us is not None and us <= NEAR * limit for us, limit in measured)
 
 
 def _below(context: Context, knee: float) -> list[Point]:

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from fastqps.bench.flags import Common
+from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--rate",
-        type=float,
+        type=parse_rate,
         metavar="R",
         help=f"calls per second for p99 and stages (default: {LOAD_OF_PEAK} of the peak without neighbours)",
     )

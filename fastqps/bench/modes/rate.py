@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from fastqps.bench.flags import Common
+from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.results.point import INVALID, VALID, Point
@@ -16,7 +17,9 @@ from fastqps.errors import ConfigError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The load: a rate, or calls in flight."""
     load = parser.add_mutually_exclusive_group(required=True)
-    load.add_argument("--rate", type=float, metavar="R", help="calls per second, sent on time whatever the server does")
+    load.add_argument(
+        "--rate", type=parse_rate, metavar="R", help="calls per second, sent on time whatever the server does"
+    )
     load.add_argument(
         "-c",
         "--in-flight",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastqps.bench.flags import Common
+from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.measure.processes import Usage, usage
@@ -24,7 +25,7 @@ LEAST = {"memory": 0.05, "descriptors": 0.05, "p50": 0.2, "p99": 0.3}  # growth 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds flags for the load; --duration sets its length."""
-    parser.add_argument("--rate", type=float, metavar="R", help="calls per second (default: 70 %% of the peak)")
+    parser.add_argument("--rate", type=parse_rate, metavar="R", help="calls per second (default: 70 %% of the peak)")
     parser.add_argument(
         "--pid", type=int, metavar="PID", help="supervisor of a server at --address, to watch its processes"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from fastqps.bench.flags import Common
+from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.results.point import BEYOND_MIN, INVALID, UNSTABLE, Point
@@ -99,8 +100,8 @@ def knee(points: list[Point], slo: Slo | None) -> int | None:
 def _read_rates(text: str) -> list[float]:
     """Empty: none were named."""
     try:
-        rates = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
+        rates = [parse_rate(part) for part in text.split(",")] if text else []
+    except argparse.ArgumentTypeError:
         raise ConfigError(f"--rates {text}: write numbers of calls per second with commas between") from None
     if len(rates) > RATES_MAX or rates != sorted(set(rates)):
         raise ConfigError(f"--rates {text}: at most {RATES_MAX} different rates, the lowest first")
