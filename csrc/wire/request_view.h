@@ -84,6 +84,7 @@ struct GenerateOptions {
   bool ignore_eos = false;
   bool logprobs = false;
   bool add_special_tokens = true;
+  bool lowers_max_tokens = false;  // above the model's limit, max_tokens is that limit
 };
 
 struct RequestView {

@@ -12,7 +12,9 @@ import pytest
 from serving import Server
 
 import fastqps
+from fastqps.models import load_card
 
+GRAMMAR = load_card("grammar")
 TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "x"]
 MINILM_IDS = [101, 7592, 102]
 
@@ -83,6 +85,21 @@ def test_completions(connection: HTTPConnection, client: fastqps.Client) -> None
     assert found["choices"][0]["text"] == "She has"
     status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "max_tokens": 2})
     assert found["choices"][0]["finish_reason"] == "length"
+
+
+def test_max_tokens_above_the_limit_is_lowered(connection: HTTPConnection, client: fastqps.Client) -> None:
+    """To the model's limit, for clients that send their own default; what no prompt leaves room for is an error."""
+    limit = GRAMMAR.max_output_tokens
+    most = GRAMMAR.max_input_tokens + limit
+    body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0, "ignore_eos": True}
+    for asked in (limit, limit + 1, most):
+        status, found = post(connection, "/v1/completions", {**body, "max_tokens": asked})
+        assert status == 200, found
+        assert (found["choices"][0]["finish_reason"], found["usage"]["completion_tokens"]) == ("length", limit)
+    status, found = post(connection, "/v1/completions", {**body, "max_tokens": most + 1})
+    assert (status, found["error"]["message"]) == (400, f"max_tokens: {most + 1}, at most {most}")
+    with pytest.raises(fastqps.InvalidArgument, match=f"max_tokens: {limit + 1}, at most {limit}"):
+        client.generate(body["prompt"], model="grammar", max_tokens=limit + 1)
 
 
 def test_special_tokens_and_ids_stop_in_every_protocol(connection: HTTPConnection, client: fastqps.Client) -> None:
