@@ -93,6 +93,7 @@ class Door:
         max_tokenize_bytes: int,
         max_request_items: int,
         max_stream_inflight: int,
+        cors: bool,
         default_timeout_ns: int,
         max_timeout_ns: int,
         max_connection_age_ns: int,
@@ -101,6 +102,7 @@ class Door:
         tenant_header: str,
         tenant_weights: Sequence[tuple[str, int]],
         rerun: bool,
+        auto_truncate: bool | None,
         load_reports: bool,
         trace_ratio: float | None,
     ) -> None: ...

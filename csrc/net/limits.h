@@ -18,6 +18,7 @@ struct Limits {
   u32 message_bytes = 4 << 20;
   u32 control_message_bytes = 16 << 10;  // of health checks, load reports, reflection and model metadata
   u32 text_message_bytes = 2 << 20;      // of texts to tokenize, and of ids to decode
+  bool cross_origin = false;             // pages of other sites may read answers of plain HTTP
   u32 header_list_bytes = 16384;
   u32 header_fields = 100;
   u64 reassembly_bytes = 256 << 20;  // of the whole process

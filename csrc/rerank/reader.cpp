@@ -20,7 +20,7 @@ FieldError read_count(const char* field, const OptionValue& value, u32* count) {
 FieldError DocumentsReader::read(std::span<const u8> message, const CallInfo& info, ReasonText& reason) {
   base_ = {};
   options_ = {};
-  options_.truncate = true;  // long documents are cut, as this API has it
+  options_.truncation.by_api = true;  // as Cohere's API has it
   query_given_ = documents_given_ = return_documents_ = false;
   query_ = {};
   documents_.clear();
@@ -44,7 +44,7 @@ FieldError DocumentsReader::read_field(std::string_view name, const simdjson::do
   if (name == "model") return element.get(options_.model) ? FieldError{"model", "must be a string"} : FieldError{};
   if (name == "top_n") return read_count("top_n", value, &top_n_);
   if (name == "return_documents") return {"return_documents", to_bool(value, &return_documents_)};
-  if (name == "truncate") return {"truncate", to_bool(value, &options_.truncate)};
+  if (name == "truncate") return {"truncate", to_bool(value, &options_.truncation.asked.emplace())};
   if (name == "rank_fields") return read_rank_fields(element);
   if (name == "max_tokens_per_doc") return read_count("max_tokens_per_doc", value, &tokens_per_document_);
   u32 chunks;  // a document is one chunk here, so any limit is kept

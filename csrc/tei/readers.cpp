@@ -23,7 +23,8 @@ FieldError read_number(WireReader& in, Set set) {
   return {};
 }
 
-auto to_flag(bool& flag) {
+template <class Flag>  // bool, or an optional one
+auto to_flag(Flag& flag) {
   return [&flag](u64 value) { flag = value != 0; };
 }
 auto to_direction(TruncationDirection& direction) {
@@ -55,7 +56,7 @@ FieldError read_rank_fields(std::span<const u8> message, std::string_view& query
       case length_tag(2):
         return read_text(in, text(), text_field);
       case varint_tag(3):
-        return read_number(in, to_flag(options.truncate));
+        return read_number(in, to_flag(options.truncation.asked));
       case varint_tag(4):
         return read_number(in, to_flag(options.raw_scores));
       case varint_tag(5):
@@ -78,9 +79,9 @@ FieldError EmbedReader::read(std::span<const u8> message, const CallInfo&, Reaso
       case length_tag(1):
         return read_text(in, &text_, "inputs");
       case varint_tag(2):
-        return read_number(in, to_flag(options_.truncate));
+        return read_number(in, to_flag(options_.truncation.asked));
       case varint_tag(3):
-        return read_number(in, [&](u64 value) { options_.normalize = value != 0; });
+        return read_number(in, to_flag(options_.normalize));
       case varint_tag(4):
         return read_number(in, to_direction(options_.direction));
       case length_tag(5):
@@ -108,7 +109,7 @@ FieldError EmbedSparseReader::read(std::span<const u8> message, const CallInfo&,
       case length_tag(1):
         return read_text(in, &text_, "inputs");
       case varint_tag(2):
-        return read_number(in, to_flag(options_.truncate));
+        return read_number(in, to_flag(options_.truncation.asked));
       case varint_tag(3):
         return read_number(in, to_direction(options_.direction));
       case length_tag(4):
@@ -135,7 +136,7 @@ FieldError PredictReader::read(std::span<const u8> message, const CallInfo&, Rea
       case length_tag(1):
         return read_text(in, pairs_ ? &texts_.emplace_back() : &texts_[0], "inputs");
       case varint_tag(2):
-        return read_number(in, to_flag(options_.truncate));
+        return read_number(in, to_flag(options_.truncation.asked));
       case varint_tag(3):
         return read_number(in, to_flag(options_.raw_scores));
       case varint_tag(4):

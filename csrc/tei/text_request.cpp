@@ -17,7 +17,7 @@ FieldError TextRequests::check_options(const TextOptions& options, ReasonText& r
   if (options.direction != TruncationDirection::kLeft)
     return {"truncation_direction", reason.print("%d, must be 0 (right) or 1 (left)", i32(options.direction))};
   const i32 route = routes_.find(options.model);
-  if (!options.truncate || route < 0) return {};
+  if (route < 0 || !routes_.cuts(options.truncation)) return {};
   if (routes_.setup(u32(route)).cuts_left) return {};
   return {"truncation_direction", reason.print("left, but the model '%s' cuts on the right", routes_.name(u32(route)))};
 }
@@ -34,7 +34,7 @@ FieldError TextRequests::embed_as(Task task, const char* not_one, const TextOpti
   if (!ids && view.text.empty()) return {"inputs", kNoCharacters, FieldFault::kEmpty};
   view.model = options.model;
   view.prompt_name = options.prompt_name;
-  view.truncate = options.truncate;
+  view.truncation = options.truncation;
   view.request_id = ItemNote{ids ? view.token_count : characters_of(view.text)}.as_id();
   return {};
 }
@@ -86,7 +86,7 @@ FieldError TextRequests::classify(const char* field, std::span<const std::string
     return {field, kNoCharacters, FieldFault::kEmpty};
   ItemNote note{characters_of(texts[0])};
   view.prompt_name = options.prompt_name;
-  view.truncate = options.truncate;
+  view.truncation = options.truncation;
   if (texts.size() == 1) {
     view.input = Input::kText;
     view.text = texts[0];

@@ -16,7 +16,7 @@ enum class TruncationDirection : i32 { kRight = 0, kLeft = 1 };
 // Options as a client sent them.
 struct TextOptions {
   std::string_view model = {};  // empty: the default one, which TEI's own API always means
-  bool truncate = false;
+  Truncation truncation = {};
   TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
   std::string_view prompt_name = {};                            // empty: the default one
   std::optional<bool> normalize = {};                           // of Embed; not given: true

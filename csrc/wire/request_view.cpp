@@ -105,7 +105,7 @@ FieldError parse_request(std::string_view message, RequestView* view) {
         if (!in.varint(&out.timeout_us)) return {"timeout_us", kDamaged};
         break;
       case varint_tag(9):
-        if (!read_bool(in, &out.truncate)) return {"truncate", kDamaged};
+        if (!read_bool(in, &out.truncation.asked.emplace())) return {"truncate", kDamaged};
         break;
       case length_tag(11):
         if (const char* why = read_string(in, &out.tenant)) return {"tenant", why};

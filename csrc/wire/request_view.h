@@ -8,6 +8,7 @@
 // check_request(), separately.
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -87,6 +88,12 @@ struct GenerateOptions {
   bool lowers_max_tokens = false;  // above the model's limit, max_tokens is that limit
 };
 
+// Whether an input that is too long is cut. See ModelRoutes::cuts().
+struct Truncation {
+  std::optional<bool> asked = {};  // by the request
+  bool by_api = false;             // the request's API cuts where a request does not say
+};
+
 struct RequestView {
   std::string_view model;        // empty: the default model
   std::string_view text;         // input == kText; valid UTF-8
@@ -101,8 +108,8 @@ struct RequestView {
   u32 token_count = 0;   // input == kTokenIds or kStep; read them with token_ids()
   u32 first_tokens = 0;  // input == kStep: those of a pair's first text, or all
   Input input = Input::kNone;
-  bool truncate = false;
-  bool keep_second = false;  // input == kPair: `truncate` cuts the first text alone
+  Truncation truncation;
+  bool keep_second = false;  // input == kPair: only the first text is cut
   bool has_output = false;
   bool has_generate = false;
   OutputOptions output;

@@ -86,7 +86,7 @@ class Options(GenerateOptions, total=False):
     priority: Annotated[Priority, "The class of service. Default: normal."]
     truncate: Annotated[
         bool,
-        "Cut an input that is too long, instead of refusing it with InvalidArgument. Default: False.",
+        "Cut an input that is too long. False: refuse it with InvalidArgument. Default: the server's --auto-truncate.",
     ]
     keep_second: Annotated[bool, "Of a pair, truncate cuts the first text alone. Default: False: the longer one first."]
     tenant: Annotated[str, "Whose share of the service the item takes, at most 256 bytes. Default: the client's."]
@@ -209,7 +209,8 @@ def _set_token_ids(message: pb.PredictRequest, item: Sequence[int]) -> None:
 
 
 def _set_options(message: pb.PredictRequest, options: Options) -> None:
-    message.truncate = options.get("truncate", False)
+    if "truncate" in options:
+        message.truncate = options["truncate"]
     if options.get("keep_second"):
         message.pair.keep_second = True  # an input of another kind replaces it
     message.prompt_name = options.get("prompt_name", "")

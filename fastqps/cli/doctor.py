@@ -6,8 +6,9 @@ import argparse
 import dataclasses
 import json
 import os
+from collections.abc import Iterator
 
-from fastqps.cli.setting_flags import CARD_KEYS, add_settings, given_settings
+from fastqps.cli.setting_flags import add_all_settings, given_settings
 from fastqps.config.sources import load
 from fastqps.doctor import report as doctor
 from fastqps.errors import FAILURE, OK
@@ -15,20 +16,24 @@ from fastqps.host.finding import Finding
 from fastqps.terminal import shown
 
 MARKS = {"ok": "ok  ", "note": "note", "lack": "LACK"}
-_TLS = ("upstream-tls-ca", "upstream-tls-cert", "upstream-tls-key", "upstream-token-file")
-_KEYS = ("upstream", *_TLS, "model", *CARD_KEYS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--json``, and the settings of an edge."""
+    """``--json``, and all settings of ``fastqps serve``."""
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
-    group = parser.add_argument_group("the servers of an edge", "asked instead of this machine, as the edge would")
-    add_settings(group, _KEYS)
+    parser.add_argument(
+        "--config", metavar="FILE", help="TOML file with settings (default: ./fastqps.toml, if present)"
+    )
+    parser.description = (
+        "Checks this machine. With --model, also whether fastqps serve could start with the same settings: the model, "
+        "memory, and ports. With --upstream, asks those servers instead, as an edge would."
+    )
+    add_all_settings(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """0, or 1 where something is missing that serving needs."""
-    findings = _upstreams(options) if options.upstream else doctor.examine()
+    findings = _upstreams(options) if options.upstream else [*doctor.examine(), *_server(options)]
     if options.json:
         print(json.dumps({"schema_version": 1, "findings": [dataclasses.asdict(f) for f in findings]}, indent=2))
     else:
@@ -42,4 +47,10 @@ def run(options: argparse.Namespace) -> int:
 def _upstreams(options: argparse.Namespace) -> list[Finding]:
     from fastqps.doctor.upstreams import examine_upstreams
 
-    return examine_upstreams(load(given_settings(options), os.environ, None).config)
+    return examine_upstreams(load(given_settings(options), os.environ, options.config).config)
+
+
+def _server(options: argparse.Namespace) -> Iterator[Finding]:
+    from fastqps.doctor.server import examine_server
+
+    return examine_server(given_settings(options), os.environ, options.config)

@@ -48,7 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tenant", metavar="NAME", default="", help="whose share of a server at --address to take")
     parser.add_argument("--group", metavar="NAME", default="", help="the server serves the texts of a group together")
-    parser.add_argument("--truncate", action="store_true", help="cut a text that is too long instead of refusing it")
+    parser.add_argument(
+        "--truncate",
+        action="store_true",
+        help="cut a text that is too long (a server does so by its --auto-truncate, too)",
+    )
     generate_flags.add_arguments(parser)
 
 
@@ -184,7 +188,9 @@ def _asked(options: argparse.Namespace) -> Any:
     from fastqps.api.request import Requests
 
     names = {name: getattr(options, name) for name in ("prompt_name", "tenant", "group")}
-    asked: Any = {"truncate": options.truncate, **names, **generate_options(options)}
+    asked: Any = {**names, **generate_options(options)}
+    if options.truncate:
+        asked["truncate"] = True
     try:
         Requests(asked)
     except ValueError as error:

@@ -8,10 +8,9 @@ import signal
 import threading
 from types import FrameType
 
-from fastqps.cli.setting_flags import add_setting, given_settings
+from fastqps.cli.setting_flags import add_all_settings, given_settings
 from fastqps.config import Loaded, decide, load
 from fastqps.config.document import effective_toml
-from fastqps.config.groups import grouped
 from fastqps.errors import OK
 
 STDERR = 2
@@ -25,10 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", metavar="FILE", help="TOML file with settings (default: ./fastqps.toml, if present)"
     )
     parser.add_argument("--print-config", action="store_true", help="print the effective settings and exit")
-    for title, settings in grouped().items():
-        group = parser.add_argument_group(title)
-        for setting in settings:
-            add_setting(group, setting)
+    add_all_settings(parser)
 
 
 def run(options: argparse.Namespace) -> int:

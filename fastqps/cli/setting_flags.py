@@ -21,6 +21,14 @@ def add_settings(parser: argparse._ActionsContainer, keys: Container[str]) -> No
                 add_setting(parser, setting)
 
 
+def add_all_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds every setting of the table, in its groups."""
+    for title, settings in grouped().items():
+        group = parser.add_argument_group(title)
+        for setting in settings:
+            add_setting(group, setting)
+
+
 def add_setting(group: argparse._ActionsContainer, setting: Setting) -> None:
     """Adds one setting."""
     meaning = setting.meaning

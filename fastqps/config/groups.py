@@ -12,10 +12,10 @@ _KEYS: dict[str, str] = {
     "Batching and memory": "max-batch-tokens max-batch-delay max-step-time max-running slots prefix async-steps "
     "share-weights kernels",
     "Limits of clients": "allow-single-texts max-queue-items class-weights tenant-metadata tenant-weights "
-    "max-message-bytes max-tokenize-bytes max-request-items max-stream-inflight default-timeout max-timeout "
-    "stream-idle-timeout max-connection-age",
+    "max-message-bytes max-tokenize-bytes max-request-items max-stream-inflight auto-truncate default-timeout "
+    "max-timeout stream-idle-timeout max-connection-age",
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
-    "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host",
+    "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host cors",
     "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
     "Processes": "frontdoors pin mps",
 }

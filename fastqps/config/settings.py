@@ -249,6 +249,18 @@ class Config:
         least=1,
         most=1 << 16,
     )
+    cors: bool = _setting(
+        False,
+        "switch",
+        "Let pages in a browser, of any site, call the HTTP port and read the answers. With it, use tokens.",
+    )
+    auto_truncate: str = _setting(
+        "auto",
+        "text",
+        "Cut inputs that are too long, if the request's truncate is not given. auto cuts as each API does: HTTP of "
+        "text-embeddings-inference and the rerank API cut, all others refuse. on cuts in every API, off in none.",
+        choices=("auto", "on", "off"),
+    )
     default_timeout_ns: int = _setting(
         10 * 10**9,
         "duration",

@@ -48,6 +48,7 @@ def main(settings: DoorSettings) -> NoReturn:
         max_tokenize_bytes=settings.max_tokenize_bytes,
         max_request_items=settings.max_request_items,
         max_stream_inflight=settings.max_stream_inflight,
+        cors=settings.cors,
         default_timeout_ns=settings.default_timeout_ns,
         max_timeout_ns=settings.max_timeout_ns,
         max_connection_age_ns=settings.max_connection_age_ns,
@@ -56,6 +57,7 @@ def main(settings: DoorSettings) -> NoReturn:
         tenant_header=settings.tenant_header,
         tenant_weights=settings.tenant_weights,
         rerun=settings.rerun,
+        auto_truncate=settings.auto_truncate,
         load_reports=settings.load_reports,
         trace_ratio=settings.trace_ratio,
     )
@@ -72,7 +74,7 @@ def main(settings: DoorSettings) -> NoReturn:
     routes_of_protocols = [
         document.route(door.http_routes),
         *open_inference_http.routes(models),
-        *text_embeddings_http.routes(models, settings.dtype, tokenizer),
+        *text_embeddings_http.routes(models, settings.dtype, tokenizer, settings.auto_truncate),
     ]
     rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()

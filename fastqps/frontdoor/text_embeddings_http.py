@@ -28,11 +28,13 @@ class _Refused(Exception):
         self.error_type = error_type
 
 
-def routes(models: ServedModels, dtype: str, tokenizer: DefaultTokenizer) -> list[RareRoute]:
+def routes(
+    models: ServedModels, dtype: str, tokenizer: DefaultTokenizer, auto_truncate: bool | None
+) -> list[RareRoute]:
     """The table of the routes that Python answers. ``dtype``: of models that are not static."""
 
     def info(_: Request) -> bytes:
-        return json_bytes(_info(models, dtype))
+        return json_bytes(_info(models, dtype) | {"auto_truncate": auto_truncate is not False})
 
     def tokens_json(pieces: list[Piece]) -> bytes:
         return json_bytes([piece._asdict() for piece in pieces])
@@ -154,7 +156,6 @@ def _info(models: ServedModels, dtype: str) -> dict[str, object]:
         "model_type": {model_type(card): _about(card)},
         "served_model_name": card.name,
         "repeatable": model.repeatable,
-        "auto_truncate": False,
         "sha": None,
         "docker_label": None,
     }

@@ -51,6 +51,7 @@ class DoorSettings(Settings):
     max_tokenize_bytes: int
     max_request_items: int
     max_stream_inflight: int
+    cors: bool
     default_timeout_ns: int  # 0: none
     max_timeout_ns: int  # 0: none
     max_connection_age_ns: int  # 0: none
@@ -59,6 +60,7 @@ class DoorSettings(Settings):
     tenant_header: str  # by which calls name their tenant; "": none
     tenant_weights: tuple[tuple[str, int], ...]
     rerun: bool
+    auto_truncate: bool | None  # where a request does not say; None: as its API has it
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
     dtype: str  # of the models that are not static, for clients that ask

@@ -61,7 +61,7 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
         "request_id": r.request_id,
         "priority": r.priority,
         "timeout_us": r.timeout_us,
-        "truncate": r.truncate,
+        "truncate": r.truncate if r.HasField("truncate") else None,
         "keep_second": r.pair.keep_second,
         "prompt_name": r.prompt_name,
         "tenant": r.tenant,

@@ -374,6 +374,19 @@ def test_compare_says_that_nothing_changed(tmp_path: Path) -> None:
     assert any(re.search(r"could not have shown: rate \d %, p50 \d %, p99 \d+ %$", note) for note in notes), notes
 
 
+def test_compare_is_inconclusive_where_noise_or_a_late_generator_hides_changes(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    noisy = [Result("rate", points=[Point("x", rate=9.0, repetitions=[{"rate": 9 * k} for k in (1, 2, 4)])])] * 2
+    found = compared(*noisy, tmp_path)
+    assert (found.verdict, found.exit_code) == ("INCONCLUSIVE", 9) and "no significant change" not in found.notes
+    assert any(note.startswith("the noise of rate hides changes of more than 50%") for note in found.notes)
+    a, b = (Result("rate", points=[one_run(rng, 1000, 5000).points[0] for _ in range(2)]) for _ in range(2))
+    for result in (a, b):
+        result.points[0].name = "slow"
+    b.points[0].verdict = "INVALID"
+    assert compared(a, b, tmp_path).verdict == "INCONCLUSIVE"
+
+
 def test_compare_says_what_it_did_not_compare(tmp_path: Path) -> None:
     a, b = one_run(random.Random(1), 1000, 5000), one_run(random.Random(2), 1000, 5000)
     for result, duty in ((a, 0.3), (b, 0.9)):

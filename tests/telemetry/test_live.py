@@ -167,7 +167,7 @@ def _watch(browser: Browser, server: Server) -> None:
         assert "minilm" in browser.text("#about")
         browser.until("return document.getElementById('status').innerText === 'ready'")
         server.child("dispatcher 0").send_signal(signal.SIGKILL)
-        browser.until("return document.getElementById('status').innerText.includes('dispatcher 1')")
+        browser.until("return document.getElementById('status').innerText.endsWith('Restarts of dispatchers: 1')")
         browser.run("document.getElementById('pause').click()")
         assert browser.text("#pause") == "Go on"
         assert browser.complaints() == []

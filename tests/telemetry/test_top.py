@@ -147,6 +147,15 @@ def test_view() -> None:
     assert next(s for s in found.stages if s.name == "device").mean_s == pytest.approx(1e-3)
 
 
+def test_replaced_dispatchers_are_not_shown() -> None:
+    """After a reload the counters of the old dispatchers remain, and only those that serve say whether they do."""
+    replaced = re.compile(r"(?m)^fastqps_process_ready\{index=\"[02]\",role=\"dispatcher\"\} .*\n")
+    pages = [page(n) for n in (1, 3)]
+    assert [len(replaced.findall(each)) for each in pages] == [2, 2]
+    found = view(*(Scrape(scraping._samples(replaced.sub("", each)), 10.0 * i) for i, each in enumerate(pages)))
+    assert [(d.index, d.ready) for d in found.dispatchers] == [("1", True)]
+
+
 def test_a_quiet_server_has_no_figures() -> None:
     found = view(scraped(1, 10.0), scraped(1, 11.0))
     assert found.rate == 0 and found.p99_s is None and found.capacity is None and found.active == {"cpu": 0}
@@ -200,6 +209,7 @@ def test_all_of_it() -> None:
         "queue_full 20/s",
         "50 % of 200",
         "up 3m 1",
+        "2 × dispatcher",  # a count, where "dispatcher 2" would be a name
     ):
         assert wanted in text, wanted
 

@@ -40,10 +40,10 @@ class Door {
  public:
   Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
        int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_tokenize_bytes,
-       u32 max_request_items, u32 max_stream_inflight, u64 default_timeout_ns, u64 max_timeout_ns,
+       u32 max_request_items, u32 max_stream_inflight, bool cors, u64 default_timeout_ns, u64 max_timeout_ns,
        u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns, const std::string& tenant_header,
-       const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun, bool load_reports,
-       std::optional<double> trace_ratio)
+       const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun, std::optional<bool> auto_truncate,
+       bool load_reports, std::optional<double> trace_ratio)
       : segment_(attach(segment_fd)),
         fds_(wake_fds(dispatcher_fds, door_fds)),
         service_(segment_, &fds_,
@@ -53,6 +53,7 @@ class Door {
                                 .times = {default_timeout_ns, max_timeout_ns},
                                 .canary_interval_ns = canary_interval_ns,
                                 .rerun = rerun,
+                                .auto_truncate = auto_truncate,
                                 .tenants = {.named = !tenant_header.empty(), .weights = tenant_weights}}),
         open_inference_(service_.items_path(), service_.routes()),
         openai_(service_.items_path()),
@@ -69,6 +70,7 @@ class Door {
     Limits limits;
     limits.message_bytes = max_message_bytes;
     limits.text_message_bytes = max_tokenize_bytes;
+    limits.cross_origin = cors;
     limits.age_max = max_connection_age_ns;
     limits.stream_idle = stream_idle_timeout_ns;
     loop_ = std::make_unique<Loop>(service_, limits,
@@ -323,14 +325,14 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u32, u32, u64,
-                    u64, u64, u64, u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool, bool,
-                    std::optional<double>>(),
+      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u32, u32, bool,
+                    u64, u64, u64, u64, u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool,
+                    std::optional<bool>, bool, std::optional<double>>(),
            py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a,
            "internal_fd"_a, "max_message_bytes"_a, "max_tokenize_bytes"_a, "max_request_items"_a,
-           "max_stream_inflight"_a, "default_timeout_ns"_a, "max_timeout_ns"_a, "max_connection_age_ns"_a,
+           "max_stream_inflight"_a, "cors"_a, "default_timeout_ns"_a, "max_timeout_ns"_a, "max_connection_age_ns"_a,
            "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "tenant_header"_a, "tenant_weights"_a, "rerun"_a,
-           "load_reports"_a, "trace_ratio"_a,
+           "auto_truncate"_a, "load_reports"_a, "trace_ratio"_a,
            "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,

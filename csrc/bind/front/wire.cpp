@@ -106,7 +106,7 @@ py::dict parse_request(const py::bytes& message) {
   out["request_id"] = view.request_id;
   out["priority"] = view.priority;
   out["timeout_us"] = view.timeout_us;
-  out["truncate"] = view.truncate;
+  out["truncate"] = view.truncation.asked;
   out["keep_second"] = view.keep_second;
   out["prompt_name"] = text(view.prompt_name);
   out["tenant"] = text(view.tenant);

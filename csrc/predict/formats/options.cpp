@@ -104,7 +104,9 @@ constexpr Row kRows[] = {
     {"prompt_name", false,
      [](const OptionValue& v, RequestView& view, OptionLists&) { return to_text(v, &view.prompt_name); }},
     {"truncate", false,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_bool(v, &view.truncate); }},
+     [](const OptionValue& v, RequestView& view, OptionLists&) {
+       return to_bool(v, &view.truncation.asked.emplace());
+     }},
     {"dimensions", false,
      [](const OptionValue& v, RequestView& view, OptionLists&) { return to_count(v, &view.output.dimensions); }},
     {"normalize", false,

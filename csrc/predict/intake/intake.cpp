@@ -78,7 +78,6 @@ Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route,
                                    .route = u16(route),
                                    .method = from.method,
                                    .priority = u8(view.priority & 15),
-                                   .truncate = view.truncate,
                                    .bare = !view.generate.add_special_tokens,
                                    .bound = time.bound};
 }

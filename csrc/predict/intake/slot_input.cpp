@@ -29,6 +29,7 @@ const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
 Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const Route& route = routes_[r];
   if (view.input == Input::kStep) return fill_step(view, route, slot);
+  item.truncate = routes_.cuts(view.truncation);
   if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
   if (Refusal refusal = check_tokenizer(view, r)) return refusal;
@@ -201,7 +202,7 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   if (!view.prompt_name.empty())
     return refusals_.refuse_field("prompt_name", "'%.*s' with token ids, which are used as they are; send text",
                                   shown(view.prompt_name), view.prompt_name.data());
-  if (view.token_count > n && !view.truncate) return too_long("token_ids", view.token_count, most);
+  if (view.token_count > n && !item.truncate) return too_long("token_ids", view.token_count, most);
   u32* ids = memory_.segment.ids(s);
   if (view.token_count > n) {
     ids_.resize(view.token_count);  // bounded by the size of a message

@@ -4,8 +4,9 @@
 
 namespace fastqps::front {
 
-ModelRoutes::ModelRoutes(const DoorMemory& memory)
+ModelRoutes::ModelRoutes(const DoorMemory& memory, std::optional<bool> auto_truncate)
     : memory_(memory),
+      auto_truncate_(auto_truncate),
       setups_(memory.segment.sizes().routes(), memory.fds ? memory.fds->door[memory.door] : -1),
       held_(memory.segment.sizes().routes(), 0) {}
 

@@ -1,5 +1,6 @@
 // The routes of the models: which one serves a name, its loaded setup, and how many items hold its slots.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "predict/tables/attachment.h"
 #include "predict/tables/door_memory.h"
 #include "predict/tables/route_setups.h"
+#include "wire/request_view.h"
 
 namespace fastqps::front {
 
@@ -14,7 +16,9 @@ class ModelRoutes {
  public:
   static constexpr i32 kUnknown = -1, kStarting = -2;
 
-  explicit ModelRoutes(const DoorMemory& memory);
+  // auto_truncate: whether an input that is too long is cut where its request does not say; not given: as its API has
+  // it.
+  ModelRoutes(const DoorMemory& memory, std::optional<bool> auto_truncate);
 
   const Route& operator[](u32 route) const { return memory_.route(route); }
   // Returns the route that serves a model, kUnknown, or kStarting if none of its generations serves yet. An empty name
@@ -32,6 +36,10 @@ class ModelRoutes {
     const std::vector<InputRole>& roles = setup(route).roles;
     return role < roles.size() ? roles[role].tokens_max : (*this)[route].max_input_tokens;
   }
+  // Whether an input that is too long is cut, instead of being refused.
+  bool cuts(const Truncation& truncation) const {
+    return truncation.asked.value_or(auto_truncate_.value_or(truncation.by_api));
+  }
   HeaderId header(u32 route) { return setups_.header(route); }
   RouteSetups& setups() { return setups_; }
 
@@ -47,6 +55,7 @@ class ModelRoutes {
 
  private:
   const DoorMemory& memory_;
+  const std::optional<bool> auto_truncate_;
   RouteSetups setups_;
   std::vector<u32> held_;  // by route: items that have a slot
   u32 flips_seen_ = 0;

@@ -1,5 +1,7 @@
 // The options of a front door's service.
 #pragma once
+#include <optional>
+
 #include "core/types.h"
 #include "predict/tables/tenants.h"
 #include "predict/tables/time_limits.h"
@@ -13,6 +15,7 @@ struct PredictOptions {
   TimeLimits times;
   u64 canary_interval_ns = 0;  // 0: none
   bool rerun = true;
+  std::optional<bool> auto_truncate;  // as ModelRoutes takes it
   u64 kept_answer_bytes = 256 << 20;  // of answers that wait for others of their call, in the whole process
   TenantOptions tenants;
 };

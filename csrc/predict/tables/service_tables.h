@@ -20,7 +20,7 @@ struct ServiceTables {
   ServiceTables(Segment segment, const WakeFds* fds, const PredictOptions& options, SlotEvents& events)
       : memory(segment, fds, options.door),
         slots(segment, fds, options.door, events, options.rerun),
-        routes(memory),
+        routes(memory, options.auto_truncate),
         tenants(options.tenants),
         items(memory, routes, tenants),
         room(memory, tenants),

@@ -20,7 +20,7 @@ FieldError read_json_option(std::string_view name, const simdjson::dom::element&
   if (element.is_null()) return {};  // clients send null for what is not set
   const OptionValue value = option_value(element);
   TextOptions& text = options.text;
-  if (name == "truncate") return read_flag("truncate", value, text.truncate);
+  if (name == "truncate") return read_flag("truncate", value, text.truncation.asked.emplace());
   if (name == "normalize") return read_flag("normalize", value, text.normalize.emplace());
   if (name == "raw_scores") return read_flag("raw_scores", value, text.raw_scores);
   if (name == "return_text") return read_flag("return_text", value, options.return_text);

@@ -6,6 +6,7 @@ namespace fastqps::front {
 
 FieldError TeiJsonReader::read(std::span<const u8> message, const CallInfo&, ReasonText& reason) {
   options_ = {};
+  options_.text.truncation.by_api = true;  // as TEI since 1.9
   clear();
   simdjson::dom::object request;
   if (const FieldError error = body_.parse(message, &request, reason)) return error;

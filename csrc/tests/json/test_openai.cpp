@@ -86,7 +86,7 @@ TEST(options_of_embeddings) {
            "");
   const RequestView view = item_of(reader);
   CHECK_EQ(view.output.dimensions, 64u);
-  CHECK(view.output.has_normalize && !view.output.normalize && view.truncate);
+  CHECK(view.output.has_normalize && !view.output.normalize && view.truncation.asked == true);
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 1'500'000u);
   CHECK_EQ(view.tenant, "acme");

@@ -19,7 +19,7 @@ TEST(every_form_of_documents) {
            "");
   CHECK_EQ(reader.items(), 2u);
   const RequestView view = item_of(reader, 1);
-  CHECK(view.input == Input::kPair && view.truncate && !view.output.raw_scores);
+  CHECK(view.input == Input::kPair && w.routes->cuts(view.truncation) && !view.output.raw_scores);
   CHECK_EQ(view.pair_first, "q");
   CHECK_EQ(view.pair_second, "b");
   CHECK_EQ(view.priority, 3);
@@ -29,7 +29,7 @@ TEST(every_form_of_documents) {
   CHECK_EQ(AnswerHead::of(context).version, '1');
   CHECK_EQ(RankContext::texts(AnswerHead::rest(context))[1], "b");
   CHECK_EQ(error_of(reader, R"({"query":"q","documents":["a"],"truncate":false,"top_n":null})"), "");
-  CHECK(!item_of(reader).truncate && !item_of(reader).priority);
+  CHECK(!w.routes->cuts(item_of(reader).truncation) && !item_of(reader).priority);
   CHECK_EQ(AnswerHead::of(reader.context()).results_max, ~0u);
   CHECK(std::string_view(AnswerHead::of(context).id) != AnswerHead::of(reader.context()).id);
 }

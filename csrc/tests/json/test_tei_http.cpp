@@ -79,7 +79,7 @@ TEST(options_of_embed) {
                                "timeout":0.5,"truncation_direction":"Right","prompt_name":null,"unknown":{"a":[1]}})"),
            "");
   RequestView view = item_of(reader);
-  CHECK(view.truncate && view.output.has_normalize && !view.output.normalize);
+  CHECK(view.truncation.asked == true && view.output.has_normalize && !view.output.normalize);
   CHECK_EQ(view.output.dimensions, 3u);
   CHECK_EQ(view.priority, 1);
   CHECK_EQ(view.timeout_us, 500'000u);
@@ -89,7 +89,8 @@ TEST(options_of_embed) {
   CHECK_EQ(error_of(reader, R"({"inputs":"a"})"), "");  // nothing is left of the last request
   view = item_of(reader);
   CHECK(view.prompt_name.empty());
-  CHECK(!view.truncate && view.output.normalize && !view.output.dimensions && !view.priority && !view.timeout_us);
+  CHECK(!view.truncation.asked && w.routes->cuts(view.truncation) && view.output.normalize && !view.output.dimensions &&
+        !view.priority && !view.timeout_us);
 }
 
 TEST(wrong_requests_to_embed) {
@@ -130,7 +131,7 @@ TEST(similarity_reads_one_source_and_sentences) {
   CHECK_EQ(reader.items(), 3u);
   CHECK_EQ(item_of(reader, 0).text, "s");
   CHECK_EQ(item_of(reader, 2).text, "b");
-  CHECK(item_of(reader, 1).truncate && item_of(reader, 1).output.has_normalize);
+  CHECK(item_of(reader, 1).truncation.asked == true && item_of(reader, 1).output.has_normalize);
   CHECK(!item_of(reader, 1).output.normalize);
   const Wrong cases[] = {
       {"{}", "inputs: must be given"},
@@ -158,6 +159,8 @@ TEST(every_form_of_inputs_to_predict) {
   };
   CHECK_EQ(read_one(R"({"inputs":"a"})").text, "a");
   CHECK_EQ(reader.context(), "1");
+  CHECK(w.routes->cuts(item_of(reader).truncation));
+  CHECK(!w.routes->cuts(read_one(R"({"inputs":"a","truncate":false})").truncation));
   CHECK_EQ(read_one(R"({"inputs":["a"]})").text, "a");
   CHECK_EQ(read_one(R"({"inputs":["a","b"]})").pair_second, "b");
   CHECK_EQ(reader.context(), "1");
@@ -189,6 +192,7 @@ TEST(rerank_reads_a_query_and_texts) {
   CHECK_EQ(reader.items(), 3u);
   CHECK_EQ(item_of(reader, 2).pair_second, "c");
   CHECK_EQ(item_of(reader, 2).pair_first, "q");
+  CHECK(w.routes->cuts(item_of(reader, 2).truncation));
   CHECK_EQ(RankContext::texts(reader.context()).size(), 3u);
   CHECK_EQ(error_of(reader, R"({"query":"q","texts":["a"]})"), "");
   CHECK(!RankContext::returns_text(reader.context()));

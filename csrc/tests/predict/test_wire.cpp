@@ -54,7 +54,7 @@ std::string repeated(const std::string& text, int times) {
 TEST(an_empty_request_has_defaults) {
   const RequestView view = parsed("");
   CHECK(view.input == Input::kNone && view.model.empty() && view.request_id == 0 && view.timeout_us == 0);
-  CHECK(!view.truncate && !view.has_output && !view.has_generate);
+  CHECK(!view.truncation.asked && !view.has_output && !view.has_generate);
 }
 
 TEST(every_field_is_read) {
@@ -74,7 +74,7 @@ TEST(every_field_is_read) {
   CHECK_EQ(view.model, "m");
   CHECK_EQ(view.text, "hi");
   CHECK(view.input == Input::kText && view.request_id == 300 && view.priority == 3 && view.timeout_us == 7);
-  CHECK(view.truncate && view.has_output && view.has_generate);
+  CHECK(view.truncation.asked == true && view.has_output && view.has_generate);
   const front::OutputOptions& o = view.output;
   CHECK(o.dtype == 2 && o.dimensions == 128 && o.has_normalize && !o.normalize && o.top_labels == 5);
   CHECK(o.raw_scores && o.timings);
@@ -177,7 +177,8 @@ TEST(odd_numbers_are_read_as_the_runtime_reads_them) {
   CHECK_EQ(parsed("\xa0\x80\x80\x80\x00\x05"s).request_id, 5u);  // five bytes for a tag
   CHECK_EQ(parsed("\x12\x81\x80\x80\x80\x00z"s).text, "z");      // five bytes for a length
   CHECK_EQ(parsed("\x28" + repeated("\xff", 9) + "\x01").priority, -1);
-  CHECK(parsed("\x48\x80\x80\x80\x80\x10"s).truncate);  // 2^32 is true
+  CHECK(parsed("\x48\x80\x80\x80\x80\x10"s).truncation.asked == true);  // 2^32 is true
+  CHECK(parsed("\x48\x00"s).truncation.asked == false);                 // given, though it is the default
 }
 
 TEST(damage_is_named) {

@@ -325,9 +325,12 @@ TEST(compressed_bodies_are_inflated) {
   fixture.check_clean();
 }
 
-// Pages of other sites may read the answers, errors among them, and ask before what they may send.
+// Where that is allowed, pages of other sites may read the answers, errors among them, and ask before what they may
+// send.
 TEST(pages_in_browsers) {
-  Fixture fixture;
+  Limits limits = quick_limits();
+  limits.cross_origin = true;
+  Fixture fixture(limits);
   {
     Http1Client client(fixture.door);
     const std::string origin = "Origin: https://page.example\r\n";
@@ -340,6 +343,16 @@ TEST(pages_in_browsers) {
                              "Access-Control-Allow-Headers: *, Authorization"})
       CHECK(asked.has(line));
     for (const char* path : {"/ping", "/", "/health"}) CHECK_EQ(client.response(get(path)).status, 503);
+  }
+  fixture.check_clean();
+}
+
+TEST(pages_in_browsers_are_kept_out_otherwise) {
+  Fixture fixture;
+  {
+    Http1Client client(fixture.door);
+    const Response found = client.response(post("/echo", "a", "Origin: https://page.example\r\n"));
+    CHECK(found.head.find("Access-Control") == std::string::npos);
   }
   fixture.check_clean();
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fastqps.client.sync import Client
 
 Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
+_LOGGED = re.compile(r"^\d\d:\d\d:\d\d\.\d+ supervisor: ")  # what begins a line of its log
 _OURS = ("host", "port", "http-port", "admin-port")
 
 
@@ -233,6 +235,6 @@ def _text(value: Any) -> str:
 
 
 def _reason(said: str) -> str:
-    """The last line of what the server said."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1].removeprefix("fastqps: ")
+    """Why the server ended: its last line, without the time, but for the one that says that it has."""
+    lines = [_LOGGED.sub("", line.strip()) for line in said.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if line != "stopped"), "stopped").removeprefix("fastqps: ")

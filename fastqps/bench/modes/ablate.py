@@ -93,12 +93,14 @@ def run(context: Context) -> Result:
 
 
 def _judge(context: Context, first: Point) -> None:
-    """INVALID where the generator was the limit at either end of what is compared."""
+    """INVALID where the generator was the limit at either end of what is compared, INCONCLUSIVE where it was between
+    them: each row is compared with the one before."""
     result, best = context.result, context.result.best_point
-    late = [point.name for point in (first, best) if point is not None and point.verdict == INVALID]
+    late = [point for point in result.points if not point.missing and point.verdict == INVALID]
     if late:
-        result.verdict = "INVALID"
-        context.note(f"the generator was the limit at {' and '.join(dict.fromkeys(late))}: the server may be faster")
+        result.verdict = "INVALID" if any(point is first or point is best for point in late) else "INCONCLUSIVE"
+        names = " and ".join(point.name for point in late)
+        context.note(f"the generator was the limit at {names}: the server may be faster")
     elif best is None:
         result.verdict = "INCONCLUSIVE"
         context.note("nothing was answered: there is nothing to compare")

@@ -8,7 +8,7 @@ from typing import Any
 from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
 from fastqps.bench.measure.context import Context
-from fastqps.bench.results.point import Point
+from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import BenchError, Result
 
 LEVELS = "1,2,4,8,16,32,64,128,256,512"
@@ -41,10 +41,9 @@ def run(context: Context) -> Result:
         table.append(row_of(point, level))
         if level == 1:
             _judge(context, table[-1])
-    if any(point.verdict == "INVALID" for point in result.points):
-        result.notes.append("the generator was the limit at some points: their wire holds its own delays")
-    if all(point.verdict == "INVALID" for point in result.points):
-        result.verdict = "INVALID"
+    if late := [point.name for point in result.points if point.verdict == INVALID]:
+        result.verdict = "INVALID" if len(late) == len(result.points) else "INCONCLUSIVE"
+        context.note(f"the generator was the limit at {', '.join(late)}: their wire holds its own delays")
     return result
 
 

@@ -19,6 +19,7 @@ METRICS = {"rate": "rate", "goodput": "goodput", "p50_us": "p50", "p99_us": "p99
 _BY_SECOND = {"rate": "ok", "p50_us": "p50_us", "p99_us": "p99_us"}
 _SEARCHES = ("find-max", "sweep", "tune")
 SECONDS_MIN = 8  # of a run, to be compared by its seconds
+BLIND = 0.5  # a figure whose change by that share could not have shown says nothing
 ERROR = 0.05  # of finding a difference, in any of the figures together, where there is none
 
 
@@ -50,10 +51,17 @@ def run_alone(options: argparse.Namespace) -> Result:
     result.notes += _caveats(a, b, pairs)
     if left_out := _left_out(found, known):
         result.notes.append(f"not compared, as too little is known of their noise: {', '.join(left_out)}")
-    if all(row["point"] in late for row in rows):
-        result.verdict = "INVALID"
+    if any(row["point"] in late for row in rows):
+        result.verdict = "INVALID" if all(row["point"] in late for row in rows) else "INCONCLUSIVE"
     if not changed:
-        if result.verdict == "VALID":
+        blind = [row["name"] for row in rows if row["interval"][1] - row["interval"][0] > 2 * BLIND]
+        if result.verdict == "VALID" and blind:
+            result.verdict = "INCONCLUSIVE"
+            result.notes.append(
+                f"the noise of {', '.join(blind)} hides changes of more than {BLIND:.0%}: measure longer (--duration), "
+                "more often (--repetitions), or on a quieter machine"
+            )
+        elif result.verdict == "VALID":
             result.notes.append("no significant change")
         if len(pairs) == 1:
             least = ", ".join(f"{row['name']} {50 * (row['interval'][1] - row['interval'][0]):.0f} %" for row in rows)

@@ -166,8 +166,7 @@ class _Tuner:
             )
         undecided = [one for one in found.open if self._key(one.setting) in self._undecided]
         doubts += [f"{one.knob} {one.value}: {self._undecided[self._key(one.setting)]}" for one in undecided]
-        best = self._key(found.setting or {})
-        late = [runs[0].name for key, runs in self._runs.items() if key != best and _mostly_late(runs)]
+        late = [runs[0].name for runs in self._runs.values() if any(run.verdict == INVALID for run in runs)]
         if late:
             doubts.append(f"the generator was the limit at {'; '.join(late)}: the server may be faster there")
         return doubts
@@ -253,8 +252,3 @@ def _rules(options: argparse.Namespace) -> Rules:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int) else 0.0
-
-
-def _mostly_late(runs: list[Point]) -> bool:
-    """Whether the generator was the limit in most of them."""
-    return 2 * sum(point.verdict == INVALID for point in runs if point.measured) > len(runs)

@@ -6,6 +6,7 @@ const IDLES = {
   no_work: "nothing waited", batch_delay: "waited for company", gather: "a step was prepared",
   launch: "on its way to the device", shared: "steps of others ran", scatter: "answers were copied out",
 };
+const ROLES = {frontdoor: "front doors", dispatcher: "dispatchers"};
 const NONE = "–";
 let columns = [], lines = [], last = null, paused = false;
 
@@ -115,9 +116,9 @@ function drawTiles(s) {
       load.saturation >= 1 ? "bad" : load.saturation >= 0.85 ? "doubtful" : ""));
 }
 function drawStatus(s) {
-  const restarts = Object.entries(s.restarts).filter(([, n]) => n).map(([role, n]) => `${role} ${n}`).join(", ");
+  const restarts = Object.entries(s.restarts).filter(([, n]) => n).map(([role, n]) => `of ${ROLES[role]}: ${n}`).join(", ");
   const text = !s.ready ? `not ready: ${s.reasons.join("; ")}` : s.degraded.length ? `ready, degraded: ${s.degraded.join("; ")}` : "ready";
-  status(restarts ? `${text}. Processes started again: ${restarts}` : text, !s.ready ? "bad" : s.degraded.length ? "doubtful" : "good");
+  status(restarts ? `${text}. Restarts ${restarts}` : text, !s.ready ? "bad" : s.degraded.length ? "doubtful" : "good");
   by("version").textContent = s.version;
   by("about").textContent = `${s.models.map((m) => `${m.name}@${m.version}`).join(", ")} on ${s.device}`;
   document.title = `${count(Object.values(s.codes).reduce((a, b) => a + b, 0))}/s · fastqps`;

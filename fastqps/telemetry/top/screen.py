@@ -114,7 +114,7 @@ def _traffic(view: View, bar: int, colour: bool) -> Table:
     if lost := listed({**view.refused, "expired": view.expired}):
         grid.add_row("refused", Text(lost, "red"))
     if any(view.restarts.values()):
-        grid.add_row("restarts", Text(", ".join(f"{role} {n}" for role, n in view.restarts.items() if n), "yellow"))
+        grid.add_row("restarts", Text(", ".join(f"{n} × {role}" for role, n in view.restarts.items() if n), "yellow"))
     return grid
 
 

@@ -165,8 +165,11 @@ def _model(name: str, change: Difference, after: Scrape) -> Model:
 
 def _dispatchers(change: Difference, after: Scrape, per_s: float) -> tuple[Dispatcher, ...]:
     found = []
+    serving = after.by("fastqps_process_ready", "index", role="dispatcher")
     for labels, busy_s in change.series("fastqps_device_busy_seconds_total"):
         index, device = labels["dispatcher"], labels["device"]
+        if index not in serving:  # a reload has replaced it, or it is still starting: its counters remain
+            continue
         idle_s = change.by("fastqps_device_idle_seconds_total", "reason", dispatcher=index)
         # A dispatcher accounts for a step when it is over, so a running step does not count yet.
         accounted_s = busy_s + sum(idle_s.values())
@@ -175,7 +178,7 @@ def _dispatchers(change: Difference, after: Scrape, per_s: float) -> tuple[Dispa
             Dispatcher(
                 index=index,
                 device=device,
-                ready=after.total("fastqps_process_ready", role="dispatcher", index=index) > 0,
+                ready=serving[index] > 0,
                 busy=busy_s / accounted_s if accounted_s > 0 else None,
                 idle={reason: s / accounted_s for reason, s in idle_s.items()} if accounted_s > 0 else {},
                 steps_per_s=None if steps is None else steps * per_s,

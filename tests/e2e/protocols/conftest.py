@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPConnection
 
 import pytest
@@ -24,8 +24,8 @@ FLAGS = (
 
 
 @contextmanager
-def running(*models: str) -> Iterator[Server]:
-    server = Server(*(f"--model={model}" for model in models), *FLAGS)
+def running(*models: str, flags: tuple[str, ...] = ()) -> Iterator[Server]:
+    server = Server(*(f"--model={model}" for model in models), *FLAGS, *flags)
     try:
         yield server
         server.stop()
@@ -46,8 +46,15 @@ def ranking(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def all_models(labelled: str, ranking: str) -> Iterator[Server]:
-    with running("minilm", "grammar", f"labelled={labelled}", f"ranker={ranking}") as server:
+def run_all(labelled: str, ranking: str) -> Callable[..., AbstractContextManager[Server]]:
+    """Runs a server of all models with these flags."""
+    models = ("minilm", "grammar", f"labelled={labelled}", f"ranker={ranking}")
+    return lambda *flags: running(*models, flags=flags)
+
+
+@pytest.fixture(scope="session")
+def all_models(run_all: Callable[..., AbstractContextManager[Server]]) -> Iterator[Server]:
+    with run_all() as server:
         yield server
 
 

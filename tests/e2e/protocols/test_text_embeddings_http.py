@@ -169,7 +169,7 @@ def test_info(embedder: Api, classifier: Api, ranker: Api) -> None:
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
     assert (info["model_dtype"], info["max_input_length"], info["max_client_batch_size"]) == ("float32", 256, 2048)
     assert info["repeatable"] is True, "float32 on the CPU"
-    assert info["auto_truncate"] is False and info["max_batch_requests"] > 0
+    assert info["auto_truncate"] is True and info["max_batch_requests"] > 0
     labels = {f"LABEL_{i}": i for i in range(3)}
     expected = {"id2label": {str(i): label for label, i in labels.items()}, "label2id": labels}
     assert classifier.post.get("/info")[1]["model_type"] == {"classifier": expected}

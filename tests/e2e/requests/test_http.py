@@ -27,7 +27,7 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is no
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server("--frontdoors=2")
+    server = Server("--frontdoors=2", "--cors=on")
     try:
         yield server
         server.until_idle()

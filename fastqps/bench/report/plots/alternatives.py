@@ -9,7 +9,8 @@ from matplotlib.ticker import NullLocator
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
 from fastqps.bench.report.plots.plot import Plot, line, name_rows, note_behind, shorten, time_axis
-from fastqps.bench.report.points import rate_of, response_us
+from fastqps.bench.report.points import rate_of, response_us, verdict_of
+from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
 _BARS_MAX, _DIFFERENCES_MAX = 24, 40
@@ -38,9 +39,7 @@ def optimizations(result: Result) -> Plot | None:
             panel.spines["bottom"].set_visible(False)
             panel.grid(visible=False)
             panel.tick_params(axis="y", length=0)
-        # On two lines at most.
-        names = [textwrap.wrap(wording.one_line(p.name), 24, max_lines=2, placeholder=" …") for p in points]
-        name_rows(drawing.panels[0], ["\n".join(lines) for lines in names])
+        name_rows(drawing.panels[0], list(map(_row_name, points)))
         rows = [
             ", ".join(f"{title} {show(values[k])}" for title, _, values, show in columns) for k in range(len(points))
         ]
@@ -50,6 +49,14 @@ def optimizations(result: Result) -> Plot | None:
         "device work instead of waiting for the host; one that raises the rate alone makes the steps cheaper."
     )
     return Plot("optimizations", "One optimization after the other", svg, reading)
+
+
+def _row_name(point: Point) -> str:
+    """On two lines at most, the second with the verdict if that is in doubt."""
+    verdict = verdict_of(point)
+    doubt = [] if verdict == "VALID" else [verdict]
+    lines = textwrap.wrap(wording.one_line(point.name), 24, max_lines=2 - len(doubt), placeholder=" …")
+    return "\n".join([*lines, *doubt])
 
 
 def differences(result: Result) -> Plot | None:
