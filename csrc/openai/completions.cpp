@@ -117,6 +117,7 @@ FieldError CompletionsReader::read(std::span<const u8> message, const CallInfo&,
   base_ = {};
   base_.has_generate = true;
   base_.generate.max_tokens = kDefaultTokens;
+  base_.generate.lowers_max_tokens = true;
   base_.generate.temperature = 1;
   stream_ = usage_ = false;
   prompt_.clear();

@@ -85,6 +85,7 @@ struct GenerateOptions {
   bool ignore_eos = false;
   bool logprobs = false;
   bool add_special_tokens = true;
+  bool lowers_max_tokens = false;  // above the model's limit, max_tokens is that limit
 };
 
 // Whether an input that is too long is cut. See ModelRoutes::cuts().

@@ -29,7 +29,7 @@ void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& s
   sampling.temperature = options.temperature;
   sampling.top_p = options.has_top_p ? options.top_p : 1;
   sampling.top_k = options.top_k;
-  sampling.max_tokens = options.max_tokens ? options.max_tokens : routes_[r].max_output_tokens;
+  sampling.max_tokens = answer_limit(options, routes_[r]);
   StopIds stops;
   sampling.n_stop_ids = std::min(stop_ids(view, routes_.setup(r).detokenizer.get(), stops), kStopIdsMax);
   std::copy_n(stops.begin(), sampling.n_stop_ids, sampling.stop_ids);

@@ -4,6 +4,7 @@
 
 #include "grpc/shares.h"
 #include "predict/answers/slot_events.h"
+#include "predict/tables/generation.h"
 
 namespace fastqps::front {
 namespace {
@@ -49,8 +50,8 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
   const u32 kind = class_of(u8(view.priority));
   // A generation of few tokens takes less time than the usual one. The usual length is not known, so the route's limit
   // stands for it.
-  const u32 tokens = view.generate.max_tokens;
-  const double share = tokens ? double(tokens) / route.max_output_tokens : 1;
+  const u32 most = route.max_output_tokens;
+  const double share = most ? double(answer_limit(view.generate, route)) / most : 1;
   const u64 before = ahead(r, kind, tenant), predicted = loads_.predicted_ns(r, kind, share, before);
   if (loads_.full(r, kind) && !has_few(r, kind, tenant, from)) {
     bump(memory_.stats.rejected[kRejectQueueFull]);

@@ -119,9 +119,10 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const char* name = routes_.name(r);
   if (view.input == Input::kPair)
     return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
-  if (options.max_tokens > route.max_output_tokens)
-    return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, route.max_output_tokens);
-  const u32 max_tokens = options.max_tokens ? options.max_tokens : route.max_output_tokens;
+  const u32 beside = options.lowers_max_tokens ? route.prefix_tokens + route.max_input_tokens : 0;
+  if (const u32 most = route.max_output_tokens + beside; options.max_tokens > most)
+    return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, most);
+  const u32 max_tokens = answer_limit(options, route);
   if (options.min_tokens > max_tokens)
     return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
   if (options.stop_count && !routes_.setup(r).detokenizer)

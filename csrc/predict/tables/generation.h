@@ -1,5 +1,6 @@
 // How far the front door has read each running generation, and the text that it holds back.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <span>
@@ -18,6 +19,11 @@ namespace fastqps::front {
 // which a string could be found. Returns how many: more than kStopTokensMax are refused.
 using StopIds = std::array<u32, kStopTokensMax + kStopStringsMax>;
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids);
+
+// Tokens that an answer may have.
+inline u32 answer_limit(const GenerateOptions& options, const Route& route) {
+  return options.max_tokens ? std::min(options.max_tokens, route.max_output_tokens) : route.max_output_tokens;
+}
 
 // The state of one request's reader. The tokens stay in the slot. In the steady state nothing is allocated, and the
 // text held back is shorter than the longest stop string.

@@ -12,7 +12,9 @@ import pytest
 from serving import Server
 
 import fastqps
+from fastqps.models import load_card
 
+GRAMMAR = load_card("grammar")
 TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "x"]
 MINILM_IDS = [101, 7592, 102]
 
@@ -85,6 +87,21 @@ def test_completions(connection: HTTPConnection, client: fastqps.Client) -> None
     assert found["choices"][0]["finish_reason"] == "length"
 
 
+def test_max_tokens_above_the_limit_is_lowered(connection: HTTPConnection, client: fastqps.Client) -> None:
+    """To the model's limit, for clients that send their own default; what no prompt leaves room for is an error."""
+    limit = GRAMMAR.max_output_tokens
+    most = GRAMMAR.max_input_tokens + limit
+    body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0, "ignore_eos": True}
+    for asked in (limit, limit + 1, most):
+        status, found = post(connection, "/v1/completions", {**body, "max_tokens": asked})
+        assert status == 200, found
+        assert (found["choices"][0]["finish_reason"], found["usage"]["completion_tokens"]) == ("length", limit)
+    status, found = post(connection, "/v1/completions", {**body, "max_tokens": most + 1})
+    assert (status, found["error"]["message"]) == (400, f"max_tokens: {most + 1}, at most {most}")
+    with pytest.raises(fastqps.InvalidArgument, match=f"max_tokens: {limit + 1}, at most {limit}"):
+        client.generate(body["prompt"], model="grammar", max_tokens=limit + 1)
+
+
 def test_special_tokens_and_ids_stop_in_every_protocol(connection: HTTPConnection, client: fastqps.Client) -> None:
     """A special token has no text in which a stop string could be found, so its id stops."""
     prompt, options = "She have a apple.", {"max_tokens": 16, "ignore_eos": True}
@@ -136,10 +153,10 @@ def test_special_tokens_around_a_text(connection: HTTPConnection, client: fastqp
         infer = {"inputs": [data], "parameters": {"max_tokens": 9, **options}}
         status, answered = post(connection, "/v2/models/grammar/infer", infer)
         assert status == 200 and answered["outputs"][0]["data"] == [found.text]
-    long = client.generate("<s>" + "word " * 3000, model="grammar", max_tokens=1, truncate=True)  # another thread's
-    short = client.generate("word " * 3000, model="grammar", max_tokens=1, truncate=True)
-    assert long.usage and short.usage and long.usage.truncated
-    assert long.usage.input_tokens == short.usage.input_tokens - 1
+    whole = "word " * 3000  # another thread's; the cut takes the beginning, and with it the text's own <s>
+    cut = [client.generate(begin + whole, model="grammar", max_tokens=9, truncate=True) for begin in ("<s>", "")]
+    assert cut[0].usage and cut[0].usage.truncated and cut[0].usage == cut[1].usage
+    assert cut[0].token_ids == cut[1].token_ids
     with pytest.raises(fastqps.InvalidArgument, match="text: 0 tokens, at least 1"):
         client.generate("", model="grammar", add_special_tokens=False)
 
