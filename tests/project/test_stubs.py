@@ -135,11 +135,7 @@ def test_the_stub_and_the_extension_agree(name: str) -> None:
         ("fastqps._core", r"    @property\n    def flips_seen\(self\) -> int: \.\.\.\n", ""),
         ("fastqps._core", r"    def make_stream", "    @property\n    def make_stream"),
         ("fastqps._front", r"        self,\n        \*,\n        segment_fd", "        self,\n        segment_fd"),
-        (
-            "fastqps._front",
-            r"load_reports: bool,\n        trace_ratio: float \| None",
-            "trace_ratio: float | None,\n        load_reports: bool",
-        ),
+        ("fastqps._front", r"rerun: bool,\n        (auto_truncate: bool \| None)", r"\1,\n        rerun: bool"),
         ("fastqps._front", r"    def stop\(self\) -> None: \.\.\.\n", ""),
     ],
 )  # fmt: skip
