@@ -153,7 +153,7 @@ def test_special_tokens_around_a_text(connection: HTTPConnection, client: fastqp
         infer = {"inputs": [data], "parameters": {"max_tokens": 9, **options}}
         status, answered = post(connection, "/v2/models/grammar/infer", infer)
         assert status == 200 and answered["outputs"][0]["data"] == [found.text]
-    whole = "word " * 3000  # another thread's; the cut takes the beginning, and with it the text's own <s>
+    whole = "word " * 3000  # another thread's; what is kept is the end, which the text's own <s> is not in
     cut = [client.generate(begin + whole, model="grammar", max_tokens=9, truncate=True) for begin in ("<s>", "")]
     assert cut[0].usage and cut[0].usage.truncated and cut[0].usage == cut[1].usage
     assert cut[0].token_ids == cut[1].token_ids
