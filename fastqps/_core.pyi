@@ -257,6 +257,10 @@ class ProcessStats:
     @property
     def items(self) -> NDArray[np.uint64]: ...  # [MODELS_MAX, codes]
     @property
+    def failed_ns(self) -> list[int]: ...  # by model: the part of the sums of `request` of failed calls
+    @property
+    def answered_at_ns(self) -> list[int]: ...  # by model, by now_ns(); 0: no good answer yet
+    @property
     def rejected(self) -> dict[str, int]: ...  # by REJECTS
     @property
     def expired(self) -> dict[str, int]: ...  # by STAGES

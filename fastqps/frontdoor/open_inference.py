@@ -8,10 +8,12 @@ tritonclient, which puts the same names into protobuf's default pool.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from fastqps import __version__
+from fastqps._core import now_ns
 from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
 from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
@@ -168,32 +170,39 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
 
 
 def _model_statistics(models: ServedModels, request: Any, response: Any) -> None:
+    """Each duration is the sum over what its own count counts: calls for ``success`` and ``fail``, else items."""
     wanted = [find(models, request.name, request.version)] if request.name else models.all()
     doors = models.door_stats()
     for model in wanted:
-        ok = sum(int(door.items[model.index, _OK]) for door in doors)
-        failed = sum(int(door.items[model.index].sum()) for door in doors) - ok
         dispatchers = models.dispatcher_stats(model)
-        calls = [method for door in doors for method in door.request[model.index]]
         entry = response.model_stats.add(
             name=model.card.name,
             version=str(int(model.card.version, 16)),  # perf_analyzer ends unless it is a decimal number
-            inference_count=ok,
+            last_inference=_milliseconds_since_1970(max(door.answered_at_ns[model.index] for door in doors)),
+            inference_count=sum(int(door.items[model.index, _OK]) for door in doors),
             execution_count=sum(process.batch_items.count for process in dispatchers),
         )
         stats = entry.inference_stats
-        stats.success.count, stats.success.ns = ok, sum(call.sum for call in calls)
-        stats.fail.count = failed
+        for door in doors:
+            methods = door.request[model.index]
+            codes = door.requests[model.index, : len(methods)].sum(axis=0)
+            stats.success.count += int(codes[_OK])
+            stats.success.ns += sum(method.sum for method in methods) - door.failed_ns[model.index]
+            stats.fail.count += int(codes.sum() - codes[_OK])
+            stats.fail.ns += door.failed_ns[model.index]
         for duration, stage in (
+            (stats.queue, "queue"),
             (stats.compute_input, "gather"),
             (stats.compute_infer, "device"),
             (stats.compute_output, "scatter"),
         ):
             duration.count = sum(process.stage[stage].count for process in dispatchers)
             duration.ns = sum(process.stage[stage].sum for process in dispatchers)
-        stats.queue.count = ok  # perf_analyzer ends unless it grows
-        if len(models.all()) == 1:  # the counter is not by model
-            stats.queue.ns = sum(door.counters["queue_wait_ns"] for door in doors)
+
+
+def _milliseconds_since_1970(at_ns: int) -> int:
+    """Of a time of ``now_ns``; 0 stays 0."""
+    return (time.time_ns() - now_ns() + at_ns) // 1_000_000 if at_ns else 0
 
 
 def _repository_index(models: ServedModels, request: Any, response: Any) -> None:

@@ -28,8 +28,9 @@ struct ProcessStats {
   std::map<std::string, HistogramCounts> stage = {}, class_wait = {};
   std::vector<std::vector<HistogramCounts>> request = {};  // by model and method
   HistogramCounts batch_items, batch_tokens;
-  py::array_t<u64> requests;  // [model][method][code]
-  py::array_t<u64> items;     // [model][code]
+  py::array_t<u64> requests;                             // [model][method][code]
+  py::array_t<u64> items;                                // [model][code]
+  std::vector<u64> failed_ns = {}, answered_at_ns = {};  // by model
   ByName rejected, expired, idle_ns, transport, start_ns;
   ByName counters = {};
 };
@@ -56,6 +57,8 @@ ProcessStats stats(const SegmentHandle& self, u32 i) {
   for (u32 k = 0; k < kStages; k++) out.stage.emplace(kStageNames[k], read(s.stage[k]));
   for (u32 c = 0; c < kClasses; c++) out.class_wait.emplace(kClassNames[c], read(s.class_wait[c]));
   for (u32 m = 0; m < g.sizes().models; m++) {
+    out.answered_at_ns.push_back(s.answered_at_ns[m].load(kRelaxed));
+    out.failed_ns.push_back(s.failed_ns[m].load(kRelaxed));  // before the sums, so that it is never above them
     std::vector<HistogramCounts>& of_model = out.request.emplace_back();
     for (const Histogram& of_method : s.request[m]) of_model.push_back(read(of_method));
   }
@@ -171,6 +174,8 @@ void register_load(py::module_& m) {
       .def_readonly("batch_tokens", &ProcessStats::batch_tokens)
       .def_readonly("requests", &ProcessStats::requests)
       .def_readonly("items", &ProcessStats::items)
+      .def_readonly("failed_ns", &ProcessStats::failed_ns)
+      .def_readonly("answered_at_ns", &ProcessStats::answered_at_ns)
       .def_readonly("rejected", &ProcessStats::rejected)
       .def_readonly("expired", &ProcessStats::expired)
       .def_readonly("idle_ns", &ProcessStats::idle_ns)

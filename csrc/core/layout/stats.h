@@ -117,6 +117,8 @@ struct alignas(64) Stats {
   Histogram request[kModelsMax][kOther];
   std::atomic<u64> requests[kModelsMax][kMethods][kCodes];  // door
   std::atomic<u64> items[kModelsMax][kCodes];               // door
+  std::atomic<u64> failed_ns[kModelsMax];                   // door: the part of the sums of `request` of failed calls
+  std::atomic<u64> answered_at_ns[kModelsMax];              // door: when it read the latest good answer; 0: none yet
   std::atomic<u64> rejected[kRejects];                      // door
   std::atomic<u64> expired[kStages];                        // door: by the stage in which the deadline passed
   std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from serving import PATIENCE_S, Server
+from serving import PATIENCE_S, Server, until
 
 from fastqps.api.reflection import message_class
 from fastqps.v1 import predict_pb2 as pb
@@ -269,14 +270,37 @@ def test_readiness_and_metadata(channel: grpc.Channel) -> None:
     ]
 
 
-def test_statistics_count_items(channel: grpc.Channel, infer: Any) -> None:
-    def counts() -> tuple[int, int]:
-        (stats,) = call(channel, "ModelStatistics", name="labelled").model_stats
-        return stats.inference_count, stats.inference_stats.queue.count
+def test_each_duration_of_the_statistics_belongs_to_its_count(channel: grpc.Channel, infer: Any) -> None:
+    """Calls of many items, good and bad: ``success`` and ``fail`` count calls, the rest items."""
 
-    before = counts()
-    infer(add_texts(asked("labelled"), TEXTS))
-    assert counts() == tuple(count + len(TEXTS) for count in before)
+    def look() -> Any:
+        (stats,) = call(channel, "ModelStatistics", name="labelled").model_stats
+        return stats
+
+    def calls() -> None:
+        for _ in range(3):
+            infer(add_texts(asked("labelled"), ["word " * 40] * 50))
+        with pytest.raises(grpc.RpcError):
+            infer(add_texts(asked("labelled"), ["word " * 4000, *TEXTS]))
+
+    began_ms = time.time_ns() // 1_000_000
+    before = look()
+    calls()
+    counted = before.inference_stats.compute_output.count + 150
+    until(lambda: look().inference_stats.compute_output.count >= counted, "the dispatchers have counted the items")
+    after = look()
+    then, now = before.inference_stats, after.inference_stats
+    assert 150 <= after.inference_count - before.inference_count <= 150 + len(TEXTS)
+    assert (now.success.count - then.success.count, now.fail.count - then.fail.count) == (3, 1)
+    means = {}
+    for name in ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output"):
+        old, new = getattr(then, name), getattr(now, name)
+        if name not in ("success", "fail"):
+            assert 150 <= new.count - old.count <= 150 + len(TEXTS)
+        means[name] = (new.ns - old.ns) / (new.count - old.count)
+    assert means["success"] > means["queue"] + sum(means[name] for name in means if name.startswith("compute"))
+    assert means["fail"] > 0
+    assert began_ms - 1 <= after.last_inference <= time.time_ns() // 1_000_000 + 1
 
 
 @pytest.mark.parametrize("name", ["ModelMetadata", "ModelConfig", "ModelStatistics"])
