@@ -19,7 +19,7 @@ _HEAD = """\
 
 Written by `python tools/api_reference.py > docs/python-api.md` from the docstrings; change those instead.
 
-`fastqps` and [`fastqps_client`](../client/README.md) have the same clients. `Engine` is in `fastqps` alone.
+`fastqps` and the package [fastqps-client](../client/README.md) have the same clients. `Engine` is in `fastqps` alone.
 """
 _ANSWERS = (
     prediction.Prediction,

@@ -206,7 +206,7 @@ def test_other_encodings() -> None:
 @pytest.mark.parametrize("text", ["18446744073709551616", "-9223372036854775809", "1" + "0" * 400, "1e309", "-1e999"])
 def test_numbers_that_are_too_large(text: str) -> None:
     assert compare(f'{{"a":{text}}}'.encode()) == "unread"
-    with pytest.raises(ValueError, match="^a number beyond 64 bits"):
+    with pytest.raises(ValueError, match=r"^a number beyond 64 bits"):
         wire.parse_json(f'{{"a":{text}}}'.encode())
 
 

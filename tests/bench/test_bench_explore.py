@@ -32,7 +32,6 @@ from fastqps.config.document import settings_file
 from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import ConfigError
-from fastqps.process.server_process import ServerError, ServerProcess
 
 pytestmark = pytest.mark.compute
 
@@ -682,25 +681,3 @@ def test_neighbours(beside: list[str], tmp_path: Path) -> None:
 def test_neighbours_refuse(flags: tuple[str, ...], address: str, said: str, beside: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):
         run("neighbours", context("neighbours", tmp_path, crowded(beside), *flags, address=address))
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ("command was not ready; it said:\nfastqps: --slots 3 is too few", "--slots 3 is too few"),
-        ("09:03:43.902 supervisor: dispatcher 0 cannot start: no effect\n09:03:43.939 supervisor: stopped",
-         "dispatcher 0 cannot start: no effect"),
-        ("09:03:43.939 supervisor: stopped", "stopped"),
-    ],
-)  # fmt: skip
-def test_a_server_that_does_not_start_is_reported_by_its_own_reason(
-    said: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(self: ServerProcess) -> None:
-        raise ServerError(said)
-
-    monkeypatch.setattr(ServerProcess, "__enter__", fail)
-    monkeypatch.setattr(ServerProcess, "drain", lambda self: 3)
-    with pytest.raises(BenchError) as raised:
-        Target({}).use({})
-    assert (str(raised.value), raised.value.exit_code) == (f"the server did not start: {reason}", 3)

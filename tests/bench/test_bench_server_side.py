@@ -10,7 +10,10 @@ import pytest
 from serving import until
 
 from fastqps.bench.measure.server_side import Look, Looks, describe
+from fastqps.bench.measure.target import Target
 from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError
+from fastqps.process.server_process import ServerError, ServerProcess
 from fastqps.telemetry.scrape import Scrape
 
 BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
@@ -149,3 +152,25 @@ def test_looks_of_a_run_that_is_cut_short() -> None:
     assert looks.finish() is not None  # the second one is taken at the end
     assert soon(300.0).finish() is None  # measuring had not begun
     assert Looks(take).finish() is None and len(taken) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("command was not ready; it said:\nfastqps: --slots 3 is too few", "--slots 3 is too few"),
+        ("09:03:43.902 supervisor: dispatcher 0 cannot start: no effect\n09:03:43.939 supervisor: stopped",
+         "dispatcher 0 cannot start: no effect"),
+        ("09:03:43.939 supervisor: stopped", "stopped"),
+    ],
+)  # fmt: skip
+def test_a_server_that_does_not_start_is_reported_by_its_own_reason(
+    said: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: ServerProcess) -> None:
+        raise ServerError(said)
+
+    monkeypatch.setattr(ServerProcess, "__enter__", fail)
+    monkeypatch.setattr(ServerProcess, "drain", lambda self: 3)
+    with pytest.raises(BenchError) as raised:
+        Target({}).use({})
+    assert (str(raised.value), raised.value.exit_code) == (f"the server did not start: {reason}", 3)

@@ -41,7 +41,7 @@ def request(**fields: Any) -> bytes:
 
 
 BAD = {
-    "no input": Case(b"", Code.INVALID_ARGUMENT, ("input", "text", "token_ids", "pair")),
+    "no input": Case(b"", Code.INVALID_ARGUMENT, ("input", "text", "token ids", "pair")),
     "no input but others": Case(request(request_id=1, truncate=True), Code.INVALID_ARGUMENT, ("input",)),
     "no token ids": Case(request(token_ids={}), Code.INVALID_ARGUMENT, ("token_ids",)),
     "text too long": Case(request(text=LONG), Code.INVALID_ARGUMENT, ("text", "302", "256", "truncate")),

@@ -257,7 +257,6 @@ def test_a_card_keeps_the_options(tmp_path: Path) -> None:
     [
         ("repetition_penalty", 0.0),
         ("repetition_penalty", "1.1"),
-        ("repetition_penalty", float("inf")),
         ("no_repeat_ngram_size", -1),
         ("no_repeat_ngram_size", 2.5),
         ("min_length", True),

@@ -67,8 +67,9 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"architectures": ["BertForMaskedLM"]}))
-    head, ids = load_card(str(tmp_path)).warnings
+    head, splade, ids = load_card(str(tmp_path)).warnings
     assert "The head of BertForMaskedLM is left out" in head and "mean of all tokens' last states" in head
+    assert splade.startswith("If it is a SPLADE model, run in this folder: ")
     assert "no tokenizer.json: requests can send token ids alone" in ids
     write_words(tmp_path)
     write_sentence_modules(tmp_path)

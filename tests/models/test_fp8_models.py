@@ -171,11 +171,14 @@ def test_products_of_which_only_a_part_is_fp8(tmp_path: Path) -> None:
     check_generation(tmp_path, model)
 
 
-def test_auto_keeps_what_is_faster_here(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_auto_keeps_what_is_faster_here(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_checkpoint(tmp_path, "bert", num_hidden_layers=LAYERS)
     capfd.readouterr()
     encoded(tmp_path, "auto")
-    *lines, stored, last = capfd.readouterr().err.splitlines()
+    _, *lines, stored, last = capfd.readouterr().err.splitlines()
     assert stored.startswith("quantization auto: choice stored in ")
     assert [line.split(": ")[1].split(" at ")[0] for line in lines] == ["96 × 32", "32 × 32", "64 × 32", "32 × 64"]
     chosen = [line.rpartition(" µs: ")[2] for line in lines]

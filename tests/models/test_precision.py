@@ -68,7 +68,8 @@ def test_auto_weighs_the_devices_own_format() -> None:
     assert precision.quantises(1152, 384, INNER) and precision.format == "int8"
     assert not precision.quantises(384, 384, Site("qkv", 0, 4), held=True)
     precision.conclude()
-    assert lines[0] == "quantization auto: 1152 × 384 at 64 rows: 5.0 µs, int8 with quantising its rows 4.0 µs: int8"
+    assert lines[0] == "quantization auto: measuring products; --quantization none or int8 skips that"
+    assert lines[1] == "quantization auto: 1152 × 384 at 64 rows: 5.0 µs, int8 with quantising its rows 4.0 µs: int8"
     assert lines[-1] == "quantization auto: 1 of 2 matrix products in int8"
 
 
@@ -113,6 +114,7 @@ def test_auto_keeps_what_is_faster_for_each_shape_and_says_so() -> None:
     assert {p.weights for p, _ in watch.measured} == {4}
     precision.conclude()
     assert lines == [
+        "quantization auto: measuring products; --quantization none or fp8 skips that",
         "quantization auto: 1152 × 384 at 64/512 rows: 5.0 / 9.0 µs, FP8 4.0 / 5.0 µs: FP8",
         "quantization auto: 384 × 384 at 64/512 rows: 2.0 / 2.0 µs, FP8 with quantising its rows 2.0 / 2.0 µs: no FP8",
         "quantization auto: 1536 × 384 at 64/512 rows: 3.0 / 6.0 µs, FP8 3.5 / 5.0 µs: FP8",
@@ -143,7 +145,7 @@ def test_what_a_product_does_with_its_result_is_measured_with_it() -> None:
     assert precision.quantises(1152, 384, Site("qkv", 1, 4))
     assert precision.quantises(1152, 384, Site("down", 1, 4), epilogue="residual")
     assert [p.kind for p, _ in watch.measured[::4]] == [Kind(1152, 384, True), Kind(1152, 384, True, "residual")]
-    assert lines[1].startswith("quantization auto: 1152 × 384 with its residual at 64/512 rows: ")
+    assert lines[2].startswith("quantization auto: 1152 × 384 with its residual at 64/512 rows: ")
 
 
 def test_down_stays_where_up_writes_gelu_itself() -> None:

@@ -76,7 +76,8 @@ def test_generation(tmp_path: Path, form: str) -> None:
     for text, answer in zip(texts, answers, strict=True):
         ids = auto(text)["input_ids"]
         assert tokenizer.encode(text) == ids, ascii(text)
-        assert answer.token_ids == expected(model, ids, 24), ascii(text)
+        twice = ids[:2] == [auto.bos_token_id] * 2  # a text that begins with the token itself has it once
+        assert answer.token_ids == expected(model, ids[twice:], 24), ascii(text)
         assert answer.text == auto.decode(answer.token_ids, skip_special_tokens=True), answer.token_ids
     for text, answer in list(zip(texts, answers, strict=True))[::8]:
         assert "".join(chunk.text for chunk in engine.generate_stream(text, max_tokens=24)) == answer.text

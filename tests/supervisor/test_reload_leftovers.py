@@ -48,11 +48,14 @@ class World:
         config = SimpleNamespace(model=("m=/here",), drain_timeout_ns=0)
         self.reloader = Reloader(
             cast(Any, SimpleNamespace(config=config, reloads=True)),
-            cast(Any, SimpleNamespace(segment=self.segment)),
+            cast(Any, SimpleNamespace(segment=self.segment, forget=self.forget)),
             cast(Any, SimpleNamespace(doors=[door], fleet=fleet, sharings={})),
             WorkerPool(-1, NOTHING, NOTHING, lambda: None),
             Log(),
         )
+
+    def forget(self, gone: Generation) -> None:
+        self.segment.set_route_state(gone.route, "empty")
 
     def let_go(self) -> bool:
         """What the reload did last; whether the generation before has gone."""

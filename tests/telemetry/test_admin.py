@@ -110,7 +110,12 @@ class Model(predict_pb2_grpc.PredictServiceServicer):
     async def PredictBatch(self, request: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
         if request.items[0].text == "down":
             await context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
-        return pb.PredictBatchResponse(items=[self.one(item) for item in request.items])
+        return pb.PredictBatchResponse(items=map(self.answer, request.items))
+
+    def answer(self, item: pb.PredictRequest) -> pb.PredictResponse:
+        found = self.one(item)
+        found.request_id = item.request_id
+        return found
 
     def one(self, item: pb.PredictRequest) -> pb.PredictResponse:
         usage = pb.Usage(input_tokens=len(item.text) or len(item.token_ids.ids))

@@ -153,10 +153,10 @@ def test_int8_of_an_embedding_that_is_not_normalized_is_refused(stub: Any) -> No
     with pytest.raises(grpc.RpcError) as caught:
         stub.Predict(request, timeout=PATIENCE_S)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    for part in ("output.dtype: DTYPE_INT8 (3)", "from -1 to 1", "set output.normalize"):
+    for part in ("output.dtype: DTYPE_INT8 (3)", "from -1 to 1", "set normalize"):
         assert part in caught.value.details()
     item = stub.PredictBatch(pb.PredictBatchRequest(items=[request]), timeout=PATIENCE_S).items[0]
-    assert item.status.code == 3 and "set output.normalize" in item.status.message
+    assert item.status.code == 3 and "set normalize" in item.status.message
     request.output.normalize = True
     assert len(stub.Predict(request, timeout=PATIENCE_S).embedding.raw) == 384
 

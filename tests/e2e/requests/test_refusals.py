@@ -26,7 +26,7 @@ NAN = float("nan")
 # (fields, the field that the message names, the value that it names, what else it says)
 Refused = tuple[dict[str, Any], str, str, str]
 OF_ALL: list[Refused] = [
-    ({"input": None}, "input", "none of", "text, token_ids and pair"),
+    ({"input": None}, "input", "no text", "pair or token ids"),
     ({"priority": 9}, "priority", "9", "0 to 3"),
     ({"tenant": "t" * 10_000}, "tenant", "10000 bytes", "at most 256"),
     ({"group": "g" * (1 << 20)}, "group", f"{1 << 20} bytes", "at most 128"),
@@ -52,7 +52,7 @@ OF_ENCODERS: list[Refused] = [
     ({"token_ids": {"ids": [5] * 257}}, "token_ids", "257 tokens", f"at most {TOKENS_MAX}"),
     ({"token_ids": {"ids": [5, VOCAB]}}, "token_ids", f"id {VOCAB}", f"the vocabulary has {VOCAB}"),
     ({"output": {"dimensions": 385}}, "output.dimensions", "385", "at most 384"),
-    ({"output": {"dtype": 3, "normalize": False}}, "output.dtype", "DTYPE_INT8 (3)", "set output.normalize"),
+    ({"output": {"dtype": 3, "normalize": False}}, "output.dtype", "DTYPE_INT8 (3)", "set normalize"),
     ({"output": {"aggregation": 5}}, "output.aggregation", "5", "the model 'minilm' embeds texts"),
     ({"output": {"max_active_dims": 3}}, "output.max_active_dims", "3", "the model 'minilm' embeds texts"),
     ({"generate": {"top_k": 3}}, "generate", "'minilm' does not generate text", "leave it unset"),

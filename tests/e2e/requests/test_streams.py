@@ -144,7 +144,7 @@ def test_batch_order(server: Server) -> None:
     ledger.check()
 
 
-@pytest.mark.parametrize(("items", "good"), [(0, True), (1024, True), (1025, False)])
+@pytest.mark.parametrize(("items", "good"), [(0, True), (2048, True), (2049, False)])
 def test_batch_size(server: Server, items: int, good: bool) -> None:
     async def scenario(stub: Any) -> None:
         batch = pb.PredictBatchRequest(items=[pb.PredictRequest(token_ids={"ids": [5]})] * items)
