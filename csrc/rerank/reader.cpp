@@ -87,7 +87,7 @@ FieldError DocumentsReader::check(ReasonText& reason) {
   if (!documents_given_) return {"documents", "must be given"};
   if (documents_.empty()) return {"documents", "0 documents, at least 1", FieldFault::kEmpty};
   if (const FieldError error = requests_.check_ranks(options_.model, reason)) return error;
-  const i32 route = routes_.find(options_.model);
+  const i32 route = requests_.ranking(options_.model);
   if (!tokens_per_document_ || route < 0) return {};
   const u32 tokens = routes_[u32(route)].max_input_tokens;
   if (tokens_per_document_ >= tokens) return {};

@@ -154,7 +154,7 @@ FieldError RerankReader::read(std::span<const u8> message, const CallInfo&, Reas
   bool return_text = false;
   const auto text = [this] { return &texts_.emplace_back(); };
   if (const FieldError error = read_rank_fields(message, query_, "texts", text, options_, return_text)) return error;
-  if (const FieldError error = requests_.check_ranks({}, reason)) return error;
+  if (const FieldError error = requests_.check_ranks(options_.model, reason)) return error;
   if (texts_.empty()) return {"texts", "0 texts, at least 1"};
   if (texts_.size() > items_max_) return {"texts", reason.print("%zu texts, at most %u", texts_.size(), items_max_)};
   context_.assign(1, char(return_text ? RankContext::kReturnText : 0));

@@ -15,7 +15,7 @@ enum class TruncationDirection : i32 { kRight = 0, kLeft = 1 };
 
 // Options as a client sent them.
 struct TextOptions {
-  std::string_view model = {};  // empty: the default one, which TEI's own API always means
+  std::string_view model = {};  // empty: the first one that can do it, which TEI's own API always means
   Truncation truncation = {};
   TruncationDirection direction = TruncationDirection::kRight;  // may hold any number
   std::string_view prompt_name = {};                            // empty: the default one
@@ -41,15 +41,23 @@ class TextRequests {
                     RequestView& view, ReasonText& reason);
   // Whether the model can rank: it has one score.
   FieldError check_ranks(std::string_view model, ReasonText& reason);
+  // The route of the model that ranks, or a negative number as ModelRoutes::find().
+  i32 ranking(std::string_view model) const;
 
  private:
-  FieldError embed_as(Task task, const char* not_one, const TextOptions& options, RequestView& view,
-                      ReasonText& reason);
-  FieldError check_options(const TextOptions& options, ReasonText& reason);
-  FieldError classify(const char* field, std::span<const std::string_view> texts, const TextOptions& options,
+  // Can a model do it? Of a request without a model the first one that can is meant.
+  struct Need {
+    Task task;
+    bool rank = false, single_texts = false;
+  };
+  bool can(Need need, u32 route) const;
+  i32 find(std::string_view model, Need need) const;
+  FieldError refuse_model(Need need, u32 route, ReasonText& reason) const;
+  FieldError embed_as(Task task, const TextOptions& options, RequestView& view, ReasonText& reason);
+  // Takes over what the options have for every request.
+  FieldError set_options(const TextOptions& options, i32 route, RequestView& view, ReasonText& reason);
+  FieldError classify(Need need, const char* field, std::span<const std::string_view> texts, const TextOptions& options,
                       RequestView& view, ReasonText& reason);
-  FieldError check_classifies(std::string_view model, ReasonText& reason);
-  void ask_for_scores(const TextOptions& options, RequestView& view, ItemNote note);
 
   ModelRoutes& routes_;
 };

@@ -11,23 +11,19 @@ ModelRoutes::ModelRoutes(const DoorMemory& memory, std::optional<bool> auto_trun
       held_(memory.segment.sizes().routes(), 0) {}
 
 i32 ModelRoutes::find(std::string_view name) const {
-  const u32 models = memory_.segment.sizes().models;
-  for (u32 m = 0; m < models; m++) {
+  for (u32 m = 0; m < models(); m++) {
     const Model& model = memory_.segment.model(m);
     if (!name.empty() && (name.size() >= kNameBytes || std::strlen(model.name) != name.size() ||
                           std::memcmp(model.name, name.data(), name.size())))
       continue;
-    if (!model.ready.load(kAcquire)) return kStarting;
-    return i32(m * kGenerations + model.serving.load(kAcquire));
+    return serving(m);
   }
   return kUnknown;
 }
 
-std::string ModelRoutes::names() const {
-  std::string names;
-  for (u32 m = 0; m < memory_.segment.sizes().models; m++)
-    names.append(m ? ", '" : "'").append(memory_.segment.model(m).name).append("'");
-  return names;
+i32 ModelRoutes::serving(u32 m) const {
+  const Model& model = memory_.segment.model(m);
+  return model.ready.load(kAcquire) ? i32(m * kGenerations + model.serving.load(kAcquire)) : kStarting;
 }
 
 void ModelRoutes::take_setups(Loop* loop) {

@@ -24,11 +24,29 @@ class ModelRoutes {
   // Returns the route that serves a model, kUnknown, or kStarting if none of its generations serves yet. An empty name
   // is the first model.
   i32 find(std::string_view model) const;
+  // An empty name is the first model whose route can(route), or else the first one.
+  template <class Can>
+  i32 find(std::string_view model, Can can) const {
+    for (u32 m = 0; model.empty() && m < models(); m++)
+      if (const i32 route = serving(m); route >= 0 && can(u32(route))) return route;
+    return find(model);
+  }
   // The route under which a call of an unknown model is counted.
   u32 first() const { return u32(std::max(find({}), 0)); }
   const char* name(u32 route) const { return memory_.segment.model(route / kGenerations).name; }
   // All models' names, quoted, for a message.
-  std::string names() const;
+  std::string names() const {
+    return names([](u32) { return true; });
+  }
+  // Of those whose route can(route).
+  template <class Can>
+  std::string names(Can can) const {
+    std::string names;
+    for (u32 m = 0; m < models(); m++)
+      if (can(m * kGenerations + memory_.segment.model(m).serving.load(kAcquire)))
+        names.append(names.empty() ? "'" : ", '").append(memory_.segment.model(m).name).append("'");
+    return names;
+  }
 
   RouteSetup& setup(u32 route) { return setups_[route]; }
   // The most tokens of an input, by its role.
@@ -54,6 +72,10 @@ class ModelRoutes {
   void report_held();
 
  private:
+  u32 models() const { return memory_.segment.sizes().models; }
+  // The route of a model, or kStarting.
+  i32 serving(u32 model) const;
+
   const DoorMemory& memory_;
   const std::optional<bool> auto_truncate_;
   RouteSetups setups_;

@@ -26,6 +26,7 @@ FieldError read_json_option(std::string_view name, const simdjson::dom::element&
   if (name == "return_text") return read_flag("return_text", value, options.return_text);
   if (name == "dimensions") return {"dimensions", to_u32(value, &text.dimensions.emplace())};
   if (name == "truncation_direction") return read_direction(value, text.direction);
+  if (name == "model") return {"model", to_text(value, &text.model)};
   if (name == "prompt_name") return {"prompt_name", to_text(value, &text.prompt_name)};
   return set_call_option(name, value, options.base).value_or(FieldError{});
 }

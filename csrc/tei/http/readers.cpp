@@ -186,7 +186,7 @@ FieldError RerankJsonReader::check(ReasonText& reason) {
   if (!query_given_) return {"query", "must be given"};
   if (!texts_given_) return {"texts", "must be given"};
   if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
-  if (const FieldError error = requests_.check_ranks({}, reason)) return error;
+  if (const FieldError error = requests_.check_ranks(options_.text.model, reason)) return error;
   context_.assign(1, char(options_.return_text ? RankContext::kReturnText : 0));
   if (options_.return_text)
     for (const std::string_view text : texts_) RankContext::add_text(context_, text);

@@ -29,7 +29,7 @@ _REFUSALS = {
     400: "There is nothing to predict, or the body is not a JSON object.",
     413: "Too many items, or the body is too long.",
     422: "A field is wrong, or a text is too long.",
-    424: "The default model cannot do it.",
+    424: "The model cannot do it.",
 }
 _OPTIONS: dict[str, Json] = {
     "truncate": optional(BOOL),

@@ -93,7 +93,7 @@ def test_examples_are_answered_as_the_document_says(
         ("/v2/rerank", {"query": "a", "documents": []}, 400),
         ("/embed", {"inputs": []}, 400),
         ("/embed", {"inputs": "a", "dimensions": "b"}, 422),
-        ("/predict", {"inputs": "a"}, 424),
+        ("/predict", {"inputs": "a", "model": "minilm"}, 424),
         ("/v2/models/{model}/infer", {"inputs": [{"name": "text"}]}, 400),
     ],
 )

@@ -83,7 +83,6 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
         "model: 'none' is not served here; served: 'minilm', 'grammar',",
     ),
     "task": ({**VALID, "model": "minilm"}, 400, "the model 'minilm' is not a classifier model"),
-    "default": ({"query": "a", "documents": ["b"]}, 400, "the model 'minilm' is not a classifier model"),
     "query": ({**VALID, "query": ""}, 400, "query: 0 characters, at least 1"),
     "documents": ({**VALID, "documents": []}, 400, "documents: 0 documents, at least 1"),
     "many": ({**VALID, "documents": ["b"] * 2049}, 400, "documents: more than 2048 documents, which is the most"),
