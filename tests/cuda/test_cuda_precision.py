@@ -66,7 +66,10 @@ def test_a_decoder_in_fp8_is_that_of_the_cpu(tmp_path: Path) -> None:
 
 @needs_fp8
 @pytest.mark.usefixtures("_fake")
-def test_auto_measures_the_sizes_of_this_device(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_auto_measures_the_sizes_of_this_device(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
     Engine(str(tmp_path), "cuda", "float32", quantization="auto").close()
     lines = [line for line in capfd.readouterr().err.splitlines() if " µs: " in line]

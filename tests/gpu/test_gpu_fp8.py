@@ -119,11 +119,14 @@ def test_decoders(tmp_path: Path, kind: str, held: bool) -> None:
     assert np.median(errors) < 1.5 * np.median(usual) + 0.02
 
 
-def test_auto_times_every_shape(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_auto_times_every_shape(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a graph, so that what the host takes is not in it: no product this small takes 50 µs.
 
     ``down`` is timed only where ``up`` gives up its gelu for FP8. The next start times nothing.
     """
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
     Engine(str(tmp_path), "cuda", quantization="auto").close()
     lines = [line for line in capfd.readouterr().err.splitlines() if " µs: " in line]
