@@ -116,7 +116,8 @@ def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture
     assert json.loads(Path("a/report.json").read_text())["points"][0]["status"] == {"OK": 200}
     capsys.readouterr()
     late = any(json.loads(Path(name, "report.json").read_text())["verdict"] == "INVALID" for name in ("a", "b"))
-    assert bench("compare", "a", "b", "--output", "out") == (7 if late else 0)
+    # 9: what differs between the two runs would hide a change of a half.
+    assert bench("compare", "a", "b", "--output", "out") in (7 if late else 0, 9)
     assert {row["metric"] for row in report()["differences"]} == {"rate", "p50_us"}  # of 200 answers there is no p99
 
 
@@ -211,7 +212,7 @@ def test_what_this_server_cannot_do(
         (["rates"], "invalid choice: 'rates'"),
         (["rate"], "one of the arguments --rate -c/--in-flight is required"),
         (["rate", "--rate", "-5"], "a rate of -5/s is not possible"),
-        (["rate", "--rate", "few"], "invalid float value: 'few'"),
+        (["rate", "--rate", "few"], "'few' is no rate; write calls per second as 2000"),
         (["rate", "--rate", "5", "--durations", "5s"], "did you mean --duration?"),
         (["rate", "--rate", "5", "--dispatchers", "2"], "--dispatchers is a flag of the server: write it behind --"),
         (

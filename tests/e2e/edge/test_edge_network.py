@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from ledger import Ledger, Load, batch_of, channel_to
 from serving import PATIENCE_S, Server, ended_at_last, until
 from upstream_state import serving
 
+import fastqps
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 SEEN_S = 2.0  # how soon a server that is gone must be seen
@@ -27,7 +29,12 @@ class World:
         self.servers, self.network, self.front = servers, network, front
 
     def serving(self) -> bool:
-        return serving(self.front, self.network.address)
+        """Whether the first one is used. A suspended one is as soon as it has answered the copy of a request."""
+        if found := serving(self.front, self.network.address):
+            return found
+        with contextlib.suppress(fastqps.CallError), fastqps.Client(self.front.address) as client:
+            client.predict("a request")
+        return False
 
     def news(self) -> list[str]:
         """What the edge has said of the first one."""
