@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fastqps.models.card import ModelError
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.tensors import read_tensors
 
@@ -18,13 +20,12 @@ def shape_of(root: Path) -> str:
     """12 hex digits, equal for two checkpoints whose steps take the same time: the versions of one that was trained on.
 
     A digest over the configuration without names, and the kind and shape of each tensor, not its numbers. Reads the
-    headers of the weights in the folder ``root``. ``ModelError`` for files that cannot be read.
+    headers of the weights in the folder ``root``. A file that cannot be read is none that the model loads.
     """
-    tensors = [
-        (tensor.name, tensor.kind, tensor.shape)
-        for file in sorted(root.rglob("*.safetensors"))
-        for tensor in read_tensors(file).values()
-    ]
+    tensors: list[tuple[str, str, tuple[int, ...]]] = []
+    for file in root.rglob("*.safetensors"):
+        with suppress(ModelError):
+            tensors += [(tensor.name, tensor.kind, tensor.shape) for tensor in read_tensors(file).values()]
     said = _shape_keys(optional_object(root / "config.json"))
     digested = json.dumps([said, sorted(tensors)], sort_keys=True)
     return hashlib.sha256(digested.encode()).hexdigest()[:_DIGITS]

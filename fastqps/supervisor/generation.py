@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastqps._core import GENERATIONS
 from fastqps.models import ModelCard
+from fastqps.models.shape import shape_of
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.room import Room
 
@@ -19,6 +21,7 @@ class Generation:
     number: int
     card: ModelCard
     room: Room
+    shape: str = ""  # of its files as they were loaded; they may be others by now
 
     @property
     def route(self) -> int:
@@ -33,4 +36,7 @@ class Generation:
 
 def first_generations(server: Plan) -> list[Generation]:
     """The generations that the server starts with, one for each model."""
-    return [Generation(i, 0, card, room) for i, (card, room) in enumerate(zip(server.cards, server.rooms, strict=True))]
+    return [
+        Generation(i, 0, card, room, shape_of(Path(card.path)))
+        for i, (card, room) in enumerate(zip(server.cards, server.rooms, strict=True))
+    ]

@@ -18,12 +18,12 @@ from fastqps.telemetry.metrics.usage import private_bytes
 
 class NextModel(NamedTuple):
     """The next version of a model. ``note``: how a restart of the server would differ; "" if it would not.
-    ``same_shape``: its steps take the time of those of the present one."""
+    ``shape``: that of its files."""
 
     card: ModelCard
     room: Room
     note: str
-    same_shape: bool
+    shape: str
 
 
 def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
@@ -65,8 +65,7 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     cards = tuple(card if other.name == card.name else other for other in server.cards)
     room = room_of(card, server.config, memory_of(server.config, cards, server.devices))
     notes = (_shorter(card, full), _measured(server, card))
-    same_shape = shape_of(Path(card.path)) == shape_of(Path(now.path))
-    return NextModel(card, room, "; ".join(filter(None, notes)), same_shape)
+    return NextModel(card, room, "; ".join(filter(None, notes)), shape_of(Path(card.path)))
 
 
 def check_memory(pids: Iterable[int]) -> None:

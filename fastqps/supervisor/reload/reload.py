@@ -100,7 +100,7 @@ class Reloader:
             raise _Failed(f"{self._server.dispatchers} dispatchers leave no worker slots free")
         check_memory(worker.child.pid for worker in self._fleet.workers_of(now) if worker.child)
         generation = self._next(now, found)
-        self._shared.announce(generation, like=now if found.same_shape else None)
+        self._shared.announce(generation, like=now if found.shape == now.shape else None)
         self.running = f"warming up {generation.name}"
         try:
             await self._warm_up(generation, domains)
@@ -125,7 +125,7 @@ class Reloader:
         number = self._numbers[now.model] + 1
         number += (number - now.number) % 2 == 0
         self._numbers[now.model] = number
-        return Generation(now.model, number, found.card, found.room)
+        return Generation(now.model, number, found.card, found.room, found.shape)
 
     # ---- before the flip
 
