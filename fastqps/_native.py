@@ -7,6 +7,7 @@ An extension carries the version that it was built for and a checksum of the sou
 from __future__ import annotations
 
 import functools
+import glob
 import zlib
 from pathlib import Path
 
@@ -39,9 +40,9 @@ def checksum(name: str, root: Path = ROOT) -> str:
 @functools.cache  # both extensions are built from some of them
 def _folder_sum(folder: Path) -> int:
     total = 0
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in SUFFIXES:
-            total = zlib.crc32(str(path.relative_to(folder)).encode(), _file_sum(path, total))
+    for name in sorted(glob.glob("**/*", root_dir=folder, recursive=True)):
+        if name.endswith(SUFFIXES):
+            total = zlib.crc32(name.encode(), _file_sum(folder / name, total))
     return total
 
 
