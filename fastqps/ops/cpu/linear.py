@@ -10,9 +10,7 @@ from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for
 
 _PACK_ROWS = 512  # the number of rows that a packed weight's layout is chosen for; other numbers work too
-_SUMMED_AT_ONCE = (
-    1024  # products of one row: oneDNN adds up more of them in parts, which it does not do for several rows
-)
+_SUMMED_AT_ONCE = 1024  # inputs: oneDNN sums more of them in parts if a product has one row, not if it has several
 
 # hidden_act of config.json -> (oneDNN's fused activation, its variant).
 _FUSED = {
