@@ -368,8 +368,9 @@ def test_terminal_is_plain_where_nobody_watches(name: str) -> None:
     assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
     assert lines[-1] == one_line(result)
     assert len([line for line in lines if line.startswith(f"{(result['points'] or [{'name': 0}])[0]['name']}: ")]) < 2
-    for point, line in zip(result["points"], lines, strict=False):
-        assert line.startswith(f"{point['name']}: ")
+    n = len(result["points"])
+    for k, (point, line) in enumerate(zip(result["points"], lines, strict=False), 1):
+        assert line.startswith(f"{k}/{n}  {point['name']}: " if n > 1 else f"{point['name']}: ")
 
 
 def test_wording() -> None:

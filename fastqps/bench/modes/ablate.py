@@ -10,8 +10,9 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.saturate import saturating
 from fastqps.bench.measure.target import Settings, check_settings
-from fastqps.bench.results.point import INVALID, Point
-from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError, Result, ServerGone
+from fastqps.bench.verdict import conclude, is_open, ratio_interval
 from fastqps.config import decide
 from fastqps.errors import ConfigError
 
@@ -75,6 +76,8 @@ def run(context: Context) -> Result:
         if not missing:
             try:
                 point = context.measure(wanted, load, name=one.name)
+            except ServerGone:
+                raise
             except BenchError as error:
                 missing = str(error)
         if missing:
@@ -88,22 +91,10 @@ def run(context: Context) -> Result:
         before = point
     kept = [i for i, point in enumerate(result.points) if point.rate]
     result.best = max(kept, key=lambda i: result.points[i].rate, default=None)
-    _judge(context, first)
+    best = result.best_point or first
+    is_unclear = best is not first and is_open("rate", ratio_interval(first, best))
+    conclude(result, (point for point in result.points if not point.missing), "INCONCLUSIVE" if is_unclear else "VALID")
     return result
-
-
-def _judge(context: Context, first: Point) -> None:
-    """INVALID where the generator was the limit at either end of what is compared, INCONCLUSIVE where it was between
-    them: each row is compared with the one before."""
-    result, best = context.result, context.result.best_point
-    late = [point for point in result.points if not point.missing and point.verdict == INVALID]
-    if late:
-        result.verdict = "INVALID" if any(point is first or point is best for point in late) else "INCONCLUSIVE"
-        names = " and ".join(point.name for point in late)
-        context.note(f"the generator was the limit at {names}: the server may be faster")
-    elif best is None:
-        result.verdict = "INCONCLUSIVE"
-        context.note("nothing was answered: there is nothing to compare")
 
 
 def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:

@@ -41,6 +41,8 @@ def facts_of(result: Result) -> list[str]:
         return alone(result)
     if not result.points:
         return ["no point was measured"]
+    if result.verdict in ("INTERRUPTED", "FAILED"):  # a mode's own sentence needs all of its points
+        return _point_facts(result) if len(result.points) == 1 else [f"{len(result.points)} points were measured"]
     facts = _MODES.get(result.mode, _point_facts)(result)
     if result.verdict == "INVALID":
         facts.insert(0, "the generator was the limit")
