@@ -104,6 +104,7 @@ SPLADE_POOLING = rules(
 _POOLED = Refused(("sentence_embedding",), "only the pooled vector is projected and normalised")
 DENSE = rules(
     honoured=("in_features", "out_features", "bias", "activation_function"),
+    irrelevant=("init_weight", "init_bias"),  # arguments of its class: tensors, which no JSON value is
     refused={
         "module_input_name": _POOLED,
         "module_output_name": _POOLED,
