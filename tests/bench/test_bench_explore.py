@@ -22,7 +22,7 @@ from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads, Workload
 from fastqps.bench.modes import neighbours
-from fastqps.bench.report.summary import one_line
+from fastqps.bench.report.summary import facts_of
 from fastqps.bench.report.tables import tables_of
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError, Result
@@ -328,7 +328,7 @@ def test_tune_is_inconclusive_where_noise_hides_the_best(tmp_path: Path) -> None
         "\n# INCONCLUSIVE: the noise hides" in text and load({}, {}, str(tmp_path / "fastqps.toml")).config.dispatchers
     )
     assert "runs the best setting so far" in result.notes[-1]
-    assert one_line(result).startswith("INCONCLUSIVE  best so far: ")
+    assert facts_of(result)[0].startswith("best so far: ")
 
 
 def test_tune_is_inconclusive_where_it_was_not_done(tmp_path: Path) -> None:
@@ -414,7 +414,7 @@ def test_tune_says_why_the_best_is_the_best(tmp_path: Path) -> None:
     (table,) = [table for table in tables_of(result) if table.key == "decisions"]
     assert table.rows[0][:2] == ["dispatchers 4", "2"] and table.rows[0][3].endswith(" %")
     assert any(note.startswith("all choices together: +8") for note in result.notes)
-    assert "over the start" in one_line(result)
+    assert facts_of(result)[-1].endswith("over the start")
 
 
 def test_the_file_of_tune_holds_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,11 +52,14 @@ def _lay_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drawing, "svg", laid_out_once)
 
 
-page, table, facts_of, one_line = map(
-    typed, (html_page.page, points_csv.points_csv, summary.facts_of, summary.one_line)
-)
+page, table, facts_of = map(typed, (html_page.page, points_csv.points_csv, summary.facts_of))
 labels_of, plots_of, columns_of = map(typed, (labels.labels_of, plots.plots_of, columns.columns_of))
 write_report, print_result = map(typed, (files.write_report, terminal.print_result))
+
+
+def one_line(result: dict[str, Any]) -> str:
+    return "  ".join([result["verdict"], *facts_of(result)])
+
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 

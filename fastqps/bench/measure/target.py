@@ -114,6 +114,15 @@ class Target:
         """The whole configuration of a server with ``base`` and these, and where each setting comes from."""
         return load({**self.base, **settings}, os.environ, self.config_file or None)
 
+    def refusal(self, settings: Settings) -> str:
+        """Why no server with ``base`` and these settings can be; "" if one can."""
+        try:
+            check_settings({**self.base, **settings}, self.config_file)
+            decide(self.loaded(settings).config)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
     def gone(self, server: Server, *, ask: bool) -> str:
         """Why the server cannot be measured any more; "" if it is there. ``ask``: it must also answer."""
         if self._process is not None and self._process.ended:

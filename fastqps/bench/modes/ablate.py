@@ -9,11 +9,9 @@ from typing import Any
 from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.measure.target import Settings, check_settings
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError, Result, ServerGone
 from fastqps.bench.verdict import conclude, is_open, ratio_interval
-from fastqps.config import decide
 from fastqps.errors import ConfigError
 
 NOTHING: dict[str, Any] = {
@@ -61,7 +59,7 @@ def run(context: Context) -> Result:
         if key in context.target.base:
             raise ConfigError(f"--{key}: ablate varies it itself")
     optimizations = optimizations_of(options.dispatchers, options.lanes)
-    widest = NOTHING | {one.key: one.value for one in optimizations if not why_not(context, {one.key: one.value})}
+    widest = NOTHING | {one.key: one.value for one in optimizations if not context.target.refusal({one.key: one.value})}
     load = saturating(context, options.in_flight, widest, NOTHING)
     rows: list[dict[str, Any]] = []
     result.extra["optimizations"] = rows
@@ -72,7 +70,7 @@ def run(context: Context) -> Result:
     before = first
     for one in optimizations:
         wanted = settings | {one.key: one.value}
-        missing = why_not(context, wanted)
+        missing = context.target.refusal(wanted)
         if not missing:
             try:
                 point = context.measure(wanted, load, name=one.name)
@@ -108,16 +106,6 @@ def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
         Optimization("+ own kernels", "kernels", "own"),
         Optimization("+ FP8", "quantization", "fp8"),
     )
-
-
-def why_not(context: Context, settings: Settings) -> str:
-    """Why no server of this target can have these settings; empty if one can."""
-    try:
-        check_settings({**context.target.base, **settings})
-        decide(context.target.loaded(settings).config)
-    except ConfigError as error:
-        return str(error)
-    return ""
 
 
 def _row(point: Point, before: Point, first: Point) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.measure.target import check_settings
 from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
@@ -97,7 +96,7 @@ class _Tuner:
             self._probe,
             rules=_rules(options),
             probes_max=options.probes,
-            allowed=self._allowed,
+            allowed=lambda setting: not context.target.refusal(setting),
             on_choice=self._tell,
         )
 
@@ -224,14 +223,6 @@ class _Tuner:
                 self._context.note(f"{name} did not run: {error}")
         self._runs.setdefault(key, []).append(point)
         return rate
-
-    def _allowed(self, setting: Setting) -> bool:
-        try:
-            check_settings({**self._context.target.base, **setting})
-            decide(self._context.target.loaded(setting).config)
-        except ConfigError:
-            return False
-        return True
 
     def _tell(self, choice: Choice) -> None:
         self._context.note(choice.reason)

@@ -29,12 +29,6 @@ def severity(verdict: str) -> str:
     return _SEVERITY.get(verdict, BAD)
 
 
-def one_line(result: Result) -> str:
-    """The result in one line for the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n =
-    71,040)``."""
-    return "  ".join([result.verdict, *facts_of(result)])
-
-
 def facts_of(result: Result) -> list[str]:
     """The figures of the sentence, the most important ones first. It says so if nothing was measured."""
     if alone := _WITHOUT_POINTS.get(result.mode):
