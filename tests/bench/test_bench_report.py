@@ -110,6 +110,9 @@ class Document(html.parser.HTMLParser):
             self._table.append([])
         if tag in ("td", "th"):
             self._table[-1].append("")
+        if tag == "td":
+            head = self._table[0][len(self._table[-1]) - 1]
+            assert found["data-head"] == head, "a phone shows cells below their own headings"
         self.outside += [str(found[key]) for key in ("src", "href") if not str(found.get(key) or "#").startswith("#")]
 
 
@@ -158,6 +161,7 @@ def test_a_page_is_sound_and_needs_nothing_else(name: str, pages: Pages) -> None
     for image in document.images:
         assert image["role"] == "img" and len(image["aria-label"] or "") > 20
     assert "7e5a" not in text, "a reserved colour has no name"
+    assert all(len(rows[0]) <= 17 for rows in document.tables.values()), "more do not fit 1,140 px"
 
 
 @pytest.mark.parametrize("name", [name for name in bench_results.ALL if bench_results.ALL[name]()["points"]])
@@ -275,9 +279,9 @@ def test_percentiles_of_too_few_samples_are_grey() -> None:
     result = bench_results.rate()
     result["points"][0]["response_time_us"] |= {"count": 500.0, "p99": 25_000.0}
     text = page(result)
-    assert re.search(r'<td class="void" title="fewer than 10 [^"]*">25\.0 ms</td>', text)
+    assert re.search(r'<td data-head="p99" class="void" title="fewer than 10 [^"]*">25\.0 ms</td>', text)
     result["points"][0]["response_time_us"]["count"] = 1000.0
-    assert not re.search(r'<td class="void"[^>]*>25\.0 ms</td>', page(result))
+    assert not re.search(r'<td data-head="p99" class="void"[^>]*>25\.0 ms</td>', page(result))
 
 
 SENTENCES = {
