@@ -36,6 +36,14 @@ pytestmark = [
 
 TOLERANCE = 1e-4
 Row = tuple[str, Place, str]  # form, place, key
+
+
+@pytest.fixture(autouse=True)
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of a repository is no legal value: nothing is downloaded."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
 EMPTY: list[Any] = [None, "", [], {}]
 # Legal values that no other value of the key's type leads to.
 LEGAL: dict[str, list[Any]] = {
