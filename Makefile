@@ -18,41 +18,50 @@ build: ## build the C++ extensions in place
 
 include csrc/build.mk
 
-# ---- native tests: each test_*.cpp in a folder of csrc/tests is one program. SAN=address|thread|undefined builds and runs them sanitized.
+# ---- native tests: the test_*.cpp of a folder of csrc/tests are one program, build/native/test_FOLDER, which runs the cases
+# whose name ("test_FILE.case") contains its argument. SAN=address|thread|undefined builds and runs them sanitized.
 TEST_FLAGS := $(FLAGS) $(if $(SAN),,-O1)
-NATIVE_TESTS := $(patsubst %.cpp,$(NATIVE)/%,$(notdir $(wildcard csrc/tests/*/test_*.cpp)))
-vpath %.cpp $(wildcard csrc/tests/*)
-LOADGEN_TESTS := $(patsubst loadgen/csrc/tests/%.cpp,$(NATIVE)/loadgen/%,$(wildcard loadgen/csrc/tests/test_*.cpp))
+TEST_FOLDERS := $(patsubst csrc/tests/%/,%,$(sort $(dir $(wildcard csrc/tests/*/test_*.cpp))))
+NATIVE_TESTS := $(TEST_FOLDERS:%=$(NATIVE)/test_%) $(NATIVE)/test_loadgen
+vpath %.cpp csrc/tests/core csrc/tests/fuzz
+objects = $(patsubst %.cpp,$(NATIVE)/%.o,$(wildcard $(1)/test_*.cpp)) $(NATIVE)/csrc/tests/main.o
 
-$(NATIVE)/loadgen/test_%: loadgen/csrc/tests/test_%.cpp $(NATIVE)/libloadgen.a
-	@mkdir -p $(@D)
-	$(CXX) $(TEST_FLAGS) -Iloadgen/csrc -MMD -MP $< $(NATIVE)/libloadgen.a $(LIBRARIES) -o $@
 $(NATIVE)/tests/precompiled.h.gch: csrc/tests/precompiled.h csrc/tests/check.h $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(TEST_FLAGS) -Icsrc -x c++-header $< -o $@
-$(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a $(NATIVE)/tests/precompiled.h.gch
-	$(CXX) $(TEST_FLAGS) -include $(NATIVE)/tests/precompiled.h -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
+$(NATIVE)/csrc/tests/%.o: csrc/tests/%.cpp $(NATIVE)/tests/precompiled.h.gch
+	@mkdir -p $(@D)
+	$(CXX) $(TEST_FLAGS) -include $(NATIVE)/tests/precompiled.h -Icsrc -MMD -MP -c $< -o $@
+$(NATIVE)/loadgen/csrc/tests/%.o: loadgen/csrc/tests/%.cpp $(NATIVE)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(TEST_FLAGS) -I. -Iloadgen/csrc -MMD -MP -c $< -o $@
+$(foreach folder,$(TEST_FOLDERS),$(eval $(NATIVE)/test_$(folder): $(call objects,csrc/tests/$(folder)) $(NATIVE)/libfastqps.a))
+$(NATIVE)/test_loadgen: $(call objects,loadgen/csrc/tests) $(NATIVE)/libloadgen.a
+$(NATIVE_TESTS):
+	$(CXX) $(TEST_FLAGS) $^ $(LIBRARIES) -o $@
+$(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a
+	$(CXX) $(TEST_FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
-# A CUDA runtime without a GPU, also with HIP's names: csrc/tests/step/fake_cuda/fake_cuda.h. Tests load it where a server
+# A CUDA runtime without a GPU, also with HIP's names: csrc/tests/cuda/fake_cuda/fake_cuda.h. Tests load it where a server
 # would load torch's.
-$(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/step/fake_cuda/*)
+$(NATIVE)/libfakecudart.so: $(wildcard csrc/tests/cuda/fake_cuda/*)
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -shared $(filter %.cpp,$^) -o $@
-$(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/step/fake_cuda/*)
+$(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/cuda/fake_cuda/*)
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/step/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
-$(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults: | $(NATIVE)/libfakeamdhip64.so
-$(NATIVE)/test_cuda_step $(NATIVE)/test_cuda_faults $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
+	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/cuda/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
+$(NATIVE)/test_cuda: | $(NATIVE)/libfakeamdhip64.so
+$(NATIVE)/test_cuda $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
 
 # One target for each run, so that `make -j` runs as many at once.
-NATIVE_RUNS := $(patsubst %,%.run,$(NATIVE_TESTS) $(LOADGEN_TESTS))
-HIP_RUNS := $(NATIVE)/test_cuda_step.hip $(NATIVE)/test_cuda_faults.hip
-.PHONY: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run
+NATIVE_RUNS := $(NATIVE_TESTS:%=%.run)
+HIP_RUN := $(NATIVE)/test_cuda.hip
+.PHONY: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run
 $(NATIVE_RUNS): %.run: %
 	@echo "== $<"; $(RUN) $<
-$(HIP_RUNS): %.hip: %
+$(HIP_RUN): %.hip: %
 	@echo "== $<, HIP"; FASTQPS_TEST_FAKE_CUDA=$(NATIVE)/libfakeamdhip64.so $<
 $(NATIVE)/stress_core.run: $(NATIVE)/stress_core
 	$< short
@@ -60,11 +69,11 @@ $(NATIVE)/stress_core.run: $(NATIVE)/stress_core
 # ---- arm64: everything compiles with Debian's cross compiler, and the native tests run under qemu-user. Nothing is measured, so
 # -O1 will do. What neither g++-aarch64-linux-gnu nor qemu-user has is unpacked into build/arm64.
 ARM64_ROOT := build/arm64
-ARM64_TESTS ?= $(filter-out test_cuda_%,$(patsubst $(NATIVE)/%,%,$(NATIVE_TESTS) $(LOADGEN_TESTS)))
+ARM64_TESTS ?= $(filter-out test_cuda,$(NATIVE_TESTS:$(NATIVE)/%=%))
 ARM64_CXX := $(if $(filter ccache,$(CXX)),ccache) aarch64-linux-gnu-g++ -isystem $(ARM64_ROOT)/usr/include \
   -isystem $(ARM64_ROOT)/usr/include/aarch64-linux-gnu -L$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
 ARM64_RUN := qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=$(ARM64_ROOT)/usr/lib/aarch64-linux-gnu
-arm64: build $(ARM64_ROOT)/ready ## compile everything for arm64, and run the native tests under qemu-user; an hour. ARM64_TESTS="test_NAME …"
+arm64: build $(ARM64_ROOT)/ready ## compile everything for arm64, and run the native tests under qemu-user; an hour. ARM64_TESTS="test_FOLDER …"
 	$(MAKE) NATIVE=build/native-arm64 AR=aarch64-linux-gnu-ar CXX="$(ARM64_CXX)" FLAGS="$(FLAGS) -O1 -g0" RUN="$(ARM64_RUN)" PYTHON_TAG=cpython-311 \
 	  PYTHON_FLAGS="-isystem $(ARM64_ROOT)/usr/include/python3.11 -isystem $$($(BIN)/python -c 'import pybind11; print(pybind11.get_include())')" \
 	  extensions $(ARM64_TESTS:%=build/native-arm64/%.run)
@@ -73,7 +82,7 @@ $(ARM64_ROOT)/ready: tools/arm64_sysroot.sh
 	tools/arm64_sysroot.sh $(ARM64_ROOT)
 	touch $@
 
-native-test: $(NATIVE_RUNS) $(HIP_RUNS) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
+native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; SAN=address|thread|undefined
 
 # A unit's files may lean on each other's headers by mistake; each is to include what it needs.
 INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "core/clock.h"
-#include "tests/step/fake_cuda_fixture.h"
+#include "tests/cuda/fake_cuda_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

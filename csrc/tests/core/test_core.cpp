@@ -241,6 +241,8 @@ TEST(segment_without_room_is_an_error_and_no_signal) {
 
 // ---- one front door or two, up to three dispatchers, one step at a time
 
+namespace {
+
 struct Ending {
   u32 slot;
   u64 user;
@@ -319,6 +321,8 @@ struct World {
   void die(u32 d, u32 epoch) { publish_death(segment, fds, d, epoch); }
   const Ending& last() { return hosts[0].answers.back(); }
 };
+
+}  // namespace
 
 static void run(Claimer& c, Batch& batch) {
   for (const Claim& claim : batch.claims) CHECK(c.launch(claim));
@@ -819,6 +823,8 @@ TEST(cancel_in_each_state) {
 
 // ---- generation: tokens while LAUNCHED, ends before the end, requests that join what runs
 
+namespace {
+
 // A dispatcher that generates: a claim runs until it is finished, and what it makes is told.
 struct Generator : Claimer {
   Generator(World& w, u32 me, u32 epoch = 1) : Claimer(w.segment, &w.fds, me, epoch, 0) {}
@@ -837,6 +843,8 @@ struct Generator : Claimer {
     publish();
   }
 };
+
+}  // namespace
 
 TEST(progress_is_told_while_launched_and_wanted) {
   World w;
@@ -1299,5 +1307,3 @@ TEST(hostile_bytes_in_rings_do_no_harm) {
   CHECK_EQ(control.head.load(), control.tail.load());
   CHECK_EQ(w.hosts[0].answers.size(), 0u);
 }
-
-TEST_MAIN

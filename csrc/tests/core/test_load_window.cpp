@@ -298,5 +298,3 @@ TEST(looks_are_bounded) {
   CHECK(near(w.window.over_long().asked, 1e6));
   CHECK(w.window.queue_wait_long_s(0) < 0.0012);
 }
-
-TEST_MAIN

@@ -108,5 +108,3 @@ TEST(the_last_mark_of_all_doors_counts) {
   CHECK(two.runs({.ids = {9, 0}}));
   for (u32 i = 1; i <= kPoisonEntries; i++) CHECK(!two.runs({.ids = {9, i}}));
 }
-
-TEST_MAIN

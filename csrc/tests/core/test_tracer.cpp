@@ -256,5 +256,3 @@ TEST(a_full_ring_drops_and_counts_and_serves_on) {
   }
   traced.fixture.check_clean();
 }
-
-TEST_MAIN

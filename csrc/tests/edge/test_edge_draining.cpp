@@ -39,5 +39,3 @@ TEST(it_is_about_to_stop_when_all_of_them_are) {
   server.calls[1].draining = false;  // it has changed its mind
   edge.run([&] { return state_of(edge) == UpstreamState::kServing; });
 }
-
-TEST_MAIN

@@ -79,5 +79,3 @@ TEST(a_refused_item_goes_to_another_server) {
   edge.run([&] { return edge.ended.of[kFull] == 64 - kBudget + 32 - kEarned && first.items() == 32 + kEarned; });
   CHECK_EQ(second.items(), 0u);
 }
-
-TEST_MAIN

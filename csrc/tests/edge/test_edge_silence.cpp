@@ -126,5 +126,3 @@ TEST(a_slow_server_may_take_its_time) {
     answer_all(pair.bad);
   }
 }
-
-TEST_MAIN

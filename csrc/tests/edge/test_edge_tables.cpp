@@ -296,5 +296,3 @@ TEST(servers_come_and_go) {
   upstreams.set(targets);
   CHECK(shown(0) == UpstreamState::kConnecting);
 }
-
-TEST_MAIN

@@ -95,7 +95,7 @@ TEST(responses_are_read_as_they_were_written) {
 
 // Every bit of every byte, every cut, and a byte too many.
 template <class Reader>
-void check_damage(std::vector<u8> message) {
+static void check_damage(std::vector<u8> message) {
   Reader reader;
   CHECK(!reader.read(message));
   for (size_t at = 0; at < message.size(); at++)
@@ -184,5 +184,3 @@ TEST(limits) {
   const std::vector<u8> more = written(writer);
   CHECK(reader.read(more));
 }
-
-TEST_MAIN

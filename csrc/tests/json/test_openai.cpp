@@ -262,5 +262,3 @@ TEST(answers_with_completions) {
 }
 
 }  // namespace
-
-TEST_MAIN

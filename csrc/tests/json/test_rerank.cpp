@@ -117,5 +117,3 @@ TEST(errors) {
   CHECK_EQ(body.text, R"({"message":"a \"b\"","detail":"a \"b\""})");
   CHECK_EQ(body.status, 429);
 }
-
-TEST_MAIN

@@ -277,5 +277,3 @@ TEST(errors_have_the_status_and_type_of_tei) {
   };
   for (const auto& each : cases) CHECK_EQ(error_text(each.error, each.status), each.text);
 }
-
-TEST_MAIN

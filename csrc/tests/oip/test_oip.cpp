@@ -230,5 +230,3 @@ TEST(messages_of_a_stream) {
       filled(writer.failure_room(failed, "why"), [&](u8* out) { return writer.write_failure(failed, "why", out); }),
       delimited(1, "why") + delimited(2, delimited(3, "id") + final(1)));
 }
-
-TEST_MAIN

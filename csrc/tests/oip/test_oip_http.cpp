@@ -308,5 +308,3 @@ TEST(responses_in_json_and_behind_it) {
   CHECK_EQ(written({"\0\0"s, "m@1@2"}, {&item, 1}, &json),
            head + R"("outputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["zwölf\t"]}]})");
 }
-
-TEST_MAIN

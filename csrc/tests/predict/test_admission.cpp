@@ -240,5 +240,3 @@ TEST(rings_get_what_dispatchers_take_next) {
   CHECK_EQ(loads.holding_doors(0, kNormal), 1u);
   CHECK_EQ(loads.free(0, kNormal), 20 - batch - 5);
 }
-
-TEST_MAIN

@@ -193,4 +193,3 @@ TEST(an_item_is_refused_for_the_items_of_others_only) {
   for (u32 slot = 0; slot < 60; slot++) w.groups.link(g, slot);
   CHECK(refused() == StatusCode::kOk);
 }
-TEST_MAIN

@@ -395,5 +395,3 @@ TEST(a_large_batch_does_not_keep_the_loop) {
   test.client->run();
   CHECK_EQ(test.client->answers[stream].code(), std::string("0"));
 }
-
-TEST_MAIN

@@ -35,5 +35,3 @@ TEST(every_protocol_has_its_own_names) {
 }
 
 }  // namespace
-
-TEST_MAIN

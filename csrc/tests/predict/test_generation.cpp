@@ -653,5 +653,3 @@ TEST(a_streamed_token_allocates_nothing) {
     test.client->run();
   }
 }
-
-TEST_MAIN

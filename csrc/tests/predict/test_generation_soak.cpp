@@ -204,5 +204,3 @@ class Soak {
 TEST(soak) {
   for (u32 seed = 100; seed <= 104; seed++) Soak(seed).run();
 }
-
-TEST_MAIN

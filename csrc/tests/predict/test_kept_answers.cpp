@@ -115,5 +115,3 @@ TEST(answers_of_a_stream_wait_in_the_same_memory) {
   groups.keep(stream, 2, std::string(500, 'x'));
   CHECK(groups.may_keep(stream));
 }
-
-TEST_MAIN

@@ -94,5 +94,3 @@ TEST(a_wrong_word_leads_nowhere) {
   large.release(1);
   CHECK(large.hold(6, kLargeBytes) && !large.hold(7, kLargeBytes));
 }
-
-TEST_MAIN

@@ -264,5 +264,3 @@ TEST(without_a_source_there_is_no_such_method) {
   }
   fixture.check_clean();
 }
-
-TEST_MAIN

@@ -137,5 +137,3 @@ TEST(once_nothing_drains_nothing_is_reported) {
   test.client->run();
   CHECK_EQ(line(test, kNextRoute).held.load(), 0u);  // nobody asks
 }
-
-TEST_MAIN

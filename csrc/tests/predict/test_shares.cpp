@@ -160,5 +160,3 @@ TEST(a_batch_takes_all_slots_of_an_idle_door) {
   CHECK_EQ(two.refused(two.a, 32), 3u);
   CHECK_EQ(two.rejected(kRejectTenant), 3u);
 }
-
-TEST_MAIN

@@ -92,5 +92,3 @@ TEST(several_logits_become_shares) {
   CHECK(std::abs(scores[0] + scores[1] + scores[2] - 1) < 1e-6);
   CHECK_EQ(scores_of(item_of(labels, false))[1], 999.0f);
 }
-
-TEST_MAIN

@@ -128,5 +128,3 @@ TEST(long_names_are_cut_between_characters) {
   door.take(ends + "\xc3\xa8", 1);
   CHECK_EQ(door.counts(ends), "2 2 0");
 }
-
-TEST_MAIN

@@ -135,5 +135,3 @@ TEST(no_two_tenants_with_items_share_a_row) {
   }
   CHECK(owner.size() > 1000);
 }
-
-TEST_MAIN

@@ -394,5 +394,3 @@ TEST(nothing_is_lost_and_tenants_keep_their_order) {
     CHECK(waits.empty() && r.told() == 0 && r.told(kLow) == 0);
   }
 }
-
-TEST_MAIN

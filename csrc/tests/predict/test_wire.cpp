@@ -365,5 +365,3 @@ TEST(utf8_is_checked_at_every_position) {
     }
   }
 }
-
-TEST_MAIN

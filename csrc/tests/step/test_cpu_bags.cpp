@@ -102,5 +102,3 @@ TEST(means_of_bags) {
         }
     }
 }
-
-TEST_MAIN

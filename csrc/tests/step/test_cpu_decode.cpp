@@ -513,5 +513,3 @@ TEST(logits_that_are_not_numbers) {
       }
     }
 }
-
-TEST_MAIN

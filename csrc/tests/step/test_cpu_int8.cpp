@@ -300,5 +300,3 @@ TEST(zeros_and_numbers_that_are_none_stay_in_their_rows) {
     }
   }
 }
-
-TEST_MAIN

@@ -329,5 +329,3 @@ TEST(projections_of_rows_as_if_alone) {
       });
     }
 }
-
-TEST_MAIN

@@ -231,5 +231,3 @@ TEST(everybody_gets_the_tokens_that_are_theirs) {
     CHECK(done > 3000 && dropped > 100);
   }
 }
-
-TEST_MAIN

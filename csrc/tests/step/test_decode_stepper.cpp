@@ -374,5 +374,3 @@ TEST(a_fenced_dispatcher_notices) {
   w.slab->drain();
   CHECK(!d.stepper.launch(0));
 }
-
-TEST_MAIN

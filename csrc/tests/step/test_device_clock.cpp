@@ -318,5 +318,3 @@ TEST(a_stall_is_not_the_usual_time) {
   CHECK(usual() >= 9 * ms && usual() < 9 * ms + ms / 10);
   CHECK_EQ(w.segment.dispatcher(0).items_done.load(), 203u);
 }
-
-TEST_MAIN

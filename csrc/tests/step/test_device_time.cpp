@@ -123,5 +123,3 @@ TEST(steps_without_times_of_their_own_have_all_there_is) {
   CHECK_EQ(stamps.start_ns, 1'200);
   CHECK_EQ(stamps.end_ns, 1'800);
 }
-
-TEST_MAIN

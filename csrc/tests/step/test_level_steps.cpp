@@ -316,5 +316,3 @@ TEST(canaries_teach_nothing) {
   CHECK(d.launch());
   CHECK_EQ(d.stepper.step(d.flying[0].back()).runs.size(), size_t(64));
 }
-
-TEST_MAIN

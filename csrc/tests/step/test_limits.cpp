@@ -123,5 +123,3 @@ TEST(suspects_are_served_within_the_lowest_limits) {
   }
   for (u32 i = 0; i < 6; i++) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 6, true));
 }
-
-TEST_MAIN

@@ -210,5 +210,3 @@ TEST(random_sequences_are_as_defined) {
     for (u32 run = 0; run < step.n_runs(); run++) CHECK(found[run] == defined(step, run));
   }
 }
-
-TEST_MAIN

@@ -209,5 +209,3 @@ TEST(burning_takes_cpu_time) {
   }
   CHECK(least < 4'000'000);
 }
-
-TEST_MAIN

@@ -431,5 +431,3 @@ TEST(a_dispatcher_that_was_declared_dead_notices) {
   s.state.store(Word::make(State::kQueued, 9).bits);  // as a door does when it settles
   CHECK(!w.stepper->launch(w.step));
 }
-
-TEST_MAIN

@@ -96,5 +96,3 @@ TEST(sizes_have_no_limit) {
     CHECK(std::abs(off) < 0.01);
   }
 }
-
-TEST_MAIN

@@ -419,5 +419,3 @@ TEST(refusals_have_a_reason) {
     if (why.find(row.reason) == std::string::npos) test::fail(__FILE__, __LINE__, why + " has no " + row.reason);
   }
 }
-
-TEST_MAIN

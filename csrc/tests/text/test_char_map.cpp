@@ -152,5 +152,3 @@ TEST(random_maps_are_refused_or_safe) {
   }
   CHECK(n_read > 0 && n_read < 3000);
 }
-
-TEST_MAIN

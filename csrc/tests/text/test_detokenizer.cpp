@@ -154,5 +154,3 @@ TEST(a_file) {
   }
   CHECK(!load_detokenizer("/no/such/file", &why));
 }
-
-TEST_MAIN

@@ -207,5 +207,3 @@ TEST(long_text_is_linear) {
   stop.finish(out);
   CHECK_EQ(out.size(), text.size());
 }
-
-TEST_MAIN

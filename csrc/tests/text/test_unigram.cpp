@@ -159,5 +159,3 @@ TEST(literal_ids) {
         test::fail(__FILE__, __LINE__, row.text);
     }
 }
-
-TEST_MAIN

@@ -408,5 +408,3 @@ TEST(decoding_agrees_with_encoding) {
     if (n > 1) CHECK(!valid_utf8({reinterpret_cast<const char*>(bytes), n - 1}));
   }
 }
-
-TEST_MAIN

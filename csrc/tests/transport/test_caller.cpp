@@ -146,5 +146,3 @@ TEST(a_stream_keeps_its_names) {
   }
   fixture.check_clean();
 }
-
-TEST_MAIN

@@ -184,5 +184,3 @@ TEST(killed_at_every_offset_under_tls) {
     CHECK_EQ(fixture.counters.tls_failures, u64(0));  // a client that leaves is no failure
   }
 }
-
-TEST_MAIN

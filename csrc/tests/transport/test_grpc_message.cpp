@@ -174,5 +174,3 @@ TEST(details_stay_within_their_bounds) {
   CHECK_EQ(status.message().size(), size_t(3 * 192));
   CHECK(EncodedStatus({.code = StatusCode::kNotFound, .message = "x"}, -1).details().empty());
 }
-
-TEST_MAIN

@@ -32,5 +32,3 @@ TEST(malformed) {
        {"", "S", "1", "1Q", "123456789m", "-1S", "1.5S", "1s", "+1S", " 1S", "1 S", "1S ", "1SS", "0x1S", "H1"})
     if (parse_grpc_timeout(text) != kTimeoutMalformed) fastqps::test::fail(__FILE__, __LINE__, text);
 }
-
-TEST_MAIN

@@ -387,5 +387,3 @@ TEST(a_drain_ends_those_that_are_under_way_and_those_that_wait) {
   }
   fixture.check_clean();
 }
-
-TEST_MAIN

@@ -526,5 +526,3 @@ TEST(the_port_for_grpc_answers_505) {
   fixture.check_clean();
   CHECK_EQ(fixture.counters.http1, u64(1));
 }
-
-TEST_MAIN

@@ -270,5 +270,3 @@ TEST(tokens_are_asked_for) {
   fixture.check_clean();
   CHECK_EQ(fixture.counters.unauthenticated, u64(5));
 }
-
-TEST_MAIN

@@ -681,5 +681,3 @@ TEST(a_loop_runs_and_stops) {
   thread.join();
   CHECK(counters.turns > 0);
 }
-
-TEST_MAIN

@@ -176,5 +176,3 @@ TEST(http2_clients_are_told) {
   CHECK(client.eof);
   CHECK_EQ(client.goaways.size(), size_t(1));
 }
-
-TEST_MAIN

@@ -139,5 +139,3 @@ TEST(plain_requests_are_not_for_the_grpc_port) {
   }
   fixture.check_clean();
 }
-
-TEST_MAIN

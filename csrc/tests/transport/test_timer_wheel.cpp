@@ -102,5 +102,3 @@ TEST(like_a_sorted_list) {
     CHECK_EQ(wheel.next_ns(), ~u64(0));
   }
 }
-
-TEST_MAIN

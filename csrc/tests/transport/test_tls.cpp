@@ -510,5 +510,3 @@ TEST(the_server_itself_comes_in_without) {
   }
   fixture.check_clean();
 }
-
-TEST_MAIN

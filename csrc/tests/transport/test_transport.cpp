@@ -458,5 +458,3 @@ TEST(one_connection_watches_no_more_than_its_part) {
   }
   fixture.check_clean();
 }
-
-TEST_MAIN

@@ -194,5 +194,3 @@ TEST(addresses) {
   CHECK_EQ(Address::of("::1", 1)->where.ss_family, sa_family_t(AF_INET6));
   for (const char* text : {"", "localhost", "10.0.0", "10.0.0.1:1", "[::1]"}) CHECK(!Address::of(text, 1));
 }
-
-TEST_MAIN

@@ -241,5 +241,3 @@ TEST(goaway_and_reset) {
   server.say(headers_frame({{"grpc-status", "14"}, {"grpc-message", "draining"}}, true));
   CHECK_EQ(server.end_of(caller).text, std::string("draining"));
 }
-
-TEST_MAIN

@@ -180,5 +180,3 @@ TEST(pems_that_are_no_use) {
   refused({"", own.certificate_pem(), other.key_pem()}, "the key: it is not the key of the certificate");
   refused({"", own.certificate_pem(), "nonsense"}, "the key: it holds no private key in PEM");
 }
-
-TEST_MAIN

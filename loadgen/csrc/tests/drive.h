@@ -3,8 +3,8 @@
 #include <functional>
 #include <map>
 
+#include "csrc/tests/check.h"
 #include "engine.h"
-#include "tests/check.h"
 
 namespace loadgen {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tests/check.h"
+#include "csrc/tests/check.h"
 #include "types.h"
 
 namespace loadgen {

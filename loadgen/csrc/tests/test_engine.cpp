@@ -375,5 +375,3 @@ TEST(wrong_options_are_named) {
   CHECK(error([](Options& o) { o.call = CallKind::kBidi; }).find("bidi needs") == 0);
   CHECK(error([](Options& o) { o.expected = {"one"}; }).find("expected must") == 0);
 }
-
-TEST_MAIN

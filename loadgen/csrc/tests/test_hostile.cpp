@@ -350,5 +350,3 @@ TEST(too_long_an_answer_is_not_kept) {
   options.answer_bytes_max = 1000;
   CHECK_EQ(run(options, 5), all("BAD_ANSWER", 5));
 }
-
-TEST_MAIN

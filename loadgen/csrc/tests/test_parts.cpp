@@ -4,10 +4,10 @@
 #include "connection/message_reader.h"
 #include "connection/protobuf.h"
 #include "connection/timers.h"
+#include "csrc/tests/check.h"
 #include "record/histogram.h"
 #include "record/outcome.h"
 #include "schedule.h"
-#include "tests/check.h"
 
 using namespace loadgen;
 
@@ -228,5 +228,3 @@ TEST(outcomes_have_names) {
   CHECK_EQ(outcome_name(http_outcome(9999)), "BAD_STATUS");
   CHECK_EQ(outcome_name(grpc_outcome(17)), "BAD_STATUS");
 }
-
-TEST_MAIN

@@ -1,4 +1,4 @@
-"""The CUDA runtime without a GPU (csrc/tests/step/fake_cuda): built when first asked for, and its knobs."""
+"""The CUDA runtime without a GPU (csrc/tests/cuda/fake_cuda): built when first asked for, and its knobs."""
 
 from __future__ import annotations
 

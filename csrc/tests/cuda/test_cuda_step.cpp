@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "core/clock.h"
-#include "tests/step/fake_cuda_fixture.h"
+#include "tests/cuda/fake_cuda_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;
@@ -380,5 +380,3 @@ TEST(serving_calls_four_entry_points_and_a_look_at_the_last_error) {
   }
   CHECK_EQ(cuda().count("pageable copies"), 0);
 }
-
-TEST_MAIN

@@ -1,6 +1,6 @@
 // What goes wrong on a CUDA device: errors are named, they stay, they concern their device alone, and every wait ends.
 #include "core/clock.h"
-#include "tests/step/fake_cuda_fixture.h"
+#include "tests/cuda/fake_cuda_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;
@@ -124,5 +124,3 @@ TEST(a_library_that_is_none_is_told) {
   CHECK(!CudaApi::open("", &error));
   CHECK(error.starts_with("no CUDA runtime (libcudart.so) or HIP runtime (libamdhip64.so) is loaded"));
 }
-
-TEST_MAIN
