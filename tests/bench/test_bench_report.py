@@ -52,11 +52,14 @@ def _lay_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drawing, "svg", laid_out_once)
 
 
-page, table, facts_of, one_line = map(
-    typed, (html_page.page, points_csv.points_csv, summary.facts_of, summary.one_line)
-)
+page, table, facts_of = map(typed, (html_page.page, points_csv.points_csv, summary.facts_of))
 labels_of, plots_of, columns_of = map(typed, (labels.labels_of, plots.plots_of, columns.columns_of))
 write_report, print_result = map(typed, (files.write_report, terminal.print_result))
+
+
+def one_line(result: dict[str, Any]) -> str:
+    return "  ".join([result["verdict"], *facts_of(result)])
+
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -368,8 +371,9 @@ def test_terminal_is_plain_where_nobody_watches(name: str) -> None:
     assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
     assert lines[-1] == one_line(result)
     assert len([line for line in lines if line.startswith(f"{(result['points'] or [{'name': 0}])[0]['name']}: ")]) < 2
-    for point, line in zip(result["points"], lines, strict=False):
-        assert line.startswith(f"{point['name']}: ")
+    n = len(result["points"])
+    for k, (point, line) in enumerate(zip(result["points"], lines, strict=False), 1):
+        assert line.startswith(f"{k}/{n}  {point['name']}: " if n > 1 else f"{point['name']}: ")
 
 
 def test_wording() -> None:
