@@ -44,7 +44,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
-EMPTY: list[Any] = [None, "", [], {}]
+EMPTY: list[Any] = ["", [], {}]
 # Legal values that no other value of the key's type leads to.
 LEGAL: dict[str, list[Any]] = {
     "activation_fn": [f"{ACTIVATION}Sigmoid", "torch.nn.modules.linear.Identity", f"{ACTIVATION}Tanh"],
@@ -243,7 +243,7 @@ def test_every_key_is_as_in_the_package(form: str, tmp_path: Path) -> None:
 
 def test_some_keys_are_as_in_the_package(tmp_path: Path) -> None:
     every = [row for form in FORMS for row in rows(form)]
-    assert [each for row in every[::61] for each in differences(tmp_path, row)] == []
+    assert [each for row in every[::83] for each in differences(tmp_path, row)] == []
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -14,7 +14,7 @@ Place = tuple[str, *tuple[str | int, ...]]  # a file, and the way from its outer
 
 
 def other_values(now: Any) -> list[Any]:
-    """Values beside ``now``; some of each type where that is None. Not all are legal: the reference says which."""
+    """Null and values beside ``now``; some of each type where that is null. The reference says which are legal."""
     found: list[Any]
     match now:
         case bool():
@@ -31,7 +31,7 @@ def other_values(now: Any) -> list[Any]:
             found = [{}]
         case _:
             found = [True, False, 2, 0.5, _WORDS[0], _WORDS[-1], [2], ["full_attention"] * 3]
-    return [value for value in found if (value, type(value)) != (now, type(now))]
+    return [value for value in [*found, None] if (value, type(value)) != (now, type(now))]
 
 
 def differing(
