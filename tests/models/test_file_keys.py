@@ -36,6 +36,15 @@ pytestmark = [
 
 TOLERANCE = 1e-4
 Row = tuple[str, Place, str]  # form, place, key
+
+
+@pytest.fixture(autouse=True)
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of a repository is no legal value: nothing is downloaded."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+EMPTY: list[Any] = [None, "", [], {}]
 # Legal values that no other value of the key's type leads to.
 LEGAL: dict[str, list[Any]] = {
     "activation_fn": [f"{ACTIVATION}Sigmoid", "torch.nn.modules.linear.Identity", f"{ACTIVATION}Tanh"],
@@ -56,12 +65,12 @@ LEGAL: dict[str, list[Any]] = {
     "modality_config": [
         {"text": {"method": "forward", "method_output_name": name}} for name in ("last_hidden_state", "pooler_output")
     ],
-    "model_args": [{"hidden_act": "relu"}, {"dtype": "bfloat16"}],
+    "model_args": [{"hidden_act": "relu"}],
     "model_kwargs": [{"attn_implementation": "sdpa"}, {"add_pooling_layer": False}],
     "model_type": ["SentenceTransformer", "CrossEncoder", "SparseEncoder", "MultiVectorEncoder", "ColBERT"],
     "module_input_name": ["token_embeddings", "sentence_embedding"],
     "module_output_name": ["token_embeddings", "sentence_embedding", "scores"],
-    "modules_to_save": [["pooler"], ["LayerNorm"]],
+    "modules_to_save": [["pooler"], ["LayerNorm"], ["query"], ["attention"]],
     "name": ["0", "x"],
     "padding_side": ["left"],
     "path": ["", "./1_Pooling"],
@@ -185,8 +194,8 @@ def equal(found: Rows, wanted: Rows) -> bool:
     )
 
 
-def differences(folder: Path, row: Row) -> list[str]:
-    """The other values of a key that are served and give other answers than the package."""
+def differences(folder: Path, row: Row, values: list[Any] | None = None) -> list[str]:
+    """The values of a key that are served and give other answers than the package; None: all other ones."""
     form, place, key = row
     made = folder / form
     if not made.exists():
@@ -198,14 +207,31 @@ def differences(folder: Path, row: Row) -> list[str]:
         shutil.copytree(made, path)
         write_at(path, place, key, value)
 
-    now = read_at(made, place).get(key)
+    if values is None:
+        now = read_at(made, place).get(key)
+        values = [*other_values(now), *(value for value in [*EMPTY, *LEGAL.get(key, [])] if value != now)]
     found = differing(
-        [*other_values(now), *(value for value in LEGAL.get(key, []) if value != now)],
+        values,
         write_value,
         lambda: FORMS[form].reference(path),
         lambda wanted: equal(FORMS[form].answers(path), wanted),
     )
     return [f"{form}, {' '.join(map(str, place))}: {key} {value!r}" for value in found]
+
+
+@pytest.mark.parametrize(
+    ("form", "place", "key", "value"),
+    [
+        ("static", ("2_Normalize/config.json",), "module_input_name", None),
+        *(
+            ("adapter", ("adapter/adapter_config.json",), key, value)
+            for key, value in (("kasa_config", {}), ("layers_to_transform", False))
+        ),
+    ],
+)
+def test_values_that_decide(form: str, place: Place, key: str, value: Any, tmp_path: Path) -> None:
+    """Empty ones mean something else than no value at all."""
+    assert differences(tmp_path, (form, place, key), [value]) == []
 
 
 @pytest.mark.nightly  # a sample of the same rows runs always

@@ -271,7 +271,9 @@ def differences(folder: Path, kind: str, model_type: str, key: str) -> list[str]
         write(folder, kind, "bert" if model_type == "gpt2" else model_type, config | {key: value}, {})
 
     def reference() -> None:
-        theirs(tr.AutoTokenizer.from_pretrained(folder), ITEMS[1], 1000)
+        auto = tr.AutoTokenizer.from_pretrained(folder)
+        theirs(auto, ITEMS[1], 1000)
+        auto(ITEMS[1], return_offsets_mapping=True)
 
     def equals(_: None) -> bool:
         try:

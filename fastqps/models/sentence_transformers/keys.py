@@ -111,7 +111,7 @@ DENSE = rules(
         "use_residual": Refused((False,), "projections have no residual"),
     },
 )
-NORMALIZE = rules(refused={"module_input_name": _POOLED, "module_output_name": _POOLED})
+NORMALIZE = rules(honoured=("module_input_name",), refused={"module_output_name": _POOLED})
 # The same modules of a model with a vector for each token.
 _BY_TOKEN = Refused(
     ("token_embeddings",), "there is no pooled vector; only those of tokens are projected and normalised"

@@ -17,6 +17,7 @@ import torch
 import transformers as tr
 from adapter_files import write_adapter
 from checkpoints import write_checkpoint
+from embedding_decoders import write_e5_mistral
 from key_values import Place
 from multi_vectors import write_multi, write_pylate
 from peft import PeftModel
@@ -145,6 +146,12 @@ FORMS = {
             ("2_Dense/config.json",): keys.DENSE,
             ("3_Normalize/config.json",): keys.NORMALIZE,
         },
+        lambda path: their_vectors(st.SentenceTransformer, path, TEXTS),
+        our_vectors,
+    ),
+    "decoder": Form(
+        write_e5_mistral,
+        {**of_transformer(keys.TRANSFORMER), ("1_Pooling/config.json",): keys.POOLING},
         lambda path: their_vectors(st.SentenceTransformer, path, TEXTS),
         our_vectors,
     ),
