@@ -171,6 +171,18 @@ def test_a_run_that_ends_early_leaves_all_that_was_measured(name: str, before: i
             assert "Interrupted" in [label.title for label in labels_of(result)]
 
 
+def test_the_best_point_stays_the_best_when_the_rest_is_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """find-max knows its rate before it measures lower ones; the peak that it began with was set aside."""
+
+    def interrupted(point: Point, runs: int) -> None:
+        point.interrupted = point.name.startswith("0.5 ×")
+
+    monkeypatch.setitem(FLAGS, "find-max", "--slo p50=1s")
+    result = run("find-max", interrupted).result
+    assert result.verdict == "INTERRUPTED" and result.best_point and result.best_point.name.endswith(", again")
+    assert "peak, 64 in flight" in [point.name for point in result.points]
+
+
 def test_one_late_point_among_others_is_enough() -> None:
     """In the order of what is worse; the points that a mode's answer does not rest on are not asked."""
     for words, found, verdict in (
