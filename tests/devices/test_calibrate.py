@@ -27,8 +27,6 @@ from fastqps.devices.profile_file import write_profile as save
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 
-pytestmark = pytest.mark.alone
-
 SHAPES = [(8, 1), (32, 1), (128, 4), (512, 16), (2048, 64), (4096, 32)]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from generators import write_generator
 from profiles import write_profile
 from serving import PATIENCE_S, Server, until
@@ -16,7 +15,6 @@ from bench.load import PREDICT, Load, loadgen
 from fastqps.bench.measure.workload import write_messages
 from fastqps.v1 import predict_pb2 as pb
 
-pytestmark = pytest.mark.alone
 CONNECTIONS, STREAMS = 8, 8
 TOKENS = 50  # of each short prompt and of each answer
 LONG = 2000  # tokens of the prompt whose step lasts three seconds
