@@ -85,7 +85,7 @@ def test_waits_are_those_of_the_recursion(perf: Perf) -> None:
         assert mean_ns > 0.99 * exact_ns
         return (mean_ns - queue.way_ns - service_ns) / (exact_ns - service_ns)
 
-    perf.best("waits in M/D/1 over the recursion's", measure, at_most=1.25, tries=6)
+    perf("waits in M/D/1 over the recursion's", measure, at_most=1.25, tries=6)
 
 
 @pytest.mark.perf
@@ -110,7 +110,7 @@ def test_mean_waits_are_those_of_queueing_theory(perf: Perf) -> None:
             raise Unmeasured(f"the intervals are too wide: {halves}")
         return max(abs(float(waits[law].mean()) - theory[law]) / halves[law] for law in theory)
 
-    perf.best("waits off queueing theory's, over half the interval", measure, at_most=1.0, tries=2)
+    perf("waits off queueing theory's, over half the interval", measure, at_most=1.0, tries=2)
 
 
 def test_a_stall_shows_in_the_response_time_and_not_in_the_service_time(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_it_agrees_with_h2load_on_a_closed_loop(tmp_path: Path, perf: Perf) -> N
         return max(ours) / max(theirs)
 
     with server(law="constant", service_ns=200_000) as found:
-        perf.best("rate of a closed loop over h2load's", measure, at_least=0.9, at_most=1.1, tries=12)
+        perf("rate of a closed loop over h2load's", measure, at_least=0.9, at_most=1.1, tries=12)
 
 
 @pytest.mark.perf
@@ -165,7 +165,7 @@ def test_grpc_aio_measures_the_same_p50(tmp_path: Path, perf: Perf) -> None:
         return min(ours_us) / min(theirs_us)
 
     with server(law="constant", service_ns=30 * MS) as found:
-        perf.best("p50 over grpc.aio's", measure, at_least=0.9, at_most=1.1, tries=12)
+        perf("p50 over grpc.aio's", measure, at_least=0.9, at_most=1.1, tries=12)
 
 
 async def reference_us(port: int, rate: float, seconds: float) -> float:

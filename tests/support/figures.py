@@ -78,47 +78,35 @@ class Perf:
     def __call__(
         self,
         name: str,
-        value: float,
-        *,
-        at_least: float | None = None,
-        at_most: float | None = None,
-        unit: str = "ratio",
-    ) -> None:
-        self.best(name, lambda: value, at_least=at_least, at_most=at_most, unit=unit, tries=1)
-
-    def best(
-        self,
-        name: str,
-        measure: Callable[[], float],
+        value: float | Callable[[], float],
         *,
         at_least: float | None = None,
         at_most: float | None = None,
         unit: str = "ratio",
         tries: int = 4,
     ) -> None:
-        """Measures until the value is within its bounds. If no try is, the nearest value counts: other programs on the
-        machine can only spoil a figure."""
+        """Records a value; a function is called until its value is within the bounds. If no try is, the nearest counts:
+        other programs on the machine can only spoil a figure."""
         assert at_least is not None or at_most is not None, "a figure needs a bound"
         found: list[Figure] = []
-        spoiled: Unmeasured | None = None
-        for _ in range(tries):
+        spoiled: list[Unmeasured] = []
+        while len(found) + len(spoiled) < (tries if callable(value) else 1):
             try:
-                found.append(Figure(name, measure(), at_least, at_most, unit))
+                found.append(Figure(name, value() if callable(value) else value, at_least, at_most, unit))
             except Unmeasured as error:
-                spoiled = error
+                spoiled.append(error)
                 continue
             if not found[-1].excess():
                 break
-        if not found:
-            raise AssertionError(f"{name}: no try gave a figure") from spoiled
+        assert found, f"{name}: no try gave a figure: {spoiled}"
         nearest = min(found, key=Figure.excess)
         self._run.figures.append(nearest)
-        assert not nearest.excess(), f"{' '.join(nearest.row()[:4])}; tried {tries} times"
+        assert not nearest.excess(), " ".join(nearest.row()[:4])
 
 
 @pytest.fixture
 def perf(pytestconfig: pytest.Config) -> Perf:
-    """``perf(name, value, at_most=2)``, or ``perf.best(name, measure, at_least=0.9)`` for the best of several tries."""
+    """``perf(name, value, at_most=2)``, or ``perf(name, measure, at_least=0.9)`` for the best of several tries."""
     return Perf(pytestconfig.stash.setdefault(RUN, Run()))
 
 
