@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import static_models
 import torch
 from checkpoints import FAMILIES, TASKS, write_checkpoint
 from decoders import DECODERS, write_decoder
@@ -39,6 +40,7 @@ HOW: dict[str, dict[str, Any]] = {
     "float32": {"dtype": "float32"},
     "bfloat16": {"dtype": "bfloat16"},
     "int8": {"dtype": "float32", "quantization": "int8"},
+    "static": {},
 }
 EACH_HOW = ["float32", pytest.param("bfloat16", marks=BF16), "int8"]
 ITEMS = [[7], [5, 6], list(range(3, 20)), [9, 8, 7, 6, 5], [7] * 33, [30]]
@@ -134,3 +136,12 @@ def test_heads(inputs: int, activation: str) -> None:
         for n in (1, 2, 3, 9, 17):
             for first in (0, 5, 40 - n):
                 assert torch.equal(head(x[first : first + n].clone()), beside[first : first + n]), (outputs, n, first)
+
+
+@pytest.mark.parametrize("kind", ["", "Tanh", "GELU", "Sigmoid", "classifier"])
+def test_static_models(tmp_path: Path, kind: str) -> None:
+    if kind == "classifier":
+        static_models.classifier(tmp_path, "softmax", (16, 100))
+    else:
+        static_models.sentence_transformers(tmp_path, dense=kind)
+    assert differing(tmp_path, "static") == []
