@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 from checkpoints import write_checkpoint
-from figures import Perf
+from figures import PAUSE_S, Perf, p99_s
 from paths import python_path
 from serving import Server, until
-from victim import PAUSE_S, HttpVictim, Victim, ask_livez, growth, p99_s
+from victim import HttpVictim, Victim, ask_livez, growth
 from word_files import write_words
 
 TOKEN = "a-token-of-this-test"
@@ -183,9 +183,11 @@ def test_another_client_does_not_feel_it(server: Server, attack: Attack, perf: P
         grown = max(grown, most[0])
         return attacked_s / max(calm_s, CALM_S_MIN)
 
-    with other_client(server, attack) as call:
-        perf(f"p99 beside {attack.name}", measure, at_most=RATIO_MAX)
-    perf(f"growth by {attack.name}", grown / MIB, at_most=attack.grows_mib, unit="MiB")
+    try:
+        with other_client(server, attack) as call:
+            perf(f"p99 beside {attack.name}", measure, at_most=RATIO_MAX)
+    finally:
+        perf(f"growth by {attack.name}", grown / MIB, at_most=attack.grows_mib, unit="MiB")
 
 
 def test_the_session_of_this_process_keeps_its_priority(server: Server) -> None:

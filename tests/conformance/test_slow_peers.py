@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from conftest import Neighbour
 from echo_generator import PACE, write_generator
-from figures import Perf
+from figures import Perf, p99_s
 from floods import CALL, FLOODS, neighbours_served, opened, pour
 from raw import (
     BLOCK,
@@ -197,7 +197,7 @@ def honest() -> Iterator[bytes]:
 
 def p99_beside(server: Server, other: Neighbour, frames: Callable[[], Iterator[bytes]]) -> float:
     """The 99th percentile of another client's calls, in seconds, while such clients come again and again."""
-    over, times = threading.Event(), []
+    over = threading.Event()
 
     def rush() -> None:
         while not over.is_set():
@@ -207,15 +207,10 @@ def p99_beside(server: Server, other: Neighbour, frames: Callable[[], Iterator[b
     rushing = threading.Thread(target=rush)
     rushing.start()
     try:
-        end = time.monotonic() + 4
-        while time.monotonic() < end:
-            start = time.monotonic()
-            other.check()
-            times.append(time.monotonic() - start)
+        return p99_s(other.check, 4)
     finally:
         over.set()
         rushing.join()  # its sends and reads have their ends
-    return sorted(times)[len(times) * 99 // 100]
 
 
 @pytest.mark.perf

@@ -17,6 +17,7 @@ from paths import ROOT
 from fastqps.bench.results.environment import Others, commit, environment
 
 LOG = ROOT / "build/perf.jsonl"
+PAUSE_S = 0.001
 
 
 class Unmeasured(Exception):
@@ -102,6 +103,18 @@ class Perf:
         nearest = min(found, key=Figure.excess)
         self._run.figures.append(nearest)
         assert not nearest.excess(), " ".join(nearest.row()[:4])
+
+
+def p99_s(call: Callable[[], None], seconds: float) -> float:
+    """Of calls one after the other, a millisecond between them."""
+    times: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = time.monotonic()
+        call()
+        times.append(time.monotonic() - start)
+        time.sleep(PAUSE_S)
+    return sorted(times)[len(times) * 99 // 100]
 
 
 @pytest.fixture
