@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.gpu.targets import TARGETS
 from bench.row import Row, markdown
-from fastqps.bench.results.atomic_file import replace_file
+from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 2
 MODE = "gpu-check"

@@ -74,6 +74,12 @@ CXX_CONTENTS = {
     "step_service": "the items of edges: the internal service by which they send their steps",
     "bind": "the only folder that sees Python",
 }
+# Beside the ladders.
+BESIDE = (
+    "`loadgen/` is below the Python ladder: it imports nothing from fastqps. Only `bench` imports it, for texts, units",
+    "and files, and runs it as a program. Its C++ is `loadgen/csrc`, a separate extension. `bench/` and `examples/`",
+    "are outside the ladder and use only the public interface. They are not installed.",
+)
 
 
 def ladder() -> str:
@@ -85,6 +91,7 @@ def ladder() -> str:
     lines += ["", "Python, where packages of one rung do not import each other:", ""]
     for i, rung in enumerate(PYTHON, 1):
         lines += [f"{i}. " + "\n   ".join(f"`{name}`: {_summary(name)}" for name in rung)]
+    lines += ["", *BESIDE]
     return "\n".join(lines) + "\n"
 
 
