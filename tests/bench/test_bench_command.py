@@ -336,6 +336,41 @@ def test_a_server_of_its_own_that_dies_is_an_error() -> None:
         run.kill()
     assert run.returncode == 1 and "Traceback" not in error
     assert "fastqps: the server ended with exit code -9 while it was measured" in error
+    found = report()
+    assert (found["verdict"], found["points"][0]["verdict"]) == ("FAILED", "FAILED")
+
+
+def test_a_server_that_stops_is_not_the_generators_fault() -> None:
+    with ServerProcess("--model", "minilm", "--device", "sim:h200-minilm-l6") as running:
+        processes = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
+        run = start("rate", "--rate", "50", "--duration", "4s", "--deadline", "1s", "--address", running.address)
+        try:
+            until(lambda: generates(run), "load")
+            for process in processes:  # the supervisor first: it would replace the others
+                process.suspend()
+            out, error = run.communicate(timeout=PATIENCE_S)
+        finally:
+            for process in processes:
+                process.resume()
+            run.kill()
+    assert run.returncode == 1 and "the server went away while it was measured" in error
+    assert "the generator was the limit" not in out + error and report()["verdict"] == "FAILED"
+
+
+def test_an_interrupted_tune_shows_what_it_measured() -> None:
+    flags = ("--try", "dispatchers=1,2", "--duration", "500ms", "--warmup", "0s", "--device", "sim:h200-minilm-l6")
+    run = start("tune", *flags)
+    try:
+        assert run.stderr is not None
+        until(lambda: "answered OK" in str(run.stderr.readline()), "the first point")  # type: ignore[union-attr]
+        run.send_signal(signal.SIGINT)
+        out, error = run.communicate(timeout=PATIENCE_S)
+    finally:
+        run.kill()
+    assert run.returncode == 130 and "Traceback" not in error
+    found = report()
+    assert found["verdict"] == "INTERRUPTED" and found["points"][0]["status"]["OK"] > 0
+    assert "What was measured until then is shown" in out and "answered OK" in out
 
 
 def test_children_end_with_a_bench_that_is_killed() -> None:

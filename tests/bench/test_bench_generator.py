@@ -21,8 +21,6 @@ from fastqps.bench.results.result import BenchError
 from fastqps.errors import ConfigError
 from fastqps.v1 import predict_pb2 as pb
 
-pytestmark = pytest.mark.alone
-
 HEAD = """
 import json, os, signal, sys, time
 

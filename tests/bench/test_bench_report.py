@@ -52,11 +52,14 @@ def _lay_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Drawing, "svg", laid_out_once)
 
 
-page, table, facts_of, one_line = map(
-    typed, (html_page.page, points_csv.points_csv, summary.facts_of, summary.one_line)
-)
+page, table, facts_of = map(typed, (html_page.page, points_csv.points_csv, summary.facts_of))
 labels_of, plots_of, columns_of = map(typed, (labels.labels_of, plots.plots_of, columns.columns_of))
 write_report, print_result = map(typed, (files.write_report, terminal.print_result))
+
+
+def one_line(result: dict[str, Any]) -> str:
+    return "  ".join([result["verdict"], *facts_of(result)])
+
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -110,6 +113,9 @@ class Document(html.parser.HTMLParser):
             self._table.append([])
         if tag in ("td", "th"):
             self._table[-1].append("")
+        if tag == "td":
+            head = self._table[0][len(self._table[-1]) - 1]
+            assert found["data-head"] == head, "a phone shows cells below their own headings"
         self.outside += [str(found[key]) for key in ("src", "href") if not str(found.get(key) or "#").startswith("#")]
 
 
@@ -158,6 +164,7 @@ def test_a_page_is_sound_and_needs_nothing_else(name: str, pages: Pages) -> None
     for image in document.images:
         assert image["role"] == "img" and len(image["aria-label"] or "") > 20
     assert "7e5a" not in text, "a reserved colour has no name"
+    assert all(len(rows[0]) <= 17 for rows in document.tables.values()), "more do not fit 1,140 px"
 
 
 @pytest.mark.parametrize("name", [name for name in bench_results.ALL if bench_results.ALL[name]()["points"]])
@@ -275,9 +282,9 @@ def test_percentiles_of_too_few_samples_are_grey() -> None:
     result = bench_results.rate()
     result["points"][0]["response_time_us"] |= {"count": 500.0, "p99": 25_000.0}
     text = page(result)
-    assert re.search(r'<td class="void" title="fewer than 10 [^"]*">25\.0 ms</td>', text)
+    assert re.search(r'<td data-head="p99" class="void" title="fewer than 10 [^"]*">25\.0 ms</td>', text)
     result["points"][0]["response_time_us"]["count"] = 1000.0
-    assert not re.search(r'<td class="void"[^>]*>25\.0 ms</td>', page(result))
+    assert not re.search(r'<td data-head="p99" class="void"[^>]*>25\.0 ms</td>', page(result))
 
 
 SENTENCES = {
@@ -364,8 +371,9 @@ def test_terminal_is_plain_where_nobody_watches(name: str) -> None:
     assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
     assert lines[-1] == one_line(result)
     assert len([line for line in lines if line.startswith(f"{(result['points'] or [{'name': 0}])[0]['name']}: ")]) < 2
-    for point, line in zip(result["points"], lines, strict=False):
-        assert line.startswith(f"{point['name']}: ")
+    n = len(result["points"])
+    for k, (point, line) in enumerate(zip(result["points"], lines, strict=False), 1):
+        assert line.startswith(f"{k}/{n}  {point['name']}: " if n > 1 else f"{point['name']}: ")
 
 
 def test_wording() -> None:

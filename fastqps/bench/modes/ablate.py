@@ -9,10 +9,9 @@ from typing import Any
 from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.measure.target import Settings, check_settings
-from fastqps.bench.results.point import INVALID, Point
-from fastqps.bench.results.result import BenchError, Result
-from fastqps.config import decide
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import BenchError, Result, ServerGone
+from fastqps.bench.verdict import conclude, is_open, ratio_interval
 from fastqps.errors import ConfigError
 
 NOTHING: dict[str, Any] = {
@@ -60,7 +59,7 @@ def run(context: Context) -> Result:
         if key in context.target.base:
             raise ConfigError(f"--{key}: ablate varies it itself")
     optimizations = optimizations_of(options.dispatchers, options.lanes)
-    widest = NOTHING | {one.key: one.value for one in optimizations if not why_not(context, {one.key: one.value})}
+    widest = NOTHING | {one.key: one.value for one in optimizations if not context.target.refusal({one.key: one.value})}
     load = saturating(context, options.in_flight, widest, NOTHING)
     rows: list[dict[str, Any]] = []
     result.extra["optimizations"] = rows
@@ -71,10 +70,12 @@ def run(context: Context) -> Result:
     before = first
     for one in optimizations:
         wanted = settings | {one.key: one.value}
-        missing = why_not(context, wanted)
+        missing = context.target.refusal(wanted)
         if not missing:
             try:
                 point = context.measure(wanted, load, name=one.name)
+            except ServerGone:
+                raise
             except BenchError as error:
                 missing = str(error)
         if missing:
@@ -88,22 +89,10 @@ def run(context: Context) -> Result:
         before = point
     kept = [i for i, point in enumerate(result.points) if point.rate]
     result.best = max(kept, key=lambda i: result.points[i].rate, default=None)
-    _judge(context, first)
+    best = result.best_point or first
+    is_unclear = best is not first and is_open("rate", ratio_interval(first, best))
+    conclude(result, (point for point in result.points if not point.missing), "INCONCLUSIVE" if is_unclear else "VALID")
     return result
-
-
-def _judge(context: Context, first: Point) -> None:
-    """INVALID where the generator was the limit at either end of what is compared, INCONCLUSIVE where it was between
-    them: each row is compared with the one before."""
-    result, best = context.result, context.result.best_point
-    late = [point for point in result.points if not point.missing and point.verdict == INVALID]
-    if late:
-        result.verdict = "INVALID" if any(point is first or point is best for point in late) else "INCONCLUSIVE"
-        names = " and ".join(point.name for point in late)
-        context.note(f"the generator was the limit at {names}: the server may be faster")
-    elif best is None:
-        result.verdict = "INCONCLUSIVE"
-        context.note("nothing was answered: there is nothing to compare")
 
 
 def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
@@ -117,16 +106,6 @@ def optimizations_of(dispatchers: int, lanes: int) -> tuple[Optimization, ...]:
         Optimization("+ own kernels", "kernels", "own"),
         Optimization("+ FP8", "quantization", "fp8"),
     )
-
-
-def why_not(context: Context, settings: Settings) -> str:
-    """Why no server of this target can have these settings; empty if one can."""
-    try:
-        check_settings({**context.target.base, **settings})
-        decide(context.target.loaded(settings).config)
-    except ConfigError as error:
-        return str(error)
-    return ""
 
 
 def _row(point: Point, before: Point, first: Point) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.bench.measure.workload import parse_lengths
 from fastqps.bench.results.environment import commit
 from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.verdict import conclude
 from fastqps.config.settings import SETTINGS
 from fastqps.errors import ConfigError
 from fastqps.terminal import say
@@ -104,10 +105,8 @@ def run_alone(options: argparse.Namespace) -> Result:
         f"{row['name']}: {len(items):,} texts cannot tell whether the limit is kept; it takes {texts_min(row):,}"
         for row in undecided
     ]
-    if not all(row["holds"] for row in rows):
-        result.verdict = "SLO_NOT_MET"
-    elif undecided:
-        result.verdict = "INCONCLUSIVE"
+    kept = all(row["holds"] for row in rows)
+    conclude(result, (), "SLO_NOT_MET" if not kept else "INCONCLUSIVE" if undecided else "VALID")
     farthest = _farthest(card.task, items, before, after)
     result.extra["accuracy"] = {"texts": len(items), "figures": rows, "farthest": farthest}
     result.notes.append(

@@ -15,8 +15,9 @@ from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
 from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
-from fastqps.bench.results.point import INVALID, Point, median_point
+from fastqps.bench.results.point import Point, median_point
 from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 from fastqps.host import machine
 
@@ -69,7 +70,9 @@ def run(context: Context) -> Result:
     result.extra["neighbours"] = [
         row_of(name, (peaks[ALONE], peaks[name]), (steadies[ALONE], steadies[name])) for name in names
     ]
-    _judge(context, peaks[ALONE], steadies[ALONE])
+    if context.pinning.note:
+        context.note("without CPUs of its own the load generator loses time to the neighbours, too")
+    conclude(result, result.points)
     return result
 
 
@@ -133,12 +136,3 @@ def _p99(point: Point) -> float | None:
     """The median of the repetitions."""
     known = [row["p99_us"] for row in point.repetitions if row["p99_us"] is not None]
     return median(known) if known else point.p99_us
-
-
-def _judge(context: Context, peak: Point, steady: Point) -> None:
-    result = context.result
-    if context.pinning.note:
-        context.note("without CPUs of its own the load generator loses time to the neighbours, too")
-    if late := [point.name for point in (peak, steady) if point.verdict == INVALID]:
-        result.verdict = "INVALID"
-        context.note(f"the generator was the limit at {' and '.join(late)}: the server may be faster")

@@ -8,9 +8,10 @@ from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.results.point import INVALID, VALID, Point
-from fastqps.bench.results.result import Result
+from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.result import Outcome, Result
 from fastqps.bench.slo import Slo, duration_flag
+from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 
 
@@ -52,19 +53,17 @@ def load_of(options: argparse.Namespace, load: LoadSpec) -> LoadSpec:
 def judge(context: Context, point: Point) -> None:
     """The verdict of a run of one point."""
     result, slo = context.result, context.slo
-    result.best, result.verdict = len(result.points) - 1, point.verdict
-    if not point.measured:
-        result.verdict = "INCONCLUSIVE"
-        result.notes.append("no call was due while measured: measure longer (--duration), or at a higher rate")
-    elif slo and point.verdict != INVALID:
+    result.best = len(result.points) - 1
+    found: Outcome = "VALID"
+    if slo and point.measured and point.verdict != INVALID:
         judged = slo.judge(point)
-        result.notes += judged.broken
         if judged.broken:
-            result.verdict = "SLO_NOT_MET"
+            found = "SLO_NOT_MET"
+            result.notes += judged.broken
         elif judged.unknown:
-            result.notes += judged.unknown
-            result.notes.append(_what_decides(slo, point))
-            result.verdict = "INCONCLUSIVE" if point.verdict == VALID else point.verdict
+            found = "INCONCLUSIVE"
+            result.notes += [*judged.unknown, _what_decides(slo, point)]
+    conclude(result, [point], found)
 
 
 def _what_decides(slo: Slo, point: Point) -> str:

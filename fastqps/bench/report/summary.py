@@ -29,18 +29,14 @@ def severity(verdict: str) -> str:
     return _SEVERITY.get(verdict, BAD)
 
 
-def one_line(result: Result) -> str:
-    """The result in one line for the terminal: ``VALID  max 1,184/s  p99 18.3 ms ≤ 20 ms  goodput 99.7 %  (n =
-    71,040)``."""
-    return "  ".join([result.verdict, *facts_of(result)])
-
-
 def facts_of(result: Result) -> list[str]:
     """The figures of the sentence, the most important ones first. It says so if nothing was measured."""
     if alone := _WITHOUT_POINTS.get(result.mode):
         return alone(result)
     if not result.points:
         return ["no point was measured"]
+    if result.verdict in ("INTERRUPTED", "FAILED"):  # a mode's own sentence needs all of its points
+        return _point_facts(result) if len(result.points) == 1 else [f"{len(result.points)} points were measured"]
     facts = _MODES.get(result.mode, _point_facts)(result)
     if result.verdict == "INVALID":
         facts.insert(0, "the generator was the limit")

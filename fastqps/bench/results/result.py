@@ -128,3 +128,7 @@ class BenchError(FastqpsError):
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:
         super().__init__(message)
         self.exit_code = exit_code if exit_code in (USAGE, NO_DEVICE, NO_MODEL) else FAILURE
+
+
+class ServerGone(BenchError):
+    """The server ended, or stopped answering, while it was measured."""
