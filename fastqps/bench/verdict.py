@@ -14,7 +14,7 @@ from fastqps.bench.results.result import Outcome, Result
 ANSWERS_MIN = 2 * BEYOND_MIN  # with fewer, not even the median is known
 STEPS_MIN = 10  # with fewer, one step at either end of a run is a difference that matters
 MATTERS = {"rate": 0.1, "goodput": 0.1, "duty_cycle": 0.1, "p50_us": 0.2, "p99_us": 0.3}  # shares, by figure
-OVERLOADS = ("sweep", "overload", "neighbours")  # these exceed the capacity on purpose: UNSTABLE points are findings
+OVERLOADS = ("sweep", "overload")  # these exceed the capacity on purpose: UNSTABLE points are findings
 _WORST_FIRST: tuple[Outcome, ...] = ("FAILED", "INVALID", "SLO_NOT_MET", "UNSTABLE", "INCONCLUSIVE", "VALID")
 
 

@@ -1,14 +1,13 @@
-"""tune, ablate, breakdown and neighbours on servers that are formulas: what they ask for, and what they make of it."""
+"""tune, ablate and breakdown on servers that are formulas: what they ask for, and what they make of it."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import random
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads, Workload
-from fastqps.bench.modes import neighbours
 from fastqps.bench.report.summary import facts_of
 from fastqps.bench.report.tables import tables_of
 from fastqps.bench.results.point import Point
@@ -607,70 +605,3 @@ def test_breakdown_by_a_generator_that_was_the_limit(tmp_path: Path) -> None:
 def test_breakdown_refuses(levels: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="concurrency"):
         run("breakdown", context("breakdown", tmp_path, staged, "--concurrency", levels))
-
-
-# ---- neighbours
-
-
-@pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The neighbours that are at work, which only pretend."""
-    now: list[str] = []
-
-    @contextlib.contextmanager
-    def pretended(name: str, cpus: tuple[int, ...]) -> Iterator[None]:
-        assert cpus == (0, 1, 2, 3)
-        now.append(name)
-        try:
-            yield
-        finally:
-            now.remove(name)
-
-    monkeypatch.setattr(neighbours, "beside", pretended)
-    monkeypatch.setattr(Formula, "server", lambda self: None)
-    return now
-
-
-def crowded(beside: list[str]) -> Answer:
-    """A neighbour takes half of the peak, and makes scatter wait."""
-
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        share = 0.5 if beside else 1.0
-        rate = 1000 * share if load.rate is None else load.rate
-        stages: dict[str, dict[str, float | None]] = {
-            "scatter": {"mean": 50.0 / share**3},
-            "send": {"mean": 9.0 / share},
-        }
-        return Point("", rate=rate, offered_rate=load.rate, p99_us=800.0 / share, stages_us=stages, status={"OK": 1000})
-
-    return answer
-
-
-def test_neighbours(beside: list[str], tmp_path: Path) -> None:
-    found = context("neighbours", tmp_path, crowded(beside), "-c", "64", "--beside", "spinner,fork-storm")
-    found.repetitions = 3
-    result = run("neighbours", found)
-    assert [point.name for point in result.points] == [
-        f"{name}, {load}" for name in ("alone", "spinner", "fork-storm") for load in ("peak", "250/s")
-    ]
-    assert len(found.loads) == 18 and len({load.seed for load in found.loads}) == 3
-    spinner, storm = result.extra["neighbours"]
-    assert (spinner["kept"], spinner["p99_alone_us"], spinner["p99_us"]) == (0.5, 800.0, 1600.0)
-    assert (spinner["stage"], spinner["stage_alone_us"], spinner["stage_us"]) == ("scatter", 50.0, 400.0)
-    assert storm == spinner | {"name": "fork-storm"} and not beside
-    (table,) = [one for one in tables_of(result) if one.key == "neighbours"]
-    assert table.rows[0][:4] == ["spinner", "50.0 %", "800 µs → 1.60 ms", "scatter 50.0 µs → 400 µs"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "address", "said"),
-    [
-        (("--beside", "spinner,toddler"), "", "--beside toddler: no such neighbour; there are: spinner, "),
-        (("-c", "0"), "", "0 calls in flight are not possible"),
-        (("--rate", "0"), "", "a rate of 0/s is not possible"),
-        ((), "192.0.2.1:50051", "neighbours run on this machine, and the server at --address on another one"),
-    ],
-)
-def test_neighbours_refuse(flags: tuple[str, ...], address: str, said: str, beside: list[str], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
-        run("neighbours", context("neighbours", tmp_path, crowded(beside), *flags, address=address))

@@ -142,7 +142,6 @@ PLOTS = {
     "breakdown": OF_ALTERNATIVES,
     "tune": f"grid search {OF_ALTERNATIVES} lateness",
     "ablate": f"optimizations {OF_ALTERNATIVES} lateness",
-    "neighbours": f"{OF_ALTERNATIVES} lateness",
     "calibrate": f"calibration {OF_ALTERNATIVES} lateness",
     "compare": f"differences {OF_ALTERNATIVES} lateness",
     "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
@@ -294,9 +293,6 @@ SENTENCES = {
     "breakdown": "VALID  1 in flight: 844 µs end to end  device 82.9 %, queue 3.9 %, host 6.5 %, wire 6.6 %",
     "calibrate": "VALID  12 shapes of steps, the profile is off by 3.1 % at most  peak rate on the profile \u22122.2 %",
     "compare": "VALID  rate +4.2 %  p99 \u221212.0 %",
-    "neighbours": (
-        "VALID  keeps at least 31.0 % of its peak (beside fork-storm)  p99 2.10 ms → 21.0 ms beside fork-storm"
-    ),
     "overload": "VALID  at 5,924/s offered goodput is 100 % of its peak 1,153/s  80.3 % refused",
     "interrupted": "INTERRUPTED  no point was measured",
 }

@@ -18,7 +18,7 @@ from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads
-from fastqps.bench.modes import MODES, calibrate, mode, neighbours
+from fastqps.bench.modes import MODES, calibrate, mode
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.terminal import print_result
 from fastqps.bench.results.environment import OTHERS
@@ -38,7 +38,6 @@ FLAGS = {
     "breakdown": "--concurrency 1,2",
     "ablate": "-c 64",
     "overload": "--capacity 50",
-    "neighbours": "-c 64 --beside spinner",
     "soak": "--rate 50 --duration 60s",
     "replay": "trace",
     "calibrate": "-c 64",
@@ -74,7 +73,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant
     """Runs a mode to its end, however that is."""
     (tmp_path / "trace").write_text("0\n1000\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(neighbours, "beside", lambda name, cpus: contextlib.nullcontext())
     monkeypatch.setattr(calibrate, "_calibrate", lambda *_: None)
     monkeypatch.setattr(calibrate, "write_profile", lambda *_: None)
     monkeypatch.setattr(Target, "model", lambda *_: SimpleNamespace(task="embed"))

@@ -19,7 +19,6 @@ MODES = {
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
     "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
     "overload": "measure goodput beyond capacity, and the time to recover",
-    "neighbours": "measure what is kept beside programs that take the server's CPUs, caches and page cache",
     "soak": "detect drift of latency, memory or descriptors under a long load",
     "replay": "replay recorded traffic",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",

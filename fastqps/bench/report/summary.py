@@ -189,15 +189,6 @@ def _overload(result: Result) -> list[str]:
     ]
 
 
-def _neighbours(result: Result) -> list[str]:
-    rows = [row for row in result.extra["neighbours"] if row["kept"] is not None]
-    worst = min(rows, key=lambda row: row["kept"])
-    slowest = max(rows, key=lambda row: row["p99_us"] or 0.0)
-    kept = f"keeps at least {wording.percent(worst['kept'])} of its peak (beside {worst['name']})"
-    p99 = f"p99 {wording.time(slowest['p99_alone_us'])} → {wording.time(slowest['p99_us'])}"
-    return [kept, f"{p99} beside {slowest['name']}"]
-
-
 def _good_rate(point: Point) -> float:
     """OK answers per second within the objective; without one, OK answers."""
     return point.rate if point.goodput is None else point.goodput
@@ -212,6 +203,5 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "compare": _compare,
     "ablate": _ablate,
     "calibrate": _calibrate,
-    "neighbours": _neighbours,
     "overload": _overload,
 }

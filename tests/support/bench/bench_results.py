@@ -260,20 +260,6 @@ def ablate() -> dict[str, Any]:
     return result("ablate", points, best=3)
 
 
-def neighbours() -> dict[str, Any]:
-    points, rows = [], []
-    for name, kept, p99_us in (("alone", 1.0, 2100.0), ("spinner", 0.62, 5400.0), ("fork-storm", 0.31, 21_000.0)):
-        points.append(point(f"{name}, peak", 0.98 * CAPACITY * kept))
-        points[-1]["load"] |= {"loop": "closed", "in_flight": 256, "offered_rate": None}
-        points[-1]["offered_rate"] = None
-        points.append(point(f"{name}, 290/s", 290.0))
-        if name != "alone":
-            stage = {"stage": "send", "stage_alone_us": 9.0, "stage_us": 410.0}
-            figures = {"kept": kept, "rate": 290.0, "answered": 290.0, "p99_alone_us": 2100.0, "p99_us": p99_us}
-            rows.append({"name": name, **figures, **stage, "host_cores": 0.3})
-    return result("neighbours", points, slo=None, neighbours=rows)
-
-
 def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
     significant = interval[0] > 0 or interval[1] < 0
     figures = {"a": a, "b": b, "difference": b / a - 1, "interval": interval, "significant": significant}
@@ -335,7 +321,6 @@ ALL = {
     "breakdown": breakdown,
     "tune": tune,
     "ablate": ablate,
-    "neighbours": neighbours,
     "compare": compare,
     "calibrate": calibrate,
     "soak": soak,
