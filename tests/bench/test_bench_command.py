@@ -108,10 +108,10 @@ def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) ->
     assert point["duty_cycle"] is point["stages_us"] is point["dispatchers"] is None
 
 
-def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     Path("trace").write_text("".join(f"{k * 10_000}\n" for k in range(200)))
     for name in ("a", "b"):
-        assert bench("replay", "trace", "--repetitions", "2", "--speedup", "5", "--address", server.address,
+        assert bench("rate", "--trace", "trace", "--repetitions", "2", "--speedup", "5", "--address", server.address,
                      "--output", name) in MEASURED  # fmt: skip
     assert json.loads(Path("a/report.json").read_text())["points"][0]["status"] == {"OK": 200}
     capsys.readouterr()
@@ -210,7 +210,7 @@ def test_what_this_server_cannot_do(
     [
         ([], "required: MODE"),
         (["rates"], "invalid choice: 'rates'"),
-        (["rate"], "one of the arguments --rate -c/--in-flight is required"),
+        (["rate"], "one of the arguments --rate -c/--in-flight --trace is required"),
         (["rate", "--rate", "-5"], "a rate of -5/s is not possible"),
         (["rate", "--rate", "few"], "'few' is no rate; write calls per second as 2000"),
         (["rate", "--rate", "5", "--durations", "5s"], "did you mean --duration?"),

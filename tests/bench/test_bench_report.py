@@ -145,7 +145,6 @@ PLOTS = {
     "calibrate": f"calibration {OF_ALTERNATIVES} lateness",
     "compare": f"differences {OF_ALTERNATIVES} lateness",
     "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
-    "replay": "timeline duty-dispatchers stage-shares stage-times spectrum lateness",
     "interrupted": "",
 }
 

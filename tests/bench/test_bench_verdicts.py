@@ -39,7 +39,6 @@ FLAGS = {
     "ablate": "-c 64",
     "overload": "--capacity 50",
     "soak": "--rate 50 --duration 60s",
-    "replay": "trace",
     "calibrate": "-c 64",
 }
 Plant = Callable[[Point, int], None]  # changes a sound point; by how many have been measured before
@@ -71,7 +70,6 @@ class Planted(Context):
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant], Planted]:
     """Runs a mode to its end, however that is."""
-    (tmp_path / "trace").write_text("0\n1000\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(calibrate, "_calibrate", lambda *_: None)
     monkeypatch.setattr(calibrate, "write_profile", lambda *_: None)

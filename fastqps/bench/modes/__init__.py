@@ -12,7 +12,7 @@ from fastqps.bench.results.result import Result
 
 # Name on the command line -> what it does. The module has the same name, with underscores.
 MODES = {
-    "rate": "measure one load: rate, latency, errors",
+    "rate": "measure one load, or recorded traffic: rate, latency, errors",
     "sweep": "measure latency against load, from almost nothing to beyond the peak",
     "find-max": "find the highest rate within an SLO",
     "tune": "find the settings with the highest rate within the SLO, and write a fastqps.toml",
@@ -20,7 +20,6 @@ MODES = {
     "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
     "overload": "measure goodput beyond capacity, and the time to recover",
     "soak": "detect drift of latency, memory or descriptors under a long load",
-    "replay": "replay recorded traffic",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
     "accuracy": "compare a quantised model's answers with its answers without quantization",
     "compare": "compare two results, and tell differences from noise",

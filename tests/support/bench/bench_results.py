@@ -324,6 +324,5 @@ ALL = {
     "compare": compare,
     "calibrate": calibrate,
     "soak": soak,
-    "replay": lambda: result("replay", [point("trace.jsonl", 700.0)], slo=None),
     "interrupted": lambda: result("rate", [], verdict="INTERRUPTED"),
 }
