@@ -37,5 +37,5 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         Row("idle server, of a core", 100 * sum(idle.values()), "%", 2, at_most=True, note=by_role),
         Row("start to ready with MiniLM", server.ready_after_s, "s", 10, at_most=True),
     ]
-    points = [{"title": p.title, "resident": p.resident_bytes, "shared": p.shared_bytes} for p in processes]
+    points = [{"name": p.title, "resident": p.resident_bytes, "shared": p.shared_bytes} for p in processes]
     return rows, points

@@ -34,21 +34,21 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         loadgen(server.address, PREDICT, payloads, Load(8, 16, 2.0))
         for _ in range(repetitions):
             idle = _share(server.pid, seconds)
-            points.append({"page": None, "supervisor_cpu_share": idle})
+            points.append({"name": "idle", "supervisor_cpu_share": idle})
             for page, rate in PAGES.items():
                 with scraping(server.admin, page, rate) as taken:
                     share, count = _share(server.pid, seconds), len(taken)
                 cost_us = 1e6 * (share - idle) * seconds / max(1, count)
-                points.append({"page": page, "supervisor_cpu_share": share, "scrapes": count, "cost_us": cost_us})
+                points.append({"name": page, "supervisor_cpu_share": share, "scrapes": count, "cost_us": cost_us})
                 points[-1]["bytes"] = taken[-1] if taken else 0
     return _rows(points), points
 
 
 def _rows(points: list[dict[str, Any]]) -> list[Row]:
-    def median(page: str | None, key: str) -> float:
-        return float(statistics.median(point[key] for point in points if point["page"] == page))
+    def median(page: str, key: str) -> float:
+        return float(statistics.median(point[key] for point in points if point["name"] == page))
 
-    idle = 100 * median(None, "supervisor_cpu_share")
+    idle = 100 * median("idle", "supervisor_cpu_share")
     load_us, metrics_us = median("/metrics/load", "cost_us"), median("/metrics", "cost_us")
     note = (
         f"{median('/metrics/load', 'bytes'):.0f} bytes; at {LOAD_HZ} a second {load_us * LOAD_HZ / 1e4:.2f} % of a core"

@@ -30,7 +30,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
             for cores, server in ((1, one), (2, two)):
                 run = loadgen(server.address, PREDICT, payloads, Load(16, OPEN, seconds), LOAD_CPU, rate=offered)
                 tails[cores].append(run["response_time_us"]["p99"])
-                points.append({"cores": cores, **run})
+                points.append({"name": f"on {cores} cores", **run})
     late = sum(point["verdict"] == "INVALID" for point in points)
     starved, free = statistics.median(tails[1]), statistics.median(tails[2])
     note = f"p99 {starved:,.0f} µs on one, {free:,.0f} µs on two; {offered:,}/s offered"

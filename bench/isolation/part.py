@@ -21,7 +21,7 @@ def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], 
         for claim in (classes, tenants, siblings):
             found = claim(server, folder, repetitions, seconds)
             rows += found[0]
-            points += [{"claim": claim.__name__, **point} for point in found[1]]
+            points += [{**point, "name": f"{claim.__name__}, {point['name']}"} for point in found[1]]
     with computing() as server:
         found = on_cpu(server, folder, repetitions, seconds)
-    return rows + found[0], points + [{"claim": "on_cpu", **point} for point in found[1]]
+    return rows + found[0], points + [{**point, "name": f"on_cpu, {point['name']}"} for point in found[1]]

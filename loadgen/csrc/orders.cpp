@@ -10,9 +10,8 @@
 
 namespace loadgen {
 
-Worker::Worker(const Options& options, u32 index, std::vector<Address> addresses, Board& board)
-    : options_(options), index_(index), board_(board), context_(options, index, now_ns()) {
-  context_.addresses = std::move(addresses);
+Worker::Worker(const Options& options, u32 index, const Target& target, Board& board)
+    : options_(options), index_(index), board_(board), context_(options, index, target, now_ns()) {
   context_.epoll = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};

@@ -60,7 +60,13 @@ def test_merge_takes_steps(tmp_path: Path) -> None:
     [path, _] = merge([first, second], tmp_path / "all")
     found = json.loads(path.read_text())
     assert {row["name"]: row["measured"] for row in found["table"]} == {"x": 1, "y": 3, "z": 4}
-    assert found["raw"] == {"x": {"rates": [1]}, "y": {"rates": [3]}, "z": {"rates": [4]}}
+    assert {point["step"]: point["figure"] for point in found["points"]} == {"x": 1, "y": 3, "z": 4}
+    assert "raw" not in found
+    assert Results(path).read()["raw"] == {
+        "x": {"rates": [1]},
+        "y": {"rates": [3]},
+        "z": {"rates": [4]},
+    }
     assert "| z | 4 /s |" in path.with_suffix(".md").read_text()
     assert "* y is of commit d" in path.with_suffix(".md").read_text()
     text = second.read_text().replace("NVIDIA H200", "NVIDIA L4")

@@ -122,7 +122,7 @@ void Connection::give_up(Call& call) {
 void Connection::finish(Call& call, Outcome outcome) {
   if (call.counted) return;
   call.counted = true;
-  context_.timers.remove(call);
+  context_.timers.cancel(call);
   context_.open--;
   const bool measured = context_.recorder.ended(call, outcome, context_.now);
   sent += measured && call.written_ns;

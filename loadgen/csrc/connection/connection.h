@@ -3,11 +3,17 @@
 // exchange.cpp and answers.cpp the calls.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 
 #include "context.h"
+#include "h2client/wire.h"
+#include "net/output_buffer.h"
 
 namespace loadgen {
+
+using fastqps::front::OutputBuffer;
+using fastqps::h2client::Fault, fastqps::h2client::Wire;
 
 class Connection {
  public:
@@ -45,22 +51,22 @@ class Connection {
 
  private:
   friend struct SessionCallbacks;
-  enum State { kDown, kConnecting, kSecuring, kGreeting, kReady, kDraining };
+  enum State { kDown, kOpening, kGreeting, kReady, kDraining };
 
   void tick_at(i64 instant_ns);
-  void connected();
-  void secure();
   void speak();
   void greeted();
   void drain();
   void lost(Outcome why, std::string words);
+  void lost(const Fault& fault);
+  bool read(std::span<const u8> bytes);
   void close_socket();
   void mark_dirty();
   void offer(Outlet& outlet);
   void update_capacity();
-  bool serialise();
-  bool write();
-  void stamp(u64 written);
+  bool serialise(OutputBuffer& output);
+  bool flush_frames();
+  void stamp();
   void after_flush();
   void renew();
 
@@ -78,11 +84,11 @@ class Connection {
 
   Context& context_;
   State state_ = kDown;
-  Wire wire_;
+  std::optional<Wire> wire_;  // unless it is down
   size_t address_ = 0;
   nghttp2_session* session_ = nullptr;
   i64 tick_at_ns_ = kNever, ready_since_ns_ = 0, backoff_ns_ = 0;
-  bool dirty_ = false, readable_ = false, hung_up_ = false, went_away_ = false, broken_pipe_ = false;
+  bool dirty_ = false, readable_ = false, hung_up_ = false, went_away_ = false;
   i32 last_stream_ = INT32_MAX;  // that the server's GOAWAY named
   std::vector<Outlet> outlets_;
   List<Stream, InConnection> streams_;
@@ -91,9 +97,7 @@ class Connection {
     Call* call;
     u64 end;  // of the request, in the bytes of the connection
   };
-  std::vector<u8> out_;
-  size_t out_at_ = 0;
-  u64 made_ = 0, written_ = 0;  // bytes of the connection so far
+  u64 made_ = 0, written_ = 0;  // bytes of HTTP/2 so far, and those of them that the socket has taken
   std::vector<Unstamped> unstamped_;
   size_t unstamped_at_ = 0, framed_at_ = 0;
 };

@@ -92,7 +92,7 @@ void Connection::prepare(Call& call, const Arrival& arrival) {
     call.timeout_bytes = u8(std::snprintf(
         call.timeout, sizeof call.timeout, "%llu%c",
         (unsigned long long)std::min<u64>(micros ? left_us : left_us / 1'000'000, 99'999'999), micros ? 'u' : 'S'));
-    context_.timers.add(call, call.deadline_ns + options.deadline_grace_ns);
+    context_.timers.arm(call, u64(call.deadline_ns + options.deadline_grace_ns));
   }
   write_prefix(call.prefix, u32(options.payloads[call.payload].size() + call.suffix_bytes));
   context_.recorder.started(call, context_.now);
