@@ -46,12 +46,6 @@ def is_open(metric: str, interval: Sequence[float]) -> bool:
     return interval[0] < -MATTERS[metric] and interval[1] > MATTERS[metric]
 
 
-def ratio_interval(before: Point, after: Point) -> list[float]:
-    """The interval of the rates' relative difference, from those of both rates; what is not known is no doubt."""
-    (a_low, a_high), (b_low, b_high) = (p.rate_interval or (p.rate, p.rate) for p in (before, after))
-    return [b_low / a_high - 1, b_high / a_low - 1] if a_low > 0 else [0.0, 0.0]
-
-
 def _doubt(point: Point) -> tuple[Outcome, str] | None:
     """What keeps a point from being VALID; None: nothing. The sentence has a place for names."""
     if point.verdict == FAILED:

@@ -1,4 +1,4 @@
-"""tune, ablate and breakdown on servers that are formulas: what they ask for, and what they make of it."""
+"""tune and breakdown on servers that are formulas: what they ask for, and what they make of it."""
 
 from __future__ import annotations
 
@@ -453,87 +453,9 @@ def test_tune_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, t
         run("tune", context("tune", tmp_path, peaks({}), *flags, base=base))
 
 
-@pytest.mark.parametrize("mode", ["tune", "ablate"])
-def test_a_server_elsewhere_cannot_be_varied(mode: str, tmp_path: Path) -> None:
+def test_a_server_elsewhere_cannot_be_varied(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="leave out --address"):
-        run(mode, context(mode, tmp_path, peaks({}), address="127.0.0.1:1"))
-
-
-# ---- ablate
-
-
-def host_bound(settings: dict[str, Any], load: LoadSpec) -> Point:
-    """Steps of 5 ms and 6 ms of the host before each."""
-    turn_ms = 6.0 if settings["async-steps"] == "on" else 11.0
-    steps = min(1000 / 5.0, settings["dispatchers"] * 1000 / turn_ms)
-    return Point("", rate=16 * steps, duty_cycle=steps * 5 / 1000, p99_us=1.0, status={"OK": 100})
-
-
-def test_ablate_adds_one_optimization_after_the_other(tmp_path: Path) -> None:
-    found = context("ablate", tmp_path, host_bound)
-    result = run("ablate", found)
-    names = [point.name for point in result.points]
-    assert names == [
-        "1 dispatcher, synchronous",
-        "+ asynchronous steps",
-        "+ 2 dispatchers",
-        "+ 2 lanes",
-        "+ own kernels",
-        "+ FP8",
-    ]
-    rows = result.extra["optimizations"]
-    assert rows[0]["duty_cycle"] == pytest.approx(5 / 11)
-    assert rows[1]["duty_cycle"] == pytest.approx(5 / 6)
-    assert rows[2]["over_first"] == pytest.approx(11 / 5)
-    assert rows[3]["over_before"] == pytest.approx(1.0)
-    for before, after in zip(found.asked[1:], found.asked[2:], strict=False):
-        assert sum(before[key] != after[key] for key in before) == 1, (before, after)
-
-
-def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
-    """The null device has no kernels and no FP8; and an optimization that fails is not kept for those behind it."""
-
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        if settings["dispatchers"] == 3:
-            raise BenchError("too many")
-        return host_bound(settings, load)
-
-    result = run("ablate", context("ablate", tmp_path, answer, "--dispatchers", "3"))
-    by_name = {row["name"]: row for row in result.extra["optimizations"]}
-    assert by_name["+ 3 dispatchers"]["missing"] == "too many"
-    assert "own kernels are for cuda" in by_name["+ own kernels"]["missing"]
-    assert "fp8" in by_name["+ FP8"]["missing"]
-    assert result.points[-1].reasons == [by_name["+ FP8"]["missing"]]
-    assert result.best is not None and result.points[result.best].rate > 0
-
-
-@pytest.mark.parametrize(
-    ("late", "verdict"),
-    [({"off"}, "INVALID"), ({"on", "2 lanes"}, "INVALID"), ({"on"}, "INVALID"), (set(), "VALID")],
-)
-def test_ablate_claims_nothing_where_the_generator_was_the_limit(late: set[str], verdict: str, tmp_path: Path) -> None:
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        point = host_bound(settings, load)
-        on_top = "2 lanes" if settings["lanes"] == 2 or settings["dispatchers"] == 2 else settings["async-steps"]
-        point.verdict = "INVALID" if on_top in late else "VALID"
-        return point
-
-    result = run("ablate", context("ablate", tmp_path, answer))
-    assert result.verdict == verdict
-    assert ("the server may be faster" in " ".join(result.notes)) == (verdict != "VALID")
-
-
-@pytest.mark.parametrize(
-    ("flags", "base", "said"),
-    [
-        (("--dispatchers", "1"), {}, "more than the 1"),
-        (("--lanes", "1"), {}, "more than the 1"),
-        ((), {"dispatchers": 2}, "varies it itself"),
-    ],
-)
-def test_ablate_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
-        run("ablate", context("ablate", tmp_path, host_bound, *flags, base=base))
+        run("tune", context("tune", tmp_path, peaks({}), address="127.0.0.1:1"))
 
 
 # ---- breakdown

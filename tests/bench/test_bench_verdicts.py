@@ -36,7 +36,6 @@ FLAGS = {
     "find-max": "--start 50 --slo p50=1s",
     "tune": f"--try dispatchers=1,2 {ONE_KNOB}",
     "breakdown": "--concurrency 1,2",
-    "ablate": "-c 64",
     "overload": "--capacity 50",
     "soak": "--rate 50 --duration 60s",
     "calibrate": "-c 64",
@@ -201,14 +200,6 @@ def test_one_late_point_among_others_is_enough() -> None:
 )
 def test_an_interval_with_a_gain_and_a_loss_that_matter_is_open(low: float, high: float, open: bool) -> None:
     assert all(is_open(metric, [low, high]) == open for metric in MATTERS)
-
-
-def test_ablate_of_noisy_rates_is_inconclusive(run: Run) -> None:
-    def noisy(point: Point, before: int) -> None:
-        point.rate += before
-        point.rate_interval = [0.5 * point.rate, 1.5 * point.rate]
-
-    assert run("ablate", noisy).result.verdict == "INCONCLUSIVE"
 
 
 def test_no_mode_sets_a_verdict_by_itself() -> None:

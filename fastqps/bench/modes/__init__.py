@@ -17,7 +17,6 @@ MODES = {
     "find-max": "find the highest rate within an SLO",
     "tune": "find the settings with the highest rate within the SLO, and write a fastqps.toml",
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
-    "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
     "overload": "measure goodput beyond capacity, and the time to recover",
     "soak": "detect drift of latency, memory or descriptors under a long load",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",

@@ -55,10 +55,6 @@ def mebibytes(size: float | None) -> str:
     return NOTHING if size is None else f"{size / (1 << 20):,.1f} MiB"
 
 
-def ratio(value: float | None) -> str:
-    return NOTHING if value is None else f"{_three(value)} ×"
-
-
 def precise(value: float | None) -> str:
     """0.99986; five significant digits."""
     return NOTHING if value is None else f"{value:.5g}"

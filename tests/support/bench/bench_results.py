@@ -231,6 +231,8 @@ def tune() -> dict[str, Any]:
         one["duty_cycle"] = {(1, 1): 0.83, (1, 2): 0.968}.get((dispatchers, lanes), 0.985)
         points.append(one)
     points[-1] |= {"verdict": "UNSTABLE"}
+    missing = {"settings": points[-1]["settings"] | {"dispatchers": 99}, "missing": "the server does not start"}
+    points.append(missing | {"name": "99", "reasons": [missing["missing"]], "rate": None, "verdict": None})
     choices = [
         _choice("dispatchers", 2, {1: [705.0, 709.0, 690.0], 2: [1102.0, 1098.0, 1110.0], 3: [1116.0, 1097.0]}),
         _choice("lanes", 1, {1: [1100.0, 1104.0], 2: [1103.0, 1090.0]}),
@@ -244,20 +246,6 @@ def tune() -> dict[str, Any]:
 def _choice(setting: str, chosen: int, rates: dict[int, list[float]]) -> dict[str, Any]:
     rows = [{"value": value, "rates": found, "log_gain": None, "interval": None} for value, found in rates.items()]
     return {"setting": setting, "chosen": chosen, "before": next(iter(rates)), "values": rows}
-
-
-def ablate() -> dict[str, Any]:
-    optimizations = [
-        ("1 dispatcher, synchronous", 0.45, 410.0),
-        ("+ asynchronous steps", 0.83, 750.0),
-        ("+ 2 dispatchers", 0.993, 1130.0),
-        ("+ 2 lanes", 0.992, 1150.0),
-    ]
-    points = [point(name, 0.97 * c, capacity=c, duty_cycle=duty) for name, duty, c in optimizations]
-    why = "--quantization fp8 needs a GPU"
-    missing = {"name": "+ FP8", "settings": {"quantization": "fp8"}, "reasons": [why], "missing": why}
-    points.append(missing | {"rate": None, "verdict": None})
-    return result("ablate", points, best=3)
 
 
 def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
@@ -320,7 +308,6 @@ ALL = {
     "overload": overload,
     "breakdown": breakdown,
     "tune": tune,
-    "ablate": ablate,
     "compare": compare,
     "calibrate": calibrate,
     "soak": soak,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastqps.bench.report.plots.alternatives import calibration, differences, optimizations
+from fastqps.bench.report.plots.alternatives import calibration, differences
 from fastqps.bench.report.plots.bars import (
     duty_by_dispatcher,
     duty_by_point,
@@ -22,7 +22,6 @@ _PLOTS = (
     differences,
     explored_grid,
     search_path,
-    optimizations,
     latency_by_load,
     goodput_by_load,
     fates_by_load,
