@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.load import Load
+from bench.noise.beside import NEIGHBOURS, autogroups, beside
 from bench.protocols.part import ECHO, http_load
 from bench.protocols.peers import install_mosec, mosec
 from bench.protocols.wrk import CONNECTIONS
@@ -18,7 +19,6 @@ from bench.row import Row
 from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
 from bench.texts import request, texts
 from bench.transport import grpc_echo
-from fastqps.bench.neighbours.beside import NEIGHBOURS, autogroups, beside
 
 ALONE = "alone"
 HALF_A_CORE = "… half of the core its own"  # of the server before

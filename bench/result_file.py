@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastqps.bench.results.atomic_file import replace_file
+from loadgen.atomic_file import replace_file
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench/results"

@@ -8,9 +8,10 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
+from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
+from loadgen import texts as made
 
 
 @functools.cache
@@ -20,7 +21,7 @@ def _vocabulary() -> list[str]:
 
 def texts(count: int, words: int = 30, seed: int = 1) -> list[str]:
     """``count`` different texts of ``words`` words each, with the frequencies of natural language."""
-    return made_texts(count, Lengths.parse(str(words)), random.Random(seed), _vocabulary())
+    return list(made.texts(made.parse(str(words)), count, random.Random(seed), _vocabulary()))
 
 
 def request(text: str, dimensions: int = 0) -> pb.PredictRequest:

@@ -11,6 +11,8 @@ from interpreter import interpret_kernels
 from paths import ROOT
 from serving import Server
 
+pytest_plugins = ("figures",)
+
 # Programs inherit what is ignored here: SIGHUP under nohup, SIGINT behind an & in a script.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,7 +11,7 @@ from typing import Any
 from bench.gpu.targets import TARGETS
 from bench.result_file import medians, raw_path, write_raw, write_summary
 from bench.row import Row, markdown
-from fastqps.bench.results.atomic_file import replace_file
+from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 3
 MODE = "gpu-check"

@@ -1,5 +1,6 @@
 // One front door: runs the event loop over sockets, sessions and calls. Only post() is called by other threads.
 #pragma once
+#include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -48,6 +49,7 @@ class FrontDoor : public DoorState, private Host {
   void wait();
   void dispatch(u64 key, u32 events);
   void serve_ready();
+  void serve_some(std::deque<ConnectionId>& queue, size_t most, u64 slice_ns, u64 work_ns);
   void advance_handshakes();
   void deliver_some_inflated();
   void take_commands();

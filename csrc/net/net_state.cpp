@@ -48,7 +48,11 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& c
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {
-  if (connection.set_ready()) (connection.handshaking() ? queues.handshaking : queues.ready).push_back(connection.id());
+  if (!connection.set_ready()) return;
+  std::deque<ConnectionId>& queue = connection.handshaking()      ? queues.handshaking
+                                    : turn.serving == &connection ? queues.unfinished
+                                                                  : queues.ready;
+  queue.push_back(connection.id());
 }
 
 void NetState::hint(const char* text) {

@@ -37,13 +37,18 @@ class Poller {
 struct Turn {
   u64 ns;  // the clock at its start
   u32 requests = 0, handshakes = 0;
-  Slice slice;  // of the connection that is being served
+  Connection* serving = nullptr;  // nullptr: between two of them
+  Slice slice;                    // of the connection that is being served
 };
 
 struct TurnQueues {
   std::deque<ConnectionId> ready;          // to be served
+  std::deque<ConnectionId> unfinished;     // the same, after those: the last slice did not suffice
   std::deque<ConnectionId> handshaking;    // the same, in a TLS handshake: after the others, a few in a turn
   std::vector<Connection*> dirty, closed;  // to be flushed, to be deleted: in this turn
+
+  // Whether a connection waits to be served.
+  bool work() const { return !ready.empty() || !unfinished.empty() || !handshaking.empty(); }
 };
 
 struct Drain {
@@ -69,6 +74,7 @@ class Host {
 struct NetState {
   NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& counters);
 
+  // Serves it in this turn or a later one: behind others that are ready, if it is being served now.
   void make_ready(Connection& connection);
   // Deletes it at the end of the turn.
   void close_later(Connection& connection) { queues.closed.push_back(&connection); }

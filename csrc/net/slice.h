@@ -1,11 +1,19 @@
 // One connection's part of a turn: a bound on the time that its messages take before other connections have theirs.
 #pragma once
+#include <algorithm>
+
 #include "core/clock.h"
+#include "net/limits.h"
 
 namespace fastqps::front {
 
 class Slice {
  public:
+  // The length for each of several ready connections: an equal part of the turn, within bounds.
+  static u64 length_ns(const Limits& limits, size_t ready) {
+    const u64 part = limits.turn_work_ns / std::max<size_t>(1, ready);
+    return std::min(std::max(part, limits.crowd_work_ns), limits.connection_work_ns);
+  }
   void begin(u64 now_ns, u64 length_ns) {
     ends_ns_ = now_ns + length_ns;
     unclocked_bytes_ = 0;

@@ -15,12 +15,13 @@ from fastqps.bench.measure.access import Access
 from fastqps.bench.measure.context import Context, Progress, now_utc
 from fastqps.bench.measure.pinning import Pinning, pinning
 from fastqps.bench.measure.target import Target
-from fastqps.bench.measure.texts import vocabulary_of
+from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.modes import mode
 from fastqps.bench.report.terminal import RunProgress, print_result
-from fastqps.bench.results.environment import Others, commit, environment
+from fastqps.bench.results.environment import OTHERS, Others, commit, environment
 from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.verdict import end_early
 from fastqps.errors import CallError, ConfigError, FastqpsError
 from fastqps.terminal import say
 
@@ -48,7 +49,7 @@ def run_mode(
     with _folder(options) as folder, _signals():
         result = _new_result(options, common, target, pins, command)
         failure = _measure(options, common, target, pins, result, folder)
-        result.environment["other_programs_cpu_share"] = round(others.share(), 3)
+        result.environment[OTHERS] = round(others.share(), 3)
         _write(result, folder)
     if failure is not None:
         say(f"fastqps: {failure}")
@@ -62,7 +63,7 @@ def run_alone(options: argparse.Namespace, command: str) -> int:
     with _folder(options) as folder, _signals():
         began, where = now_utc(), environment()
         result: Result = module.run_alone(options)
-        result.command, result.started, result.environment = command, began, where
+        result.command, result.started, result.environment = command, began, where | result.environment
         _write(result, folder)
     return result.exit_code
 
@@ -74,20 +75,28 @@ def _measure(
     with tempfile.TemporaryDirectory(prefix="fastqps-bench-") as scratch, target, RunProgress(options.mode) as progress:
         try:
             payloads = _prepare(common, target, pins, Path(scratch), result, progress)
-            context = Context(
-                options, target, payloads, common.load, common.slo, pins, options.load_threads,
-                options.repetitions, folder, progress, result,
-            )  # fmt: skip
-            mode(options.mode).run(context)
         except KeyboardInterrupt:
-            result.verdict = "INTERRUPTED"
-            result.notes.append("interrupted: this is what was measured until then")
-        except FastqpsError as error:
-            if not result.points:
-                raise
-            result.verdict = "FAILED"
-            result.notes.append(f"ended early: {error}")
-            return error
+            end_early(result, [], "INTERRUPTED", "interrupted")
+            return None
+        context = Context(
+            options, target, payloads, common.load, common.slo, pins, options.load_threads,
+            options.repetitions, folder, progress, result,
+        )  # fmt: skip
+        return run_to_the_end(context)
+
+
+def run_to_the_end(context: Context) -> FastqpsError | None:
+    """Runs the mode. If Ctrl-C or an error ends it early, the result has what was measured. Returns that error; raises
+    it if nothing was measured."""
+    try:
+        mode(context.result.mode).run(context)
+    except KeyboardInterrupt:
+        end_early(context.result, context.measured(), "INTERRUPTED", "interrupted")
+    except FastqpsError as error:
+        if not (points := context.measured()):
+            raise
+        end_early(context.result, points, "FAILED", f"ended early: {error}")
+        return error
     return None
 
 

@@ -27,10 +27,10 @@ class ServedModels:
     """The models of a server, as one of its front doors sees them. Any thread may call."""
 
     def __init__(
-        self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], items_max: int, repeatable: bool
+        self, segment: Segment, loaded: Callable[[int], tuple[ModelCard, bool]], items_max: int, repeatable: str
     ) -> None:
         """``loaded`` returns the card of a route, and whether its tokenizer is native. ``items_max``: most inputs of a
-        call. ``repeatable``: so are products, which a static model does not have."""
+        call. ``repeatable``: "all" models are, "static" ones, or "none"."""
         self._segment = segment
         self._loaded = loaded
         self.items_max = items_max
@@ -75,4 +75,4 @@ class ServedModels:
         route = self._route(index)
         card, native = self._loaded(route)
         ready = self.serving and bool(self._segment.route(route).dispatchers)
-        return ServedModel(index, card, native, ready, self._repeatable or card.static)
+        return ServedModel(index, card, native, ready, self._repeatable in ("all", "static" if card.static else "all"))

@@ -64,7 +64,7 @@ class DoorSettings(Settings):
     load_reports: bool  # in the trailers of answers
     trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
     dtype: str  # of the models that are not static, for clients that ask
-    repeatable: bool  # products do not depend on the other rows of a step
+    repeatable: str  # whose products do not depend on the other rows of a step: of "all" models, "static" ones, "none"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from fastqps.models.card import ModelCard, ModelError
 from fastqps.models.cards import check_files
 from fastqps.models.static import StaticModel, open_static
 from fastqps.models.static.model import TABLE_KINDS
+from fastqps.ops.cpu.strips import Strips
 from fastqps.runners.buffers import StepBuffers, aligned
 from fastqps.runners.first_steps import first_steps
 from fastqps.runners.tensor_values import check_finite, read_floats, read_values, share_values
@@ -86,16 +88,21 @@ class StaticTable:
             skipped,
         )
 
+    @cached_property
+    def _products(self) -> tuple[list[Strips], list[Strips]]:
+        """The layers as the CPU multiplies with them: a GPU's runner takes the tensors."""
+        return [Strips(weight, bias) for weight, bias, _ in self.dense], [Strips(*layer) for layer in self.head]
+
     def finish(self, rows: Rows) -> Rows:
         """What follows the mean: projections, and a classifier's normalisation and layers; not its activation."""
-        for weight, bias, activation in self.dense:
-            rows = rows @ weight.T
-            rows = _ACTIVATIONS[activation](rows if bias is None else rows + bias)
+        dense, head = self._products
+        for product, (_, _, activation) in zip(dense, self.dense, strict=True):
+            rows = _ACTIVATIONS[activation](product(rows))
         if self.normalize:
             rows = rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 1e-32)
-        for i, (weight, bias) in enumerate(self.head):
-            rows = rows @ weight.T + bias
-            if i + 1 < len(self.head):
+        for i, product in enumerate(head):
+            rows = product(rows)
+            if i + 1 < len(head):
                 rows = np.maximum(rows, 0)
         return rows
 

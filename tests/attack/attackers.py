@@ -1,5 +1,7 @@
 """Clients that take what they can get: ``python attackers.py NAME ADDRESS ADMIN TOKEN``, until they are killed.
 
+Each prints a line when it begins.
+
 Those of the HTTP port are in http_attackers.py.
 """
 
@@ -187,6 +189,7 @@ ATTACKERS: dict[str, Callable[[str, str, str], None]] = HTTP_ATTACKERS | {
 }  # fmt: skip
 
 if __name__ == "__main__":
+    print("begins", flush=True)
     while True:
         with suppress(OSError, AssertionError):  # the server has closed its connection
             ATTACKERS[sys.argv[1]](*sys.argv[2:])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -17,7 +16,6 @@ from serving import PATIENCE_S
 
 from fastqps.v1 import predict_pb2 as pb
 
-PAUSE_S = 0.001
 LOOK_S = 0.01
 _PAGE = 4096
 
@@ -74,18 +72,6 @@ def ask_livez(admin: str) -> None:
     """One GET of /livez on a connection of its own."""
     with urllib.request.urlopen(f"http://{admin}/livez", timeout=60) as answer:
         assert answer.status == 200
-
-
-def p99_s(call: Callable[[], None], seconds: float) -> float:
-    """Of calls one after the other, a millisecond between them."""
-    times: list[float] = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        start = time.monotonic()
-        call()
-        times.append(time.monotonic() - start)
-        time.sleep(PAUSE_S)
-    return sorted(times)[len(times) * 99 // 100]
 
 
 def resident_bytes(pid: int) -> int:

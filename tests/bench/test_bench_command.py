@@ -108,14 +108,15 @@ def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) ->
     assert point["duty_cycle"] is point["stages_us"] is point["dispatchers"] is None
 
 
-def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     Path("trace").write_text("".join(f"{k * 10_000}\n" for k in range(200)))
     for name in ("a", "b"):
-        assert bench("replay", "trace", "--repetitions", "2", "--speedup", "5", "--address", server.address,
+        assert bench("rate", "--trace", "trace", "--repetitions", "2", "--speedup", "5", "--address", server.address,
                      "--output", name) in MEASURED  # fmt: skip
     assert json.loads(Path("a/report.json").read_text())["points"][0]["status"] == {"OK": 200}
     capsys.readouterr()
-    late = any(json.loads(Path(name, "report.json").read_text())["verdict"] == "INVALID" for name in ("a", "b"))
+    runs = [run for name in ("a", "b") for run in json.loads(Path(name, "report.json").read_text())["points"]]
+    late = any(again["verdict"] == "INVALID" for run in runs for again in run["repetitions"])
     # 9: what differs between the two runs would hide a change of a half.
     assert bench("compare", "a", "b", "--output", "out") in (7 if late else 0, 9)
     assert {row["metric"] for row in report()["differences"]} == {"rate", "p50_us"}  # of 200 answers there is no p99
@@ -210,9 +211,9 @@ def test_what_this_server_cannot_do(
     [
         ([], "required: MODE"),
         (["rates"], "invalid choice: 'rates'"),
-        (["rate"], "one of the arguments --rate -c/--in-flight is required"),
-        (["rate", "--rate", "-5"], "a rate of -5/s is not possible"),
-        (["rate", "--rate", "few"], "'few' is no rate; write calls per second as 2000"),
+        (["rate"], "one of the arguments --rate -c/--in-flight --trace is required"),
+        (["rate", "--rate", "-5"], "'-5' is no rate"),
+        (["rate", "--rate", "few"], "'few' is no rate; write calls per second above 0"),
         (["rate", "--rate", "5", "--durations", "5s"], "did you mean --duration?"),
         (["rate", "--rate", "5", "--dispatchers", "2"], "--dispatchers is a flag of the server: write it behind --"),
         (
@@ -250,9 +251,9 @@ def test_usage(arguments: list[str], says: str, capsys: pytest.CaptureFixture[st
 
 def test_bad_usage_is_said_without_loading_what_measures() -> None:
     code = "import sys; from fastqps.cli import main; main(['bench', 'rate', '--rate', '-5']);"
-    code += "print([m for m in ('torch', 'grpc', 'loadgen') if m in sys.modules])"
+    code += "print([m for m in ('torch', 'grpc', 'loadgen._native') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.stdout == "[]\n" and "-5/s is not possible" in done.stderr
+    assert done.stdout == "[]\n" and "'-5' is no rate" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -336,6 +337,41 @@ def test_a_server_of_its_own_that_dies_is_an_error() -> None:
         run.kill()
     assert run.returncode == 1 and "Traceback" not in error
     assert "fastqps: the server ended with exit code -9 while it was measured" in error
+    found = report()
+    assert (found["verdict"], found["points"][0]["verdict"]) == ("FAILED", "FAILED")
+
+
+def test_a_server_that_stops_is_not_the_generators_fault() -> None:
+    with ServerProcess("--model", "minilm", "--device", "sim:h200-minilm-l6") as running:
+        processes = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
+        run = start("rate", "--rate", "50", "--duration", "4s", "--deadline", "1s", "--address", running.address)
+        try:
+            until(lambda: generates(run), "load")
+            for process in processes:  # the supervisor first: it would replace the others
+                process.suspend()
+            out, error = run.communicate(timeout=PATIENCE_S)
+        finally:
+            for process in processes:
+                process.resume()
+            run.kill()
+    assert run.returncode == 1 and "the server went away while it was measured" in error
+    assert "the generator was the limit" not in out + error and report()["verdict"] == "FAILED"
+
+
+def test_an_interrupted_tune_shows_what_it_measured() -> None:
+    flags = ("--try", "dispatchers=1,2", "--duration", "500ms", "--warmup", "0s", "--device", "sim:h200-minilm-l6")
+    run = start("tune", *flags)
+    try:
+        assert run.stderr is not None
+        until(lambda: "answered OK" in str(run.stderr.readline()), "the first point")  # type: ignore[union-attr]
+        run.send_signal(signal.SIGINT)
+        out, error = run.communicate(timeout=PATIENCE_S)
+    finally:
+        run.kill()
+    assert run.returncode == 130 and "Traceback" not in error
+    found = report()
+    assert found["verdict"] == "INTERRUPTED" and found["points"][0]["status"]["OK"] > 0
+    assert "What was measured until then is shown" in out and "answered OK" in out
 
 
 def test_children_end_with_a_bench_that_is_killed() -> None:

@@ -18,7 +18,9 @@ from fastqps.bench.modes.compare import pairs_of, run_alone, samples
 from fastqps.bench.modes.overload import recovery_s
 from fastqps.bench.modes.soak import of_processes, sample
 from fastqps.bench.modes.sweep import is_hopeless, knee, shares
+from fastqps.bench.report.labels import labels_of
 from fastqps.bench.results.capacity import read_rate, write_capacity
+from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import Point, median_point, with_samples_only
 from fastqps.bench.results.result import EXIT_CODES, Result, read_result
 from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
@@ -333,7 +335,9 @@ def timeline(rng: random.Random, rate: float, p99_us: float, seconds: int = 30) 
 
 
 def one_run(rng: random.Random, rate: float, p99_us: float) -> Result:
-    return Result("rate", points=[Point("1,000/s", rate=rate, p99_us=p99_us, timeline=timeline(rng, rate, p99_us))])
+    seconds = timeline(rng, rate, p99_us)
+    point = Point("1,000/s", rate=rate, p99_us=p99_us, timeline=seconds, status={"OK": 30_000})
+    return Result("rate", points=[point])
 
 
 def compared(a: Result, b: Result, folder: Path) -> Result:
@@ -370,21 +374,23 @@ def test_compare_says_that_nothing_changed(tmp_path: Path) -> None:
     assert found.verdict == "INVALID" and "no significant change" not in notes
     faster = compared(late, one_run(rng, 1500, 5000), tmp_path)
     assert not any(row["significant"] for row in faster.extra["differences"])  # it may be the generator's
-    assert any(note.startswith("the generator was late by itself at 1,000/s") for note in notes)
+    assert any(note.startswith("the generator was the limit at A: 1,000/s and B: 1,000/s") for note in notes)
     assert any(re.search(r"could not have shown: rate \d %, p50 \d %, p99 \d+ %$", note) for note in notes), notes
 
 
 def test_compare_is_inconclusive_where_noise_or_a_late_generator_hides_changes(tmp_path: Path) -> None:
     rng = random.Random(3)
-    noisy = [Result("rate", points=[Point("x", rate=9.0, repetitions=[{"rate": 9 * k} for k in (1, 2, 4)])])] * 2
-    found = compared(*noisy, tmp_path)
+    repetitions = [{"rate": 9 * k} for k in (1, 2, 4)]
+    noisy = Result("rate", points=[Point("x", rate=9.0, repetitions=repetitions, status={"OK": 90})])
+    found = compared(noisy, replace(noisy, environment={OTHERS: 0.4}), tmp_path)
+    assert [label.title for label in labels_of(found)] == ["Busy machine"]  # as one of the two runs says
     assert (found.verdict, found.exit_code) == ("INCONCLUSIVE", 9) and "no significant change" not in found.notes
-    assert any(note.startswith("the noise of rate hides changes of more than 50%") for note in found.notes)
+    assert "the noise leaves room for a gain and for a loss that matter in rate:" in " ".join(found.notes)
     a, b = (Result("rate", points=[one_run(rng, 1000, 5000).points[0] for _ in range(2)]) for _ in range(2))
     for result in (a, b):
         result.points[0].name = "slow"
     b.points[0].verdict = "INVALID"
-    assert compared(a, b, tmp_path).verdict == "INCONCLUSIVE"
+    assert compared(a, b, tmp_path).verdict == "INVALID"
 
 
 def test_compare_says_what_it_did_not_compare(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class Formula:
     def point(self, load: LoadSpec, name: str) -> Point:
         self.loads.append(load)
         if load.in_flight is not None:
-            return Point(name, rate=self.capacity * load.in_flight / (load.in_flight + 10))
+            return Point(name, rate=self.capacity * load.in_flight / (load.in_flight + 10), status={"OK": 1000})
         rate = load.rate or 0.0
         ok = min(rate, 0.98 * self.capacity)
         mean_us = 1e6 / max(self.capacity - rate, 0.02 * self.capacity)
@@ -91,6 +91,7 @@ def play(tmp_path: Path) -> Callable[..., tuple[Result, Formula]]:
         add_common(parser)
         mode(name).add_arguments(parser)
         options = parser.parse_args(list(flags))
+        options.mode = name
         common = read_common(options)
         mode(name).check(options, common)
         server = formula or Formula()
@@ -105,7 +106,7 @@ class FakeContext(Context):
         payloads: Any = SimpleNamespace(call=parse_call("predict"))
         target: Any = SimpleNamespace(own=True, local=False, base={})
         told = {"model": "m", "version": "0123456789ab", "device": "null", "settings": {}}
-        result = Result(options.mode if "mode" in options else "x", target=told)
+        result = Result(options.mode, target=told)
         result.slo = common.slo.as_json() if common.slo else None
         super().__init__(
             options, target, payloads, common.load, common.slo, Pinning(), 1, 1, folder, Quiet(), result
@@ -189,7 +190,7 @@ def test_sweep_says_what_it_cannot_decide(play: Play) -> None:
             return replace(super().point(load, name), verdict=INVALID if load.rate == 5000 else VALID)
 
     found, _ = play("sweep", "--rates", "5000,8000", "--slo", "p99=10us", formula=Late())
-    assert found.verdict == "INCONCLUSIVE"  # the generator was the limit at the least load
+    assert found.verdict == "INVALID"  # the generator was the limit at the least load
 
 
 def test_find_max(play: Play, tmp_path: Path) -> None:
@@ -459,10 +460,10 @@ def test_no_call_is_no_verdict(play: Play) -> None:
     assert found.verdict == "INCONCLUSIVE" and "no call was due" in found.notes[0]
 
 
-def test_replay(play: Play, tmp_path: Path) -> None:
+def test_a_trace(play: Play, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("0\n1000\n")
-    found, server = play("replay", str(trace), "--speedup", "4")
+    found, server = play("rate", "--trace", str(trace), "--speedup", "4")
     assert (server.loads[0].trace, server.loads[0].speedup, server.loads[0].duration_s) == (str(trace), 4, 0)
     assert found.points[0].name == "trace.csv, 4 × as fast"
 
@@ -472,7 +473,7 @@ def test_replay(play: Play, tmp_path: Path) -> None:
     [
         ("rate", ["--rate", "-5"], "-5/s is not possible"),
         ("rate", ["-c", "0"], "0 calls in flight"),
-        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs --rate"),
+        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs an open loop"),
         ("sweep", ["--points", "3"], "8 to 12"),
         ("sweep", ["--rates", "5,x"], "write numbers"),
         ("sweep", ["--rates", "5,3"], "the lowest first"),
@@ -482,7 +483,8 @@ def test_replay(play: Play, tmp_path: Path) -> None:
         ("find-max", ["--slo", "p99=1ms", "--start", "0"], "0/s is not possible"),
         ("overload", ["--capacity", "nowhere.json"], "cannot read nowhere.json"),
         ("soak", ["--rate", "-1"], "-1/s is not possible"),
-        ("replay", ["nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--trace", "nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--rate", "5", "--speedup", "2"], "--speedup needs --trace"),
         ("rate", ["--rate", "5", "--repetitions", "0"], "--repetitions 0: 1 to 100"),
         ("rate", ["--rate", "5", "--duration", "10"], "--duration: '10' has no unit"),
         ("rate", ["--rate", "5", "--seed", "-1"], "--seed -1"),

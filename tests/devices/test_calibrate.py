@@ -27,8 +27,6 @@ from fastqps.devices.profile_file import write_profile as save
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
 
-pytestmark = pytest.mark.alone
-
 SHAPES = [(8, 1), (32, 1), (128, 4), (512, 16), (2048, 64), (4096, 32)]
 
 
@@ -149,4 +147,4 @@ def test_a_check_by_a_generator_that_was_the_limit_says_nothing(late: str, verdi
     )
     calibrate._check(context, "cpu", tmp_path / "profile.toml")
     assert result.verdict == verdict
-    assert ("say nothing of the profile" in " ".join(result.notes)) == (verdict == "INVALID")
+    assert ("the generator was the limit at" in " ".join(result.notes)) == (verdict == "INVALID")

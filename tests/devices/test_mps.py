@@ -327,7 +327,6 @@ def test_auto_starts_no_daemon_for_gpus_that_have_none(
     asyncio.run(work())
 
 
-@pytest.mark.alone  # looks for daemons in the temporary folder that all tests share
 def test_measurements_run_under_the_same_daemon(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """``bench.gpu.servers.mps``: processes outside a server, with a daemon and without."""
     monkeypatch.setenv(FAKE_LIBRARY, "any")

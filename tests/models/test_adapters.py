@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 import transformers as tr
+from adapter_files import write_adapter
 from checkpoints import VOCAB, write_checkpoint, write_sentence_modules
 from decoders import DECODERS, write_decoder
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from sparse_encoders import write_splade
 
@@ -23,18 +24,6 @@ from fastqps.models import ModelCard, ModelError, load_card
 
 pytestmark = [pytest.mark.compute, pytest.mark.filterwarnings("ignore::UserWarning")]
 ITEMS = [[1, 5, 9, 30], [2, 7], [11] * 12]
-
-
-def write_adapter(path: Path, base: Any, seed: int = 0, **options: Any) -> None:
-    """Saves an adapter whose every tensor is random."""
-    torch.manual_seed(seed)
-    tuned = get_peft_model(base, LoraConfig(**{"r": 4, "lora_alpha": 6, **options}))
-    with torch.no_grad():
-        for name, parameter in tuned.named_parameters():
-            if "lora_" in name or "modules_to_save" in name:
-                parameter.copy_(torch.randn_like(parameter) * 0.3)
-    tuned.save_pretrained(path)
-    tuned.unload()
 
 
 def merged(path: Path, auto: Any, base: Path, adapter: Path, **options: Any) -> str:

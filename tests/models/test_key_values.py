@@ -12,7 +12,7 @@ import torch
 import transformers as tr
 from checkpoints import TASKS, write_checkpoint, write_sentence_modules
 from decoders import write_decoder
-from key_values import other_values
+from key_values import differing, other_values
 from model_runs import random_items, run
 
 from fastqps.devices import make_runner
@@ -100,23 +100,20 @@ def differences(folder: Path, row: Row) -> list[str]:
     if not folder.exists():
         write(folder, kind, task)
     file = folder / "config.json"
-    text = file.read_text()
-    found, defaults = [], tr.CONFIG_MAPPING[kind]().to_dict()
-    for value in other_values(json.loads(text).get(key, defaults.get(key))):
+    text, defaults = file.read_text(), tr.CONFIG_MAPPING[kind]().to_dict()
+
+    def write_value(value: Any) -> None:
         file.write_text(text)
         change(folder, {key: value})
-        try:
-            wanted = reference(folder, task)
-        except Exception:  # of any kind: not a legal value
-            continue
-        try:
-            got = answers(folder, task)
-        except ModelError:
-            continue
-        if wanted is None or got.shape != wanted.shape or not np.allclose(got, wanted, atol=TOLERANCE):
-            found.append(f"{kind}, {task}: {key} {value!r}")
+
+    def equals(wanted: np.ndarray | None) -> bool:
+        got = answers(folder, task)
+        return wanted is not None and got.shape == wanted.shape and np.allclose(got, wanted, atol=TOLERANCE)
+
+    values = other_values(json.loads(text).get(key, defaults.get(key)))
+    found = differing(values, write_value, lambda: reference(folder, task), equals)
     file.write_text(text)
-    return found
+    return [f"{kind}, {task}: {key} {value!r}" for value in found]
 
 
 @pytest.mark.nightly  # a sample of the same rows runs always

@@ -103,6 +103,7 @@ def test_numbers(source: FakeSource, accept: str) -> None:
         "fastqps_device_busy_seconds_total{device=cpu,dispatcher=1}": 0.5,
         "fastqps_device_active_seconds_total{device=cpu}": 0.25,
         "fastqps_device_idle_seconds_total{device=cpu,dispatcher=0,reason=no_work}": 1,
+        "fastqps_dispatcher_info{dispatcher=0,model=a}": 1,
         "fastqps_rejected_total{reason=queue_full}": 12,
         "fastqps_expired_total{stage=queue}": 8,
         "fastqps_requeued_total": 2,

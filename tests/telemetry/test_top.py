@@ -136,6 +136,7 @@ def test_view() -> None:
     assert first.busy == pytest.approx(0.8) and first.steps_per_s == 50 and first.device == "cpu"
     assert first.idle["gather"] == pytest.approx(0.1) and sum(first.idle.values()) == pytest.approx(0.2)
     assert second.ready and not third.ready
+    assert [d.model for d in found.dispatchers] == ["a", "a", found.models[1].name]
     model = found.models[0]
     assert (model.name, model.waiting, model.batch_items, model.batch_tokens) == ("a", 10, 8, 240)
     assert model.waiting_by_class == {"high": 3, "normal": 7}
@@ -169,7 +170,7 @@ def test_lines() -> None:
     assert "refused_queue_full=20" in found["server"] and "saturation=0.5" in found["server"]
     assert "device_us=1000" in found["stages"]
     assert "device cpu active=0.9" in lines(example())
-    assert any(line.startswith("dispatcher 2 device=cpu ready=0 busy=0.8 ") for line in lines(example()))
+    assert any(line.startswith("dispatcher 1 device=cpu model=a ready=1 busy=0.8 ") for line in lines(example()))
 
 
 def rendered(what: View, width: int, height: int, *, live: bool = True, **console: Any) -> str:
@@ -205,7 +206,7 @@ def test_all_of_it() -> None:
         "not ready",
         "80 %",
         "gather 10 %",
-        "50 steps/s",
+        "a  50 steps/s",
         "queue_full 20/s",
         "50 % of 200",
         "up 3m 1",

@@ -18,7 +18,7 @@ import tokenizers as tk
 import torch
 import transformers as tr
 from checkpoints import write_checkpoint
-from key_values import other_values
+from key_values import differing, other_values
 from spaced_files import content as spaced_content
 from tokenizer_checkpoints import Checkpoints, bpe_file, gemma_file, text, unigram_file, wordpiece_file
 from unigram_files import content as unigram_content
@@ -265,20 +265,24 @@ KEYS = sorted({key for each in CLASS_RULES.values() for key in each.honoured | e
 
 def differences(folder: Path, kind: str, model_type: str, key: str) -> list[str]:
     """The other values of a key that are read and give other tokens than transformers."""
-    found, config = [], BASES[kind, model_type]
-    for value in other_values(config.get(key)):
+    config = BASES[kind, model_type]
+
+    def write_value(value: Any) -> None:
         write(folder, kind, "bert" if model_type == "gpt2" else model_type, config | {key: value}, {})
+
+    def reference() -> None:
+        auto = tr.AutoTokenizer.from_pretrained(folder)
+        theirs(auto, ITEMS[1], 1000)
+        auto(ITEMS[1], return_offsets_mapping=True)
+
+    def equals(_: None) -> bool:
         try:
-            theirs(tr.AutoTokenizer.from_pretrained(folder), ITEMS[1], 1000)
-        except Exception:  # of any kind: not a legal value
-            continue
-        try:
-            compare(folder, ITEMS[1:6], [9])
+            return compare(folder, ITEMS[1:6], [9]) > 0
         except AssertionError:
-            found.append(f"{kind}, {model_type}: {key} {value!r}")
-        except ModelError:
-            continue
-    return found
+            return False
+
+    found = differing(other_values(config.get(key)), write_value, reference, equals)
+    return [f"{kind}, {model_type}: {key} {value!r}" for value in found]
 
 
 @pytest.mark.nightly  # a sample of the same keys runs always

@@ -50,6 +50,43 @@ TEST(messages_that_inflate_are_delivered_one_by_one_between_those_of_others) {
   fixture.check_clean();
 }
 
+// Also when each turn has time for one connection alone. Those that wait for others' small requests get on.
+TEST(a_small_request_does_not_wait_for_connections_with_unfinished_work) {
+  Limits limits = short_slices();
+  limits.turn_work_ns = 1;
+  Fixture fixture(limits);
+  {
+    constexpr u32 kGreedy = 8, kBombs = 40;
+    std::vector<std::unique_ptr<Client>> greedy;
+    for (u32 i = 0; i < kGreedy; i++) greedy.emplace_back(std::make_unique<Client>(fixture.door))->run();
+    Client other(fixture.door);
+    other.run();
+    for (auto& client : greedy) {
+      for (u32 i = 0; i < kBombs; i++) client->call("/test.Service/Echo", bomb(60'000), true, kDeflate);
+      client->send(client->output());
+    }
+    for (u32 i = 0; i < kGreedy; i++) fixture.door.turn();
+    for (u32 i = 0; i < 3; i++) {
+      const size_t before = fixture.service.messages.size();
+      const i32 asked = other.call("/test.Service/Echo", framed("hello"));
+      other.send(other.output());
+      fixture.door.turn();
+      other.receive();
+      CHECK_EQ(other.answers[asked].code(), std::string("0"));
+      CHECK(fixture.service.messages.size() > before + 1);
+    }
+    for (auto& client : greedy)
+      client->run_until([&] { return fixture.service.messages.size() == kGreedy * kBombs + 3; });
+  }
+  fixture.check_clean();
+}
+
+TEST(ready_connections_share_the_time_of_a_turn) {
+  const Limits limits = {.turn_work_ns = 1000, .connection_work_ns = 400, .crowd_work_ns = 100};
+  const u64 lengths[][2] = {{0, 400}, {1, 400}, {2, 400}, {4, 250}, {10, 100}, {1000, 100}};
+  for (const auto& [ready, length_ns] : lengths) CHECK_EQ(Slice::length_ns(limits, ready), length_ns);
+}
+
 TEST(a_stream_that_is_resumed_has_its_messages_in_order_over_many_turns) {
   Fixture fixture(short_slices());
   fixture.service.hold_after = 1;

@@ -195,7 +195,7 @@ struct Secure : Fixture {
 // Nothing makes its next turn come at once.
 inline bool asleep(FrontDoor& door) {
   epoll_event event;
-  return door.net.queues.ready.empty() && door.net.queues.handshaking.empty() && door.net.queues.dirty.empty() &&
+  return !door.net.queues.work() && door.net.queues.dirty.empty() &&
          epoll_wait(door.net.poller.epoll_fd, &event, 1, 0) == 0;
 }
 

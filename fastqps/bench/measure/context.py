@@ -18,8 +18,8 @@ from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.server_side import Looks
 from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
-from fastqps.bench.results.point import Point, median_point
-from fastqps.bench.results.result import Result
+from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
+from fastqps.bench.results.result import BenchError, Result, ServerGone
 from fastqps.bench.slo import Slo, format_us
 from fastqps.telemetry.metrics.gpm import Gpm
 
@@ -28,7 +28,7 @@ class Progress(Protocol):
     """Tells whoever waits (``report.terminal.RunProgress``)."""
 
     def expect(self, points: int) -> None:
-        """So many points in all, as far as is known now."""
+        """So many more points, as far as is known now."""
 
     def begin(self, name: str, duration_s: float) -> None:
         """A point starts."""
@@ -62,6 +62,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self._gpm = Gpm.open() if self.target.local else None
+        self.aside: list[Point] = []  # measured, but not kept among the result's points
 
     def measure(
         self,
@@ -75,8 +76,8 @@ class Context:
         """Measures ``load`` on a server with ``settings`` (beside those of the target), started or used again.
 
         ``keep``: append it to the result's points. ``repetitions``: the point with the median rate counts.
-        Ctrl-C keeps what was measured, marked as interrupted, and goes on as KeyboardInterrupt. Raises ``BenchError``
-        where nothing could be measured.
+        Ctrl-C keeps what was measured, marked as interrupted, and goes on as KeyboardInterrupt; a server that goes away
+        does so as ``ServerGone``. Raises ``BenchError`` where nothing could be measured.
         """
         name = name or default_name(load)
         taken: list[Point] = []
@@ -84,15 +85,29 @@ class Context:
             # Another seed for each, or they would all be the same accident.
             again = dataclasses.replace(load, seed=load.seed + 1000 * k)
             taken.append(self._measure_once(settings, again, name))
-            if taken[-1].interrupted:
+            self.aside.append(taken[-1])  # at once: Ctrl-C may come at any time
+            self.progress.end(taken[-1])
+            if taken[-1].interrupted or taken[-1].verdict == FAILED:
                 break
         point = taken[0] if len(taken) == 1 else median_point(taken)
         point.interrupted = taken[-1].interrupted
         if keep:
             self.result.points.append(point)
+            del self.aside[-len(taken) :]
         if point.interrupted:
             raise KeyboardInterrupt
+        if taken[-1].verdict == FAILED:
+            raise ServerGone(taken[-1].reasons[0])
         return point
+
+    def measured(self) -> list[Point]:
+        """All points so far, those that the mode did not keep included: one for each server and load."""
+        runs: dict[tuple[str, ...], list[Point]] = {}
+        for point in self.aside:
+            load = point.load.get("offered_rate"), point.load.get("in_flight")
+            runs.setdefault((point.name, repr(point.settings), repr(load)), []).append(point)
+        found = [points[0] if len(points) == 1 else median_point(points) for points in runs.values()]
+        return self.result.points + found  # so that the index of the best one holds
 
     def server(self, settings: Settings | None = None) -> Server:
         """The server with these settings, for requests that are not part of the load."""
@@ -113,16 +128,21 @@ class Context:
         watch = _Watch(self.progress, looks, load)
         try:
             run = run_generator(flags, cpus=self.pinning.load, on_line=watch.line)
+        except BenchError:
+            if not (gone := self.target.gone(server, ask=True)):
+                raise
+            point.verdict, point.reasons = FAILED, [gone]
+            return point
         finally:
             taken = looks.finish()
-            self.target.check_running()
         fill_in(point, run.found, self.slo)
         point.interrupted = run.interrupted
+        if not point.interrupted and (gone := self.target.gone(server, ask=_in_doubt(point))):
+            point.verdict, point.reasons = FAILED, [gone]
         if taken:
             server_side.describe(point, *taken)
             if self._gpm:
                 server_side.describe_gpus(point, self._gpm, *taken)
-        self.progress.end(point)
         return point
 
 
@@ -144,11 +164,20 @@ class _Watch:
         self._progress.tick(time.monotonic() - self._began_s, now)
 
 
+def _in_doubt(point: Point) -> bool:
+    """True if the server, not the generator, may have been the reason for what the generator says."""
+    ok = [second.get("ok", 0) for second in point.timeline]
+    return point.verdict == INVALID or not point.status.get("OK") or not all(ok[-2:])
+
+
 def default_name(load: LoadSpec) -> str:
     """The default name of a point."""
     if load.in_flight is not None:
         return f"{load.in_flight} in flight"
-    return Path(load.trace).name if load.rate is None else f"{load.rate:,.0f}/s"
+    if load.rate is not None:
+        return f"{load.rate:,.0f}/s"
+    name = Path(load.trace).name
+    return name if load.speedup == 1 else f"{name}, {load.speedup:g} × as fast"
 
 
 def now_utc() -> str:

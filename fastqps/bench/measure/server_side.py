@@ -91,6 +91,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     if point.dispatchers:
         reasons = list(dict.fromkeys(r for d in point.dispatchers for r in d["idle"]))
         point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
+    point.steps = change.find(STEPS)
     point.stages_us = _stages(change)
     point.batch = _batch(change, after.page)
     point.items_status = {code: round(n) for code, n in change.by("fastqps_items_total", "code").items() if n}

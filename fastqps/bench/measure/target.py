@@ -114,11 +114,27 @@ class Target:
         """The whole configuration of a server with ``base`` and these, and where each setting comes from."""
         return load({**self.base, **settings}, os.environ, self.config_file or None)
 
-    def check_running(self) -> None:
-        """Raises ``BenchError`` if a server that was started here is there no more."""
+    def refusal(self, settings: Settings) -> str:
+        """Why no server with ``base`` and these settings can be; "" if one can."""
+        try:
+            check_settings({**self.base, **settings}, self.config_file)
+            decide(self.loaded(settings).config)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def gone(self, server: Server, *, ask: bool) -> str:
+        """Why the server cannot be measured any more; "" if it is there. ``ask``: it must also answer."""
         if self._process is not None and self._process.ended:
-            code = self._process.drain()
-            raise BenchError(f"the server ended with exit code {code} while it was measured")
+            return f"the server ended with exit code {self._process.drain()} while it was measured"
+        try:
+            if ask:
+                self.model(server)
+        except BenchError as error:
+            if self._process is not None:
+                self._process.kill()  # it may be stopped: it would not end by itself
+            return f"the server went away while it was measured: {error}"
+        return ""
 
     def model(self, server: Server, name: str = "") -> Model:
         """The served model of this name, or the default one. Raises where there is none, or no fastqps server."""

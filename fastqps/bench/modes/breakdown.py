@@ -8,8 +8,9 @@ from typing import Any
 from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_counts
 from fastqps.bench.measure.context import Context
-from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.verdict import conclude
 
 LEVELS = "1,2,4,8,16,32,64,128,256,512"
 HIDDEN_MAX = 0.1  # by so much of a lonely request's time may the stages differ from what the generator saw
@@ -41,9 +42,7 @@ def run(context: Context) -> Result:
         table.append(row_of(point, level))
         if level == 1:
             _judge(context, table[-1])
-    if late := [point.name for point in result.points if point.verdict == INVALID]:
-        result.verdict = "INVALID" if len(late) == len(result.points) else "INCONCLUSIVE"
-        context.note(f"the generator was the limit at {', '.join(late)}: their wire holds its own delays")
+    conclude(result, result.points)
     return result
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from fastqps.bench.measure.context import Context, now_utc
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.results.point import INVALID
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.steps import fit
 from fastqps.bench.steps.step_costs import Cost, Shape
 from fastqps.bench.steps.step_process import StepProcess
+from fastqps.bench.verdict import conclude
 from fastqps.config import decide
 from fastqps.config.decide import most_items
 from fastqps.devices import kind_of, list_devices
@@ -156,10 +156,7 @@ def _check(context: Context, device: str, path: Path) -> None:
         raise BenchError("the check's server on the device answered nothing")
     ratio = modelled.rate / real.rate
     context.result.extra["calibration"]["predicted_rate_ratio"] = ratio
-    late = [point.name for point in (real, modelled) if point.verdict == INVALID]
-    if late:
-        context.result.verdict = "INVALID"
-        context.note(f"the generator was the limit at {' and '.join(late)}: the rates say nothing of the profile")
+    conclude(context.result, (real, modelled))
     if context.target.model(context.server()).task == "generate":
         context.note(
             "a modelled generator's answers end at the limit alone: the rates can be compared where --max-tokens is so "

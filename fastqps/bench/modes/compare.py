@@ -9,17 +9,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.environment import OTHERS
+from fastqps.bench.results.point import INVALID, Point, Verdict
 from fastqps.bench.results.result import Result, read_result
 from fastqps.bench.results.shape import fits, is_number
 from fastqps.bench.statistics.intervals import blocks, difference_interval
+from fastqps.bench.verdict import conclude, is_open
 from fastqps.errors import ConfigError
 
 METRICS = {"rate": "rate", "goodput": "goodput", "p50_us": "p50", "p99_us": "p99", "duty_cycle": "duty cycle"}
 _BY_SECOND = {"rate": "ok", "p50_us": "p50_us", "p99_us": "p99_us"}
 _SEARCHES = ("find-max", "sweep", "tune")
 SECONDS_MIN = 8  # of a run, to be compared by its seconds
-BLIND = 0.5  # a figure whose change by that share could not have shown says nothing
 ERROR = 0.05  # of finding a difference, in any of the figures together, where there is none
 
 
@@ -35,7 +36,9 @@ def run_alone(options: argparse.Namespace) -> Result:
     pairs = pairs_of(a, b)
     result = Result("compare", target=b.target, workload=b.workload, commit=b.commit)
     result.points = [
-        replace(p, name=f"{letter}: {p.name}") for pair in pairs for letter, p in zip("AB", pair, strict=True)
+        replace(p, name=f"{letter}: {p.name}", verdict=_verdict(p))
+        for pair in pairs
+        for letter, p in zip("AB", pair, strict=True)
     ]
     found = [(pa, pb, metric, samples(pa, metric), samples(pb, metric)) for pa, pb in pairs for metric in METRICS]
     known = [row for row in found if len(row[3]) > 1 and len(row[4]) > 1 and fmean(row[3])]
@@ -43,30 +46,35 @@ def run_alone(options: argparse.Namespace) -> Result:
         least = f"measure with --repetitions 5, or for at least {SECONDS_MIN} s"
         raise ConfigError(f"{options.a} and {options.b} say too little about their own noise: {least}")
     rows = [_row(*row, error=ERROR / len(known), alone=len(pairs) == 1) for row in known]
-    late = {b.name for pair in pairs for b in pair[1:] if INVALID in (point.verdict for point in pair)}
+    late = {b.name for pair in pairs for b in pair[1:] if INVALID in map(_verdict, pair)}
     for row in rows:
         row["significant"] = row["significant"] and row["point"] not in late  # it may be the generator's own
     changed = [row for row in rows if row["significant"]]
+    busy = [share for one in (a, b) if (share := one.environment.get(OTHERS)) is not None]
+    result.environment = {OTHERS: max(busy)} if busy else {}
     result.extra = {"differences": rows, "a": _told(a, options.a), "b": _told(b, options.b)}
     result.notes += _caveats(a, b, pairs)
     if left_out := _left_out(found, known):
         result.notes.append(f"not compared, as too little is known of their noise: {', '.join(left_out)}")
-    if any(row["point"] in late for row in rows):
-        result.verdict = "INVALID" if all(row["point"] in late for row in rows) else "INCONCLUSIVE"
+    unclear = [row["name"] for row in rows if is_open(row["metric"], row["interval"])]
+    if unclear:
+        result.notes.append(
+            f"the noise leaves room for a gain and for a loss that matter in {', '.join(unclear)}: measure longer "
+            "(--duration), more often (--repetitions), or on a quieter machine"
+        )
+    conclude(result, result.points, "INCONCLUSIVE" if unclear else "VALID", overloads=a.mode)
     if not changed:
-        blind = [row["name"] for row in rows if row["interval"][1] - row["interval"][0] > 2 * BLIND]
-        if result.verdict == "VALID" and blind:
-            result.verdict = "INCONCLUSIVE"
-            result.notes.append(
-                f"the noise of {', '.join(blind)} hides changes of more than {BLIND:.0%}: measure longer (--duration), "
-                "more often (--repetitions), or on a quieter machine"
-            )
-        elif result.verdict == "VALID":
+        if result.verdict == "VALID":
             result.notes.append("no significant change")
         if len(pairs) == 1:
             least = ", ".join(f"{row['name']} {50 * (row['interval'][1] - row['interval'][0]):.0f} %" for row in rows)
             result.notes.append(f"smaller changes than these could not have shown: {least}")
     return result
+
+
+def _verdict(point: Point) -> Verdict:
+    """The worst of its repetitions, which are the samples."""
+    return INVALID if any(row.get("verdict") == INVALID for row in point.repetitions) else point.verdict
 
 
 def _left_out(found: Sequence[tuple[Any, ...]], known: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -92,7 +100,7 @@ def pairs_of(a: Result, b: Result) -> list[tuple[Point, Point]]:
 def samples(point: Point, metric: str) -> list[float]:
     """The samples of a figure: one for each repetition, or for each block of seconds of one run."""
     if len(point.repetitions) > 1:
-        return _numbers([repetition.get(metric) for repetition in point.repetitions])
+        return _numbers([row.get(metric) for row in point.repetitions])
     if metric not in _BY_SECOND:
         return []
     whole = [row for row in point.timeline if fits(long := row.get("length_s", 1), float) and long >= 0.99]
@@ -130,9 +138,6 @@ def _told(result: Result, path: str) -> dict[str, Any]:
 
 def _caveats(a: Result, b: Result, pairs: Sequence[tuple[Point, Point]]) -> list[str]:
     notes = []
-    late = dict.fromkeys(point.name for pair in pairs for point in pair if point.verdict == INVALID)
-    if late:
-        notes.append(f"the generator was late by itself at {', '.join(late)}: differences may be its own")
     if any(len(point.repetitions) < 2 for pair in pairs for point in pair):
         notes.append(
             "the noise is that within single runs; what changes from one start to the next is not in the intervals: "

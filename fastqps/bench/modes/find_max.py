@@ -11,10 +11,11 @@ from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.results.capacity import CAPACITY, WAITS_MIN, rising, write_capacity
-from fastqps.bench.results.point import INVALID, UNSTABLE, Point
-from fastqps.bench.results.result import Result
+from fastqps.bench.results.point import INVALID, UNSTABLE, VALID, Point
+from fastqps.bench.results.result import Outcome, Result
 from fastqps.bench.search.bracket import Bracket, Trial, find_highest
 from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us
+from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 
 NEAR = 1.5  # a latency so far above its limit may be a hiccup of the machine
@@ -134,7 +135,7 @@ def _below(context: Context, knee: float) -> list[Point]:
 
 def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
     if found.low is None or not found.confirmed:
-        _find_nothing(context, found, prober)
+        conclude(context.result, (), _find_nothing(context, found, prober))
         return
     result = context.result
     result.best = len(result.points) - 1  # the confirmation is the last one
@@ -154,41 +155,40 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
         context.note(
             "the generator was late at times; its lateness counts as latency, so the server can do that or more"
         )
+    # A rate that was kept in spite of a late generator is kept: the answer rests on the failure above it.
+    conclude(result, [dataclasses.replace(best, verdict=VALID)], "INVALID" if found.generator_bound else "VALID")
     _tell_what_is_above(context, found, prober)
 
 
-def _find_nothing(context: Context, found: Bracket, prober: _Prober) -> None:
+def _find_nothing(context: Context, found: Bracket, prober: _Prober) -> Outcome:
     """The verdict where no rate is known to keep the SLO: only an SLO that failed wherever it was decided, down to
     almost nothing, is not met."""
-    result, slo = context.result, context.slo
-    above = _reasons(prober, found.high)
+    slo, above = context.slo, _reasons(prober, found.high)
     if found.unknown is not None:
-        result.verdict = "INCONCLUSIVE"
         context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")
         if found.high is not None:
             what = "the generator was the limit" if found.generator_bound else f"{slo} is not kept"
             context.note(f"at {found.high:,.0f}/s {what}: {above}")
     elif found.generator_bound and found.low is None:
-        result.verdict = "INVALID"
         context.note(
             f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}"
             "; begin lower (--start), give it more CPUs (--load-threads), or measure on a quieter machine"
         )
+        return "INVALID"
     elif found.low is None and not found.exhausted:
-        result.verdict = "SLO_NOT_MET"
         context.note(f"not even {found.high:,.0f}/s keeps {slo}: {above}")
+        return "SLO_NOT_MET"
     elif found.low is None:
-        result.verdict = "INCONCLUSIVE"
         context.note(
             f"--probes ran out: {found.high:,.0f}/s does not keep {slo}: {above}; lower rates were not tried: allow "
             "more of them, or begin lower (--start)"
         )
     else:
-        result.verdict = "INCONCLUSIVE"
         context.note(
             f"rates kept {slo} in short runs, none in a longer one, down to {found.high:,.0f}/s: {above}"
             "; a noisy machine does that: measure longer (--duration), or allow more --probes"
         )
+    return "INCONCLUSIVE"
 
 
 def _tell_what_is_above(context: Context, found: Bracket, prober: _Prober) -> None:
@@ -197,7 +197,6 @@ def _tell_what_is_above(context: Context, found: Bracket, prober: _Prober) -> No
     if found.unknown is not None:
         context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")
     if found.generator_bound:
-        result.verdict = "INVALID"
         context.note(
             f"the server can do {found.low:,.0f}/s and more: at {found.high:,.0f}/s the generator was the limit; "
             "give it more CPUs (--load-threads) or run it elsewhere"

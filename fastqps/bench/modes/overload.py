@@ -15,6 +15,7 @@ from fastqps.bench.results.capacity import read_rate
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import Result
 from fastqps.bench.slo import format_us
+from fastqps.bench.verdict import conclude
 
 MULTIPLES = (0.5, 1.0, 2.0, 5.0)
 CALM = 0.5  # of the capacity, after the storm
@@ -110,11 +111,12 @@ def _begin_s(row: dict[str, Any]) -> float:
 
 def _conclude(result: Result) -> None:
     loads = [p for p in result.points if p.name.endswith("capacity")]
-    if all(point.verdict == INVALID for point in loads):
-        result.verdict = "INVALID"
+    sound = [point for point in loads if point.verdict != INVALID]
+    conclude(result, sound if len(sound) > MULTIPLES.index(1.0) + 1 else loads)  # else nothing beyond it is known
+    if not sound:
         return
     result.extra["overload"] = [_row(point) for point in loads]
-    heaviest = next(p for p in reversed(loads) if p.verdict != INVALID)
+    heaviest = sound[-1]
     refusals = heaviest.refusal_time_us or {}
     if median := refusals.get("p50"):
         result.notes.append(f"at {heaviest.name} a refusal takes {format_us(median)} (median)")

@@ -13,14 +13,15 @@ from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.measure.processes import Usage, usage
-from fastqps.bench.results.point import VALID, Point
-from fastqps.bench.results.result import Outcome, Result
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Result
 from fastqps.bench.statistics.drift import Drift, drift
+from fastqps.bench.verdict import MATTERS, conclude
 
 SHARE = 0.7  # of the peak, without --rate
 SAMPLES = 200  # of the processes, over the run
 SETTLED = 0.2  # of a run is for caches and pools to fill
-LEAST = {"memory": 0.05, "descriptors": 0.05, "p50": 0.2, "p99": 0.3}  # growth that is worth a word
+LEAST = {"memory": 0.05, "descriptors": 0.05}  # growth that is worth a word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +62,7 @@ def run(context: Context) -> Result:
     elif pid is not None and not watch.samples:
         result.notes.append("memory and descriptors are not known: the run was too short, or the processes had gone")
     unknown = any(one.slope_per_hour is None for one in found) or not found or (pid is not None and not watch.samples)
-    drifted: Outcome = "UNSTABLE" if grown else "INCONCLUSIVE" if unknown else "VALID"
-    result.verdict = point.verdict if point.verdict != VALID else drifted
+    conclude(result, [point], "UNSTABLE" if grown else "INCONCLUSIVE" if unknown else "VALID")
     result.best = 0
     return result
 
@@ -128,5 +128,5 @@ def _of_latency(point: Point) -> list[Drift]:
     found = []
     for name in ("p50", "p99"):
         series = [(float(row["t_s"]), float(row[f"{name}_us"])) for row in rows if row.get(f"{name}_us") is not None]
-        found.append(drift(name, "us", series, LEAST[name]))
+        found.append(drift(name, "us", series, MATTERS[f"{name}_us"]))
     return found

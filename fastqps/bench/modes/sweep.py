@@ -9,8 +9,9 @@ from fastqps.bench.lists import parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.results.point import BEYOND_MIN, INVALID, UNSTABLE, Point
-from fastqps.bench.results.result import Result
+from fastqps.bench.results.result import Outcome, Result
 from fastqps.bench.slo import Slo, duration_flag
+from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 
 FIRST, LAST = 0.1, 1.3  # of the peak
@@ -52,27 +53,26 @@ def run(context: Context) -> Result:
             break
     result.best = knee(result.points, context.slo)
     if result.best is None:
-        _find_nothing(context)
+        conclude(result, result.points[:1], _find_nothing(context))
+    else:
+        conclude(result, result.points[result.best : result.best + 2])  # it is the knee if the next one is none
     return result
 
 
-def _find_nothing(context: Context) -> None:
-    """The verdict and the reason where there is no knee."""
+def _find_nothing(context: Context) -> Outcome:
+    """The verdict and the reason where there is no knee: it rests on the least load."""
     result, slo = context.result, context.slo
-    if all(point.verdict == INVALID for point in result.points):
-        result.verdict = "INVALID"
-        return
     least = result.points[0]
     if slo is None:
         context.note(f"there is no knee: no point that is VALID has the {P99_ANSWERS:,} answers that its p99 takes")
     elif least.verdict == UNSTABLE or (least.verdict != INVALID and slo.judge(least).broken):
-        result.verdict = "SLO_NOT_MET"  # and higher rates are no easier
+        return "SLO_NOT_MET"  # and higher rates are no easier
     else:
-        result.verdict = "INCONCLUSIVE"
         reasons = least.reasons if least.verdict == INVALID else slo.judge(least).unknown
         context.note(f"{least.name}, the least load, does not decide whether {slo} can be kept: {'; '.join(reasons)}")
         if least.verdict != INVALID and least.rate:
             context.note(f"measure each point for {duration_flag(slo.seconds(least.rate))}")
+    return "INCONCLUSIVE"
 
 
 def shares(n: int) -> list[float]:

@@ -11,15 +11,14 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.measure.target import check_settings
-from fastqps.bench.results.atomic_file import replace_file
-from fastqps.bench.results.point import INVALID, Point, median_point
-from fastqps.bench.results.result import BenchError, Result
+from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
+from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
 from fastqps.bench.search.choice import DOUBT_MAX, Choice
 from fastqps.bench.search.knobs import knobs_of, parse_try
 from fastqps.bench.search.search import Found, Search, Setting
-from fastqps.bench.search.within import highest_within
+from fastqps.bench.search.within import TRIES, highest_within
 from fastqps.bench.statistics.race import Rules
+from fastqps.bench.verdict import conclude, decides_nothing
 from fastqps.config import decide
 from fastqps.config.document import settings_file
 from fastqps.devices.choice_file import ChoiceFile
@@ -27,6 +26,7 @@ from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import ConfigError
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import named_models
+from loadgen.atomic_file import replace_file
 
 FILE = "fastqps.toml"
 PROBES_MAX = 150
@@ -74,10 +74,9 @@ def run(context: Context) -> Result:
     """Races settings; the points are the settings, each with the median of its runs. Writes ``fastqps.toml``."""
     tuner = _Tuner(context)
     tuner.forget_choices()
-    try:
-        found = tuner.search.run()
-    finally:
-        context.result.points += tuner.points()
+    found = tuner.search.run()
+    context.result.points += tuner.points()
+    context.aside.clear()  # they are in these points
     return tuner.conclude(found)
 
 
@@ -97,7 +96,7 @@ class _Tuner:
             self._probe,
             rules=_rules(options),
             probes_max=options.probes,
-            allowed=self._allowed,
+            allowed=lambda setting: not context.target.refusal(setting),
             on_choice=self._tell,
         )
 
@@ -131,16 +130,11 @@ class _Tuner:
         result = self._context.result
         result.extra["tune"] = found.as_json()
         if found.setting is None:
-            self._find_nothing(found)
+            conclude(result, (), self._find_nothing(found))
             return result
         result.best = list(self._runs).index(self._key(found.setting))
         doubts = self._doubts(found)
-        best = result.points[result.best]
-        if best.verdict == INVALID:
-            result.verdict = "INVALID"
-            self._context.note("the generator was the limit at the best setting: what is better cannot be told")
-        elif doubts:
-            result.verdict = "INCONCLUSIVE"
+        conclude(result, [result.points[result.best]], "INCONCLUSIVE" if doubts else "VALID")
         for doubt in doubts:
             self._context.note(doubt)
         if found.over_start is not None:
@@ -167,30 +161,31 @@ class _Tuner:
         undecided = [one for one in found.open if self._key(one.setting) in self._undecided]
         doubts += [f"{one.knob} {one.value}: {self._undecided[self._key(one.setting)]}" for one in undecided]
         late = [runs[0].name for runs in self._runs.values() if any(run.verdict == INVALID for run in runs)]
+        gone = [run for runs in self._runs.values() for run in runs if run.verdict == FAILED]
+        doubts += [f"{run.name}: {run.reasons[0]}" for run in gone]
         if late:
             doubts.append(f"the generator was the limit at {'; '.join(late)}: the server may be faster there")
         return doubts
 
-    def _find_nothing(self, found: Found) -> None:
+    def _find_nothing(self, found: Found) -> Outcome:
         result, context = self._context.result, self._context
         ran = [point for point in result.points if point.measured]
         if any(point.verdict == INVALID for point in ran):
-            result.verdict = "INVALID"
-            context.note("no setting kept the SLO, but the generator was the limit: it says nothing of the server")
-        elif self._undecided or not found.complete:
-            result.verdict = "INCONCLUSIVE"
+            context.note("the generator was the limit: nothing is known of the server with any setting")
+            return "INVALID"
+        if self._undecided or not found.complete:
             why = (
-                "some had too few answers to tell; measure longer (--duration)"
+                f"runs decide nothing ({next(iter(self._undecided.values()))})"
                 if self._undecided
                 else "--probes ran out before all were tried"
             )
             context.note(f"no setting is known to {'keep the SLO' if context.slo else 'answer'}: {why}")
-        elif context.slo and ran:
-            result.verdict = "SLO_NOT_MET"
+            return "INCONCLUSIVE"
+        if context.slo and ran:
             context.note("no setting that was tried keeps the SLO")
-        else:
-            result.verdict = "FAILED"
-            context.note("nothing answered" if ran else "no server with one of these settings ran")
+            return "SLO_NOT_MET"
+        context.note("nothing answered" if ran else "no server with one of these settings ran")
+        return "FAILED"
 
     def _write(self, setting: Setting, doubts: list[str]) -> Path:
         path = self._context.folder / FILE
@@ -206,33 +201,33 @@ class _Tuner:
     def _probe(self, setting: Setting) -> float | None:
         """The rate of one run; None where it says nothing of the setting, or where its server did not start."""
         key, name, rate = self._key(setting), self._name(setting), None
+        per_probe = 1 if self._context.slo is None else TRIES
+        self._context.progress.expect(per_probe * (self.search.left + 1))
         try:
             if self._context.slo is None:
                 point = self._context.measure(setting, self._load, name=name, keep=False, repetitions=1)
-                rate = point.rate if point.measured else None
+                rate = None if decides_nothing(point) else point.rate
             else:
                 point, rate = highest_within(self._context, setting, self._load, self._context.slo, name, self._hint)
                 self._hint = rate or self._hint
             if rate is None:
-                self._undecided[key] = "; ".join(point.reasons[-1:]) or "nothing was answered"
+                self._undecided[key] = "; ".join(point.reasons[-1:]) or decides_nothing(point)
+        except ServerGone as error:
+            point = self._context.aside[-1]
+            self._undecided[key] = str(error)
         except BenchError as error:
             load = self._load.describe(self._context.payloads.call)
             point = Point(name, dict(setting), load, reasons=[str(error)], missing=str(error))
+            self._context.aside.append(point)
             if not any(run.missing for run in self._runs.get(key, ())):
                 self._context.note(f"{name} did not run: {error}")
         self._runs.setdefault(key, []).append(point)
         return rate
 
-    def _allowed(self, setting: Setting) -> bool:
-        try:
-            check_settings({**self._context.target.base, **setting})
-            decide(self._context.target.loaded(setting).config)
-        except ConfigError:
-            return False
-        return True
-
     def _tell(self, choice: Choice) -> None:
         self._context.note(choice.reason)
+        if left := self.search.left:
+            self._context.progress.say(f"at most {left} measurements of settings are left in this pass")
 
     def _name(self, setting: Setting) -> str:
         """The settings that differ from those at the start."""

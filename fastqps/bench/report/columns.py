@@ -13,9 +13,7 @@ from fastqps.bench.report.points import (
     rate_of,
     response_us,
     searched_settings,
-    setting_of,
     too_few,
-    varied_settings,
     verdict_of,
 )
 from fastqps.bench.results.point import Point
@@ -61,16 +59,11 @@ class Column:
 
 
 def columns_of(result: Result) -> list[Column]:
-    """The columns in which some point has a value: name, verdict, figures, varied settings."""
+    """The columns in which some point has a value: name, which tells what was varied, verdict, figures."""
     searched = searched_settings(result)
-    settings = [] if searched else [_setting(name) for name in varied_settings(result.points)]
     head = " · ".join(map(wording.words, searched)) or "point"
-    every = [Column(head, lambda point: name_of(result, point)), Column("verdict", verdict_of), *_COLUMNS, *settings]
+    every = [Column(head, lambda point: name_of(result, point)), Column("verdict", verdict_of), *_COLUMNS]
     return [column for column in every if any(column.value(point) not in (None, "") for point in result.points)]
-
-
-def _setting(name: str) -> Column:
-    return Column(wording.words(name), lambda point: setting_of(point, name), brief=False)
 
 
 def _response(head: str, statistic: str, brief: bool = True) -> Column:

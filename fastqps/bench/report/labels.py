@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.points import maps, number, text
+from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.result import Result
 
 QUIET = 0.1  # share of the CPU time that other programs may take without a label
@@ -28,7 +29,7 @@ def labels_of(result: Result) -> list[Label]:
         labels.append(Label("Null device", ceiling))
     elif device.startswith("sim"):
         labels.append(_simulated(device, maps(result.target.get("profiles"))))
-    others = number(result.environment, "other_programs_cpu_share")
+    others = number(result.environment, OTHERS)
     if others is not None and others > QUIET:
         took = f"other programs took {wording.percent(others)} of the CPU time meanwhile."
         labels.append(Label("Busy machine", f"{took} Rates suffer from that, latencies more."))
@@ -38,8 +39,9 @@ def labels_of(result: Result) -> list[Label]:
             "many requests, but hides queueing: its latencies are not for objectives."
         )
         labels.append(Label("Closed loop", loop))
-    if result.verdict == "INTERRUPTED" or any(point.interrupted for point in result.points):
-        labels.append(Label("Interrupted", "the run was ended early. What was measured until then is shown."))
+    if result.verdict in ("INTERRUPTED", "FAILED") or any(point.interrupted for point in result.points):
+        shown = "What was measured until then is shown." if result.points else "Nothing had been measured by then."
+        labels.append(Label("Interrupted", f"the run was ended early. {shown}"))
     return labels
 
 

@@ -8,20 +8,20 @@ from typing import Any
 from fastqps.bench.report import wording
 from fastqps.bench.report.points import number, text
 from fastqps.bench.report.summary import slo_text
+from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.result import Result
 
 _MACHINE = {"cpu": "{}", "cores": "{} cores", "cpu_quota_cores": "{} cores of quota", "memory_gib": "{} GiB",
             "gpu": "{}", "kernel": "Linux {}"}  # fmt: skip
 _LOAD = {"loop": "{} loop", "arrivals": "{} arrivals", "call": "{} calls", "connections": "{} connections",
          "duration_s": "{} s measured", "warmup_s": "after {} s of warm-up"}  # fmt: skip
-_OTHERS = "other_programs_cpu_share"
 
 
 def run_facts(result: Result) -> list[tuple[str, str]]:
     """(what, value) for people; only what the result knows."""
     where, target, peak = result.environment, result.target, result.extra.get("peak")
-    others = number(where, _OTHERS)
-    software = {name: version for name, version in where.items() if name not in (*_MACHINE, _OTHERS)}
+    others = number(where, OTHERS)
+    software = {name: version for name, version in where.items() if name not in (*_MACHINE, OTHERS)}
     facts = [
         ("command", result.command),
         ("started", result.started),

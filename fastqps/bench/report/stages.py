@@ -55,4 +55,5 @@ def stage_table(points: Sequence[Point]) -> list[list[str]]:
 
 def _cell(means: dict[str, float], stage: str) -> str:
     us = means.get(stage, 0.0)
-    return f"{wording.time(us)} · {wording.percent(us / sum(means.values()))}"
+    parts = wording.time(us), wording.percent(us / sum(means.values()))
+    return " · ".join(part.replace(" ", "\u00a0") for part in parts)  # a line may end between them only

@@ -30,7 +30,7 @@ class RunProgress:
     """Shows the progress of a run in points. A context manager; every method is cheap, and none raises for odd values.
 
     >>> with RunProgress("sweep") as progress:
-    ...     progress.expect(10)  # points; may grow later
+    ...     progress.expect(10)  # more points; may change later
     ...     progress.begin("1,000/s", 12.0)
     ...     progress.tick(3.0, "998/s  p99 4.1 ms")
     ...     progress.end(point)
@@ -64,8 +64,8 @@ class RunProgress:
         self._bar.stop()
 
     def expect(self, points: int) -> None:
-        """So many points in all, as far as is known now."""
-        self._points_expected = points
+        """So many more points, as far as is known now."""
+        self._points_expected = self._points_done + points
         self._update("")
 
     def begin(self, name: str, duration_s: float) -> None:
@@ -82,7 +82,8 @@ class RunProgress:
     def end(self, point: Point) -> None:
         """A point is done: it becomes a line that stays."""
         self._points_done += 1
-        self._console.print(_point_line(point), soft_wrap=True)
+        done = f"{self._points_done}/{self._points_expected}  " if self._points_expected > 1 else ""
+        self._console.print(Text(done).append_text(_point_line(point)), soft_wrap=True)
         self._update("")
 
     def say(self, line: str) -> None:

@@ -15,6 +15,7 @@ from fastqps.host import machine
 
 _PACKAGES = ("torch", "numpy", "tokenizers", "grpcio", "uvloop")
 _HERE = Path(__file__).parent
+OTHERS = "other_programs_cpu_share"  # of the machine, meanwhile
 
 
 def environment(*packages: str) -> dict[str, Any]:

@@ -6,10 +6,11 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-Verdict = Literal["VALID", "UNSTABLE", "INVALID"]
+Verdict = Literal["VALID", "UNSTABLE", "INVALID", "FAILED"]
 VALID: Verdict = "VALID"
 UNSTABLE: Verdict = "UNSTABLE"  # in flight and latency grew all the time: beyond capacity, and no steady state
 INVALID: Verdict = "INVALID"  # the generator was the limit, not the server
+FAILED: Verdict = "FAILED"  # the server went away
 
 Summary = dict[str, float | None]  # p50 p75 p90 p95 p99 p999 max mean count; None: too few samples to say
 QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
@@ -58,6 +59,7 @@ class Point:
     idle_reasons: dict[str, float] | None = None  # share of dispatcher time, mean over dispatchers
     devices: list[dict[str, Any]] | None = None  # {device, duty_cycle, sm_utilization}, more of a GPU
     dispatchers: list[dict[str, Any]] | None = None  # {dispatcher, device, busy, idle, steps_per_s, items_per_step}
+    steps: float | None = None  # of all dispatchers
     stages_us: dict[str, Summary] | None = None  # {stage: {mean, p50, p99, count}}
     batch: dict[str, float | None] | None = None  # {items, tokens, fill}
     server_cpu: dict[str, float] | None = None  # cores by role
@@ -118,9 +120,11 @@ def with_samples_only(summary: dict[str, Any]) -> Summary:
 
 def median_point(points: list[Point]) -> Point:
     """Of repetitions of one point, the one with the median rate; the figures of all are in its ``repetitions``. Those
-    that did not run, or in which no call ended, have no rate: they are left out unless all are such."""
+    that did not run, or in which no call ended, have no rate. They are left out unless all are such, as are those in
+    which the generator was the limit."""
     points = [point for point in points if point.measured] or points
-    ordered = sorted(points, key=lambda p: p.rate)
+    sound = [point for point in points if point.verdict not in (INVALID, FAILED)] or points
+    ordered = sorted(sound, key=lambda p: p.rate)
     middle = ordered[(len(ordered) - 1) // 2]
     figures = ("rate", "goodput", "p50_us", "p99_us", "duty_cycle", "verdict")
     unknown = dict.fromkeys(("rate", "verdict"))

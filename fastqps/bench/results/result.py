@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.shape import misfit
 from fastqps.errors import (
@@ -26,6 +25,7 @@ from fastqps.errors import (
     FastqpsError,
 )
 from fastqps.files.documents import parse_json
+from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 1
 REPORT = "report.json"
@@ -128,3 +128,7 @@ class BenchError(FastqpsError):
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:
         super().__init__(message)
         self.exit_code = exit_code if exit_code in (USAGE, NO_DEVICE, NO_MODEL) else FAILURE
+
+
+class ServerGone(BenchError):
+    """The server ended, or stopped answering, while it was measured."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.bench.statistics.race import Gain, Race, Standing
+from fastqps.bench.verdict import MATTERS
 
-DOUBT_MAX = 0.10  # what noise leaves to a value that was not chosen; more, and nobody knows which one is the best
+DOUBT_MAX = MATTERS["rate"]  # what noise leaves to a value that was not chosen; more, and the best one is not known
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 from fastqps.bench.lists import parse_values
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.target import check_settings
-from fastqps.bench.search.search import Knob, Setting
+from fastqps.bench.search.search import Knob
 from fastqps.config import decide
 from fastqps.config.decide import most_items
 from fastqps.errors import ConfigError
@@ -35,28 +35,20 @@ def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
     tokens = config.max_batch_tokens or 4096
     most = max(2, min(DISPATCHERS_MAX, cores))
     found: dict[str, tuple[Any, ...]] = {"dispatchers": tuple(n for n in (1, 2, 3, 4, 6, 8) if n <= most)}
-    if _possible(context, {"lanes": 2}):
+    if not context.target.refusal({"lanes": 2}):
         found["lanes"] = (1, 2)
     if not generates:
         found["max-batch-items"] = ("auto", *_around(most_items(config), most=4096))
     found["max-batch-tokens"] = _around(tokens, most=1 << 20)
     found["max-batch-delay"] = ("0us", "200us", "1ms")
     formats = {"cuda": ("fp8", "auto"), "cpu": ("int8", "auto")}.get((config.device or "").partition(":")[0], ())
-    if possible := tuple(value for value in formats if _possible(context, {"quantization": value})):
+    if possible := tuple(value for value in formats if not context.target.refusal({"quantization": value})):
         found["quantization"] = ("none", *possible)
     return found
 
 
 def _around(value: int, most: int) -> tuple[int, ...]:
     return tuple(n for n in (value, value // 4, value * 4) if 1 <= n <= most)
-
-
-def _possible(context: Context, setting: Setting) -> bool:
-    try:
-        check_settings({**context.target.base, **setting})
-    except ConfigError:
-        return False
-    return True
 
 
 def parse_try(text: str) -> tuple[str, tuple[Any, ...]]:

@@ -94,6 +94,13 @@ class Search:
         self._on_choice = on_choice
         self._noise = Noise()
         self.probes = 0
+        self._ahead = [len(knob.values) for knob in self._knobs]  # values of the knobs still to be raced in a pass
+        self._racing = 0  # runs that the present race may still take
+
+    @property
+    def left(self) -> int:
+        """At most so many probes in this pass."""
+        return min(self._probes_max - self.probes, self._racing + sum(self._ahead) * self._rules.rounds_max)
 
     def run(self, start: Mapping[str, Any] | None = None) -> Found:
         """From ``start`` (default: the simplest value of each knob) to a setting that no single knob improves.
@@ -108,7 +115,8 @@ class Search:
         complete, possible = True, False
         for number in range(self._passes_max):
             before = dict(here)
-            for knob in self._knobs:
+            for at, knob in enumerate(self._knobs, 1):
+                self._ahead = [len(later.values) for later in self._knobs[at:]] if number == 0 else []
                 others = {name: value for name, value in here.items() if name != knob.name}
                 values = self._values(knob, here, everything=number == 0)
                 if raced_at.get(knob.name) == others or (len(values) < 2 and choices):
@@ -141,11 +149,13 @@ class Search:
 
     def _race(self, knob: Knob, values: tuple[Any, ...], here: Setting) -> Choice:
         def run(candidate: int) -> float | None:
-            self.probes += 1
+            self.probes, self._racing = self.probes + 1, self._racing - 1
             return self._probe(here | {knob.name: values[candidate]})
 
         before = here[knob.name]
+        self._racing = len(values) * self._rules.rounds_max
         found = race(run, len(values), self._rules, self._noise, self._probes_max - self.probes)
+        self._racing = 0
         chosen = before if found.winner is None else values[found.winner]
         return Choice(knob.name, values, before, chosen, found, self._rules.gain_min)
 

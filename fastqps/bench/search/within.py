@@ -24,7 +24,7 @@ def highest_within(
     context: Context, settings: Settings, peak: LoadSpec, slo: Slo, name: str, hint: float | None
 ) -> tuple[Point, float | None]:
     """(the best point within the SLO, the rate). Rate 0 and the last point: none was within it. Rate None and that
-    point: it had too few answers to tell.
+    point: it had too few answers to tell, or the generator was the limit.
 
     ``hint``: a rate that is likely to be near, of a similar setting; without it the peak of the closed loop ``peak`` is
     measured first. Arrivals are those of the context's load. A point above which the generator was the limit is
@@ -54,7 +54,7 @@ def highest_within(
         rate = math.sqrt(low * high) if low and high < math.inf else low * STEP if low else high / STEP
     if good is None:
         assert bad is not None  # one of them in each try
-        return bad, 0.0
+        return bad, None if bad.verdict == INVALID else 0.0
     if bad is not None and bad.verdict == INVALID and good.verdict != INVALID:
         good = dataclasses.replace(good, verdict=INVALID, reasons=[f"above it: {reason}" for reason in bad.reasons])
     return good, _between(slo, good, bad, low, high)

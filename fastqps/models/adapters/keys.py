@@ -32,8 +32,9 @@ ADAPTER_KEYS = rules(
         "target_parameters": Refused(_NONE, "parameters of mixtures of experts are not adapted"),
         "trainable_token_indices": Refused(_NONE, "rows of trained tokens are not merged; merge them with PEFT"),
         "alora_invocation_tokens": Refused(_NONE, "an activated adapter changes a part of each text alone"),
-        "arrow_config": Refused(_NONE, "there is one adapter, and no routing among several"),
-        "kasa_config": Refused(_NONE, "KaSA changes the base's weights"),
-        "monteclora_config": Refused(_NONE, "an adapter of random weights is not merged"),
+        # An empty object switches these on.
+        "arrow_config": Refused((), "there is one adapter, and no routing among several"),
+        "kasa_config": Refused((), "KaSA changes the base's weights"),
+        "monteclora_config": Refused((), "an adapter of random weights is not merged"),
     },
 )

@@ -64,7 +64,7 @@ def named(name: str, end: str) -> bool:
 
 
 def _numbers(layers: Any) -> frozenset[int]:
-    found = [layers] if type(layers) is int else layers or []
+    found = [] if layers is None else [layers] if type(layers) is int else layers
     if not isinstance(found, list) or not all(type(each) is int for each in found):
         raise ModelError(f"layers_to_transform {str(layers)[:100]!r} is no number, and no list of numbers")
     return frozenset(found)

@@ -104,13 +104,14 @@ SPLADE_POOLING = rules(
 _POOLED = Refused(("sentence_embedding",), "only the pooled vector is projected and normalised")
 DENSE = rules(
     honoured=("in_features", "out_features", "bias", "activation_function"),
+    irrelevant=("init_weight", "init_bias"),  # arguments of its class: tensors, which no JSON value is
     refused={
         "module_input_name": _POOLED,
         "module_output_name": _POOLED,
         "use_residual": Refused((False,), "projections have no residual"),
     },
 )
-NORMALIZE = rules(refused={"module_input_name": _POOLED, "module_output_name": _POOLED})
+NORMALIZE = rules(honoured=("module_input_name",), refused={"module_output_name": _POOLED})
 # The same modules of a model with a vector for each token.
 _BY_TOKEN = Refused(
     ("token_embeddings",), "there is no pooled vector; only those of tokens are projected and normalised"

@@ -46,6 +46,7 @@ _MODULES |= {"MLMTransformer": "mlm_transformer", "SpladePooling": "splade_pooli
 _MODULES |= {"Normalize": "normalize", "Dropout": "dropout", "StaticEmbedding": "static_embedding"}
 _MASK, _PYLATE_DENSE = "MultiVectorMask", "pylate.models.Dense.Dense"
 _MODULES |= {_MASK: "multi_vector_mask"}
+_POOLED = "sentence_embedding"
 _DENSE_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "Sigmoid")
 
 
@@ -175,11 +176,7 @@ def read_pipeline(root: Path) -> Pipeline:
             "StaticEmbedding, then any number of Dense, then Normalize or nothing; or, in a cross-encoder, Transformer "
             "alone; or, for sparse embeddings, MLMTransformer (or Transformer for fill-mask), SpladePooling"
         )
-    warnings: tuple[str, ...] = ()
-    if normalize := rest[-1:] == ["Normalize"]:
-        path = root / modules[-1][1] / "config.json"
-        # An empty path means the root, whose config.json is the transformer's.
-        warnings = Keys(str(path), optional_object(path) if modules[-1][1] else {}, NORMALIZE).warnings()
+    normalize, warnings = _normalizes(root, modules[-1][1]) if rest[-1:] == ["Normalize"] else (False, ())
     pooling: Pooling = "mean"
     pools_prompts = True
     if not static:
@@ -194,6 +191,17 @@ def read_pipeline(root: Path) -> Pipeline:
         normalize=normalize,
         warnings=(*(sentence for projection in projections for sentence in projection.warnings), *warnings),
     )
+
+
+def _normalizes(root: Path, folder: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether a Normalize scales the pooled vector, and warnings."""
+    path = root / folder / "config.json"
+    # An empty path means the root, whose config.json is the transformer's.
+    config = Keys(str(path), optional_object(path) if folder else {}, NORMALIZE)
+    name = config.get("module_input_name", _POOLED)
+    if name not in (_POOLED, None):
+        raise ModelError(f"{path}: module_input_name {name!r} is not supported: only the pooled vector is normalised")
+    return name is not None, config.warnings()  # null names no vector, and nothing is scaled
 
 
 def _multi_vector(root: Path, modules: list[tuple[str, str]], kind: str) -> Pipeline:

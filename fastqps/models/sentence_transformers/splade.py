@@ -18,7 +18,10 @@ _LOOK_UP = "weights of token ids need no server; look them up where queries are 
 _OTHER = "sparse embeddings are those of a masked language model, with SpladePooling"
 # Modules of other sparse embeddings, and why they are not served.
 UNSERVED: Mapping[str, str] = {
-    "Router": "what a text is for would decide which of several models embeds it; serve one of them alone",
+    **dict.fromkeys(
+        ("Router", "Asym"),
+        "what a text is for would decide which of several models embeds it; serve one of them alone",
+    ),
     "SparseStaticEmbedding": _LOOK_UP,
     "IDF": _LOOK_UP,
     "SparseAutoEncoder": _OTHER,

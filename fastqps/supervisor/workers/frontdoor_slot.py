@@ -58,8 +58,14 @@ class FrontDoorSlot(WorkerSlot):
             load_reports=config.load_reports,
             trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
             dtype=dtype,
-            repeatable=(config.device, dtype, config.quantization) == ("cpu", "float32", "none"),
+            repeatable=self._repeatable(dtype),
         )
+
+    def _repeatable(self, dtype: str) -> str:
+        config = self.server.config
+        if config.device == "cpu":
+            return "all" if (dtype, config.quantization) == ("float32", "none") else "static"
+        return "none"
 
     def fds(self, listener_fd: int) -> tuple[int, ...]:
         http = (self.shared.http_fd,) if self.shared.http_fd >= 0 else ()

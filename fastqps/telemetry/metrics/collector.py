@@ -174,6 +174,7 @@ class Metrics:
         )
         steps = CounterMetricFamily("fastqps_steps", "Steps that ran.", labels=labels)
         items = CounterMetricFamily("fastqps_step_items", "Items in them.", labels=labels)
+        info = GaugeMetricFamily("fastqps_dispatcher_info", "Always 1.", labels=["dispatcher", "model"])
         lines = self._source.segment.dispatchers()
         for d, stats in enumerate(dispatchers):
             if not lines[d].epoch:  # it has never run; after its end its counters stay
@@ -182,6 +183,7 @@ class Metrics:
             busy.add_metric([device, str(d)], stats.counters["busy_ns"] * _NS)
             steps.add_metric([device, str(d)], stats.counters["steps"])
             items.add_metric([device, str(d)], stats.counters["step_items"])
+            info.add_metric([str(d), self._source.models[self._source.model_of(d)]], 1.0)
             for reason in IDLES:
                 idle.add_metric([device, str(d), reason], stats.idle_ns[reason] * _NS)
         active = CounterMetricFamily(
@@ -190,7 +192,7 @@ class Metrics:
         self._source.busy.update()
         for i, name in enumerate(self._source.devices):
             active.add_metric([name], self._source.busy.busy_ns(i) * _NS)
-        yield from (busy, idle, steps, items, active)
+        yield from (busy, idle, steps, items, info, active)
 
     def _troubles(self, doors: list[ProcessStats]) -> Iterator[Any]:
         rejected = CounterMetricFamily("fastqps_rejected", "Items refused, and why.", labels=["reason"])

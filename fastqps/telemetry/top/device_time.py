@@ -38,7 +38,7 @@ def device_time(view: View, width: int, colour: bool, room: int) -> RenderableTy
             line = single(active, bar, "green", colour=colour)
             table.add_row(Text(cut(device, name), "bold"), percent(active), line, Text("any dispatcher's step", DIM))
         for d in own:
-            table.add_row(*_row(d, bar, colour))
+            table.add_row(*_row(d, bar, colour, d.model if len(view.models) > 1 else ""))
     if more := view.dispatchers[len(shown) :]:
         busy = [d.busy for d in more if d.busy is not None]
         mean = percent(sum(busy) / len(busy)) if busy else NONE
@@ -53,14 +53,14 @@ def _by_device(view: View, shown: tuple[Dispatcher, ...]) -> Mapping[str, list[D
     return found
 
 
-def _row(d: Dispatcher, bar: int, colour: bool) -> tuple[RenderableType, ...]:
-    name = Text(f"  {d.index}")
+def _row(d: Dispatcher, bar: int, colour: bool, model: str) -> tuple[RenderableType, ...]:
+    name, text = Text(f"  {d.index}"), Text(f"{model}  " if model else "")
     if not d.ready:
-        return name, "", Text("not ready", "bold red"), ""
+        return name, "", Text("not ready", "bold red"), text
     idle = {reason: d.idle[reason] for reason in (*IDLE, *(r for r in d.idle if r not in IDLE)) if reason in d.idle}
     parts = [(BUSY, d.busy or 0.0), *((idle_part(reason), share) for reason, share in idle.items())]
     why = sorted(((share, reason) for reason, share in idle.items() if share >= 0.005), reverse=True)
-    text = Text("" if d.steps_per_s is None else f"{count(d.steps_per_s)} steps/s")
+    text.append("" if d.steps_per_s is None else f"{count(d.steps_per_s)} steps/s")
     text.append("".join(f"  {reason.replace('_', ' ')} {percent(share)}" for share, reason in why), DIM)
     return name, percent(d.busy), stacked(parts, bar, colour=colour), text
 

@@ -71,6 +71,7 @@ def lines(view: View) -> Iterator[str]:
         yield _line(
             f"dispatcher {d.index}",
             device=d.device,
+            model=d.model or None,
             ready=int(d.ready),
             busy=d.busy,
             **{f"idle_{reason}": share for reason, share in d.idle.items()},

@@ -29,10 +29,11 @@ class Model:
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """``busy`` and the values of ``idle`` (by reason) are shares of its time."""
+    """``busy`` and the values of ``idle`` (by reason) are shares of its time. ``model``: "" from an older server."""
 
     index: str
     device: str
+    model: str
     ready: bool
     busy: float | None
     idle: Mapping[str, float]
@@ -166,6 +167,7 @@ def _model(name: str, change: Difference, after: Scrape) -> Model:
 def _dispatchers(change: Difference, after: Scrape, per_s: float) -> tuple[Dispatcher, ...]:
     found = []
     serving = after.by("fastqps_process_ready", "index", role="dispatcher")
+    models = {labels["dispatcher"]: labels["model"] for labels, _ in after.series("fastqps_dispatcher_info")}
     for labels, busy_s in change.series("fastqps_device_busy_seconds_total"):
         index, device = labels["dispatcher"], labels["device"]
         if index not in serving:  # a reload has replaced it, or it is still starting: its counters remain
@@ -178,6 +180,7 @@ def _dispatchers(change: Difference, after: Scrape, per_s: float) -> tuple[Dispa
             Dispatcher(
                 index=index,
                 device=device,
+                model=models.get(index, ""),
                 ready=serving[index] > 0,
                 busy=busy_s / accounted_s if accounted_s > 0 else None,
                 idle={reason: s / accounted_s for reason, s in idle_s.items()} if accounted_s > 0 else {},

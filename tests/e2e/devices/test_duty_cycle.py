@@ -5,105 +5,106 @@ What else runs on the machine can only lower a duty cycle, so the best of a few 
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_runs import ROOT, bench, until_right
-from duty_cycles import COMMON, FAST_HOST, HELD, LAUNCH_MS, SLOW_HOST, Expected, synchronous, with_launch
-from nightly import nightly
+from figures import Perf, Unmeasured
+from paths import ROOT
 
 from fastqps.config import load
+from fastqps.errors import GENERATOR_BOUND, INCONCLUSIVE
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.perf
 
 PROFILE = ROOT / "examples/duty_cycle/step-5ms.toml"
+STEP_MS, LAUNCH_MS = 5.0, 6.0  # of that profile
+RUN_S_MAX = 75.0
 # A busy host below a virtual machine shows in no counter, and makes all hand-overs slower. What is told apart here, a
 # device that waits for its host or not, or once more for 1.25 ms, is twice as much and more.
 LOWER_MAX, HIGHER_MAX = 0.06, 0.03
+# Few short texts in a step, so that real work stays small beside the modelled. The server and the generator share all
+# CPUs: two dispatchers that launch need more than one.
+COMMON = ("--model", "minilm", "--pin", "off", "--lengths", "4", "--set", "max-batch-items=8", "-c", "256")
+HELD = ("--try", "lanes=1", "--try", "max-batch-delay=0us", "--try", "max-batch-tokens=4096")
 
 
-def agrees(found: float, computed: float) -> bool:
-    return -LOWER_MAX <= found - computed <= HIGHER_MAX
+def bench(mode: str, folder: Path, launch_ms: float, *flags: str) -> dict[str, Any]:
+    """The report of a run on a host that launches a step in so many milliseconds."""
+    (profile := folder / "step-5ms.toml").write_text(
+        PROFILE.read_text().replace(f"launch_us = {1000 * LAUNCH_MS:g}", f"launch_us = {1000 * launch_ms:g}")
+    )
+    assert f"launch_us = {1000 * launch_ms:g}" in profile.read_text()
+    command = [sys.executable, "-m", "fastqps", "bench", mode, "--output", str(folder), "--warmup", "300ms"]
+    command += ["--device", f"sim:{profile}", *flags]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, env=env, cwd=folder)
+    except subprocess.TimeoutExpired:
+        raise Unmeasured(f"no result within {RUN_S_MAX:g} s") from None
+    if done.returncode in (GENERATOR_BOUND, INCONCLUSIVE):
+        raise Unmeasured(done.stderr)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return found
 
 
-def launching_in(launch_ms: float, folder: Path) -> Path:
-    """The profile of a host that launches a step in so many milliseconds."""
-    if launch_ms == LAUNCH_MS:
-        return PROFILE
-    (profile := folder / "step-5ms.toml").write_text(with_launch(PROFILE, launch_ms))
-    return profile
+@pytest.mark.parametrize(
+    ("launch_ms", "async_steps", "computed"),
+    [
+        (LAUNCH_MS, "off", STEP_MS / (STEP_MS + LAUNCH_MS)),  # the device waits while the host launches
+        (1.25, "off", STEP_MS / (STEP_MS + 1.25)),
+        (LAUNCH_MS, "on", STEP_MS / LAUNCH_MS),  # the host launches while the device runs, but takes longer
+        (0, "on", 1.0),  # the next step is there long before the device wants it
+    ],
+)
+def test_one_dispatcher(launch_ms: float, async_steps: str, computed: float, tmp_path: Path, perf: Perf) -> None:
+    chosen = ("--set", "dispatchers=1", "--set", f"async-steps={async_steps}", "--duration", "1s")
+
+    def measure() -> float:
+        return float(bench("rate", tmp_path, launch_ms, *COMMON, *chosen)["points"][0]["duty_cycle"])
+
+    name = f"duty cycle, launches of {launch_ms:g} ms, async-steps {async_steps}"
+    perf(name, measure, at_least=computed - (LOWER_MAX if launch_ms else 0.01), at_most=computed + HIGHER_MAX)
 
 
-def duty_cycle(folder: Path, profile: Path, **settings: Any) -> float:
-    chosen = [f"{key.replace('_', '-')}={value}" for key, value in settings.items()]
-    flags = [part for one in chosen for part in ("--set", one)]
-    report = bench("rate", folder, *COMMON, "--device", f"sim:{profile}", *flags, "--duration", "1s")
-    return float(report["points"][0]["duty_cycle"])
-
-
-@pytest.mark.parametrize("expected", [SLOW_HOST[0], SLOW_HOST[1], *nightly(FAST_HOST[0])], ids=lambda e: e.name)
-def test_one_dispatcher(expected: Expected, tmp_path: Path) -> None:
-    profile = PROFILE if expected in SLOW_HOST else launching_in(0, tmp_path)
-
-    def attempt() -> str:
-        found = duty_cycle(tmp_path, profile, **expected.settings)
-        right = expected.holds(found) if expected.least else agrees(found, expected.duty_cycle)
-        return "" if right else f"{found:.3f}, computed {expected.duty_cycle:.3f}"
-
-    until_right(attempt)
-
-
-@pytest.mark.nightly  # the synchronous dispatcher above loses its duty cycle in the same way, to a longer launch
-@pytest.mark.parametrize("planted_ms", [1.25])
-def test_a_planted_delay_costs_what_it_takes(planted_ms: float, tmp_path: Path) -> None:
-    """A synchronous dispatcher whose launches take longer: the device stands still for just that time."""
-    profile = launching_in(planted_ms, tmp_path)
-
-    def attempt() -> str:
-        found = duty_cycle(tmp_path, profile, dispatchers=1, **{"async-steps": "off"})
-        computed = synchronous(planted_ms)
-        return "" if agrees(found, computed) else f"{found:.3f}, computed {computed:.3f}"
-
-    until_right(attempt)
-
-
-@pytest.mark.nightly  # test_bench_search has searches alone, and test_bench_explore the file that they write
 @pytest.mark.parametrize(("launch_ms", "dispatchers", "least"), [(LAUNCH_MS, 2, 0.9), (0, 1, 0.97)])
 def test_the_tuner_finds_how_many_dispatchers_it_takes(
-    launch_ms: float, dispatchers: int, least: float, tmp_path: Path
+    launch_ms: float, dispatchers: int, least: float, tmp_path: Path, perf: Perf
 ) -> None:
     """Two where a launch takes longer than the device, one where it does not; and a server takes its file.
 
     One dispatcher with slow launches keeps the device busy for 83 % of the time at most.
     """
-    device = ("--device", f"sim:{launching_in(launch_ms, tmp_path)}")
 
-    def attempt() -> str:
+    def measure() -> float:
         tries = ("--try", "dispatchers=1,2", *HELD, "--duration", "700ms", "--probes", "12")
-        report = bench("tune", tmp_path, *COMMON, *device, *tries)
+        report = bench("tune", tmp_path, launch_ms, *COMMON, *tries)
         best = report["points"][report["best"]]
-        if best["settings"]["dispatchers"] != dispatchers or best["duty_cycle"] < least:
-            return f"{best['settings']}, duty cycle {best['duty_cycle']:.3f}"
-        return ""
+        if best["settings"]["dispatchers"] != dispatchers:
+            raise Unmeasured(f"the tuner chose {best['settings']}")
+        return float(best["duty_cycle"])
 
-    until_right(attempt)
+    perf(f"duty cycle tuned for launches of {launch_ms:g} ms", measure, at_least=least)
     config = load({}, {}, str(tmp_path / "fastqps.toml")).config
     assert (config.dispatchers, config.max_batch_items) == (dispatchers, 8)
 
 
-def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path) -> None:
-    """One call at a time: less than a tenth of its service time is outside the server, and nothing counts twice."""
-    flags = ("--device", f"sim:{PROFILE}", "--lengths", "30", "--concurrency", "1,16", "--duration", "1s")
+def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path, perf: Perf) -> None:
+    """One call at a time, and 16: less than a tenth of a call is outside the server, and nothing counts twice."""
 
-    def attempt() -> str:
-        report = bench("breakdown", tmp_path, *flags)
-        alone, many = report["breakdown"]
-        stages = {stage for stage, cost in alone["stages"].items() if cost["us"] > 0}
+    def measure(in_flight: int) -> float:
+        flags = ("--lengths", "30", "--duration", "1s", "--concurrency", str(in_flight))
+        [row] = bench("breakdown", tmp_path, LAUNCH_MS, *flags)["breakdown"]
+        stages = {stage for stage, cost in row["stages"].items() if cost["us"] > 0}
         assert stages >= {"receive", "parse", "tokenize", "queue", "gather", "device", "scatter", "drain", "send"}
-        assert alone["stages"]["device"]["us"] >= 5000
-        if not 0.9 <= alone["covered"] <= 1.01:
-            return f"stages cover {alone['covered']:.3f} of {alone['end_to_end_us']:.0f} µs"
-        return "" if 0.9 <= many["covered"] <= 1.01 else f"16 in flight: stages cover {many['covered']:.3f}"
+        assert row["stages"]["device"]["us"] >= 1000 * STEP_MS
+        return float(row["covered"])
 
-    until_right(attempt)
+    for in_flight in (1, 16):
+        perf(f"part in stages, {in_flight} in flight", partial(measure, in_flight), at_least=0.9, at_most=1.01)

@@ -1,11 +1,11 @@
-#include "upstream/address.h"
+#include "h2client/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include <cstring>
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 std::optional<Address> Address::of(std::string_view ip, u16 port) {
   const std::string text(ip), digits = std::to_string(port);
@@ -31,4 +31,4 @@ std::optional<Address> Address::of(std::string_view ip, u16 port) {
   return made;
 }
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

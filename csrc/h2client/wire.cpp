@@ -1,4 +1,4 @@
-#include "upstream/wire.h"
+#include "h2client/wire.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "net/channel.h"
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 namespace {
 
@@ -26,41 +25,34 @@ ReadBuffers& read_buffers() {
   return buffers;
 }
 
-std::string connect_words(int error) {
-  if (error == ECONNREFUSED) return "the connection is refused; check that a server listens there";
-  return std::string("no connection: ") + std::strerror(error) + "; check the address and the network";
-}
-
 }  // namespace
 
-bool Wire::fail(End how, std::string text) {
-  fault_ = {how, 0, std::move(text)};
+bool Wire::fail(Fault::What what, int error) {
+  fault_ = {what, error};
   return false;
 }
 
-bool Wire::connect(const Address& address, const CallSettings& settings) {
-  if (settings.tls) {
-    tls_ = TlsFilter::make(*settings.tls, settings.tls_name);
-    if (!tls_)
-      return fail(End::kTls, "a certificate cannot be for the name '" + settings.tls_name + "'; check --upstream");
+bool Wire::connect(const Address& address, const ClientTls* tls, const std::string& tls_name) {
+  if (tls) {
+    tls_ = TlsFilter::make(*tls, tls_name);
+    if (!tls_) return fail(Fault::kName);
   }
   fd_ = socket(address.where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ < 0)
-    return fail(End::kLocal, std::string("no socket: ") + std::strerror(errno) + "; raise the limit of open files");
+  if (fd_ < 0) return fail(Fault::kNoSocket, errno);
   const int one = 1;
   setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   state_ = State::kConnecting;
   if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address.where), address.bytes) == 0 || errno == EINPROGRESS ||
       errno == EINTR)
     return true;
-  return fail(End::kConnect, connect_words(errno));
+  return fail(Fault::kConnect, errno);
 }
 
 bool Wire::connected() {
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error) return fail(End::kConnect, connect_words(error));
+  if (error) return fail(Fault::kConnect, error);
   state_ = tls_ ? State::kSecuring : State::kOpen;
   std::span<const u8> none;
   return !tls_ || decrypt(none, &none) != Got::kFault;
@@ -76,7 +68,7 @@ Wire::Got Wire::read(std::span<const u8>* bytes) {
   ReadBuffers& buffers = read_buffers();
   *bytes = {};
   const ssize_t n = recv(fd_, buffers.socket.get(), kReadBytes, 0);
-  if (front::Channel::again(n)) return Got::kAll;
+  if (front::Channel::again(n)) return Got::kNothing;
   if (n <= 0) return end(n);
   bytes_in_ += u64(n);
   const std::span<const u8> said{buffers.socket.get(), size_t(n)};
@@ -88,12 +80,11 @@ Wire::Got Wire::read(std::span<const u8>* bytes) {
 
 Wire::Got Wire::end(ssize_t n) {
   if (state_ == State::kSecuring) {
-    fail(End::kTls, "the server closed the connection in the TLS handshake; check that its port speaks TLS");
+    fail(Fault::kTlsCut);
     return Got::kFault;
   }
   if (n == 0) return Got::kEnd;
-  fail(End::kClosed,
-       std::string("the connection broke: ") + std::strerror(errno) + "; look at the server and the network");
+  fail(Fault::kBroken, errno);
   return Got::kFault;
 }
 
@@ -113,13 +104,13 @@ Wire::Got Wire::decrypt(std::span<const u8> said, std::span<const u8>* bytes) {
     case TlsFilter::State::kFault:
       break;
   }
-  fail(End::kTls, tls_->fault());
+  fault_ = tls_->fault();
   return Got::kFault;
 }
 
 bool Wire::write(std::span<const u8> bytes) {
   if (tls_) {
-    if (!tls_->send(bytes, unsent_)) return fail(End::kTls, tls_->fault());
+    if (!tls_->send(bytes, unsent_)) return fault_ = tls_->fault(), false;
     flush();
     return true;
   }
@@ -145,4 +136,4 @@ size_t Wire::send_some(std::span<const u8> bytes) {
   return size_t(n);
 }
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

@@ -8,7 +8,7 @@
 
 #include "core/types.h"
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 struct Address {
   std::string name;  // HOST:PORT for people: as it was configured, or as it was resolved
@@ -19,4 +19,4 @@ struct Address {
   static std::optional<Address> of(std::string_view ip, u16 port);
 };
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

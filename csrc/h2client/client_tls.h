@@ -6,13 +6,14 @@
 #include <memory>
 #include <string>
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 // The contents of PEM files.
 struct ClientPem {
   std::string ca;           // who signs servers' certificates; empty: those that the system trusts
   std::string certificate;  // this side's own first, then those that lead to its issuer; empty: none is shown
   std::string key;          // of the certificate
+  bool any_server = false;  // whatever certificate the server shows will do
 };
 
 class ClientTls {
@@ -34,4 +35,4 @@ class ClientTls {
   SSL_CTX* const context_;
 };
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

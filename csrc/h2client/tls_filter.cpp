@@ -1,4 +1,4 @@
-#include "upstream/tls_filter.h"
+#include "h2client/tls_filter.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -9,16 +9,22 @@
 #include <string_view>
 #include <utility>
 
-#include "upstream/client_tls.h"
-#include "upstream/tls_words.h"
+#include "h2client/client_tls.h"
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
+
+namespace {
+
+// Whether a record of TLS can begin with this byte.
+constexpr bool is_tls(u8 first) { return first >= 0x14 && first <= 0x17; }
+
+}  // namespace
 
 // The filter as OpenSSL's source and sink.
 struct FilterBio {
   static BIO* make(TlsFilter* filter) {
     static BIO_METHOD* const method = [] {
-      BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "upstream");
+      BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "h2client");
       BIO_meth_set_read(made, read);
       BIO_meth_set_write(made, write);
       BIO_meth_set_ctrl(made, control);
@@ -63,11 +69,11 @@ std::unique_ptr<TlsFilter> TlsFilter::make(const ClientTls& tls, const std::stri
 size_t TlsFilter::receive(std::span<const u8> bytes, u8* plain, size_t room, std::vector<u8>& out) {
   if (!bytes.empty() && !std::exchange(heard_, true) && !is_tls(bytes[0])) {
     state_ = State::kFault;
-    fault_ = "the server speaks no TLS; unset --upstream-tls-ca, or set the port of its TLS";
+    fault_.what = Fault::kNoTls;
   }
   in_ = bytes, out_ = &out;
   ERR_clear_error();
-  if (state_ == State::kHandshake) shake_hands();
+  if (state_ == State::kHandshake) advance_handshake();
   size_t got = 0;
   while (state_ == State::kOpen && got < room) {
     size_t n = 0;
@@ -82,14 +88,14 @@ size_t TlsFilter::receive(std::span<const u8> bytes, u8* plain, size_t room, std
   return got;
 }
 
-void TlsFilter::shake_hands() {
+void TlsFilter::advance_handshake() {
   const int result = SSL_do_handshake(ssl_);
   if (result != 1) return SSL_get_error(ssl_, result) == SSL_ERROR_WANT_READ ? void() : fail(result);
   const u8* protocol;
   unsigned protocol_bytes;
   SSL_get0_alpn_selected(ssl_, &protocol, &protocol_bytes);
   state_ = protocol_bytes ? State::kOpen : State::kFault;  // only one was offered
-  if (!protocol_bytes) fault_ = no_http2_words();
+  if (!protocol_bytes) fault_.what = Fault::kNoHttp2;
 }
 
 bool TlsFilter::send(std::span<const u8> bytes, std::vector<u8>& out) {
@@ -103,8 +109,11 @@ bool TlsFilter::send(std::span<const u8> bytes, std::vector<u8>& out) {
 
 void TlsFilter::fail(int result) {
   state_ = SSL_get_error(ssl_, result) == SSL_ERROR_ZERO_RETURN ? State::kEnd : State::kFault;
-  if (state_ == State::kFault) fault_ = tls_words(SSL_get_verify_result(ssl_), ERR_peek_last_error());
+  if (state_ == State::kFault) {
+    const bool checked = SSL_get_verify_mode(ssl_) != SSL_VERIFY_NONE;
+    fault_ = {Fault::kTls, 0, checked ? SSL_get_verify_result(ssl_) : X509_V_OK, ERR_peek_last_error()};
+  }
   ERR_clear_error();
 }
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

@@ -1,4 +1,4 @@
-#include "upstream/client_tls.h"
+#include "h2client/client_tls.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
@@ -7,7 +7,7 @@
 #include "core/types.h"
 #include "net/tls/pem.h"
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 namespace {
 
@@ -31,8 +31,9 @@ std::shared_ptr<ClientTls> ClientTls::make(const ClientPem& pem, std::string* fa
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(raw, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_alpn_protos(raw, kAlpn, sizeof kAlpn);
-  SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);
-  if (!made->trust(pem.ca, fault) || !made->show(pem, fault)) return nullptr;
+  if (!pem.any_server) SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);
+  if (!pem.any_server && !made->trust(pem.ca, fault)) return nullptr;
+  if (!made->show(pem, fault)) return nullptr;
   return made;
 }
 
@@ -74,4 +75,4 @@ SSL* ClientTls::open(const std::string& name) const {
   return ssl;
 }
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

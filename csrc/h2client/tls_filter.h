@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "core/types.h"
+#include "h2client/fault.h"
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 class ClientTls;
 
@@ -30,8 +31,7 @@ class TlsFilter {
   bool send(std::span<const u8> bytes, std::vector<u8>& out);
 
   State state() const { return state_; }
-  // In a sentence.
-  const std::string& fault() const { return fault_; }
+  const Fault& fault() const { return fault_; }
 
   static constexpr size_t kHeldBytes = 32 << 10;  // that OpenSSL may hold of an unfinished record
 
@@ -39,7 +39,7 @@ class TlsFilter {
   friend struct FilterBio;
 
   explicit TlsFilter(SSL* ssl) : ssl_(ssl) {}
-  void shake_hands();
+  void advance_handshake();
   void fail(int result);
 
   SSL* const ssl_;
@@ -47,7 +47,7 @@ class TlsFilter {
   std::span<const u8> in_;          // during a call
   std::vector<u8>* out_ = nullptr;  // the same
   bool heard_ = false;              // the server has said something
-  std::string fault_;
+  Fault fault_;
 };
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::h2client

@@ -1,0 +1,207 @@
+"""One rule for the verdicts of all modes: each fault is planted in each mode, on servers that are formulas."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+
+from fastqps.bench.flags import add_common, read_common
+from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.pinning import Pinning
+from fastqps.bench.measure.target import Target
+from fastqps.bench.measure.workload import Call, Payloads
+from fastqps.bench.modes import MODES, calibrate, mode
+from fastqps.bench.report.labels import labels_of
+from fastqps.bench.report.terminal import print_result
+from fastqps.bench.results.environment import OTHERS
+from fastqps.bench.results.point import Point
+from fastqps.bench.results.result import Outcome, Result, ServerGone
+from fastqps.bench.session import run_to_the_end
+from fastqps.bench.verdict import _WORST_FIRST, ANSWERS_MIN, MATTERS, STEPS_MIN, conclude, is_open
+
+pytestmark = pytest.mark.compute
+
+ONE_KNOB = "--try lanes=1 --try max-batch-items=64 --try max-batch-tokens=4096 --try max-batch-delay=0us"
+FLAGS = {
+    "rate": "--rate 50",
+    "sweep": "--rates 40,60",
+    "find-max": "--start 50 --slo p50=1s",
+    "tune": f"--try dispatchers=1,2 {ONE_KNOB}",
+    "breakdown": "--concurrency 1,2",
+    "overload": "--capacity 50",
+    "soak": "--rate 50 --duration 60s",
+    "calibrate": "-c 64",
+}
+Plant = Callable[[Point, int], None]  # changes a sound point; by how many have been measured before
+
+
+class Planted(Context):
+    """Measures points that are VALID up to 100/s, but for what ``plant`` makes of them."""
+
+    plant: Plant
+    runs = 0
+
+    def _measure_once(self, settings: Any, load: LoadSpec, name: str) -> Point:
+        rate = min(load.rate or 100.0, 100.0)
+        us: dict[str, float | None] = {"mean": 900.0, "p50": 800.0 if rate < 95 else 2e6, "p99": 9000.0, "count": 1e4}
+        point = Point(name, dict(settings), load.describe(self.payloads.call), rate=rate, offered_rate=load.rate)
+        point.achieved_rate, point.status, point.steps = load.rate, {"OK": 10_000}, 500.0
+        point.response_time_us, point.service_time_us = us, us
+        point.p50_us, point.p99_us = us["p50"], us["p99"]
+        point.stages_us = {"device": {"mean": 900.0, "p50": 900.0, "p99": 900.0, "count": 1e4}}
+        point.timeline = [{"t_s": k + 1.0, "ok": rate, "p50_us": 800.0, "p99_us": 9000.0} for k in range(60)]
+        self.plant(point, self.runs)
+        self.runs += 1
+        return point
+
+    def server(self, settings: Any = None) -> Any:
+        return SimpleNamespace(pid=None)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant], Planted]:
+    """Runs a mode to its end, however that is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibrate, "_calibrate", lambda *_: None)
+    monkeypatch.setattr(calibrate, "write_profile", lambda *_: None)
+    monkeypatch.setattr(Target, "model", lambda *_: SimpleNamespace(task="embed"))
+
+    def play(name: str, plant: Plant) -> Planted:
+        parser = argparse.ArgumentParser()
+        add_common(parser)
+        mode(name).add_arguments(parser)
+        device = "sim:h200-minilm-l6" if name == "calibrate" else "null"
+        options = parser.parse_args(f"{FLAGS[name]} --model minilm --device {device}".split())
+        common = read_common(options)
+        payloads = Payloads(tmp_path / "payloads", Call("predict", "/x/Predict", "unary"), b"", 1)
+        result = Result(name, started="2026-11-20T16:30:00Z", environment={OTHERS: 0.4})
+        if name == "calibrate":
+            result.extra["calibration"] = {"steps": [], "worst_deviation": 0.0}
+        context = Planted(
+            options, Target(common.settings), payloads, common.load, common.slo, Pinning(server=(0, 1)), 1, 1,
+            tmp_path, SimpleNamespace(expect=print, say=print, end=print), result,  # type: ignore[arg-type]
+        )  # fmt: skip
+        context.plant = plant
+        with contextlib.suppress(ServerGone):
+            run_to_the_end(context)
+        print_result(result)
+        return context
+
+    return play
+
+
+Run = Callable[[str, Plant], Planted]
+
+
+def sound(point: Point, before: int) -> None: ...
+
+
+def late(point: Point, before: int) -> None:
+    point.verdict, point.reasons = "INVALID", ["generator-bound"]
+
+
+def few_answers(point: Point, before: int) -> None:
+    point.status = {"OK": ANSWERS_MIN - 1}
+    point.response_time_us = {"p50": None, "p99": None, "count": 1.0}
+
+
+def few_steps(point: Point, before: int) -> None:
+    point.steps = STEPS_MIN - 1
+
+
+def test_every_mode_is_planted() -> None:
+    assert {*FLAGS, "accuracy", "compare"} == {*MODES}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize(
+    ("plant", "verdict", "says"),
+    [
+        (sound, "VALID", ""),
+        (late, "INVALID", "generator"),
+        (few_answers, "INCONCLUSIVE", "answers"),
+        (few_steps, "INCONCLUSIVE", f"fewer than {STEPS_MIN} steps decide nothing"),
+    ],
+)
+def test_a_verdict_is_as_good_as_the_points_it_rests_on(
+    name: str, plant: Plant, verdict: str, says: str, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(name, plant).result
+    assert result.verdict == verdict, result.notes
+    assert says in " ".join(result.notes)
+    assert "Busy machine" in [label.title for label in labels_of(result)]
+    assert "Busy machine: other programs took 40.0 %" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("before", [0, 1, 2, 5])
+def test_a_run_that_ends_early_leaves_all_that_was_measured(name: str, before: int, run: Run) -> None:
+    whole = run(name, sound).runs
+
+    def interrupted(point: Point, runs: int) -> None:
+        point.interrupted = runs == before
+
+    def killed(point: Point, runs: int) -> None:
+        if runs == before:
+            point.verdict, point.reasons = "FAILED", ["the server ended with exit code -9"]
+
+    for plant, verdict in ((interrupted, "INTERRUPTED"), (killed, "FAILED")):
+        found = run(name, plant)
+        result = found.result
+        if before >= whole:
+            assert result.verdict == "VALID"
+        elif name == "tune" and plant is killed and before > 0:
+            assert result.verdict == "INCONCLUSIVE" and "exit code -9" in " ".join(result.notes)  # it goes on
+        else:
+            assert result.verdict == verdict and "had been measured" in result.notes[-1]
+            assert sum(max(1, len(point.repetitions)) for point in result.points) == before + 1 == found.runs
+            assert "Interrupted" in [label.title for label in labels_of(result)]
+
+
+def test_the_best_point_stays_the_best_when_the_rest_is_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """find-max knows its rate before it measures lower ones; the peak that it began with was set aside."""
+
+    def interrupted(point: Point, runs: int) -> None:
+        point.interrupted = point.name.startswith("0.5 ×")
+
+    monkeypatch.setitem(FLAGS, "find-max", "--slo p50=1s")
+    result = run("find-max", interrupted).result
+    assert result.verdict == "INTERRUPTED" and result.best_point and result.best_point.name.endswith(", again")
+    assert "peak, 64 in flight" in [point.name for point in result.points]
+
+
+def test_one_late_point_among_others_is_enough() -> None:
+    """In the order of what is worse; the points that a mode's answer does not rest on are not asked."""
+    for words, found, verdict in (
+        ("VALID INVALID", "VALID", "INVALID"),
+        ("INVALID FAILED UNSTABLE", "SLO_NOT_MET", "FAILED"),
+        ("UNSTABLE", "SLO_NOT_MET", "SLO_NOT_MET"),
+        ("UNSTABLE", "INCONCLUSIVE", "UNSTABLE"),
+        ("VALID", "INCONCLUSIVE", "INCONCLUSIVE"),
+    ):
+        points = [Point(word, verdict=word, status={"OK": 100}) for word in words.split()]  # type: ignore[arg-type]
+        conclude(result := Result("rate"), points, found)  # type: ignore[arg-type]
+        assert result.verdict == verdict
+    conclude(result := Result("overload"), [Point("x", verdict="UNSTABLE", status={"OK": 100})])
+    assert (result.verdict, result.notes) == ("VALID", [])  # it is what the mode is for
+    assert {*_WORST_FIRST, "INTERRUPTED"} == {*get_args(Outcome)}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "open"), [(-1.9, 1.63, True), (0.0, 3.0, False), (-3.0, 0.05, False), (-0.05, 0.05, False)]
+)
+def test_an_interval_with_a_gain_and_a_loss_that_matter_is_open(low: float, high: float, open: bool) -> None:
+    assert all(is_open(metric, [low, high]) == open for metric in MATTERS)
+
+
+def test_no_mode_sets_a_verdict_by_itself() -> None:
+    for file in Path(calibrate.__file__).parent.glob("*.py"):
+        assert not re.search(r"\bresult\.verdict(, \S+)* = ", file.read_text()), file
