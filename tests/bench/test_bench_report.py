@@ -142,7 +142,7 @@ PLOTS = {
     "breakdown": OF_ALTERNATIVES,
     "tune": f"grid search {OF_ALTERNATIVES} lateness",
     "calibrate": f"calibration {OF_ALTERNATIVES} lateness",
-    "compare": f"differences {OF_ALTERNATIVES} lateness",
+    "compare": f"{OF_ALTERNATIVES} lateness",
     "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
     "interrupted": "",
 }

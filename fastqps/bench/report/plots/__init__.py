@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastqps.bench.report.plots.alternatives import calibration, differences
+from fastqps.bench.report.plots.alternatives import calibration
 from fastqps.bench.report.plots.bars import (
     duty_by_dispatcher,
     duty_by_point,
@@ -19,7 +19,6 @@ from fastqps.bench.results.result import Result
 _OVER_TIME = (timeline, process_drift)  # first of the mode that looks at one load over time
 _PLOTS = (
     calibration,
-    differences,
     explored_grid,
     search_path,
     latency_by_load,

@@ -1,41 +1,11 @@
-"""Plots of the modes that compare: two results, a device and its profile."""
+"""The plot of a device and its profile."""
 
 from __future__ import annotations
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.plot import Plot, line, name_rows, shorten, time_axis
+from fastqps.bench.report.ink import Drawing
+from fastqps.bench.report.plots.plot import Plot, line, time_axis
 from fastqps.bench.results.result import Result
-
-_DIFFERENCES_MAX = 40
-
-
-def differences(result: Result) -> Plot | None:
-    """Each figure's relative difference between two results, with its interval."""
-    rows = result.extra.get("differences", ())[:_DIFFERENCES_MAX]
-    if not rows:
-        return None
-    with Drawing("differences", 80 + 30 * len(rows)) as drawing:
-        panel = drawing.panels[0]
-        panel.axvline(0, color=INK["faint"], linewidth=1)
-        for place, row in enumerate(rows):
-            value, ink = row["difference"], "p99" if row["significant"] else "faint"
-            line(panel, [(end, place) for end in row["interval"]], ink, linewidth=2.4, solid_capstyle="butt")
-            line(panel, [(value, place)], ink, "o", markersize=6)
-            panel.annotate(wording.signed_percent(value), (value, place), xytext=(0, 6), textcoords="offset points",
-                           ha="center", fontsize=9)  # fmt: skip
-        reach = max(0.01, *(abs(end) for row in rows for end in row["interval"])) * 1.15
-        panel.set_xlim(-reach, reach)
-        panel.xaxis.set_major_formatter(lambda share, _: wording.signed_percent(share))
-        panel.locator_params(axis="x", nbins=5)
-        name_rows(panel, [shorten(wording.one_line(row["name"]), 24) for row in rows])
-        panel.set_xlabel("b against a, with the 95 % interval")
-        svg = drawing.svg("; ".join(f"{row['name']} {wording.signed_percent(row['difference'])}" for row in rows) + ".")
-    reading = (
-        "A bar that crosses zero (grey) is no significant change: the runs do not tell a and b apart. Coloured bars "
-        "are differences that chance does not explain."
-    )
-    return Plot("differences", "b against a", svg, reading)
 
 
 def calibration(result: Result) -> Plot | None:
