@@ -60,7 +60,18 @@ def test_one_function_writes_to_terminals() -> None:
     assert writers() == OTHERS.keys()
 
 
-@pytest.mark.parametrize("text", [EVIL, "x" * 10**6, EVIL * 10**5, "\x1b" * LINE_CHARS_MAX, "", "é – 東京"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        EVIL,
+        *(f"a{c}b" for c in sorted(set(EVIL)) if not c.isprintable()),
+        "x" * 10**6,
+        EVIL * 10**5,
+        "\x1b" * LINE_CHARS_MAX,
+        "",
+        "é – 東京",
+    ],
+)
 def test_what_is_shown_is_one_short_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = shown(text)
     assert line.isprintable() and len(line) <= LINE_CHARS_MAX
