@@ -34,9 +34,9 @@ $(NATIVE)/csrc/tests/%.o: csrc/tests/%.cpp $(NATIVE)/tests/precompiled.h.gch
 	$(CXX) $(TEST_FLAGS) -include $(NATIVE)/tests/precompiled.h -Icsrc -MMD -MP -c $< -o $@
 $(NATIVE)/loadgen/csrc/tests/%.o: loadgen/csrc/tests/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(TEST_FLAGS) -I. -Iloadgen/csrc -MMD -MP -c $< -o $@
+	$(CXX) $(TEST_FLAGS) -I. -Iloadgen/csrc -Icsrc -MMD -MP -c $< -o $@
 $(foreach folder,$(TEST_FOLDERS),$(eval $(NATIVE)/test_$(folder): $(call objects,csrc/tests/$(folder)) $(NATIVE)/libfastqps.a))
-$(NATIVE)/test_loadgen: $(call objects,loadgen/csrc/tests) $(NATIVE)/libloadgen.a
+$(NATIVE)/test_loadgen: $(call objects,loadgen/csrc/tests) $(NATIVE)/libloadgen.a $(NATIVE)/libfastqps.a
 $(NATIVE_TESTS):
 	$(CXX) $(TEST_FLAGS) $^ $(LIBRARIES) -o $@
 $(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a
@@ -88,7 +88,7 @@ native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; S
 INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))
 .PHONY: $(INCLUDES)
 $(INCLUDES): %.includes: %.cpp
-	@$(CXX) $(FLAGS) -fsyntax-only -I$(if $(filter loadgen/%,$<),loadgen/csrc,csrc) \
+	@$(CXX) $(FLAGS) -fsyntax-only $(if $(filter loadgen/%,$<),-I. -Iloadgen/csrc) -Icsrc \
 	  $$($(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))') $<
 includes: $(INCLUDES) ## every C++ file compiles by itself, not only in its folder's unit; minutes
 
@@ -111,8 +111,8 @@ stress: $(NATIVE)/stress_core ## the core under kills, stops, poison and cancels
 	$(MAKE) SAN=thread build/native-thread/stress_core && build/native-thread/stress_core threads 30 && build/native-thread/stress_core threads 10 2944
 	csrc/tests/core/mutants.sh
 
-test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests
-	@BIN="$(BIN)" tools/test.sh
+test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests; CHANGED=1: only those of the last commit and of what is not committed, native ones too
+	@BIN="$(BIN)" CHANGED="$(CHANGED)" tools/test.sh
 
 perf: setup ## tests of rates, times and ratios, one after the other with nothing beside them: a table, and a line in build/perf.jsonl
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 600 -m perf $$(grep -rlE 'mark\.perf\b' tests --include='test_*.py')

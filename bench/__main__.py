@@ -1,20 +1,20 @@
-"""``python -m bench [PART...]``: runs the parts, prints their tables, and writes them with all raw figures as JSON."""
+"""``python -m bench [PART...]``: runs the parts, prints their tables, and writes summaries and raw figures as JSON."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from bench.environment import environment
+from bench.load import h2load_version
+from bench.result_file import RESULTS, medians, write_raw, write_summary
 from bench.row import Row, markdown
-from fastqps.bench.results.environment import Others, commit
+from bench.runner import Bench
+from fastqps.bench.results.environment import Others, commit, environment
 
 PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",
@@ -34,10 +34,8 @@ PARTS = {
     "knee": "steps of the chosen size, against fixed sizes",
     "scrapes": "the CPU cost of scrapes",
 }
-RESULTS = Path(__file__).parent / "results"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 QUIET = 0.03  # share of the machine's CPU time that other programs may take
-Measure = Callable[[Path, int, float], tuple[list[Row], list[dict[str, Any]]]]
 
 
 def main() -> int:
@@ -53,7 +51,6 @@ def main() -> int:
     options = parser.parse_args()
     if strange := [part for part in options.part if part not in PARTS]:
         parser.error(f"{strange[0]!r} is no part; parts: {', '.join(PARTS)}")
-    options.results.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     for part in options.part or PARTS:
         rows += _measure(part, options)
@@ -62,27 +59,26 @@ def main() -> int:
 
 def _measure(part: str, options: argparse.Namespace) -> list[Row]:
     print(f"== {part}: {PARTS[part]}", flush=True)
-    where, version, began, others = environment(), commit(), time.monotonic(), Others()
-    with tempfile.TemporaryDirectory() as folder:
-        measure: Measure = import_module(f"bench.{part}").measure
-        rows, points = measure(Path(folder), options.repetitions, options.seconds)
+    where = environment("sentence-transformers", "transformers") | {"h2load": h2load_version()}
+    version, began, others = commit(), time.monotonic(), Others()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        bench = Bench(Path(folder), options.repetitions, options.seconds, stack)
+        import_module(f"bench.{part}").measure(bench)
     noise = round(others.share(), 3)
     command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
-    table: list[dict[str, Any]] = [
-        {"name": r.name, "measured": r.measured, "unit": r.unit, "accept": r.accept, "goal": r.goal}
-        | {"at_most": r.at_most, "accepted": r.accepted, "bound_by": r.note}
-        | ({"interval": r.interval} if r.interval else {})
-        for r in rows
-    ]
     result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}
-    result |= {"environment": {**where, "other_programs_cpu_share": noise}, "table": table, "points": points}
-    (options.results / f"{part}.json").write_text(json.dumps(result, indent=1) + "\n")
+    result |= {
+        "environment": {**where, "other_programs_cpu_share": noise},
+        "table": [row.as_json() for row in bench.rows],
+    }
+    write_raw(options.results / f"{part}.json", bench.points)
+    write_summary(options.results / f"{part}.json", {**result, "points": medians(bench.points)})
     facts = f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {version}; `{command}`"
     if noise > QUIET:
         facts += f"; NOT QUIET: other programs took {100 * noise:.0f} % of the CPU time"
-    print(markdown(rows))
+    print(markdown(bench.rows))
     print(f"{facts}; {time.monotonic() - began:.0f} s\n", flush=True)
-    return rows
+    return bench.rows
 
 
 if __name__ == "__main__":

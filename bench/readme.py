@@ -12,9 +12,9 @@ from bench.__main__ import PARTS, QUIET
 from bench.gpu.results import MODE
 from bench.gpu.targets import TARGETS
 from bench.readme_plot import Bar, plot
+from bench.result_file import RESULTS, ROOT
 from bench.row import Row, number
 
-ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 _PAGE = """# Results
 
@@ -45,7 +45,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     lines = ["| what | measured | asked for | |", "|---|--:|--:|---|"]
     for part in results.values():
         for entry in part["table"]:
-            row = Row(entry["name"], entry["measured"], entry["unit"], entry["accept"], entry["goal"], entry["at_most"])
+            row = Row.from_json(entry)
             asked = f"{'≤' if row.at_most else '≥'} {number(row.accept)}" if row.accept is not None else ""
             missed = "missed" if entry["accepted"] is False else ""
             undecided = "inconclusive" if row.accept is not None and entry["accepted"] is None else ""
@@ -108,12 +108,12 @@ def bars(results: dict[str, dict[str, Any]]) -> list[Bar]:
 
 def main() -> int:
     """Writes the page and the plot, and replaces what is between the marks. 1 if nothing has been measured."""
-    paths = [path for part in PARTS if (path := ROOT / f"bench/results/{part}.json").is_file()]
+    paths = [path for part in PARTS if (path := RESULTS / f"{part}.json").is_file()]
     if not paths:
         print("nothing in bench/results: run make bench", file=sys.stderr)
         return 1
     results = {path.stem: json.loads(path.read_text()) for path in paths}
-    runs = gpu_runs(ROOT / "bench/results")
+    runs = gpu_runs(RESULTS)
     (ROOT / "docs/results.md").write_text(_PAGE.format(cpu=table(results), gpu=gpu_table(runs, "gpu-check.md")))
     (ROOT / "docs/images/results.svg").write_text(plot(bars(results)))
     readme = ROOT / "README.md"

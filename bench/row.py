@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,18 @@ class Row:
         if self.accept is None:
             return ""
         return {None: "inconclusive", True: "yes", False: "NO"}[self.accepted]
+
+    def as_json(self) -> dict[str, Any]:
+        """The row in a result file's table."""
+        found: dict[str, Any] = {"name": self.name, "measured": self.measured, "unit": self.unit}
+        found |= {"accept": self.accept, "goal": self.goal, "at_most": self.at_most, "accepted": self.accepted}
+        return found | {"bound_by": self.note} | ({"interval": list(self.interval)} if self.interval else {})
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """Reads ``as_json`` back."""
+        keys = ("name", "measured", "unit", "accept", "goal", "at_most", "bound_by", "interval")
+        return cls(*(found.get(key) for key in keys))  # type: ignore[arg-type]
 
     def _reaches(self, mark: float) -> bool | None:
         """None: the ends of the interval differ in it."""

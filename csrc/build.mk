@@ -11,7 +11,7 @@ FLAGS := -std=c++20 -g1 -Wall -Wextra -pthread -fPIC -fvisibility=hidden -fno-pl
   $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all,-O3) $(if $(NGHTTP2),-I$(NGHTTP2)/include)
 LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdjson -lz -lssl -lcrypto
 
-PARTS := core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text step step/encode step/decode step/cpu/decode step/cpu step/cpu/int8 step/cuda step/sim wire net/tls net grpc/services grpc upstream http calls calls/rare http1 http2 front \
+PARTS := core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text step step/encode step/decode step/cpu/decode step/cpu step/cpu/int8 step/cuda step/sim wire net/tls net grpc/services grpc h2client upstream http calls calls/rare http1 http2 front \
   predict predict/formats predict/tables predict/intake predict/tokenize predict/answers predict/upkeep json oip oip/http openai tei tei/http rerank step_service edge
 # A folder is one unit of compilation, since reading common headers takes most of the time. In these folders each file is
 # one, with the same code for other instructions.
@@ -41,7 +41,7 @@ $(FILES): $(NATIVE)/%.o: csrc/%.cpp $(NATIVE)/flags
 	$(CXX) $(FLAGS) -Icsrc -MMD -MP -c $< -o $@
 $(LOADGEN_UNITS): $(NATIVE)/%.o: $(NATIVE)/units/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -I. -Iloadgen/csrc -MMD -MP -c $< -o $@
+	$(CXX) $(FLAGS) -I. -Iloadgen/csrc -Icsrc -MMD -MP -c $< -o $@
 
 # Other flags make every object anew.
 $(NATIVE)/flags: always
@@ -61,7 +61,7 @@ $(BIND)/fastqps._core.so: $(BIND)/csrc/bind/core.o $(BIND)/identity/_core.o $(NA
 	$(CXX) $(FLAGS) -shared $^ -o $@
 $(BIND)/fastqps._front.so: $(BIND)/csrc/bind/front.o $(BIND)/identity/_front.o $(NATIVE)/libfastqps.a
 	$(CXX) $(FLAGS) -shared $^ $(LIBRARIES) -o $@
-$(BIND)/loadgen._native.so: $(BIND)/loadgen/csrc/bind.o $(BIND)/identity/loadgen.o $(NATIVE)/libloadgen.a
+$(BIND)/loadgen._native.so: $(BIND)/loadgen/csrc/bind.o $(BIND)/identity/loadgen.o $(NATIVE)/libloadgen.a $(NATIVE)/libfastqps.a
 	$(CXX) $(FLAGS) -shared $^ $(LIBRARIES) -o $@
 $(IDENTITIES): $(BIND)/identity/%.o: build/identity/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
@@ -70,6 +70,6 @@ $(BIND_UNITS:$(BIND)/%.o=$(NATIVE)/units/%.cpp): always
 	@$(write_unit)
 $(BIND_UNITS): $(BIND)/%.o: $(NATIVE)/units/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(FLAGS) -I. -I$(if $(filter loadgen/%,$*),loadgen/csrc,csrc) $(PYTHON_FLAGS) -MMD -MP -c $< -o $@
+	$(CXX) $(FLAGS) -I. $(if $(filter loadgen/%,$*),-Iloadgen/csrc) -Icsrc $(PYTHON_FLAGS) -MMD -MP -c $< -o $@
 
 -include $(shell find $(NATIVE) -name '*.d' 2>/dev/null)

@@ -15,8 +15,8 @@ from pathlib import Path
 # into it. Beside them csrc/build.mk itself and the headers in csrc/bind.
 PARTS = {
     "_core": "core text step bind/core",
-    "_front": "core text wire net grpc upstream edge http calls http1 http2 front predict json oip openai tei rerank "
-    "step_service bind/front",
+    "_front": "core text wire net grpc h2client upstream edge http calls http1 http2 front predict json oip openai tei "
+    "rerank step_service bind/front",
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]

@@ -32,6 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone
         return FAILURE
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"loadgen: cannot write {error.filename}: {error.strerror}", file=sys.stderr)
+        return FAILURE
     except KeyboardInterrupt:
         return INTERRUPTED
 

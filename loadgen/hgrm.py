@@ -30,13 +30,20 @@ def require() -> None:
         raise UsageError("histograms need the package hdrhistogram: pip install 'fastqps[bench]'") from None
 
 
+def percentile_lines(rows: Iterable[tuple[float, float, int]]) -> list[str]:
+    """The head, and a line for each row of value, percentile and count of the values up to it."""
+    lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
+    for value, percentile, upto in rows:
+        line = f"{value:12.3f} {percentile / 100:14.12f} {upto:10d}"
+        lines.append(line + (f" {100 / (100 - percentile):14.2f}" if percentile < 100 else ""))
+    return lines
+
+
 def write_percentiles(path: Path, histogram: Histogram) -> None:
     """The text that HdrHistogram's plotters read; values in milliseconds."""
     percentiles = histogram.spectrum_percentiles()
-    lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
-    for percentile, upto in zip(percentiles, histogram.upto(percentiles), strict=True):
-        line = f"{histogram.percentile_ns(percentile) / 1e6:12.3f} {percentile / 100:14.12f} {upto:10d}"
-        lines.append(line + (f" {100 / (100 - percentile):14.2f}" if percentile < 100 else ""))
+    values_ms = (histogram.percentile_ns(percentile) / 1e6 for percentile in percentiles)
+    lines = percentile_lines(zip(values_ms, percentiles, histogram.upto(percentiles), strict=True))
     deviation_ms = histogram.deviation_ns / 1e6
     lines += [
         f"#[Mean    = {histogram.mean_ns / 1e6:12.3f}, StdDeviation   = {deviation_ms:12.3f}]",

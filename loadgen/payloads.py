@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,12 +42,12 @@ def from_files(paths: Sequence[str], delimited: bool) -> list[bytes]:
 
 
 def from_texts(field: int, lengths: Lengths, count: int, seed: int) -> list[bytes]:
-    """``count`` different messages of one string field, of random words."""
+    """``count`` different messages of one string field, of ordinary words."""
     if not 1 <= field <= wire.FIELD_MAX:
         raise UsageError(f"--text-field {field} is no field number; they are 1 to {wire.FIELD_MAX}")
     if not 1 <= count <= PAYLOADS_MAX:
         raise UsageError(f"{count:,} different payloads; a run has 1 to {PAYLOADS_MAX:,}")
-    found = [wire.text_field(field, text) for text in texts(lengths, count, np.random.default_rng([seed, 2]))]
+    found = [wire.text_field(field, text) for text in texts(lengths, count, random.Random(f"texts {seed}"))]
     _check(found)
     return found
 

@@ -6,10 +6,13 @@
 # machine must not decide over a commit. So up to SECOND_LOOKS failing tests that do not only compute are run again
 # alone: each has to pass three times in a row, or the whole run has failed. Those that pass then are named at the end and in
 # build/unstable.txt. With SECOND_LOOKS=0, as in `make nightly`, every failure counts.
+#
+# CHANGED=1 or CHANGED=REVISION: only the tests of what has changed since then (tests/project/changed.py), native ones too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 BIN=${BIN:-.venv/bin} SECOND_LOOKS=${SECOND_LOOKS:-3}
 cache=build/pytest computing=build/computing.txt unstable=build/unstable.txt
+tests=(tests)
 mkdir -p build
 rm -rf "$cache" "$unstable"
 
@@ -18,7 +21,15 @@ export OMP_NUM_THREADS=1      # small models lose with every further thread, and
 
 run() { "$BIN/python" -m pytest --durations=25 "$@"; }
 # Only the files of a run are collected, because collecting them all takes each worker ten seconds.
-matching() { grep -r "$1" 'mark\.compute\b' tests --include='test_*.py'; }
+matching() { grep -r "$1" 'mark\.compute\b' "${tests[@]}" --include='test_*.py' | sort -u; }
+
+if [ -n "${CHANGED:-}" ]; then
+    chosen=$(PYTHONPATH=tests/support "$BIN/python" tests/project/changed.py "$CHANGED")
+    read -ra tests < <(sed -n 1p <<<"$chosen")
+    read -ra programs < <(sed -n 2p <<<"$chosen") || :
+    printf 'CHANGED=%s: %s; native: %s\n' "$CHANGED" "${tests[*]}" "${programs[*]:-none}"
+    [ "${#programs[@]}" = 0 ] || make -j"$(nproc)" --output-sync=target "${programs[@]/%/.run}"
+fi
 
 # A session of its own: the kernel may share the CPU by session, before it looks at priorities.
 mapfile -t files < <(matching -l)

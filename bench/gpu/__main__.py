@@ -18,11 +18,11 @@ from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits
 from bench.gpu.preflight import Found, examine
 from bench.gpu.results import Results, page, slug
 from bench.gpu.suite import Suite, ended_by_signals, perform
+from bench.result_file import RESULTS
 from fastqps.bench.results.environment import commit
 from fastqps.process.parent import die_with_parent
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "bench/results"
 COMMAND = "make gpu-check"
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.gpu.results import MODE, Results
-
-RESULTS = Path(__file__).parents[1] / "results"
+from bench.result_file import RESULTS
 
 
 def merge(files: Sequence[Path], folder: Path = RESULTS) -> list[Path]:
@@ -21,7 +19,7 @@ def merge(files: Sequence[Path], folder: Path = RESULTS) -> list[Path]:
     """
     changed = []
     for path in files:
-        new = json.loads(path.read_text())
+        new = Results(path).read()
         if new.get("mode") != MODE:
             raise ValueError(f"{path} is no result of the GPU suite")
         results = Results(folder / path.name)

@@ -1,4 +1,4 @@
-"""The suite's file, bench/results/GPU-DATE.json, written again after every figure, and its Markdown table."""
+"""The suite's summary, bench/results/GPU-DATE.json, its raw figures and its table, all written after every figure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.targets import TARGETS
+from bench.result_file import medians, raw_path, write_raw, write_summary
 from bench.row import Row, markdown
-from fastqps.bench.results.atomic_file import replace_file
+from loadgen.atomic_file import replace_file
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MODE = "gpu-check"
 
 
@@ -25,7 +26,8 @@ class Results:
     def start(self, steps: Iterable[str] = (), **facts: Any) -> None:
         """The facts of this run, and what it intends. What other runs have measured stays."""
         found = self.read()
-        kept = {key: found.get(key, empty) for key, empty in (("table", []), ("steps", {}), ("raw", {}))}
+        empty: dict[str, Any] = {"table": [], "steps": {}, "points": [], "raw": {}}
+        kept = {key: found.get(key, nothing) for key, nothing in empty.items()}
         for step in steps:  # a run that is killed shows what it did not reach
             kept["steps"].setdefault(step, {"state": "pending", "commit": facts["commit"]})
         self._write({"schema_version": SCHEMA_VERSION, "mode": MODE, **facts, **kept})
@@ -33,7 +35,8 @@ class Results:
     def begin(self, step: str) -> None:
         """A step starts: what it had measured before goes. What others have measured may be of another commit."""
         found = self.read()
-        found["table"] = [row for row in found["table"] if row["step"] != step]
+        for key in ("table", "points"):
+            found[key] = [entry for entry in found[key] if entry["step"] != step]
         found["raw"].pop(step, None)
         found["steps"][step] = {"state": "running", "commit": found["commit"]}
         self._write(found)
@@ -50,6 +53,10 @@ class Results:
         """What a figure was made of; JSON."""
         found = self.read()
         found["raw"].setdefault(step, {})[name] = value
+        figures = value if isinstance(value, dict) else {"figure": value}
+        [point] = medians([{**figures, "name": name}])
+        others = [each for each in found["points"] if (each["step"], each["name"]) != (step, name)]
+        found["points"] = [*others, {"step": step, **point}]
         self._write(found)
 
     def count_start(self, step: str) -> None:
@@ -84,38 +91,39 @@ class Results:
         """The steps of another file's content, in the place of what is here of them."""
         found = self.read()
         ran = {step: facts for step, facts in other["steps"].items() if facts["state"] != "pending"}
-        kept = [row for row in found["table"] if row["step"] not in ran]
-        found["table"] = kept + [row for row in other["table"] if row["step"] in ran]
+        for key in ("table", "points"):
+            kept = [entry for entry in found[key] if entry["step"] not in ran]
+            found[key] = kept + [entry for entry in other[key] if entry["step"] in ran]
         found["steps"] |= ran
         found["raw"] |= other["raw"]
         self._write(found)
 
     def read(self) -> dict[str, Any]:
-        """The file's content; ``{}`` where there is none yet."""
-        try:
-            found = json.loads(self.path.read_text())
-        except FileNotFoundError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        """The summary, and below ``raw`` the raw figures of steps that ran here; ``{}`` where there is none yet."""
+        found = _read(self.path)
+        return found and found | {"raw": _read(raw_path(self.path))}
 
     def _write(self, found: dict[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, json.dumps(found, indent=1, allow_nan=False) + "\n")
+        write_raw(self.path, found["raw"])
+        write_summary(self.path, {key: value for key, value in found.items() if key != "raw"})
         replace_file(self.path.with_suffix(".md"), page(found))
 
 
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _entry(step: str, row: Row, target: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": row.name, "measured": row.measured, "accept": row.accept, "goal": row.goal}
-    entry |= {"accepted": row.accepted, "bound_by": row.note, "unit": row.unit, "at_most": row.at_most}
-    entry |= {"interval": list(row.interval)} if row.interval else {}
-    return {**entry, "step": step, "target": target}
+    return {**row.as_json(), "step": step, "target": target}
 
 
 def rows_of(found: dict[str, Any], step: str = "") -> list[Row]:
     """The table's rows, all or of one step."""
-    keys = ("name", "measured", "unit", "accept", "goal", "at_most", "bound_by", "interval")
-    entries = [entry for entry in found["table"] if step in ("", entry["step"])]
-    return [Row(*(entry.get(key) for key in keys)) for entry in entries]
+    return [Row.from_json(entry) for entry in found["table"] if step in ("", entry["step"])]
 
 
 def page(found: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ def classes(
         for _ in range(repetitions)
     ]
     points = [
-        {"case": "saturated", "round": number, "kind": name, **run}
+        {"name": f"saturated, {name}", "round": number, **run}
         for number, found in enumerate(saturated)
         for name, run in found.items()
     ]

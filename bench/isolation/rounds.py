@@ -41,7 +41,7 @@ class Rounds:
 
     def late_us(self, load: str, share: float) -> float:
         """How late the generator was by itself: that percentile of its worst round."""
-        times = [point["own_lateness_us"] for point in self.points if point["case"] == load]
+        times = [point["own_lateness_us"] for point in self.points if point["name"] == load]
         return max(float(found[f"p{100 * share:.0f}"]) for found in times)
 
     def step_us(self, load: str) -> float:
@@ -50,7 +50,7 @@ class Rounds:
 
     def hindered(self, *loads: str) -> bool:
         """Whether the host kept the device waiting in one of these loads, so that its times prove nothing."""
-        return any(point["host_share"] > BEHIND for point in self.points if point["case"] in loads)
+        return any(point["host_share"] > BEHIND for point in self.points if point["name"] in loads)
 
     @property
     def doubtful(self) -> str:
@@ -79,5 +79,5 @@ def measure(server: ServerProcess, loads: Loads, folder: Path, repetitions: int,
             for kind, ends in mixed.ends.items():
                 rounds.ends.setdefault(name, {}).setdefault(kind, []).append(ends)
             seen = {"step_us": step, "host_share": host_share(during)}
-            rounds.points.append({"case": name, "round": number, **seen, **mixed.run})
+            rounds.points.append({"name": name, "round": number, **seen, **mixed.run})
     return rounds

@@ -76,4 +76,4 @@ def _tenants(
             note=f"p99 {after}, alone {before}{rounds.doubtful}",
             interval=(kept(ends_us[0]), kept(ends_us[1])),
         ),
-    ], [{"loud": company.loud, **point} for point in rounds.points]  # fmt: skip
+    ], [{**point, "name": f"{company.loud} loud, {point['name']}"} for point in rounds.points]  # fmt: skip

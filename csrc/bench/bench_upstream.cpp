@@ -15,7 +15,7 @@
 #include "tests/transport/bare_service.h"
 #include "tests/transport/tls_fixture.h"
 #include "tests/upstream/call_fixture.h"
-#include "upstream/client_tls.h"
+#include "h2client/client_tls.h"
 
 namespace {
 
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   std::string fault;
   if (tls) {
     loop.set_tls(server_context(own));
-    settings.tls = fastqps::upstream::ClientTls::make({own.certificate_pem(), "", ""}, &fault);
+    settings.tls = fastqps::h2client::ClientTls::make({own.certificate_pem(), "", ""}, &fault);
     settings.tls_name = "server";
   }
   std::thread server([&] { loop.run(); });

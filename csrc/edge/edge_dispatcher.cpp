@@ -56,7 +56,7 @@ void EdgeDispatcher::set_upstreams(std::vector<Target> targets) {
   signal_fd(fds_->dispatcher[me_]);
 }
 
-void EdgeDispatcher::set_credentials(std::string token, std::shared_ptr<const upstream::ClientTls> tls) {
+void EdgeDispatcher::set_credentials(std::string token, std::shared_ptr<const h2client::ClientTls> tls) {
   std::lock_guard lock(commands_mutex_);
   commands_.credentials.emplace(std::move(token), std::move(tls));
 }

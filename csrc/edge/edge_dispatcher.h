@@ -35,7 +35,7 @@ class EdgeDispatcher final : private Link::Host {
   // Any thread: the servers are these from the next turn on.
   void set_upstreams(std::vector<Target> targets);
   // Any thread: connections are opened with these from the next turn on. tls: nullptr without.
-  void set_credentials(std::string token, std::shared_ptr<const upstream::ClientTls> tls);
+  void set_credentials(std::string token, std::shared_ptr<const h2client::ClientTls> tls);
   // Sends and receives what there is, and waits up to timeout_ns if there is nothing. Returns false if this process has
   // been declared dead: it must exit at once.
   [[nodiscard]] bool turn(u64 timeout_ns);
@@ -111,7 +111,7 @@ class EdgeDispatcher final : private Link::Host {
   // Of other threads.
   struct Commands {
     std::optional<std::vector<Target>> targets;
-    std::optional<std::pair<std::string, std::shared_ptr<const upstream::ClientTls>>> credentials;
+    std::optional<std::pair<std::string, std::shared_ptr<const h2client::ClientTls>>> credentials;
   };
   std::mutex commands_mutex_;
   Commands commands_;

@@ -53,7 +53,7 @@ std::string text_of(const CallEnd& end) {
 
 }  // namespace
 
-Link::Link(Host& host, u32 index, u32 upstream, const Terms& terms, const upstream::Address& address,
+Link::Link(Host& host, u32 index, u32 upstream, const Terms& terms, const h2client::Address& address,
            const upstream::CallSettings& settings)
     : host_(host), index_(index), upstream_(upstream), terms_(terms), now_ns_(now_ns()) {
   upstream::CallListener& listener = *this;

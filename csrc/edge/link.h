@@ -40,7 +40,7 @@ class Link final : private upstream::CallListener {
   };
 
   // Begins to connect. upstream: the place of its server.
-  Link(Host& host, u32 index, u32 upstream, const Terms& terms, const upstream::Address& address,
+  Link(Host& host, u32 index, u32 upstream, const Terms& terms, const h2client::Address& address,
        const upstream::CallSettings& settings);
 
   u32 index() const { return index_; }

@@ -44,7 +44,7 @@ void Upstreams::set(const std::vector<Target>& targets) {
   }
 }
 
-void Upstreams::set_credentials(const std::string& token, std::shared_ptr<const upstream::ClientTls> tls) {
+void Upstreams::set_credentials(const std::string& token, std::shared_ptr<const h2client::ClientTls> tls) {
   settings_.token = token;
   settings_.tls = std::move(tls);
 }

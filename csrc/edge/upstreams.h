@@ -14,7 +14,7 @@ namespace fastqps::edge {
 
 // A server as it was resolved.
 struct Target {
-  upstream::Address address;
+  h2client::Address address;
   std::string tls_name;  // that its certificate must be for
   bool operator==(const Target& other) const {
     return address.name == other.address.name && tls_name == other.tls_name;
@@ -50,7 +50,7 @@ class Upstreams {
   // The servers are these from now on. Others get no more items.
   void set(const std::vector<Target>& targets);
   // Connections are opened with these from now on; those that are open stay.
-  void set_credentials(const std::string& token, std::shared_ptr<const upstream::ClientTls> tls);
+  void set_credentials(const std::string& token, std::shared_ptr<const h2client::ClientTls> tls);
   // Opens connections that are due.
   void connect(u64 now_ns);
   // The server's state changed, or a connection of it.

@@ -6,15 +6,19 @@
 #include "core/types.h"
 #include "net/limits.h"
 
-namespace fastqps::upstream {
+namespace fastqps::h2client {
 
 class ClientTls;
 
+}  // namespace fastqps::h2client
+
+namespace fastqps::upstream {
+
 struct CallSettings {
-  std::string path;                           // /package.Service/Method
-  std::string authority;                      // HOST:PORT, as the server is called
-  std::string token = {};                     // sent as a bearer token; empty: none
-  std::shared_ptr<const ClientTls> tls = {};  // nullptr: no encryption
+  std::string path;                                     // /package.Service/Method
+  std::string authority;                                // HOST:PORT, as the server is called
+  std::string token = {};                               // sent as a bearer token; empty: none
+  std::shared_ptr<const h2client::ClientTls> tls = {};  // nullptr: no encryption
   std::string tls_name = {};  // the name, or address in numbers, that the server's certificate must be for
   // bounds
   u32 message_bytes_max = 4 << 20;    // of a message of the server's

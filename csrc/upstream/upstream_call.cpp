@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "upstream/wire_words.h"
 
 namespace fastqps::upstream {
 
@@ -28,7 +29,7 @@ UpstreamCall::UpstreamCall(Listener& listener, const Address& address, const Cal
       settings_(settings),
       http2_(listener, settings_),
       open_by_ns_(now_ns() + settings.connect_ns) {
-  if (!wire_.connect(address, settings_)) http2_.end(wire_.fault());
+  if (!wire_.connect(address, settings_.tls.get(), settings_.tls_name)) end_by_wire();
 }
 
 u32 UpstreamCall::interest() const {
@@ -46,7 +47,7 @@ void UpstreamCall::handle(u32 events, u64 now_ns) {
   const Wire::State before = wire_.state();
   if (wire_.state() == Wire::State::kConnecting) {
     if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) return;
-    if (!wire_.connected()) http2_.end(wire_.fault());
+    if (!wire_.connected()) end_by_wire();
   }
   busy_ = true;
   if (events & ~u32(EPOLLOUT)) receive();
@@ -63,7 +64,7 @@ void UpstreamCall::receive() {
     if (wire_.state() == Wire::State::kOpen && !http2_.started()) http2_.start();
     if (!bytes.empty()) http2_.receive(bytes);
     if (got == Wire::Got::kEnd) http2_.cut();
-    if (got == Wire::Got::kFault) http2_.end(wire_.fault());
+    if (got == Wire::Got::kFault) end_by_wire();
     if (got != Wire::Got::kSome) return;
   }
 }
@@ -85,7 +86,7 @@ void UpstreamCall::write(u64 now_ns) {
     http2_.fill(output);
     if (!output.bytes) break;
     const u64 before = wire_.bytes_out();
-    if (!wire_.write({output.data.get(), output.bytes})) return http2_.end(wire_.fault());
+    if (!wire_.write({output.data.get(), output.bytes})) return end_by_wire();
     progress |= wire_.bytes_out() != before;
   }
   if (progress || !waiting_) progress_ns_ = now_ns;
@@ -126,6 +127,8 @@ void UpstreamCall::expire() {
       return http2_.end({End::kConnect, 0, "no connection" + in_time + "; check the address and the firewalls"});
   }
 }
+
+void UpstreamCall::end_by_wire() { http2_.end(end_of(wire_.fault(), settings_.tls_name)); }
 
 void UpstreamCall::close() {
   over_ = true;

@@ -5,13 +5,16 @@
 #include <string>
 
 #include "core/types.h"
-#include "upstream/address.h"
+#include "h2client/address.h"
+#include "h2client/wire.h"
 #include "upstream/call_listener.h"
 #include "upstream/call_settings.h"
 #include "upstream/http2_call.h"
-#include "upstream/wire.h"
 
 namespace fastqps::upstream {
+
+using h2client::Address;
+using h2client::Wire;
 
 class UpstreamCall {
  public:
@@ -58,6 +61,7 @@ class UpstreamCall {
   void receive();
   void write(u64 now_ns);
   void expire();
+  void end_by_wire();
   void settle();
 
   Listener& listener_;

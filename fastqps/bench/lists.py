@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from fastqps.errors import ConfigError
+from loadgen import units
+from loadgen.errors import UsageError
 
 VALUES_MAX = 64
-_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6}
 
 
 def parse_values(flag: str, text: str) -> list[str]:
@@ -29,8 +30,7 @@ def parse_counts(flag: str, text: str, most: int) -> list[int]:
 
 def parse_rate(text: str) -> float:
     """Parses a rate: ``2000``, ``2.5k`` or ``1M``."""
-    scale = _SCALES.get(text[-1:])
     try:
-        return float(text[:-1]) * scale if scale else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no rate; write calls per second as 2000, 2.5k or 1M") from None
+        return units.rate(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

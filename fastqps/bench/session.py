@@ -15,7 +15,7 @@ from fastqps.bench.measure.access import Access
 from fastqps.bench.measure.context import Context, Progress, now_utc
 from fastqps.bench.measure.pinning import Pinning, pinning
 from fastqps.bench.measure.target import Target
-from fastqps.bench.measure.texts import vocabulary_of
+from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.modes import mode
 from fastqps.bench.report.terminal import RunProgress, print_result

@@ -1,8 +1,6 @@
 // What the connections of one thread share.
 #pragma once
-#include <netdb.h>
 #include <nghttp2/nghttp2.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <memory>
@@ -10,16 +8,19 @@
 
 #include "connection/call.h"
 #include "connection/request_headers.h"
-#include "connection/timers.h"
-#include "connection/tls.h"
+#include "h2client/address.h"
+#include "h2client/client_tls.h"
+#include "net/timer_wheel.h"
 #include "record/recorder.h"
 
 namespace loadgen {
 
-struct Address {
-  sockaddr_storage bytes{};
-  socklen_t size = 0;
-  int family = 0;
+using fastqps::h2client::Address, fastqps::h2client::ClientTls;
+
+// Where the server listens, and what TLS connections to it begin with; nullptr: there is no TLS.
+struct Target {
+  std::vector<Address> addresses;
+  std::shared_ptr<const ClientTls> tls;
 };
 
 // Ids of calls that were given up, so that a late answer is not taken for a wrong one; the newest 65,536.
@@ -41,30 +42,27 @@ class GivenUp {
 };
 
 struct Context {
-  Context(const Options& options, u32 thread, i64 now)
+  Context(const Options& options, u32 thread, Target target, i64 now)
       : options(options),
         thread(thread),
-        tls(options.tls ? std::make_unique<Tls>(options) : nullptr),
+        target(std::move(target)),
         recorder(options),
-        timers(now),
+        timers(u64(now)),
         headers(options),
         now(now) {}
 
   const Options& options;
   const u32 thread;
-  const std::unique_ptr<Tls> tls;
-  std::vector<Address> addresses;
+  const Target target;
   int epoll = -1;
   Recorder recorder;
   Pool<Call> calls;
   Pool<Stream> streams;
-  Timers timers;
+  fastqps::front::TimerWheel timers;
   GivenUp given_up;
   List<Outlet, Free> free;         // outlets that can take a call; they take turns
   std::vector<Connection*> dirty;  // have something to write
   RequestHeaders headers;
-  nghttp2_session_callbacks* callbacks = nullptr;
-  nghttp2_option* session_options = nullptr;
   i64 now;               // as of the last look at the clock
   i64 slept = 0;         // in all
   i64 tick_ns = kNever;  // when a connection has to be made, or its making has failed

@@ -21,7 +21,10 @@ i64 unix_ns() {
 
 Engine::Engine(Options options) : options_(std::move(options)) {
   if (const std::string error = options_.error(); !error.empty()) throw std::invalid_argument(error);
-  if (options_.tls) Tls check(options_);  // the threads' own would fail where nobody hears it
+  if (!options_.tls) return;
+  std::string fault;
+  tls_ = ClientTls::make({options_.tls_ca, options_.tls_cert, options_.tls_key, options_.tls_ca.empty()}, &fault);
+  if (!tls_) throw std::invalid_argument("TLS: " + fault);
 }
 
 Engine::~Engine() { dismiss(); }
@@ -42,9 +45,8 @@ std::vector<Address> Engine::resolve() const {
   std::vector<Address> addresses;
   for (const addrinfo* at = found; at; at = at->ai_next) {
     Address& address = addresses.emplace_back();
-    std::memcpy(&address.bytes, at->ai_addr, at->ai_addrlen);
-    address.size = at->ai_addrlen;
-    address.family = at->ai_family;
+    std::memcpy(&address.where, at->ai_addr, at->ai_addrlen);
+    address.bytes = at->ai_addrlen;
   }
   freeaddrinfo(found);
   return addresses;
@@ -52,9 +54,8 @@ std::vector<Address> Engine::resolve() const {
 
 bool Engine::connect(i64 timeout_ns, const std::function<bool()>& interrupted) {
   if (!workers_.empty()) throw std::logic_error("connected already");
-  const std::vector<Address> addresses = resolve();
-  for (u32 i = 0; i < options_.threads; i++)
-    workers_.push_back(std::make_unique<Worker>(options_, i, addresses, board_));
+  const Target target{resolve(), tls_};
+  for (u32 i = 0; i < options_.threads; i++) workers_.push_back(std::make_unique<Worker>(options_, i, target, board_));
   try {
     for (auto& worker : workers_) worker->launch(timeout_ns);
   } catch (...) {

@@ -47,6 +47,7 @@ class Engine {
   bool ended() const { return board_.ended == workers_.size(); }
 
   const Options options_;
+  std::shared_ptr<const ClientTls> tls_;
   Board board_;
   std::vector<std::unique_ptr<Worker>> workers_;
   Load load_;

@@ -10,16 +10,12 @@
 
 namespace loadgen {
 
-Worker::Worker(const Options& options, u32 index, std::vector<Address> addresses, Board& board)
-    : options_(options), index_(index), board_(board), context_(options, index, now_ns()) {
-  context_.addresses = std::move(addresses);
+Worker::Worker(const Options& options, u32 index, const Target& target, Board& board)
+    : options_(options), index_(index), board_(board), context_(options, index, target, now_ns()) {
   context_.epoll = epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(context_.epoll, EPOLL_CTL_ADD, wake_fd_, &event);
-  context_.callbacks = session_callbacks();
-  nghttp2_option_new(&context_.session_options);
-  nghttp2_option_set_no_closed_streams(context_.session_options, 1);
   for (u32 i = index; i < options.connections; i += options.threads)
     connections_.push_back(std::make_unique<Connection>(context_));
 }
@@ -28,8 +24,6 @@ Worker::~Worker() {
   abort();
   join();
   connections_.clear();
-  nghttp2_session_callbacks_del(context_.callbacks);
-  nghttp2_option_del(context_.session_options);
   close(context_.epoll);
   close(wake_fd_);
 }

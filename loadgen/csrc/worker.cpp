@@ -96,7 +96,10 @@ void Worker::send() {
 bool Worker::nobody_answers() const { return context_.ready == 0 && context_.down != kOk; }
 
 void Worker::give_up_late() {
-  context_.timers.advance(context_.now, [](Call& call) { call.stream->connection->give_up(call); });
+  context_.timers.advance(u64(context_.now), [](fastqps::front::Timer& timer) {
+    Call& call = static_cast<Call&>(timer);
+    call.stream->connection->give_up(call);
+  });
 }
 
 void Worker::flush() {
@@ -149,7 +152,8 @@ void Worker::settle() {
 
 // When something has to be done even if the server says nothing; the next send is not among it.
 i64 Worker::wake_ns() const {
-  i64 wake = std::min(context_.tick_ns, context_.timers.next_ns());
+  i64 wake = context_.tick_ns;
+  if (context_.timers.armed()) wake = std::min(wake, i64(context_.timers.next_ns()));
   if (!context_.running) return wake;
   wake = std::min({wake, context_.recorder.interval_end_ns(), end_ns_});
   if (schedule_->waiting_count()) {

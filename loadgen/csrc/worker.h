@@ -20,7 +20,7 @@ struct Board {
 
 class Worker {
  public:
-  Worker(const Options& options, u32 index, std::vector<Address> addresses, Board& board);
+  Worker(const Options& options, u32 index, const Target& target, Board& board);
   ~Worker();
 
   void launch(i64 connect_timeout_ns);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import random
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +83,8 @@ def test_made_messages_are_what_protobuf_reads() -> None:
     ],
 )
 def test_lengths_have_their_distribution(text: str, mean: float, spread: float) -> None:
-    drawn = texts.parse(text).draw(100_000, np.random.default_rng(1))
+    lengths, rng = texts.parse(text), random.Random(1)
+    drawn = np.array([lengths.words(rng) for _ in range(100_000)])
     assert abs(drawn.mean() - mean) < 0.15 and abs(drawn.std() - spread) < 0.3 and drawn.min() >= 1
 
 
@@ -90,13 +92,14 @@ def test_lengths_have_their_distribution(text: str, mean: float, spread: float) 
     ("text", "message"),
     [
         ("zipf:2", "is no distribution; there are: fixed:N"),
-        ("fixed", "the length is ''"),
+        ("fixed", "the length is 'fixed', which is no number"),
         ("fixed:0", "the length is 0; it must be at least 1"),
         ("fixed:1.5", "whole numbers of words"),
         ("uniform:5", "should read uniform:A,B"),
         ("uniform:9,3", "the longest is 3; it must be at least 9"),
         ("normal:5,-1", "the spread is -1"),
         ("lognormal:inf,1", "the length is inf"),
+        ("lognormal:30,99", "the spread is 99; it must be at least 0 and at most 5"),
     ],
 )
 def test_bad_lengths(text: str, message: str) -> None:

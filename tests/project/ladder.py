@@ -32,8 +32,9 @@ CXX: dict[str, tuple[str, ...]] = {
     "wire": ("core", "text"),
     "net": ("core",),
     "grpc": ("core", "text", "wire", "net"),
-    "upstream": ("core", "net", "grpc"),
-    "edge": ("core", "wire", "net", "grpc", "upstream"),
+    "h2client": ("core", "net"),
+    "upstream": ("core", "net", "grpc", "h2client"),
+    "edge": ("core", "wire", "net", "grpc", "h2client", "upstream"),
     "http": ("core", "text", "grpc"),
     "calls": ("core", "net", "grpc", "http"),
     "http1": ("core", "net", "grpc", "http", "calls"),
@@ -47,7 +48,7 @@ CXX: dict[str, tuple[str, ...]] = {
     "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
     "step_service": ("core", "wire", "grpc", "predict"),
     "bind": (
-        *("core", "text", "step", "wire", "net", "grpc", "upstream", "http", "calls", "front"),
+        *("core", "text", "step", "wire", "net", "grpc", "h2client", "upstream", "http", "calls", "front"),
         *("predict", "json", "oip", "openai", "tei", "rerank", "step_service", "edge"),
     ),
 }
@@ -58,7 +59,8 @@ CXX_CONTENTS = {
     "wire": "protobuf messages, read and written in place",
     "net": "sockets, TLS, timers, and the interface of a session; knows no HTTP",
     "grpc": "messages, status codes, compression, methods, and the standard services; knows no call",
-    "upstream": "calls to other servers: gRPC over HTTP/2 and TLS, from the client's side",
+    "h2client": "connections to other servers, for `upstream` and loadgen: the socket, TLS and HTTP/2",
+    "upstream": "calls to other servers: gRPC, from the client's side",
     "edge": "the dispatcher of an edge: it sends claimed requests to other servers",
     "http": "plain HTTP requests, routes, errors and the writer of JSON, whatever version carries them",
     "calls": "one call from its first header to its status, whatever protocol carries it",
@@ -74,6 +76,16 @@ CXX_CONTENTS = {
     "step_service": "the items of edges: the internal service by which they send their steps",
     "bind": "the only folder that sees Python",
 }
+# What the C++ of loadgen may include of csrc.
+LOADGEN = ("core", "wire", "net", "grpc", "h2client")
+# Beside the ladders.
+BESIDE = (
+    "`loadgen/` is below the Python ladder: it imports nothing from fastqps. Only `bench` imports it, for texts, units",
+    "and files, and runs it as a program. Its C++ is `loadgen/csrc`, a separate extension; it includes of `csrc` "
+    + ", ".join(f"`{name}`" for name in LOADGEN)
+    + ".",
+    "`bench/` and `examples/` are outside the ladder and use only the public interface. They are not installed.",
+)
 
 
 def ladder() -> str:
@@ -85,6 +97,7 @@ def ladder() -> str:
     lines += ["", "Python, where packages of one rung do not import each other:", ""]
     for i, rung in enumerate(PYTHON, 1):
         lines += [f"{i}. " + "\n   ".join(f"`{name}`: {_summary(name)}" for name in rung)]
+    lines += ["", *BESIDE]
     return "\n".join(lines) + "\n"
 
 

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from ladder import CXX, PYTHON, ladder
+from ladder import CXX, LOADGEN, PYTHON, ladder
 from paths import ROOT
+
+from loadgen import built
 
 CSRC = ROOT / "csrc"
 
@@ -179,8 +181,12 @@ def test_what_one_vendor_alone_has_stands_in_one_module() -> None:
 
 
 def test_the_load_generator_stands_alone() -> None:
-    """It imports nothing of fastqps, nor of a gRPC package: only the standard library, numpy, and what is its own. Its
-    native tests share the harness of all others."""
+    """It imports nothing of fastqps, nor of a gRPC package: only the standard library, numpy, and what is its own. Of
+    fastqps only the bench imports it. Its C++ includes the folders of ``LOADGEN``, whose sources ``loadgen.built``
+    compares, and its native tests share the harness of all others."""
+    used = re.compile(r"^\s*(?:from|import) loadgen\b", re.MULTILINE)
+    users = [path for path in (ROOT / "fastqps").rglob("*.py") if used.search(path.read_text())]
+    assert {path.relative_to(ROOT / "fastqps").parts[0] for path in users} == {"bench"}
     allowed = {"loadgen", "numpy", "hdrh"} | sys.stdlib_module_names
     paths = sorted((ROOT / "loadgen").glob("*.py"))
     assert paths, "the folder has moved"
@@ -192,7 +198,10 @@ def test_the_load_generator_stands_alone() -> None:
     for path in sources(ROOT / "loadgen"):
         for header in re.findall(r'#\s*include\s*"([^"]+)"', path.read_text()):
             own = (ROOT / "loadgen/csrc" / header).is_file() or (path.parent / header).is_file()
-            assert own or (path.parent.name, header) == ("tests", "csrc/tests/check.h"), f"{path}: {header}"
+            below = header.partition("/")[0] in LOADGEN and (CSRC / header).is_file()
+            in_test = (path.parent.name, header) == ("tests", "csrc/tests/check.h")
+            assert own or below or in_test, f"{path}: {header}"
+    assert {part.split("/")[1] for part in built.PARTS if part.startswith("csrc/")} == set(LOADGEN)
 
 
 def test_every_relaxed_access_of_the_core_gives_its_reason() -> None:

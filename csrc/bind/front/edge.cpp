@@ -9,7 +9,7 @@
 #include "bind/bind.h"
 #include "edge/edge_dispatcher.h"
 #include "edge/probe.h"
-#include "upstream/client_tls.h"
+#include "h2client/client_tls.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -30,9 +30,9 @@ struct EdgeHandle {
       : fds(wake), own(s.segment, &fds, me, epoch, route, std::move(options)) {}
 };
 
-std::shared_ptr<const upstream::ClientTls> make_tls(const Pem& pem) {
+std::shared_ptr<const h2client::ClientTls> make_tls(const Pem& pem) {
   std::string fault;
-  auto made = upstream::ClientTls::make({std::get<0>(pem), std::get<1>(pem), std::get<2>(pem)}, &fault);
+  auto made = h2client::ClientTls::make({std::get<0>(pem), std::get<1>(pem), std::get<2>(pem)}, &fault);
   if (made) return made;
   const py::object error = py::module_::import("fastqps._front").attr("TlsError");
   PyErr_SetObject(error.ptr(), py::str(fault).ptr());
@@ -60,7 +60,7 @@ using Named = std::tuple<std::string, std::string, u16, std::string>;  // for pe
 
 Target target(const Named& from) {
   const auto& [name, ip, port, tls_name] = from;
-  auto address = upstream::Address::of(ip, port);
+  auto address = h2client::Address::of(ip, port);
   if (!address) throw py::value_error(ip + " is no IP address");
   address->name = name;
   return {std::move(*address), tls_name};

@@ -35,7 +35,7 @@ class KeepingServer final : public front::BareService, private front::Method {
     for (int fd; (fd = listening_.accepted()) >= 0;) door_.adopt(fd);
     door_.turn();
   }
-  const upstream::Address& address() const { return listening_.address; }
+  const h2client::Address& address() const { return listening_.address; }
   u32 items() const {
     size_t n = 0;
     for (const Called& each : calls) n += each.items.size();

@@ -288,7 +288,7 @@ TEST(servers_come_and_go) {
   Upstreams upstreams(host, terms, {}, 2, table);
   const auto shown = [&](u32 row) { return table.row[row].state.load(); };
   std::vector<Target> targets;
-  for (const char* ip : {"127.0.0.1", "127.0.0.2"}) targets.push_back({*upstream::Address::of(ip, 1), "gpu"});
+  for (const char* ip : {"127.0.0.1", "127.0.0.2"}) targets.push_back({*h2client::Address::of(ip, 1), "gpu"});
   upstreams.set(targets);
   CHECK(shown(0) == UpstreamState::kConnecting && shown(1) == UpstreamState::kConnecting);
   upstreams.set({targets[1]});

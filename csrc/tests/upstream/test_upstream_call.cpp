@@ -4,6 +4,7 @@
 #include "tests/upstream/relay.h"
 
 using namespace fastqps;
+using namespace fastqps::h2client;
 using namespace fastqps::upstream;
 
 namespace {

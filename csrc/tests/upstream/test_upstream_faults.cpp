@@ -2,6 +2,7 @@
 #include "tests/upstream/call_fixture.h"
 
 using namespace fastqps;
+using namespace fastqps::h2client;
 using namespace fastqps::upstream;
 
 namespace {

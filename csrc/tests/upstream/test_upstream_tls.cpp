@@ -1,9 +1,10 @@
 // Calls under TLS: the same messages, whom a call trusts, what it shows, and faults in words.
 #include "tests/transport/tls_fixture.h"
 #include "tests/upstream/relay.h"
-#include "upstream/client_tls.h"
+#include "h2client/client_tls.h"
 
 using namespace fastqps;
+using namespace fastqps::h2client;
 using namespace fastqps::upstream;
 using front::Identity;
 

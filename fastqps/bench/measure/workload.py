@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastqps.bench.measure.texts import Lengths, made_texts
 from fastqps.errors import ConfigError
+from loadgen import texts as made
+from loadgen.errors import UsageError
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -76,7 +77,7 @@ class Workload:
         """Raises ``ConfigError`` for what could never be written."""
         if self.text_file:
             read_texts(Path(self.text_file))
-        Lengths.parse(self.lengths)
+        parse_lengths(self.lengths)
 
     def write(self, path: Path, vocabulary: Sequence[str] = ()) -> Payloads:
         """Writes the payload file. ``vocabulary``: words to make texts of; without, common English ones.
@@ -86,7 +87,8 @@ class Workload:
         if self.text_file:
             texts = read_texts(Path(self.text_file))
         else:
-            texts = made_texts(self.texts, Lengths.parse(self.lengths), random.Random(self.seed), vocabulary)
+            lengths, rng = parse_lengths(self.lengths), random.Random(self.seed)
+            texts = list(made.texts(lengths, self.texts, rng, vocabulary))
         messages = self._messages(texts)
         return Payloads(write_messages(path, messages), self.call, messages[0].SerializeToString(), len(messages))
 
@@ -125,6 +127,14 @@ class Payloads:
     def flags(self) -> tuple[str, ...]:
         """loadgen's."""
         return self.call.flags
+
+
+def parse_lengths(text: str) -> made.Lengths:
+    """The value of --lengths; ``ConfigError`` for anything that is no distribution."""
+    try:
+        return made.parse(text)
+    except UsageError as error:
+        raise ConfigError(f"--lengths {error}") from None
 
 
 def write_messages(path: Path, messages: Iterable[Message]) -> Path:

@@ -20,13 +20,15 @@ from fastqps.bench.accuracy import (
     of_labels,
     shown,
 )
-from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
+from fastqps.bench.measure.vocabulary import vocabulary_of
+from fastqps.bench.measure.workload import parse_lengths
 from fastqps.bench.results.environment import commit
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.verdict import conclude
 from fastqps.config.settings import SETTINGS
 from fastqps.errors import ConfigError
 from fastqps.terminal import say
+from loadgen.texts import texts
 
 if TYPE_CHECKING:
     from fastqps.engine.engine import Engine
@@ -150,7 +152,7 @@ def _items(options: argparse.Namespace) -> tuple[ModelCard, Items, list[str]]:
         length = min(IDS, card.max_input_tokens)
         return card, [[rng.randrange(card.vocab_size) for _ in range(length)] for _ in range(count)], []
     words = vocabulary_of(resolve(options.model)[1])
-    return card, list(made_texts(count, Lengths.parse(options.lengths), rng, words)), []
+    return card, list(texts(parse_lengths(options.lengths), count, rng, words)), []
 
 
 def _read(path: Path, count: int | None, answered: bool) -> tuple[Items, list[str]]:

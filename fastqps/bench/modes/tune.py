@@ -11,7 +11,6 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.saturate import saturating
-from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
 from fastqps.bench.search.choice import DOUBT_MAX, Choice
@@ -27,6 +26,7 @@ from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import ConfigError
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import named_models
+from loadgen.atomic_file import replace_file
 
 FILE = "fastqps.toml"
 PROBES_MAX = 150

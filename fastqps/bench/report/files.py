@@ -7,8 +7,8 @@ from pathlib import Path
 from fastqps.bench.report.hgrm import latency_hgrm
 from fastqps.bench.report.page import page
 from fastqps.bench.report.points_csv import points_csv
-from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.result import Result
+from loadgen.atomic_file import replace_file
 
 PAGE, POINTS, SPECTRUM = "report.html", "points.csv", "latency.hgrm"
 

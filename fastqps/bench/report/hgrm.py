@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastqps.bench.report.points import main_point
 from fastqps.bench.results.result import Result
+from loadgen.hgrm import percentile_lines
 
 
 def latency_hgrm(result: Result) -> str | None:
@@ -13,10 +14,7 @@ def latency_hgrm(result: Result) -> str | None:
     count = point.response_time_us.get("count") if point else None
     if not point or not pairs or not count:
         return None
-    lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
-    for percentile, us in pairs:
-        line = f"{us / 1e3:12.3f} {percentile / 100:14.12f} {round(count * percentile / 100):10d}"
-        lines.append(line + (f" {100 / (100 - percentile):14.2f}" if percentile < 100 else ""))
+    lines = percentile_lines((us / 1e3, percentile, round(count * percentile / 100)) for percentile, us in pairs)
     mean, most = (point.response_time_us.get(name) or 0.0 for name in ("mean", "max"))
     lines += [f"#[Mean    = {mean / 1e3:12.3f}]", f"#[Max     = {most / 1e3:12.3f}, TotalCount     = {count:12.0f}]"]
     return "\n".join(lines) + "\n"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import BEYOND_MIN, Point
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.errors import ConfigError
 from fastqps.telemetry.capacity import SCHEMA_VERSION, read_capacity
+from loadgen.atomic_file import replace_file
 
 CAPACITY = "capacity.json"
 WAIT = "queue_wait_p95_s"

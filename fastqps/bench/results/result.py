@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fastqps.bench.results.atomic_file import replace_file
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.shape import misfit
 from fastqps.errors import (
@@ -26,6 +25,7 @@ from fastqps.errors import (
     FastqpsError,
 )
 from fastqps.files.documents import parse_json
+from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 1
 REPORT = "report.json"

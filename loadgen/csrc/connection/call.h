@@ -8,6 +8,7 @@
 #include "connection/message_reader.h"
 #include "connection/protobuf.h"
 #include "list.h"
+#include "net/timer_wheel.h"
 #include "record/outcome.h"
 
 namespace loadgen {
@@ -16,19 +17,19 @@ class Connection;
 struct Stream;
 struct InStream;
 struct ToSend;
-struct InTimers;
 struct InConnection;
 struct Free;
 
 constexpr u32 kSlotBits = 20;  // of a bidi call's id: its place in the pool
 
-struct Call : Link<InStream>, Link<ToSend>, Link<InTimers> {
+// As a timer it is given up when that fires.
+struct Call : Link<InStream>, Link<ToSend>, fastqps::front::Timer {
   Stream* stream = nullptr;
   i64 intended_ns = 0, deadline_ns = 0, submitted_ns = 0;
   i64 written_ns = 0;  // 0: not yet
   i64 own_lateness_ns = 0;
   i64 first_message_ns = 0, last_message_ns = 0;
-  u64 id = 0, give_up_tick = 0;
+  u64 id = 0;
   u32 slot = 0, payload = 0;  // slot: its place in the pool, never changes
   u32 messages = 0;
   bool counted = false;                // it has ended; what remains of it only has to be cleared away

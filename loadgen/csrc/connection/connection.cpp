@@ -1,10 +1,8 @@
 #include "connection/connection.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,9 +10,30 @@
 namespace loadgen {
 namespace {
 
-constexpr size_t kReadBytes = 64 << 10;
 constexpr int kReadRounds = 4;  // then the other connections have their turn
 constexpr i64 kBackoffFirst = 10 * kMillisecond, kBackoffMax = kSecond;
+constexpr SessionSettings kSettings = {
+    .stream_window = 4 << 20, .header_list_bytes = 64 << 10, .connection_window = 64 << 20};
+
+std::string words(const Fault& fault) {
+  switch (fault.what) {
+    case Fault::kName:
+      return "TLS: a certificate cannot be for the name of the server";
+    case Fault::kNoTls:
+      return "TLS: the server speaks none";
+    case Fault::kTlsCut:
+      return "TLS: the server closed the connection in the handshake";
+    case Fault::kNoHttp2:
+      return "the server does not take HTTP/2 (h2, by ALPN)";
+    case Fault::kTls: {
+      const char* reason =
+          fault.verified ? X509_verify_cert_error_string(fault.verified) : ERR_reason_error_string(fault.tls_error);
+      return std::string("TLS: ") + (reason ? reason : "the reason is unknown");
+    }
+    default:
+      return std::strerror(fault.error);
+  }
+}
 
 }  // namespace
 
@@ -27,18 +46,13 @@ Connection::Connection(Context& context) : context_(context) {
 Connection::~Connection() { close_socket(); }
 
 void Connection::connect(i64 timeout_ns) {
-  const Address& address = context_.addresses[address_ % context_.addresses.size()];
-  const int fd = socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return lost(kConnectFailed, std::strerror(errno));
-  wire_.open(fd);
-  const int one = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  state_ = kConnecting;
+  const Address& address = context_.target.addresses[address_ % context_.target.addresses.size()];
+  wire_.emplace();
+  if (!wire_->connect(address, context_.target.tls.get(), context_.options.host)) return lost(wire_->fault());
+  state_ = kOpening;
   tick_at(context_.now + timeout_ns);
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.ptr = this}};
-  if (epoll_ctl(context_.epoll, EPOLL_CTL_ADD, fd, &event)) return lost(kConnectFailed, std::strerror(errno));
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) return connected();
-  if (errno != EINPROGRESS) lost(errno == ECONNREFUSED ? kConnectionRefused : kConnectFailed, std::strerror(errno));
+  if (epoll_ctl(context_.epoll, EPOLL_CTL_ADD, wire_->fd(), &event)) lost(kConnectFailed, std::strerror(errno));
 }
 
 void Connection::tick_at(i64 instant_ns) {
@@ -49,47 +63,37 @@ void Connection::tick_at(i64 instant_ns) {
 void Connection::tick() {
   if (next_ns() > context_.now) return;
   if (state_ == kDown) return connect();
-  lost(kConnectFailed, state_ == kConnecting ? "timed out"
-                       : state_ == kSecuring ? "the TLS handshake timed out"
-                                             : "connected, but the server says nothing (no HTTP/2 SETTINGS)");
-}
-
-// The socket stands.
-void Connection::connected() {
-  if (!context_.tls) return speak();
-  wire_.secure(context_.tls->open(wire_.fd()));
-  state_ = kSecuring;
-  secure();
-}
-
-void Connection::secure() {
-  std::string why;
-  const int done = wire_.shake_hands(&why);
-  if (done < 0) return lost(kConnectFailed, std::move(why));
-  if (done) speak();
+  lost(kConnectFailed, state_ != kOpening ? "connected, but the server says nothing (no HTTP/2 SETTINGS)"
+                       : wire_->state() == Wire::State::kSecuring ? "the TLS handshake timed out"
+                                                                  : "timed out");
 }
 
 // HTTP/2 begins.
 void Connection::speak() {
-  if (nghttp2_session_client_new2(&session_, context_.callbacks, this, context_.session_options))
-    return lost(kConnectFailed, "out of memory");
-  const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 4 << 20}};
-  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));
-  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, 64 << 20);
-  if (context_.options.first_stream_id > 1)
-    nghttp2_session_set_next_stream_id(session_, context_.options.first_stream_id);
+  SessionSettings settings = kSettings;
+  settings.first_stream_id = context_.options.first_stream_id;
+  if (!session_.begin(settings)) return lost(kConnectFailed, "out of memory");
   state_ = kGreeting;
   mark_dirty();
 }
 
-// The server's SETTINGS came: calls can be sent.
-void Connection::greeted() {
-  state_ = kReady;
-  ready_since_ns_ = context_.now;
-  connects++;
-  context_.ready++;
-  context_.down = kOk;
+// Since they came for the first time calls can be sent.
+void Connection::on_settings() {
+  peer_streams_max = nghttp2_session_get_remote_settings(session_.get(), NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+  if (state_ == kGreeting) {
+    state_ = kReady;
+    ready_since_ns_ = context_.now;
+    connects++;
+    context_.ready++;
+    context_.down = kOk;
+  }
+  update_capacity();
+}
+
+void Connection::on_goaway(const nghttp2_goaway& frame) {
+  went_away_ = true;
+  last_stream_ = frame.last_stream_id;
+  drain();
 }
 
 // No new calls; those that are open may end.
@@ -100,14 +104,12 @@ void Connection::drain() {
 }
 
 void Connection::close_socket() {
-  wire_.close();
-  nghttp2_session_del(session_);
-  session_ = nullptr;
-  out_.clear();
+  wire_.reset();
+  session_.end();
   unstamped_.clear();
-  out_at_ = unstamped_at_ = framed_at_ = 0;
+  unstamped_at_ = framed_at_ = 0;
   made_ = written_ = 0;
-  readable_ = hung_up_ = went_away_ = broken_pipe_ = false;
+  readable_ = hung_up_ = went_away_ = false;
   last_stream_ = INT32_MAX;
 }
 
@@ -132,7 +134,8 @@ void Connection::lost(Outcome why, std::string words) {
   });
   close_socket();
   state_ = kDown;
-  if (!stood && ++address_ % context_.addresses.size()) return tick_at(context_.now);  // the name has other addresses
+  if (!stood && ++address_ % context_.target.addresses.size())
+    return tick_at(context_.now);  // the name has other addresses
   if (!stood) context_.down = why;
   if (stood && context_.now - ready_since_ns_ > kSecond) backoff_ns_ = 0;
   tick_at(context_.options.reconnect && context_.running ? context_.now + backoff_ns_ : kNever);
@@ -140,46 +143,56 @@ void Connection::lost(Outcome why, std::string words) {
   backoff_ns_ = std::clamp(backoff_ns_ * 2, kBackoffFirst, kBackoffMax);
 }
 
+void Connection::lost(const Fault& fault) {
+  Outcome why = went_away_ ? kGoAway : kConnectionLost;
+  if (state_ <= kGreeting) why = fault.error == ECONNREFUSED ? kConnectionRefused : kConnectFailed;
+  lost(why, words(fault));
+}
+
 void Connection::on_events(u32 events) {
   if (state_ == kDown) return;
-  if (state_ == kConnecting) {
+  if (wire_->state() == Wire::State::kConnecting) {
     if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) return;
-    int error = 0;
-    socklen_t size = sizeof error;
-    getsockopt(wire_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error) return lost(error == ECONNREFUSED ? kConnectionRefused : kConnectFailed, std::strerror(error));
-    connected();
+    if (!wire_->connected()) return lost(wire_->fault());
+    if (wire_->state() == Wire::State::kOpen) speak();
   }
-  if (state_ == kSecuring) secure();
-  if (state_ == kDown || state_ == kSecuring) return;
   if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = true;
   if (events & EPOLLOUT) mark_dirty();
   if (events & ~u32(EPOLLOUT)) receive();
 }
 
 void Connection::receive() {
-  static thread_local u8 buffer[kReadBytes];
   readable_ = false;
   for (int round = 0; round < kReadRounds; round++) {
-    const ssize_t n = wire_.read(buffer, sizeof buffer);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
+    std::span<const u8> bytes;
+    const Wire::Got got = wire_->read(&bytes);
+    if (got == Wire::Got::kNothing) return;
+    if (state_ == kOpening && wire_->state() == Wire::State::kOpen) speak();
     context_.now = now_ns();
-    if (n <= 0) {
-      const Outcome why = state_ == kGreeting ? kConnectFailed : went_away_ ? kGoAway : kConnectionLost;
-      return lost(why, n ? std::strerror(errno) : "the server closed the connection");
-    }
-    context_.recorder.tally.bytes_in += u64(n);
-    const std::string_view text(reinterpret_cast<char*>(buffer), size_t(n));
-    if (state_ == kGreeting && text.starts_with("HTTP/"))
-      return lost(kConnectFailed,
-                  "answers \"" + std::string(text.substr(0, std::min<size_t>(text.find('\r'), 40))) + "\", not HTTP/2");
-    mark_dirty();
-    const ssize_t read = nghttp2_session_mem_recv(session_, buffer, size_t(n));
-    if (read < 0) return lost(state_ == kGreeting ? kConnectFailed : kProtocolError, nghttp2_strerror(int(read)));
-    if (size_t(n) < sizeof buffer && !hung_up_) return;  // else the end is behind it, and is not told again
+    if (!bytes.empty() && !read(bytes)) return;
+    if (got == Wire::Got::kFault) return lost(wire_->fault());
+    if (got == Wire::Got::kEnd)
+      return lost(state_ <= kGreeting ? kConnectFailed
+                  : went_away_        ? kGoAway
+                                      : kConnectionLost,
+                  "the server closed the connection");
+    if (got == Wire::Got::kAll && !hung_up_) return;  // else the end is behind it, and is not told again
   }
   readable_ = context_.unread = true;
+}
+
+// False if the connection is lost by what the server says.
+bool Connection::read(std::span<const u8> bytes) {
+  context_.recorder.tally.bytes_in += bytes.size();
+  const std::string_view text = view(bytes.data(), bytes.size());
+  if (state_ == kGreeting && text.starts_with("HTTP/")) {
+    const std::string line(text.substr(0, std::min<size_t>(text.find('\r'), 40)));
+    return lost(kConnectFailed, "answers \"" + line + "\", not HTTP/2"), false;
+  }
+  mark_dirty();
+  const int error = session_.receive(bytes);
+  if (!error) return true;
+  return lost(state_ == kGreeting ? kConnectFailed : kProtocolError, nghttp2_strerror(error)), false;
 }
 
 // The ids of streams are used up, and the last call has ended: the same again on another connection.
@@ -201,9 +214,9 @@ void Connection::close() {
     context_.streams_open--;
     context_.streams.give(stream);
   });
-  if (session_) {
-    nghttp2_session_terminate_session(session_, NGHTTP2_NO_ERROR);
-    if (serialise() && !out_.empty()) write();
+  if (session_.begun()) {
+    nghttp2_session_terminate_session(session_.get(), NGHTTP2_NO_ERROR);
+    flush_frames();
   }
   close_socket();
   state_ = kDown;

@@ -5,16 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "grpc/grpc_message.h"
 #include "types.h"
 
 namespace loadgen {
 
-constexpr size_t kPrefixBytes = 5;  // one flag, four bytes of length
-
-inline void write_prefix(u8* to, u32 length) {
-  to[0] = 0;
-  for (int i = 0; i < 4; i++) to[1 + i] = u8(length >> (8 * (3 - i)));
-}
+using fastqps::front::kPrefixBytes, fastqps::front::write_prefix;
 
 class MessageReader {
  public:
@@ -65,7 +61,7 @@ class MessageReader {
       bytes--;
     }
     prefix_have_ = 0;
-    length_ = left_ = u64(prefix_[1]) << 24 | u64(prefix_[2]) << 16 | u64(prefix_[3]) << 8 | prefix_[4];
+    length_ = left_ = fastqps::front::read_be32(prefix_ + 1);
     in_message_ = true;
     broken_ = prefix_[0] != 0 || left_ > bytes_max_;  // compression was not offered
     return !broken_;

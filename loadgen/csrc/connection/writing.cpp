@@ -1,16 +1,9 @@
 // How a connection writes: frames are made, handed to the socket, and requests get the instant at which they went.
-#include <sys/socket.h>
-
-#include <cerrno>
+#include <algorithm>
 
 #include "connection/connection.h"
 
 namespace loadgen {
-namespace {
-
-constexpr size_t kOutMax = 256 << 10;  // bytes made ahead of what the socket takes
-
-}  // namespace
 
 void Connection::mark_dirty() {
   if (dirty_) return;
@@ -18,40 +11,21 @@ void Connection::mark_dirty() {
   context_.dirty.push_back(this);
 }
 
-// Frames into out_, as many as there is room for; false if the session is beyond use.
-bool Connection::serialise() {
-  const u8* data;
-  while (out_.size() - out_at_ < kOutMax) {
-    const ssize_t n = nghttp2_session_mem_send(session_, &data);
-    if (n < 0) return false;
-    if (n == 0) return true;
-    out_.insert(out_.end(), data, data + n);
-    made_ += u64(n);
+// Frames into the buffer, as many as there is room for; false if the session is beyond use.
+bool Connection::serialise(OutputBuffer& output) {
+  output.bytes = 0;
+  return !session_.fill(output, [this](size_t bytes) {
+    made_ += bytes;
     for (; framed_at_ < unstamped_.size(); framed_at_++) unstamped_[framed_at_].end = made_;
-  }
-  return true;
+  });
 }
 
-// One write to the socket; true if it took everything.
-bool Connection::write() {
-  context_.now = now_ns();
-  const ssize_t n = wire_.write(out_.data() + out_at_, out_.size() - out_at_);
-  if (n < 0) {
-    broken_pipe_ = errno != EAGAIN && errno != EINTR;
-    return false;
-  }
-  context_.recorder.tally.bytes_out += u64(n);
-  written_ += u64(n);
-  out_at_ += size_t(n);
-  stamp(written_);
-  if (out_at_ < out_.size()) return false;
-  out_.clear();
-  out_at_ = 0;
-  return true;
-}
-
-// Requests whose last byte the socket has taken were sent at the moment of that write.
-void Connection::stamp(u64 written) {
+// Requests whose last byte the socket has taken were sent at the moment of that write. Under TLS the bytes that wait
+// are a few more than those of HTTP/2 in them: the instant is that of the write behind, never one before.
+void Connection::stamp() {
+  const u64 written = std::max(written_, made_ - std::min<u64>(wire_->unsent(), made_));
+  context_.recorder.tally.bytes_out += written - written_;
+  written_ = written;
   for (; unstamped_at_ < framed_at_ && unstamped_[unstamped_at_].end <= written; unstamped_at_++)
     if (Call* call = unstamped_[unstamped_at_].call) context_.recorder.written(*call, context_.now, context_.idle_ns);
   if (unstamped_at_ < unstamped_.size()) return;
@@ -59,33 +33,39 @@ void Connection::stamp(u64 written) {
   unstamped_at_ = framed_at_ = 0;
 }
 
+// Makes frames and hands them to the socket, until there are none or it takes no more; false if the connection is lost.
+bool Connection::flush_frames() {
+  static thread_local OutputBuffer output;  // on their way, for all connections of a thread: so they stay in the cache
+  while (!wire_->unsent() && !wire_->broken()) {
+    if (!serialise(output)) return lost(kProtocolError, "the HTTP/2 session broke"), false;
+    if (!output.bytes) break;
+    context_.now = now_ns();
+    if (!wire_->write({output.data.get(), output.bytes})) return lost(wire_->fault()), false;
+    if (!wire_->broken()) stamp();
+  }
+  return true;
+}
+
 void Connection::flush() {
   dirty_ = false;
-  if (!session_) return;
-  for (bool more = true; more;) {
-    if (!serialise()) return lost(kProtocolError, "the HTTP/2 session broke");
-    if (out_.empty()) break;
-    more = write() && nghttp2_session_want_write(session_);
+  if (!wire_) return;
+  if (wire_->unsent()) {
+    context_.now = now_ns();
+    if (wire_->flush()) stamp();
   }
-  if (out_at_ > kOutMax) {
-    out_.erase(out_.begin(), out_.begin() + i64(out_at_));
-    out_at_ = 0;
-  }
-  if (broken_pipe_) {  // answers may lie in the socket yet
-    while (state_ != kDown && broken_pipe_) {
-      receive();
-      if (!readable_) break;
-    }
+  if (!session_.begun() || !flush_frames()) return;
+  if (wire_->broken()) {  // answers may lie in the socket yet
+    for (bool more = true; more && state_ != kDown; more = readable_) receive();
     if (state_ != kDown) lost(went_away_ ? kGoAway : kConnectionLost, "the server closed the connection");
     return;
   }
-  if (out_.empty()) after_flush();
+  if (!wire_->unsent()) after_flush();
 }
 
 // All is written: is the connection still of use?
 void Connection::after_flush() {
   if (state_ == kDraining && streams_.empty()) return went_away_ ? lost(kGoAway, "the server said GOAWAY") : renew();
-  if (nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_)) return;
+  if (session_.wants_read() || session_.wants_write()) return;
   lost(state_ == kGreeting ? kConnectFailed : kProtocolError, "the server's bytes are no HTTP/2");
 }
 

@@ -1,9 +1,8 @@
-// The parts that need no network: histogram, protobuf, frames of gRPC, timers, schedule, lists.
+// The parts that need no network: histogram, protobuf, frames of gRPC, schedule, lists.
 #include <random>
 
 #include "connection/message_reader.h"
 #include "connection/protobuf.h"
-#include "connection/timers.h"
 #include "csrc/tests/check.h"
 #include "record/histogram.h"
 #include "record/outcome.h"
@@ -127,31 +126,6 @@ TEST(broken_frames_are_noticed) {
   CHECK(!complete("\0\0\0\0\2a"sv));     // cut
   CHECK(!complete("\0\0\0"sv));          // cut within the prefix
   CHECK(!complete("\0\0\0\x04\x00"sv));  // longer than allowed
-}
-
-TEST(timers_fire_once_and_never_early) {
-  const i64 start = 1'000 * kSecond;
-  Timers timers(start);
-  CHECK_EQ(timers.next_ns(), kNever);
-  std::vector<Call> calls(200);
-  std::mt19937 random(3);
-  std::vector<i64> due;
-  for (size_t i = 0; i < calls.size(); i++) {
-    due.push_back(start + i64(random() % 12'000) * kMillisecond);  // beyond one round of the wheel
-    calls[i].slot = u32(i);
-    timers.add(calls[i], due[i]);
-  }
-  for (size_t i = 0; i < calls.size(); i += 5) timers.remove(calls[i]);
-  std::vector<int> fired(calls.size());
-  for (i64 now = start; now < start + 13 * kSecond; now += i64(random() % 50) * kMillisecond) {
-    timers.advance(now, [&](Call& call) {
-      fired[call.slot]++;
-      CHECK(now >= due[call.slot]);
-      CHECK(now - due[call.slot] <= 60 * kMillisecond);
-    });
-  }
-  for (size_t i = 0; i < calls.size(); i++) CHECK_EQ(fired[i], int(i % 5 != 0));
-  CHECK_EQ(timers.next_ns(), kNever);
 }
 
 TEST(schedules_deal_the_arrivals_out) {

@@ -16,9 +16,10 @@ from decoders import VOCAB as DECODER_VOCAB
 from examples.grammar.mistakes import pairs
 from fastqps import Client, Engine
 from fastqps.bench.accuracy import of_embeddings, of_generations
-from fastqps.bench.measure.texts import Lengths, made_texts, vocabulary_of
+from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.models.names import packaged
 from fastqps.process.server_process import ServerProcess
+from loadgen import texts as made
 
 LAYERS = 4
 PROMPTS = [[(7 * i + 3 * j) % DECODER_VOCAB for j in range(n)] for i, n in enumerate((1, 5, 9, 20))]
@@ -80,7 +81,7 @@ def check_minilm(quantization: str) -> None:
     folder = packaged("minilm")
     if folder is None:
         pytest.skip("the weights of minilm are not installed")
-    texts = made_texts(60, Lengths.parse("uniform:4,40"), random.Random(5), vocabulary_of(folder))
+    texts = list(made.texts(made.parse("uniform:4,40"), 60, random.Random(5), vocabulary_of(folder)))
     before, after = (Engine("minilm", quantization=q).predict(texts) for q in ("none", quantization))
     found = of_embeddings(before, after)  # type: ignore[arg-type]
     assert found["cosine_mean"] >= 0.995 and found["cosine_worst"] >= 0.98

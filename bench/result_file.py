@@ -1,0 +1,88 @@
+"""Result files: a summary of one line a row and a point, which is committed, and the raw figures, which are not."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from loadgen.atomic_file import replace_file
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench/results"
+# Of a load generator's run, what describes the load or the generator itself, and percentiles between p50 and p99.
+_LEFT_OUT = {
+    *("schema_version", "round", "load", "duration_s", "connections", "streams", "environment", "seeds", "cpu"),
+    *("calls", "count", "status_with_warmup", "messages", "bytes_in", "bytes_out", "empty_answers", "waiting_max"),
+    *("in_flight_max", "lateness_us", "rate_interval", "p99_interval_us", "by_second"),
+    *("p75", "p90", "p95", "p999", "p9999", "max"),
+}
+
+
+def raw_path(path: Path) -> Path:
+    """The file of the raw figures of a summary: in ``build/bench`` for a committed one, else in ``raw`` beside it."""
+    return (ROOT / "build/bench" if path.parent == RESULTS else path.parent / "raw") / path.name
+
+
+def write_summary(path: Path, found: Mapping[str, Any]) -> None:
+    """Replaces the file. Each key, each entry of a list and each object in an object has one line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(f"{_compact(key)}: {_block(value)}" for key, value in found.items())
+    replace_file(path, f"{{\n{lines}\n}}\n")
+
+
+def write_raw(path: Path, found: Any) -> None:
+    """Replaces the raw file of a summary."""
+    raw_path(path).parent.mkdir(parents=True, exist_ok=True)
+    replace_file(raw_path(path), _compact(found) + "\n")
+
+
+def medians(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each name once, with the median of each of its figures over all of its runs."""
+    runs: dict[str, list[Mapping[str, Any]]] = {}
+    for point in points:
+        runs.setdefault(point["name"], []).append(point)
+    return [{"name": name, **(_median(found) or {})} for name, found in runs.items()]
+
+
+def _median(value: Any) -> Any:
+    """None for anything that has no figure in it."""
+    if isinstance(value, bool | str) or value is None:
+        return None
+    if isinstance(value, Mapping):
+        found = {key: _median(each) for key, each in value.items() if key not in _LEFT_OUT}
+        return {key: each for key, each in found.items() if each is not None} or None
+    if isinstance(value, Sequence):
+        return _median_of_all(value)
+    return value
+
+
+def _median_of_all(values: Sequence[Any]) -> Any:
+    if values and all(isinstance(value, Mapping) for value in values):
+        names = [value.get("name") for value in values]
+        if None not in names and len(set(names)) == len(names) > 1:
+            return _median({value["name"]: value for value in values})
+        keys = dict.fromkeys(key for value in values for key in value)
+        return _median({key: _together([value[key] for value in values if key in value]) for key in keys})
+    numbers = [value for value in map(_median, values) if isinstance(value, int | float)]
+    return statistics.median(numbers) if numbers else None
+
+
+def _together(values: Sequence[Any]) -> Sequence[Any]:
+    """The elements of all where each is a list of its own."""
+    lists = [value for value in values if isinstance(value, list)]
+    return [each for value in lists for each in value] if len(lists) == len(values) else values
+
+
+def _block(value: Any) -> str:
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(f" {_compact(each)}" for each in value) + "\n]"
+    if isinstance(value, dict) and value and all(isinstance(each, dict) for each in value.values()):
+        return "{\n" + ",\n".join(f" {_compact(key)}: {_compact(each)}" for key, each in value.items()) + "\n}"
+    return _compact(value)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
