@@ -88,7 +88,7 @@ native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; S
 INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))
 .PHONY: $(INCLUDES)
 $(INCLUDES): %.includes: %.cpp
-	@$(CXX) $(FLAGS) -fsyntax-only $(if $(filter loadgen/%,$<),-Iloadgen/csrc) -Icsrc \
+	@$(CXX) $(FLAGS) -fsyntax-only $(if $(filter loadgen/%,$<),-I. -Iloadgen/csrc) -Icsrc \
 	  $$($(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))') $<
 includes: $(INCLUDES) ## every C++ file compiles by itself, not only in its folder's unit; minutes
 

@@ -460,10 +460,10 @@ def test_no_call_is_no_verdict(play: Play) -> None:
     assert found.verdict == "INCONCLUSIVE" and "no call was due" in found.notes[0]
 
 
-def test_replay(play: Play, tmp_path: Path) -> None:
+def test_a_trace(play: Play, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("0\n1000\n")
-    found, server = play("replay", str(trace), "--speedup", "4")
+    found, server = play("rate", "--trace", str(trace), "--speedup", "4")
     assert (server.loads[0].trace, server.loads[0].speedup, server.loads[0].duration_s) == (str(trace), 4, 0)
     assert found.points[0].name == "trace.csv, 4 × as fast"
 
@@ -473,7 +473,7 @@ def test_replay(play: Play, tmp_path: Path) -> None:
     [
         ("rate", ["--rate", "-5"], "-5/s is not possible"),
         ("rate", ["-c", "0"], "0 calls in flight"),
-        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs --rate"),
+        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs an open loop"),
         ("sweep", ["--points", "3"], "8 to 12"),
         ("sweep", ["--rates", "5,x"], "write numbers"),
         ("sweep", ["--rates", "5,3"], "the lowest first"),
@@ -483,7 +483,8 @@ def test_replay(play: Play, tmp_path: Path) -> None:
         ("find-max", ["--slo", "p99=1ms", "--start", "0"], "0/s is not possible"),
         ("overload", ["--capacity", "nowhere.json"], "cannot read nowhere.json"),
         ("soak", ["--rate", "-1"], "-1/s is not possible"),
-        ("replay", ["nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--trace", "nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--rate", "5", "--speedup", "2"], "--speedup needs --trace"),
         ("rate", ["--rate", "5", "--repetitions", "0"], "--repetitions 0: 1 to 100"),
         ("rate", ["--rate", "5", "--duration", "10"], "--duration: '10' has no unit"),
         ("rate", ["--rate", "5", "--seed", "-1"], "--seed -1"),
