@@ -261,7 +261,7 @@ def test_certificates_change_under_load(authority: Authority, other: Authority, 
                     return
                 calls[0] += 1
 
-    threads = [threading.Thread(target=load) for _ in range(4)]
+    threads = [threading.Thread(target=load, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
     until(lambda: calls[0] > 20, "load")
