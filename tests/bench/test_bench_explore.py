@@ -667,7 +667,6 @@ def test_neighbours(beside: list[str], tmp_path: Path) -> None:
     [
         (("--beside", "spinner,toddler"), "", "--beside toddler: no such neighbour; there are: spinner, "),
         (("-c", "0"), "", "0 calls in flight are not possible"),
-        (("--rate", "0"), "", "a rate of 0/s is not possible"),
         ((), "192.0.2.1:50051", "neighbours run on this machine, and the server at --address on another one"),
     ],
 )
