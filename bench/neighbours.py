@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.load import PREDICT, Load, loadgen
+from bench.noise.beside import NEIGHBOURS, autogroups, beside
 from bench.protocols.peers import install_mosec, mosec
 from bench.protocols.wrk import CONNECTIONS, HttpRequest, wrk
 from bench.row import Row
 from bench.texts import request, texts
 from bench.transport import LOAD_CPU, SERVER_CPU, grpc_echo
 from fastqps.bench.measure.workload import write_messages
-from fastqps.bench.neighbours.beside import NEIGHBOURS, autogroups, beside
 from fastqps.process.server_process import ServerProcess
 
 ALONE = "alone"

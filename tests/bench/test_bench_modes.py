@@ -460,10 +460,10 @@ def test_no_call_is_no_verdict(play: Play) -> None:
     assert found.verdict == "INCONCLUSIVE" and "no call was due" in found.notes[0]
 
 
-def test_replay(play: Play, tmp_path: Path) -> None:
+def test_a_trace(play: Play, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("0\n1000\n")
-    found, server = play("replay", str(trace), "--speedup", "4")
+    found, server = play("rate", "--trace", str(trace), "--speedup", "4")
     assert (server.loads[0].trace, server.loads[0].speedup, server.loads[0].duration_s) == (str(trace), 4, 0)
     assert found.points[0].name == "trace.csv, 4 × as fast"
 
@@ -472,7 +472,7 @@ def test_replay(play: Play, tmp_path: Path) -> None:
     ("name", "flags", "says"),
     [
         ("rate", ["-c", "0"], "0 calls in flight"),
-        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs --rate"),
+        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs an open loop"),
         ("sweep", ["--points", "3"], "8 to 12"),
         ("sweep", ["--rates", "5,x"], "write numbers"),
         ("sweep", ["--rates", "5,3"], "the lowest first"),
@@ -480,7 +480,8 @@ def test_replay(play: Play, tmp_path: Path) -> None:
         ("find-max", [], "--slo p99=20ms"),
         ("find-max", ["--slo", "p99=1ms", "--probes", "2"], "at least 4"),
         ("overload", ["--capacity", "nowhere.json"], "cannot read nowhere.json"),
-        ("replay", ["nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--trace", "nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--rate", "5", "--speedup", "2"], "--speedup needs --trace"),
         ("rate", ["--rate", "5", "--repetitions", "0"], "--repetitions 0: 1 to 100"),
         ("rate", ["--rate", "5", "--duration", "10"], "--duration: '10' has no unit"),
         ("rate", ["--rate", "5", "--seed", "-1"], "--seed -1"),

@@ -141,12 +141,9 @@ PLOTS = {
     "overload": OF_LOADS,
     "breakdown": OF_ALTERNATIVES,
     "tune": f"grid search {OF_ALTERNATIVES} lateness",
-    "ablate": f"optimizations {OF_ALTERNATIVES} lateness",
-    "neighbours": f"{OF_ALTERNATIVES} lateness",
     "calibrate": f"calibration {OF_ALTERNATIVES} lateness",
     "compare": f"differences {OF_ALTERNATIVES} lateness",
     "soak": "timeline processes duty-dispatchers stage-shares stage-times spectrum lateness",
-    "replay": "timeline duty-dispatchers stage-shares stage-times spectrum lateness",
     "interrupted": "",
 }
 
@@ -256,7 +253,7 @@ def test_doubt_is_marked(pages: Pages) -> None:
     assert "1,540/s is INVALID: generator-bound" in pages["sweep"]
     LAID_OUT.difference_update(("latency", "goodput"))
     assert page(bench_results.sweep()).count(">INVALID</text>") >= 2, "in the legends of the plots too"
-    assert "NOT RUN" in pages["ablate"] and "needs a GPU" in pages["ablate"]
+    assert "NOT RUN" in pages["tune"] and "does not start" in pages["tune"]
 
 
 def test_open_calls_are_drawn_where_they_can_change() -> None:
@@ -290,13 +287,9 @@ def test_percentiles_of_too_few_samples_are_grey() -> None:
 SENTENCES = {
     "rate": "VALID  1,000/s of 1,000/s offered  p99 25.0 ms ≤ 50 ms  goodput 99.99 %  duty cycle 81.9 %  (n = 30,000)",
     "find-max": "VALID  max 1,050/s  p99 34.3 ms ≤ 50 ms  goodput 99.9 %  duty cycle 86.0 %  (n = 31,500)",
-    "ablate": "VALID  + 2 lanes: 1,116/s, 2.80 × 1 dispatcher, synchronous  duty cycle 45.0 % → 99.2 %",
     "breakdown": "VALID  1 in flight: 844 µs end to end  device 82.9 %, queue 3.9 %, host 6.5 %, wire 6.6 %",
     "calibrate": "VALID  12 shapes of steps, the profile is off by 3.1 % at most  peak rate on the profile \u22122.2 %",
     "compare": "VALID  rate +4.2 %  p99 \u221212.0 %",
-    "neighbours": (
-        "VALID  keeps at least 31.0 % of its peak (beside fork-storm)  p99 2.10 ms → 21.0 ms beside fork-storm"
-    ),
     "overload": "VALID  at 5,924/s offered goodput is 100 % of its peak 1,153/s  80.3 % refused",
     "interrupted": "INTERRUPTED  no point was measured",
 }
@@ -325,15 +318,6 @@ def test_the_sentence_of_what_was_not_decided() -> None:
     assert facts_of(result)[0].startswith("best so far: ") and facts_of(result)[-1] == "+58.0 % ± 2.1 over the start"
     result = bench_results.tune() | {"verdict": "INCONCLUSIVE", "best": None}
     assert facts_of(result) == ["no best setting was found"]
-
-
-def test_a_gain_within_the_noise_is_called_so() -> None:
-    result = bench_results.ablate()
-    first, last = result["points"][0], result["points"][result["best"]]
-    first["rate_interval"], last["rate_interval"] = [90.0, 100.0], [101.0, 111.0]
-    assert "noise" not in facts_of(result)[0]
-    last["rate_interval"] = [99.0, 111.0]
-    assert facts_of(result)[0].endswith(", within the noise")
 
 
 def test_no_change_is_an_answer() -> None:

@@ -12,7 +12,7 @@ import pytest
 from serving import PATIENCE_S
 
 from bench.neighbours import ALONE, KEPT_MIN, Run, Server, rows
-from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
+from bench.noise.beside import NEIGHBOURS, beside
 from fastqps.bench.results.result import BenchError
 
 CPU = min(os.sched_getaffinity(0))
@@ -44,7 +44,7 @@ def test_a_neighbour_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_neighbour_ends_with_whoever_started_it() -> None:
     program = f"""
 import os
-from fastqps.bench.neighbours.beside import beside
+from bench.noise.beside import beside
 with beside("fork-storm", [{CPU}]) as (storm,):
     print(storm.pid, flush=True)
     os.kill(os.getpid(), 9)

@@ -143,23 +143,6 @@ def _compare(result: Result) -> list[str]:
     return [f"{row['name']} {wording.signed_percent(row['difference'])}" for row in changed]
 
 
-def _ablate(result: Result) -> list[str]:
-    first, last = result.points[0], main_point(result)
-    assert last is not None
-    before, after = rate_of(first), rate_of(last)
-    if not before or after is None or first is last:
-        return _point_facts(result)
-    noise = ", within the noise" if _overlap(first.rate_interval, last.rate_interval) else ""
-    facts = [f"{last.name}: {wording.rate(after)}, {wording.ratio(after / before)} {first.name}{noise}"]
-    if first.duty_cycle is not None and last.duty_cycle is not None:
-        facts.append(f"duty cycle {wording.percent(first.duty_cycle)} → {wording.percent(last.duty_cycle)}")
-    return facts
-
-
-def _overlap(a: list[float] | None, b: list[float] | None) -> bool:
-    return a is not None and b is not None and max(a[0], b[0]) <= min(a[1], b[1])
-
-
 def _calibrate(result: Result) -> list[str]:
     found = result.extra.get("calibration")
     if found is None:
@@ -189,15 +172,6 @@ def _overload(result: Result) -> list[str]:
     ]
 
 
-def _neighbours(result: Result) -> list[str]:
-    rows = [row for row in result.extra["neighbours"] if row["kept"] is not None]
-    worst = min(rows, key=lambda row: row["kept"])
-    slowest = max(rows, key=lambda row: row["p99_us"] or 0.0)
-    kept = f"keeps at least {wording.percent(worst['kept'])} of its peak (beside {worst['name']})"
-    p99 = f"p99 {wording.time(slowest['p99_alone_us'])} → {wording.time(slowest['p99_us'])}"
-    return [kept, f"{p99} beside {slowest['name']}"]
-
-
 def _good_rate(point: Point) -> float:
     """OK answers per second within the objective; without one, OK answers."""
     return point.rate if point.goodput is None else point.goodput
@@ -210,8 +184,6 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "tune": _tune,
     "breakdown": _breakdown,
     "compare": _compare,
-    "ablate": _ablate,
     "calibrate": _calibrate,
-    "neighbours": _neighbours,
     "overload": _overload,
 }

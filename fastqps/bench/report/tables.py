@@ -24,7 +24,7 @@ class PlainTable:
 
 def tables_of(result: Result) -> list[PlainTable]:
     """The tables that are not empty."""
-    makers = (_accuracy, _farthest, _differences, _drift, _stages, _neighbours, _decisions)
+    makers = (_accuracy, _farthest, _differences, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
 
 
@@ -86,17 +86,3 @@ def _drift(result: Result) -> PlainTable:
 def _stages(result: Result) -> PlainTable:
     head, *rows = (stage_table(result.points) if result.mode == "breakdown" else []) or [[]]
     return PlainTable("stages", "Stages: mean time and share of end to end", head, rows)
-
-
-def _neighbours(result: Result) -> PlainTable:
-    """What the server kept of its peak, and at a steady rate its p99 and the stage that grew most."""
-    rows = []
-    for row in result.extra.get("neighbours", ()):
-        p99 = f"{wording.time(row['p99_alone_us'])} → {wording.time(row['p99_us'])}"
-        stage = f"{row['stage']} {wording.time(row['stage_alone_us'])} → {wording.time(row['stage_us'])}"
-        figures = [wording.percent(row["kept"]), p99, stage if row["stage"] else wording.NOTHING]
-        rows.append([row["name"], *figures, f"{row['host_cores']:.2f}"])
-    head = ["beside", "peak kept", "p99", "stage that grew most", "cores of the server"]
-    return PlainTable(
-        "neighbours", "Beside neighbours: the peak; then p99, stage and cores at the steady rate", head, rows
-    )

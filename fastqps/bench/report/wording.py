@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastqps.terminal import shown
-from loadgen.units import format_duration, three_digits
+from loadgen.units import format_duration
 
 NOTHING = "–"
 
@@ -49,10 +49,6 @@ def percent(share: float | None) -> str:
 def mebibytes(size: float | None) -> str:
     """Bytes as MiB."""
     return NOTHING if size is None else f"{size / (1 << 20):,.1f} MiB"
-
-
-def ratio(value: float | None) -> str:
-    return NOTHING if value is None else f"{three_digits(value)} ×"
 
 
 def precise(value: float | None) -> str:

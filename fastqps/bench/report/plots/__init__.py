@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastqps.bench.report.plots.alternatives import calibration, differences, optimizations
+from fastqps.bench.report.plots.alternatives import calibration, differences
 from fastqps.bench.report.plots.bars import (
     duty_by_dispatcher,
     duty_by_point,
@@ -16,13 +16,12 @@ from fastqps.bench.report.plots.timeline import process_drift, timeline
 from fastqps.bench.report.plots.tune import explored_grid, search_path
 from fastqps.bench.results.result import Result
 
-_OVER_TIME = (timeline, process_drift)  # of the modes that look at one load over time
+_OVER_TIME = (timeline, process_drift)  # first of the mode that looks at one load over time
 _PLOTS = (
     calibration,
     differences,
     explored_grid,
     search_path,
-    optimizations,
     latency_by_load,
     goodput_by_load,
     fates_by_load,
@@ -39,6 +38,5 @@ _PLOTS = (
 
 def plots_of(result: Result) -> list[Plot]:
     """The plots for which the result has data, the most important ones of its mode first."""
-    over_time = result.mode in ("soak", "replay")
-    order = dict.fromkeys((*_OVER_TIME, *_PLOTS)) if over_time else _PLOTS
+    order = dict.fromkeys((*_OVER_TIME, *_PLOTS)) if result.mode == "soak" else _PLOTS
     return [plot for draw in order if (plot := draw(result)) is not None]

@@ -1,62 +1,13 @@
-"""Plots of the modes that compare: optimizations, fewer cores, two results, a device and its profile."""
+"""Plots of the modes that compare: two results, a device and its profile."""
 
 from __future__ import annotations
 
-import textwrap
-
-from matplotlib.ticker import NullLocator
-
 from fastqps.bench.report import wording
 from fastqps.bench.report.ink import INK, Drawing
-from fastqps.bench.report.plots.plot import Plot, line, name_rows, note_behind, shorten, time_axis
-from fastqps.bench.report.points import rate_of, response_us, verdict_of
-from fastqps.bench.results.point import Point
+from fastqps.bench.report.plots.plot import Plot, line, name_rows, shorten, time_axis
 from fastqps.bench.results.result import Result
 
-_BARS_MAX, _DIFFERENCES_MAX = 24, 40
-
-
-def optimizations(result: Result) -> Plot | None:
-    """Rate, p99 and duty cycle with each optimization of ``ablate``."""
-    points = result.points[:_BARS_MAX]
-    columns = [
-        ("OK/s", "p50", [rate_of(point) for point in points], wording.rate),
-        ("p99", "p99", [response_us(point, "p99") for point in points], wording.time),
-        ("duty cycle", "device", [point.duty_cycle for point in points], wording.percent),
-    ]
-    columns = [column for column in columns if any(column[2])]
-    if result.mode != "ablate" or not columns:
-        return None
-    with Drawing("optimizations", 60 + 30 * len(points), columns=len(columns)) as drawing:
-        for panel, (title, ink, values, show) in zip(drawing.panels, columns, strict=True):
-            lengths = [value or 0.0 for value in values]
-            panel.barh(range(len(points)), lengths, color=INK[ink], height=0.62)
-            for place, (length, value) in enumerate(zip(lengths, values, strict=True)):
-                note_behind(panel, show(value), length, place)
-            panel.set_xlim(0, 1.75 * max(lengths))
-            panel.set_title(title)
-            panel.xaxis.set_major_locator(NullLocator())
-            panel.spines["bottom"].set_visible(False)
-            panel.grid(visible=False)
-            panel.tick_params(axis="y", length=0)
-        name_rows(drawing.panels[0], list(map(_row_name, points)))
-        rows = [
-            ", ".join(f"{title} {show(values[k])}" for title, _, values, show in columns) for k in range(len(points))
-        ]
-        svg = drawing.svg("; ".join(f"{point.name}: {row}" for point, row in zip(points, rows, strict=True)) + ".")
-    reading = (
-        "Each row adds one optimization to the row above it, in the same run. One that raises the duty cycle lets the "
-        "device work instead of waiting for the host; one that raises the rate alone makes the steps cheaper."
-    )
-    return Plot("optimizations", "One optimization after the other", svg, reading)
-
-
-def _row_name(point: Point) -> str:
-    """On two lines at most, the second with the verdict if that is in doubt."""
-    verdict = verdict_of(point)
-    doubt = [] if verdict == "VALID" else [verdict]
-    lines = textwrap.wrap(wording.one_line(point.name), 24, max_lines=2 - len(doubt), placeholder=" …")
-    return "\n".join([*lines, *doubt])
+_DIFFERENCES_MAX = 40
 
 
 def differences(result: Result) -> Plot | None:

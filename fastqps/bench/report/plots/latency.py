@@ -12,13 +12,7 @@ from fastqps.bench.report.points import main_point, number, response_us, steady,
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
-_ALTERNATIVES = (
-    "compare",
-    "ablate",
-    "tune",
-    "calibrate",
-    "neighbours",
-)  # modes whose points are no loads of one server
+_ALTERNATIVES = ("compare", "tune", "calibrate")  # modes whose points are no loads of one server
 _LINES = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}
 _LATENESS_POINTS_MAX = 40
 
