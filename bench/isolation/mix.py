@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.environment import two_cpus
 from bench.load import LONG, PREDICT
+from bench.runner import LOAD_CPU
 from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.v1 import predict_pb2 as pb
 
-SERVER_CPU, LOAD_CPU = two_cpus()
 WARMUP_S = 1.0
 STREAMS = 1024  # as many as a front door allows on a connection
 
