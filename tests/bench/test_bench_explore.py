@@ -20,6 +20,8 @@ from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads, Workload
+from fastqps.bench.modes.breakdown import covered
+from fastqps.bench.report.stages import stage_means, stage_shares
 from fastqps.bench.report.summary import facts_of
 from fastqps.bench.report.tables import tables_of
 from fastqps.bench.results.point import Point
@@ -474,13 +476,11 @@ def test_breakdown(tmp_path: Path) -> None:
     found = context("breakdown", tmp_path, staged)
     result = run("breakdown", found)
     assert [one.in_flight for one in found.loads] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-    row = result.extra["breakdown"][0]
-    assert row["stages"]["wire"]["us"] == pytest.approx(6.0)
-    assert sum(stage["us"] for stage in row["stages"].values()) == pytest.approx(row["end_to_end_us"])
-    assert sum(stage["share"] for stage in row["stages"].values()) == pytest.approx(1.0)
-    assert row["device_share"] + row["host_share"] + row["wire_share"] == pytest.approx(1.0)
-    assert row["covered"] == pytest.approx(120 / 126)
-    assert "95.2 % of the 126 µs" in result.notes[0]
+    means = stage_means(result.points[0])
+    assert means["wire"] == pytest.approx(6.0) and sum(means.values()) == pytest.approx(126.0)
+    assert sum(stage_shares(means).values()) == pytest.approx(1.0)
+    assert covered(result.points[0]) == pytest.approx(120 / 126)
+    assert "95.2 % of the 126 µs" in result.notes[0] and "; 6 µs are the wire" in result.notes[0]
 
 
 def test_breakdown_says_when_stages_are_more_than_the_whole(tmp_path: Path) -> None:
@@ -490,9 +490,7 @@ def test_breakdown_says_when_stages_are_more_than_the_whole(tmp_path: Path) -> N
         return point
 
     result = run("breakdown", context("breakdown", tmp_path, answer, "--concurrency", "1"))
-    row = result.extra["breakdown"][0]
-    assert row["covered"] == pytest.approx(120 / 96)
-    assert sum(stage["share"] for stage in row["stages"].values()) == pytest.approx(1.0)
+    assert covered(result.points[0]) == pytest.approx(120 / 96)
     assert any("longer than what the generator saw" in note for note in result.notes)
 
 

@@ -24,7 +24,7 @@ class PlainTable:
 
 def tables_of(result: Result) -> list[PlainTable]:
     """The tables that are not empty."""
-    makers = (_accuracy, _farthest, _differences, _drift, _stages, _decisions)
+    makers = (_accuracy, _differences, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
 
 
@@ -32,15 +32,6 @@ def _accuracy(result: Result) -> PlainTable:
     figures = result.extra.get("accuracy", {}).get("figures", ())
     rows = [[row["name"], accuracy_figure(row, "value"), accuracy_limit(row)] for row in figures]
     return PlainTable("accuracy", "Accuracy", ["", "found", "limit"], rows)
-
-
-def _farthest(result: Result) -> PlainTable:
-    found = result.extra.get("accuracy", {}).get("farthest", ())
-    keys = ["item", "before", "after"]
-    if not any(row["before"] or row["after"] for row in found):  # embeddings are not shown
-        keys = ["item"]
-    rows = [[*(wording.one_line(row[key]) for key in keys), wording.precise(row["distance"])] for row in found]
-    return PlainTable("farthest", "Answers that differ most", [*keys, "distance"], rows)
 
 
 def _differences(result: Result) -> PlainTable:
