@@ -18,7 +18,7 @@ from bench.protocols.wrk import CONNECTIONS
 from bench.row import Row
 from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
 from bench.texts import request, texts
-from bench.transport import grpc_echo
+from bench.transport import printing_server
 
 ALONE = "alone"
 HALF_A_CORE = "… half of the core its own"  # of the server before
@@ -89,7 +89,7 @@ def _servers(bench: Bench) -> Iterator[Server]:
         device = ("--device", f"sim:{profile}", "--max-batch-items", str(items))
         return bench.grpc(bench.server(*FLAGS, *device, *IN_FLIGHT[steps]).address, payloads, SIM_LOAD)
 
-    null, (echo, _) = bench.server(*FLAGS, "--device", "null"), bench.start(grpc_echo())
+    null, (echo, _) = bench.server(*FLAGS, "--device", "null"), bench.start(printing_server("bench.grpcio_echo"))
     mosec_address, mosec_server = mosec(SERVER_CPU)
     bench.start(mosec_server)
     device = modelled(_ITEMS, _GPU_STEPS)

@@ -42,7 +42,7 @@ def measure(bench: Bench) -> None:
 
 def _offered(subject: Subject) -> Row:
     """A run in which the generator was late by itself is no proof that it can ask for so much."""
-    on_time = [run["rate"] for run in subject.runs if not run["late"]]
+    on_time = [run["rate"] for run in subject.runs if not run["not_valid"]]
     kept = sorted(on_time)[len(on_time) // 2] if on_time else 0.0
     note = f"{len(on_time)} of {len(subject.runs)} runs VALID"
     note += f"; best: own lateness p99 {min(subject.values('own_lateness_p99_us')):,.0f} µs"

@@ -89,8 +89,8 @@ Subjects = Mapping[str, Subject]
 class Claim:
     """A row of ``figure`` of a subject, times ``scale``; with ``baseline`` of its ratio to the baseline's.
 
-    ``note``: text, or a function of all subjects. A ratio also notes what it is made of. Where the generator of an
-    open loop was late, nothing is asked: its figures prove nothing.
+    ``note``: text, or a function of all subjects. A ratio also notes what it is made of. Where a run of an open
+    loop was not VALID, nothing is asked: its figures prove nothing.
     """
 
     name: str
@@ -113,11 +113,13 @@ class Claim:
             value, interval = found.value, found.interval
             note = f"{' and '.join(number(subject.median(self.figure)) for subject in used)}; {found}"
         notes = [note, self.note if isinstance(self.note, str) else self.note(subjects)]
-        bound, late = (sum(subject.count(figure) for subject in used) for figure in ("generator_bound", "late"))
+        bound, not_valid = (
+            sum(subject.count(figure) for subject in used) for figure in ("generator_bound", "not_valid")
+        )
         notes += [f"loadgen was the limit in {bound} runs"] if bound else []
-        notes += [f"the generator was late in {late} runs"] if late else []
+        notes += [f"{not_valid} open-loop runs were not VALID"] if not_valid else []
         ends = (self.scale * interval[0], self.scale * interval[1]) if interval else None
-        asked = (None, None) if late else (self.accept, self.goal)
+        asked = (None, None) if not_valid else (self.accept, self.goal)
         return Row(self.name, self.scale * value, self.unit, *asked, self.at_most, "; ".join(filter(None, notes)), ends)
 
 
@@ -228,7 +230,7 @@ def figures(found: Mapping[str, Any], items: int = 1) -> Run:
     run["own_lateness_p99_us"] = found["own_lateness_us"]["p99"]
     run["failed"] = sum(count for status, count in found["status_with_warmup"].items() if status != "OK")
     open_loop = found["loop"] == "open"
-    return run | {"late" if open_loop else "generator_bound": float(found["verdict"] != "VALID")}
+    return run | {"not_valid" if open_loop else "generator_bound": float(found["verdict"] != "VALID")}
 
 
 def counted(server: ServerProcess, load: Measure) -> Measure:

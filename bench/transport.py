@@ -55,7 +55,7 @@ def measure(bench: Bench) -> None:
     """All points in turn with the baseline."""
     flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1")
     server, secure = bench.server(*flags), bench.server(*flags, *_certificate(bench.folder))
-    echo, pid = bench.start(grpc_echo())
+    echo, pid = bench.start(printing_server("bench.grpcio_echo"))
     one, many = texts(1), texts(DISTINCT)
     whole = write_body(bench.folder / "whole", request(one[0]))
     small = write_body(bench.folder / "small", request(one[0], dimensions=4))
@@ -107,13 +107,6 @@ def stage_cost_us(seen: Difference) -> dict[str, float]:
     items = max(1.0, mean(seen, "fastqps_batch_items"))
     spent_us = {stage: 1e6 * mean(seen, "fastqps_stage_duration_seconds", stage=stage) for stage in STAGES}
     return {stage: us / items if stage in BATCH_STAGES else us for stage, us in spent_us.items()}
-
-
-@contextlib.contextmanager
-def grpc_echo() -> Iterator[tuple[str, int]]:
-    """The address and the pid of a grpc.aio echo on the server's CPU."""
-    with printing_server("bench.grpcio_echo") as (address, pid):
-        yield address, pid
 
 
 @contextlib.contextmanager

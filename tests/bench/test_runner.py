@@ -97,15 +97,15 @@ def test_cpu_time_of_a_process_is_one_of_an_answer() -> None:
     [
         ([{"rate": 3.0}], 1, ""),
         ([{"rate": 3.0, "generator_bound": 1.0}], 1, "loadgen was the limit in 1 runs"),
-        ([{"rate": 3.0, "late": 1.0}, {"rate": 3.0, "late": 0.0}], None, "the generator was late in 1 runs"),
+        ([{"rate": 3.0, "not_valid": 1.0}, {"rate": 3.0, "not_valid": 0.0}], None, "1 open-loop runs were not VALID"),
     ],
 )
-def test_nothing_is_asked_of_what_a_late_generator_measured(runs: list[Run], accept: float | None, note: str) -> None:
+def test_nothing_is_asked_of_an_open_loop_that_is_not_valid(runs: list[Run], accept: float | None, note: str) -> None:
     row = Claim("x", "/s", "x", accept=1).row({"x": Subject("x", dict, runs=runs)})
     assert (row.accept, row.note) == (accept, note)
 
 
-@pytest.mark.parametrize(("loop", "flag"), [("open", "late"), ("closed", "generator_bound")])
+@pytest.mark.parametrize(("loop", "flag"), [("open", "not_valid"), ("closed", "generator_bound")])
 def test_figures_of_a_run_of_loadgen(loop: str, flag: str) -> None:
     times = {"p50": 1.0, "p99": 2.0, "mean": 1.5}
     found: dict[str, Any] = {f"{kind}_us": times for kind in ("service_time", "response_time", "own_lateness")}

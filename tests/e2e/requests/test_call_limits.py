@@ -65,11 +65,12 @@ def by_open_inference(server: Server) -> str:
 
 
 @pytest.mark.parametrize("call", [by_batch, by_stream, by_openai, by_tei, by_open_inference])
-def test_a_call_that_takes_longer_than_the_default(serve: Callable[..., Server], call: Callable[[Server], str]) -> None:
+def test_a_call_that_takes_longer_than_the_default(
+    shared_server: Callable[..., Server], call: Callable[[Server], str]
+) -> None:
     """Its items before an item do not count against it."""
-    server = serve(*FLAGS, echo=True)
+    server = shared_server(*FLAGS, echo=True)
     until_in_time(lambda: call(server))
-    server.until_idle()
 
 
 def test_what_can_never_fit_is_refused_for_good(serve: Callable[..., Server]) -> None:
