@@ -476,7 +476,7 @@ def test_a_trace(play: Play, tmp_path: Path) -> None:
         ("sweep", ["--points", "3"], "8 to 12"),
         ("sweep", ["--rates", "5,x"], "write numbers"),
         ("sweep", ["--rates", "5,3"], "the lowest first"),
-        ("sweep", ["--rates=-1,3"], "write numbers"),
+        ("sweep", ["--rates=-1,3"], "--rates -1,3: write numbers of calls per second"),
         ("find-max", [], "--slo p99=20ms"),
         ("find-max", ["--slo", "p99=1ms", "--probes", "2"], "at least 4"),
         ("find-max", ["--slo", "p99=1ms", "--start", "2000M"], "2e+09/s is not possible"),

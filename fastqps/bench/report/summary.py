@@ -57,15 +57,6 @@ def slo_text(result: Result) -> str:
     return ", ".join(parts)
 
 
-def breaks_slo(result: Result, point: Point) -> bool:
-    """True if a percentile or the share of errors is known to be beyond the run's objective."""
-    slo = result.slo or {}
-    beyond = [us for name, us in slo.items() if name.endswith("_us") and (response_us(point, name[:-3]) or 0.0) > us]
-    return bool(beyond) or (
-        point.answers > 0 and 1 - fates(point.status)["ok"] / point.answers > slo.get("error_ratio", 1.0)
-    )
-
-
 def accuracy_figure(row: Mapping[str, Any], key: str) -> str:
     """The value or the limit of one of ``accuracy.figures``."""
     return wording.percent(row[key]) if row["share"] else wording.precise(row[key])
