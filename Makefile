@@ -88,7 +88,7 @@ native-test: $(NATIVE_RUNS) $(HIP_RUN) $(NATIVE)/stress_core.run ## C++ tests; S
 INCLUDES := $(patsubst %.cpp,%.includes,$(shell git ls-files 'csrc/*.cpp' 'loadgen/csrc/*.cpp'))
 .PHONY: $(INCLUDES)
 $(INCLUDES): %.includes: %.cpp
-	@$(CXX) $(FLAGS) -fsyntax-only $(if $(filter loadgen/%,$<),-Iloadgen/csrc) -Icsrc \
+	@$(CXX) $(FLAGS) -fsyntax-only $(if $(filter loadgen/%,$<),-I. -Iloadgen/csrc) -Icsrc \
 	  $$($(BIN)/python -c 'import pybind11, sysconfig; print("-I" + pybind11.get_include(), "-I" + sysconfig.get_path("include"))') $<
 includes: $(INCLUDES) ## every C++ file compiles by itself, not only in its folder's unit; minutes
 
@@ -172,8 +172,8 @@ grammar: ## train the demo's grammar model again from nothing, and evaluate it; 
 	$(BIN)/python -m examples.grammar.train
 	$(BIN)/python -m examples.grammar.evaluate
 
-# ---- measurements. PART=transport|openloop|work|tasks|static|gather|generate|prepare|protocols|light|starvation|isolation|neighbours|knee|scrapes runs one of them; BENCH_FLAGS as python -m bench --help.
-bench: $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure against peers and bounds; PART=transport|openloop|work|tasks|static|gather|generate|prepare|protocols|light|starvation|isolation|neighbours|knee|scrapes
+# ---- measurements. PART is one of the parts that python -m bench --help lists, BENCH_FLAGS its flags.
+bench: $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure against peers and bounds; PART=NAME measures one part (bench/__main__.py)
 	$(BIN)/python -m bench $(PART) $(BENCH_FLAGS)
 
 # By .venv's Python, or where there is no .venv by PYTHON with what `make gpu-kit` has gathered.

@@ -6,15 +6,15 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from bench.environment import environment
+from bench.load import h2load_version
 from bench.result_file import RESULTS, medians, write_raw, write_summary
 from bench.row import Row, markdown
-from fastqps.bench.results.environment import Others, commit
+from bench.runner import Bench
+from fastqps.bench.results.environment import Others, commit, environment
 
 PARTS = {
     "transport": "the host path on one core, against a grpc.aio echo",
@@ -36,7 +36,6 @@ PARTS = {
 }
 SCHEMA_VERSION = 2
 QUIET = 0.03  # share of the machine's CPU time that other programs may take
-Measure = Callable[[Path, int, float], tuple[list[Row], list[dict[str, Any]]]]
 
 
 def main() -> int:
@@ -60,22 +59,26 @@ def main() -> int:
 
 def _measure(part: str, options: argparse.Namespace) -> list[Row]:
     print(f"== {part}: {PARTS[part]}", flush=True)
-    where, version, began, others = environment(), commit(), time.monotonic(), Others()
-    with tempfile.TemporaryDirectory() as folder:
-        measure: Measure = import_module(f"bench.{part}").measure
-        rows, points = measure(Path(folder), options.repetitions, options.seconds)
+    where = environment("sentence-transformers", "transformers") | {"h2load": h2load_version()}
+    version, began, others = commit(), time.monotonic(), Others()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        bench = Bench(Path(folder), options.repetitions, options.seconds, stack)
+        import_module(f"bench.{part}").measure(bench)
     noise = round(others.share(), 3)
     command = f"python -m bench {part} --repetitions {options.repetitions} --seconds {options.seconds:g}"
     result = {"schema_version": SCHEMA_VERSION, "mode": part, "command": command, "commit": version}
-    result |= {"environment": {**where, "other_programs_cpu_share": noise}, "table": [row.as_json() for row in rows]}
-    write_raw(options.results / f"{part}.json", points)
-    write_summary(options.results / f"{part}.json", {**result, "points": medians(points)})
+    result |= {
+        "environment": {**where, "other_programs_cpu_share": noise},
+        "table": [row.as_json() for row in bench.rows],
+    }
+    write_raw(options.results / f"{part}.json", bench.points)
+    write_summary(options.results / f"{part}.json", {**result, "points": medians(bench.points)})
     facts = f"{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {version}; `{command}`"
     if noise > QUIET:
         facts += f"; NOT QUIET: other programs took {100 * noise:.0f} % of the CPU time"
-    print(markdown(rows))
+    print(markdown(bench.rows))
     print(f"{facts}; {time.monotonic() - began:.0f} s\n", flush=True)
-    return rows
+    return bench.rows
 
 
 if __name__ == "__main__":

@@ -6,40 +6,36 @@ import re
 import statistics
 import subprocess
 import time
-from pathlib import Path
-from typing import Any
 
 import torch
 
-from bench.row import Row
+from bench.result_file import ROOT
+from bench.runner import Bench, Claim, Run, Subject
 from fastqps.bench.results.result import BenchError
 
 ITEMS, LENGTH = 256, 32
-BENCH = Path(__file__).parents[1] / "build/native/bench/bench_gather"
+CLAIMS = (
+    Claim(
+        f"gather of {ITEMS} × {LENGTH} tokens", "µs", "gather", accept=20, at_most=True, figure="gather_us",
+        note="claims included",
+    ),
+    Claim("gather over torch", "×", "torch", "gather", 20, figure="gather_us"),
+)  # fmt: skip
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Medians of each, in turn."""
-    del folder, seconds
-    native, with_torch = [], []
-    for _ in range(repetitions):
-        native.append(_native())
-        with_torch.append(python_us(ITEMS))
-    ours, theirs = statistics.median(native), statistics.median(with_torch)
-    note = f"torch slicing and copying: {theirs:,.0f} µs"
-    rows = [
-        Row(f"gather of {ITEMS} × {LENGTH} tokens", ours, "µs", 20, at_most=True, note="claims included"),
-        Row("gather over torch", theirs / ours, "×", 20, note=note),
-    ]
-    return rows, [{"name": "gather", "us": native}, {"name": "torch", "us": with_torch}]
+def measure(bench: Bench) -> None:
+    """Both in turn."""
+    native, with_torch = lambda: native_us("bench_gather"), lambda: {"gather_us": python_us(ITEMS)}
+    bench.measure([Subject("gather", native), Subject("torch", with_torch)], CLAIMS)
 
 
-def _native() -> float:
-    done = subprocess.run([BENCH, "2000"], capture_output=True, text=True, timeout=60, check=False)
-    found = re.search(r"gather_us ([\d.]+)", done.stdout)
-    if not found:
-        raise BenchError(f"{BENCH}: {done.stderr or done.stdout}")
-    return float(found[1])
+def native_us(program: str) -> Run:
+    """The times that a program of csrc/bench prints, by name."""
+    path = ROOT / "build/native/bench" / program
+    done = subprocess.run([path, "2000"], capture_output=True, text=True, timeout=60, check=False)
+    if not (found := re.findall(r"(\w+_us) ([\d.]+)", done.stdout)):
+        raise BenchError(f"{path}: {done.stderr or done.stdout}")
+    return {name: float(value) for name, value in found}
 
 
 def python_us(items: int, rounds: int = 50) -> float:

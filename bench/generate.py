@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,12 @@ import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from bench.load import PREDICT, Load, loadgen
-from bench.row import Row
-from fastqps.bench.measure.workload import write_messages
+from bench.load import Load
+from bench.runner import Bench, Claim, Measure, Run, Subject
 from fastqps.bench.results.result import BenchError
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.models.cards import load_card
-from fastqps.process.server_process import ServerProcess
 from fastqps.v1 import predict_pb2 as pb
 
 THREADS = 2
@@ -32,32 +28,46 @@ _SERVE += ["--max-running", str(IN_FLIGHT), "--max-input-tokens", str(PROMPT), "
 Prompts = list[list[int]]
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+_OURS, _GRPC = "fastqps", "gRPC"
+_SHARED = "front door and load on the same cores"
+CLAIMS = (
+    Claim(
+        "Llama of 10M parameters, in-process", "requests/s", _OURS,
+        note=f"{THREADS} threads, bf16, {IN_FLIGHT} in flight, {PROMPT} tokens in, {OUTPUT} out",
+    ),
+    Claim("the same, one step at a time", "requests/s", "fastqps synchronous"),
+    Claim("the same over gRPC, 1 dispatcher", "requests/s", "gRPC, 1 dispatcher", note=_SHARED),
+    Claim(f"the same over gRPC, {THREADS} dispatchers of 1 thread", "requests/s", _GRPC, note=_SHARED),
+    Claim("transformers generate_batch", "requests/s", "generate_batch", note="continuous batching"),
+    Claim("transformers generate", "requests/s", "generate", note=f"{IN_FLIGHT} equal prompts at a time"),
+    Claim(f"over gRPC, {THREADS} dispatchers, over generate_batch", "×", _GRPC, "generate_batch", 7, 10),
+    Claim(f"over gRPC, {THREADS} dispatchers, over generate", "×", _GRPC, "generate", 2, 3),
+    Claim("in-process over generate_batch", "×", _OURS, "generate_batch"),
+    Claim("in-process over generate", "×", _OURS, "generate"),
+)  # fmt: skip
+
+
+def measure(bench: Bench) -> None:
     """Everyone generates for the same prompts, in turn: all of them in-process, for ``seconds`` over gRPC."""
     disable_progress_bar()
     torch.set_num_threads(THREADS)
-    path = _write_model(folder / "llama")
+    path = _write_model(bench.folder / "llama")
     prompts: Prompts = torch.randint(1, VOCAB, (REQUESTS, PROMPT)).tolist()
     model = LlamaForCausalLM.from_pretrained(path, dtype=torch.bfloat16).eval()
-    payloads = write_messages(folder / "prompts", map(_request, prompts))
+    payloads = bench.write(map(_request, prompts))
     # As many requests in flight, on connections that share the cores with the server.
-    load = Load(8, IN_FLIGHT // 8, seconds)
+    load = Load(8, IN_FLIGHT // 8)
     serve = ("--model", str(path), *_SERVE, "--dispatchers")
-    with ServerProcess(*serve, "1") as one, ServerProcess(*serve, str(THREADS)) as many:
-        runs: dict[str, Callable[[], float]] = {
-            "fastqps": _ours(path, prompts, steps_in_flight=2),
-            "fastqps synchronous": _ours(path, prompts, steps_in_flight=1),
-            "gRPC, 1 dispatcher": lambda: float(loadgen(one.address, PREDICT, payloads, load)["rate"]),
-            "gRPC": lambda: float(loadgen(many.address, PREDICT, payloads, load)["rate"]),
-            "generate": lambda: _static(model, prompts),
-            "generate_batch": lambda: _continuous(path, prompts),
-        }
-        rates: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(repetitions):
-            for name, run in runs.items():
-                rates[name].append(run())
-    rate = {name: statistics.median(found) for name, found in rates.items()}
-    return _rows(rate), [{"name": n, "rate": rate[n], "rates": r} for n, r in rates.items()]
+    one, many = (bench.server(*serve, str(dispatchers), cpus=()) for dispatchers in (1, THREADS))
+    subjects = [
+        Subject(_OURS, _ours(path, prompts, steps_in_flight=2)),
+        Subject("fastqps synchronous", _ours(path, prompts, steps_in_flight=1)),
+        Subject("gRPC, 1 dispatcher", bench.grpc(one.address, payloads, load, cpu=None)),
+        Subject(_GRPC, bench.grpc(many.address, payloads, load, cpu=None)),
+        Subject("generate", lambda: {"rate": _static(model, prompts)}),
+        Subject("generate_batch", lambda: {"rate": _continuous(path, prompts)}),
+    ]
+    bench.measure(subjects, CLAIMS)
 
 
 def _write_model(path: Path) -> Path:
@@ -72,7 +82,7 @@ def _request(ids: list[int]) -> pb.PredictRequest:
     return pb.PredictRequest(token_ids=pb.TokenIds(ids=ids), generate=options)
 
 
-def _ours(path: Path, prompts: Prompts, steps_in_flight: int) -> Callable[[], float]:
+def _ours(path: Path, prompts: Prompts, steps_in_flight: int) -> Measure:
     card = load_card(str(path), PROMPT, max_output_tokens=OUTPUT)
     generator = Generator(
         card, dtype="bfloat16", threads=THREADS, max_running=IN_FLIGHT, steps_in_flight=steps_in_flight
@@ -80,12 +90,12 @@ def _ours(path: Path, prompts: Prompts, steps_in_flight: int) -> Callable[[], fl
     sampling = Sampling(max_tokens=OUTPUT, ignore_eos=True)
     generator.generate(prompts[:IN_FLIGHT], sampling)
 
-    def run() -> float:
+    def run() -> Run:
         began = time.perf_counter()
         answers = generator.generate(prompts, sampling)
         took = time.perf_counter() - began
         _check([answer.token_ids for answer in answers])
-        return REQUESTS / took
+        return {"rate": REQUESTS / took}
 
     return run
 
@@ -133,21 +143,3 @@ def _continuous(path: Path, prompts: Prompts) -> float:
 def _check(made: Prompts) -> None:
     if any(len(tokens) != OUTPUT for tokens in made):
         raise BenchError(f"an answer has not {OUTPUT} tokens")
-
-
-def _rows(rate: dict[str, float]) -> list[Row]:
-    ours, batch, static = rate["gRPC"], rate["generate_batch"], rate["generate"]
-    note = f"{THREADS} threads, bf16, {IN_FLIGHT} in flight, {PROMPT} tokens in, {OUTPUT} out"
-    shared = "front door and load on the same cores"
-    return [
-        Row("Llama of 10M parameters, in-process", rate["fastqps"], "requests/s", note=note),
-        Row("the same, one step at a time", rate["fastqps synchronous"], "requests/s"),
-        Row("the same over gRPC, 1 dispatcher", rate["gRPC, 1 dispatcher"], "requests/s", note=shared),
-        Row(f"the same over gRPC, {THREADS} dispatchers of 1 thread", ours, "requests/s", note=shared),
-        Row("transformers generate_batch", batch, "requests/s", note="continuous batching"),
-        Row("transformers generate", static, "requests/s", note=f"{IN_FLIGHT} equal prompts at a time"),
-        Row(f"over gRPC, {THREADS} dispatchers, over generate_batch", ours / batch, "×", 7, 10),
-        Row(f"over gRPC, {THREADS} dispatchers, over generate", ours / static, "×", 2, 3),
-        Row("in-process over generate_batch", rate["fastqps"] / batch, "×"),
-        Row("in-process over generate", rate["fastqps"] / static, "×"),
-    ]

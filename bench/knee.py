@@ -7,36 +7,30 @@ The core of the server is busy all the time, so on ``cpu`` its CPU time says the
 
 from __future__ import annotations
 
-import contextlib
 import re
-import statistics
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from bench.environment import two_cpus
 from bench.load import PATIENCE_S, PREDICT, PREDICT_BATCH, Load, loadgen
-from bench.row import Row
+from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Run, Subject
 from bench.texts import batches, request, texts
-from fastqps.bench.measure.processes import cpu_by_role
-from fastqps.bench.measure.workload import write_messages
-from fastqps.bench.results.result import BenchError
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 from fastqps.v1 import predict_pb2 as pb
 
-SERVER_CPU, LOAD_CPU = two_cpus()
 BULK = 64  # items of a call that nobody waits for
 TOKENS = 16  # of a generated answer
 _CHOSEN = re.compile(r"auto: (\d+)\D")
 
 
 @dataclass(frozen=True)
-class Subject:
+class Model:
     """A model on a device, and the sizes that its choice is compared with. ``before``: the default without a choice."""
 
     name: str
@@ -50,61 +44,59 @@ class Subject:
 
 
 _ENCODER, _DECODER = "max-batch-items", "max-running"
-SUBJECTS = (
-    Subject("MiniLM, cpu", "minilm", "cpu", _ENCODER, 64, (16, 32), Load(8, 16)),
-    Subject("grammar, cpu", "grammar", "cpu", _DECODER, 1024, (32, 128), Load(16, 16), True),
-    Subject("sim:h200-minilm-l6", "minilm", "sim:h200-minilm-l6", _ENCODER, 256, (512, 1024), Load(16, 256)),
-    Subject(
+MODELS = (
+    Model("MiniLM, cpu", "minilm", "cpu", _ENCODER, 64, (16, 32), Load(8, 16)),
+    Model("grammar, cpu", "grammar", "cpu", _DECODER, 1024, (32, 128), Load(16, 16), True),
+    Model("sim:h200-minilm-l6", "minilm", "sim:h200-minilm-l6", _ENCODER, 256, (512, 1024), Load(16, 256)),
+    Model(
         "sim:h200-qwen2.5-0.5b", "grammar", "sim:h200-qwen2.5-0.5b", _DECODER, 1024, (256, 2048), Load(16, 128), True
     ),
 )
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+def measure(bench: Bench) -> None:
     """Each model in turn: one server for each size on one core, the load on the other, all sizes in turns."""
-    rows: list[Row] = []
-    points: list[dict[str, Any]] = []
-    for subject in SUBJECTS:
-        began = time.monotonic()
-        STEPS.forget(resolve(subject.model)[1])  # the choice of another day says nothing of today's
-        found = _measure(subject, folder, repetitions, seconds)
-        rows += _rows(subject, found)
-        print(f"{subject.name}: chosen {found['chosen']}; measured in {time.monotonic() - began:.0f} s", flush=True)
-        points.append({"name": subject.name, **found})
-    return rows, points
+    for model in MODELS:
+        STEPS.forget(resolve(model.model)[1])  # the choice of another day says nothing of today's
+        with ExitStack() as stack:
+            _measure(model, replace(bench, stack=stack))
 
 
-def _measure(subject: Subject, folder: Path, repetitions: int, seconds: float) -> dict[str, Any]:
+def _measure(model: Model, bench: Bench) -> None:
     """By size: rates at saturation, p50 at half of the capacity, p50 of single calls beside calls of many items."""
-    many = texts(1024, words=10 if subject.generates else 30, seed=2)
-    single = write_messages(folder / "single", [_message(text, subject) for text in many])
-    urgent = write_messages(folder / "urgent", [_message(text, subject, pb.PRIORITY_HIGH) for text in many])
-    bulk = write_messages(folder / "bulk", _bulk(many, subject))
-    sizes = [str(size) for size in sorted({*subject.fixed, subject.before})]
-    with contextlib.ExitStack() as stack:
-        servers = {size: stack.enter_context(_serve(subject, size)) for size in ["auto", *sizes]}
-        chosen = servers["auto"].chosen
-        rates: dict[str, list[float]] = {size: [] for size in servers}
-        rates_of_cpu: dict[str, list[float]] = {size: [] for size in servers}
-        half: dict[str, list[float]] = {size: [] for size in ("auto", str(subject.before))}
-        beside: dict[str, list[float]] = {size: [] for size in half}
-        load = _long_enough(servers["auto"], single, replace(subject.load, seconds=seconds, deadline_s=PATIENCE_S))
-        for number in range(repetitions):
-            order = [*servers.items()]
-            for size, server in order[number % len(order) :] + order[: number % len(order)]:
-                rate, by_cpu = _saturated(server, single, load)
-                rates[size].append(rate)
-                rates_of_cpu[size].append(by_cpu)
-        offered = statistics.median(rates[str(subject.before)]) / 2
-        unsteady = 0  # runs in which calls piled up, or the generator was late: their p50 says nothing
-        for _ in range(repetitions):
-            for size in half:
-                run = loadgen(servers[size].address, PREDICT, single, load, LOAD_CPU, rate=offered)
-                half[size].append(run["response_time_us"]["p50"])
-                unsteady += run["verdict"] != "VALID"
-                beside[size].append(_beside_bulk(servers[size].address, bulk, urgent, load, offered / 10))
-    found = {"chosen": chosen, "rates": rates, "rates_of_cpu": rates_of_cpu, "offered": offered}
-    return found | {"half_load_not_valid": unsteady, "half_p50_us": half, "beside_bulk_p50_us": beside}
+    many = texts(1024, words=10 if model.generates else 30, seed=2)
+    single = bench.write(_message(text, model) for text in many)
+    urgent = bench.write(_message(text, model, pb.PRIORITY_HIGH) for text in many)
+    bulk = bench.write(_bulk(many, model))
+    sizes = ["auto", *(str(size) for size in sorted({*model.fixed, model.before}))]
+    servers = {size: bench.start(_serve(model, size)) for size in sizes}
+    load = _long_enough(servers["auto"], single, replace(model.load, seconds=bench.seconds, deadline_s=PATIENCE_S))
+    bench = replace(bench, seconds=load.seconds)
+    prefix, before = f"{model.name}: ", str(model.before)
+    saturated = bench.measure(
+        Subject(f"{prefix}{size}", _saturated(bench.grpc(server.address, single, load), load), server.pid)
+        for size, server in servers.items()
+    )
+    offered = saturated[prefix + before].median() / 2
+    found = bench.measure(
+        Subject(f"{prefix}{size}, {kind}", measured)
+        for size, server in ((size, servers[size]) for size in ("auto", before))
+        for kind, measured in (
+            ("half load", bench.grpc(server.address, single, load, rate=offered)),
+            ("beside bulk", partial(_beside_bulk, bench, server.address, bulk, urgent, load, offered / 10)),
+        )
+    )
+    chosen = f"{prefix}{model.key} {servers['auto'].chosen}, chosen, over the best fixed size"
+    best = max((prefix + size for size in sizes[1:]), key=lambda name: saturated[name].median())
+    fixed = ", ".join(f"{size}: {saturated[prefix + size].median():,.0f}" for size in sizes[1:])
+    bench.rows.append(Claim(chosen, "%", f"{prefix}auto", best, 97, scale=100, note=f"fixed: {fixed}").row(saturated))
+    if model.device == "cpu":
+        by_cpu = Claim(f"{chosen}, by CPU time", "%", best, f"{prefix}auto", 97, figure="cpu_us", scale=100)
+        bench.rows.append(by_cpu.row(saturated))
+    for kind, what in (("half load", "at half load"), ("beside bulk", f"of urgent calls beside calls of {BULK} items")):
+        name = f"{prefix}p50 {what}, over that with {before}"
+        ours, theirs = (f"{prefix}{size}, {kind}" for size in ("auto", before))
+        bench.rows.append(Claim(name, "×", ours, theirs, figure="response_p50_us").row(found))
 
 
 def _long_enough(server: _Server, payloads: Path, load: Load) -> Load:
@@ -115,13 +107,15 @@ def _long_enough(server: _Server, payloads: Path, load: Load) -> Load:
     return replace(load, seconds=max(load.seconds, 2 * turn_s), warmup_s=max(load.warmup_s, turn_s))
 
 
-def _saturated(server: _Server, payloads: Path, load: Load) -> tuple[float, float]:
-    """Calls per second in a closed loop, and calls per second of the server's CPU time."""
-    before = cpu_by_role(server.pid)
-    run = loadgen(server.address, PREDICT, payloads, load, LOAD_CPU)
-    spent_s = sum(cpu_by_role(server.pid).values()) - sum(before.values())
-    rate = load.connections * load.inflight * 1e6 / run["service_time_us"]["mean"]
-    return rate, run["status_with_warmup"]["OK"] / spent_s
+def _saturated(run: Measure, load: Load) -> Measure:
+    """The rate by the calls in flight and the mean time of each."""
+    in_flight = load.connections * load.inflight
+
+    def measured() -> Run:
+        found = run()
+        return found | {"rate": in_flight * 1e6 / found["service_mean_us"]}
+
+    return measured
 
 
 class _Server(ServerProcess):
@@ -137,94 +131,33 @@ class _Server(ServerProcess):
             self.chosen = int(found[1])
 
 
-def _serve(subject: Subject, size: str) -> _Server:
+def _serve(model: Model, size: str) -> _Server:
     more = ("--frontdoors=1", "--dispatchers=1", f"--max-output-tokens={TOKENS}", "--max-queue-items=65536")
-    return _Server((f"--model={subject.model}", f"--device={subject.device}", *more, f"--{subject.key}={size}"))
+    return _Server((f"--model={model.model}", f"--device={model.device}", *more, f"--{model.key}={size}"))
 
 
-def _message(text: str, subject: Subject, priority: pb.Priority = pb.PRIORITY_UNSPECIFIED) -> pb.PredictRequest:
+def _message(text: str, model: Model, priority: pb.Priority = pb.PRIORITY_UNSPECIFIED) -> pb.PredictRequest:
     message = request(text)
     message.priority = priority
-    if subject.generates:
+    if model.generates:
         message.generate.CopyFrom(pb.GenerateOptions(max_tokens=TOKENS, ignore_eos=True))
     return message
 
 
-def _bulk(many: Sequence[str], subject: Subject) -> list[pb.PredictBatchRequest]:
+def _bulk(many: Sequence[str], model: Model) -> list[pb.PredictBatchRequest]:
     found = batches(many, BULK)
     for batch in found:
         for item in batch.items:
-            item.CopyFrom(_message(item.text, subject))
+            item.CopyFrom(_message(item.text, model))
     return found
 
 
-def _beside_bulk(address: str, bulk: Path, urgent: Path, load: Load, rate: float) -> float:
-    """p50 of single calls of high priority, while calls of ``BULK`` items hold as many items as ``load`` has calls."""
+def _beside_bulk(bench: Bench, address: str, bulk: Path, urgent: Path, load: Load, rate: float) -> Run:
+    """Single calls of high priority, while calls of ``BULK`` items hold as many items as ``load`` has calls."""
     calls = max(2, load.connections * load.inflight // BULK)
-    failed: list[BaseException] = []
-
-    def saturate() -> None:
-        try:
-            loadgen(
-                address,
-                PREDICT_BATCH,
-                bulk,
-                Load(2, calls // 2, load.seconds + 1, load.warmup_s, load.deadline_s),
-                LOAD_CPU,
-            )
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=saturate)
-    thread.start()
-    run = loadgen(address, PREDICT, urgent, replace(load, connections=4, inflight=64), LOAD_CPU, rate=rate)
-    thread.join()
-    if failed:
-        raise BenchError(f"the calls of many items: {failed[0]}")
-    return float(run["response_time_us"]["p50"])
-
-
-def _rows(subject: Subject, found: dict[str, Any]) -> list[Row]:
-    before, half, beside = str(subject.before), found["half_p50_us"], found["beside_bulk_p50_us"]
-    unsteady = f"; {found['half_load_not_valid']} runs NOT VALID" if found["half_load_not_valid"] else ""
-    chosen = f"{subject.name}: {subject.key} {found['chosen']}, chosen, over the best fixed size"
-    by_cpu = [_best_row(f"{chosen}, by CPU time", found["rates_of_cpu"])] if subject.device == "cpu" else []
-    return [
-        _best_row(chosen, found["rates"]),
-        *by_cpu,
-        Row(
-            f"{subject.name}: p50 at half load, over that with {before}", _ratio(half["auto"], half[before]), "×",
-            note=f"{found['offered']:,.0f}/s offered; {_both_us(half, before)}"
-            + _quartiles(half["auto"], half[before]) + unsteady,
-        ),
-        Row(
-            f"{subject.name}: p50 of urgent calls beside calls of {BULK} items, over that with {before}",
-            _ratio(beside["auto"], beside[before]), "×",
-            note=f"{_both_us(beside, before)}{_quartiles(beside['auto'], beside[before])}",
-        ),
-    ]  # fmt: skip
-
-
-def _best_row(name: str, rates: dict[str, list[float]]) -> Row:
-    rate = {size: statistics.median(each) for size, each in rates.items()}
-    best = max((size for size in rate if size != "auto"), key=lambda size: rate[size])
-    fixed = ", ".join(f"{size}: {rate[size]:,.0f}" for size in rate if size != "auto")
-    note = f"{rate['auto']:,.0f}/s; {fixed}{_quartiles(rates['auto'], rates[best])}"
-    rounds = [100 * ours / theirs for ours, theirs in zip(rates["auto"], rates[best], strict=True)]
-    return Row(name, 100 * rate["auto"] / rate[best], "%", 97, note=note, interval=(min(rounds), max(rounds)))
-
-
-def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    return statistics.median(ours) / statistics.median(theirs)
-
-
-def _both_us(times: dict[str, list[float]], before: str) -> str:
-    return " and ".join(f"{statistics.median(times[size]):,.0f}" for size in ("auto", before)) + " µs"
-
-
-def _quartiles(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Of the ratios of each round, for the note; nothing where there is one round only."""
-    if len(ours) < 2:
-        return ""
-    low, _, high = statistics.quantiles((a / b for a, b in zip(ours, theirs, strict=True)), n=4, method="inclusive")
-    return f"; quartiles of the rounds {low:.3f} to {high:.3f}"
+    longer = replace(load, connections=2, inflight=calls // 2, seconds=load.seconds + 1)
+    with ThreadPoolExecutor(1) as pool:
+        saturating = pool.submit(loadgen, address, PREDICT_BATCH, bulk, longer, LOAD_CPU)
+        found = bench.grpc(address, urgent, replace(load, connections=4, inflight=64), rate=rate)()
+        saturating.result()
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,6 +50,14 @@ def h2load(address: str, path: str, body: Path, load: Load, cpu: int, *, scheme:
     if not rate or not counts or int(counts[1]) == 0 or int(counts[2]) + int(counts[3]):
         raise BenchError(f"h2load: {text}")
     return float(rate[1])
+
+
+def h2load_version() -> str:
+    """Its own words, or ``missing``."""
+    if not shutil.which("h2load"):
+        return "missing"
+    done = subprocess.run(["h2load", "--version"], capture_output=True, text=True, check=False)
+    return (done.stdout.splitlines() or [""])[0]
 
 
 def loadgen(

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import re
 import statistics
-import subprocess
 import time
-from pathlib import Path
-from typing import Any
 
+from bench.gather import native_us
 from bench.reference_batch import ReferenceBatch
-from bench.row import Row
-from fastqps.bench.results.result import BenchError
+from bench.runner import Bench, Claim, Subject, Subjects
 from fastqps.runners.decode_buffers import DecodeBuffers
 
 RUNNING, NEW, LENGTH = 1024, 32, 50
-BENCH = Path(__file__).parents[1] / "build/native/bench/bench_decode"
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Medians of each, in turn."""
-    del folder, seconds
-    native, with_torch = [], []
-    for _ in range(repetitions):
-        native.append(_native())
-        with_torch.append(python_us(RUNNING, NEW))
-    ours = statistics.median(prepare for prepare, _ in native)
-    theirs = statistics.median(with_torch)
-    retire = statistics.median(retire for _, retire in native)
-    what = f"step of {RUNNING:,} sequences and {NEW} prompts of {LENGTH}"
-    rows = [
-        Row(f"preparing a {what}", ours, "µs", 30, at_most=True, note=f"taking its tokens back: {retire:.1f} µs"),
-        Row("preparing over Python and torch", theirs / ours, "×", 20, note=f"lists made to tensors: {theirs:,.0f} µs"),
-    ]
-    points = [{"name": "native", "prepare_us": [p for p, _ in native], "retire_us": [r for _, r in native]}]
-    return rows, [*points, {"name": "torch", "prepare_us": with_torch}]
+def _retire(subjects: Subjects) -> str:
+    return f"taking its tokens back: {subjects['native'].median('retire_us'):.1f} µs"
 
 
-def _native() -> tuple[float, float]:
-    done = subprocess.run([BENCH, "2000"], capture_output=True, text=True, timeout=60, check=False)
-    found = re.search(r"prepare_us ([\d.]+) retire_us ([\d.]+)", done.stdout)
-    if not found:
-        raise BenchError(f"{BENCH}: {done.stderr or done.stdout}")
-    return float(found[1]), float(found[2])
+CLAIMS = (
+    Claim(
+        f"preparing a step of {RUNNING:,} sequences and {NEW} prompts of {LENGTH}", "µs", "native", accept=30,
+        at_most=True, figure="prepare_us", note=_retire,
+    ),
+    Claim("preparing over Python and torch", "×", "torch", "native", 20, figure="prepare_us"),
+)  # fmt: skip
+
+
+def measure(bench: Bench) -> None:
+    """Both in turn."""
+    native, with_torch = lambda: native_us("bench_decode"), lambda: {"prepare_us": python_us(RUNNING, NEW)}
+    bench.measure([Subject("native", native), Subject("torch", with_torch)], CLAIMS)
 
 
 def python_us(running: int, new: int, rounds: int = 50) -> float:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import http.client
-import statistics
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from bench.load import PREDICT, Load, loadgen
-from bench.row import Row
+from bench.runner import Bench, Claim, Run, Subject, Subjects
 from bench.texts import request, texts
-from fastqps.bench.measure.workload import write_messages
 from fastqps.models.names import resolve
-from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.metrics.usage import cpu_s
 
 LOAD_HZ, METRICS_HZ = 50, 1
@@ -25,39 +21,44 @@ HEADERS = {"user-agent": "Prometheus/2.42.0", "accept": "text/plain;version=0.0.
 FLAGS = ("--device", "null", "--frontdoors", "2", "--dispatchers", "2")  # of each of the two models
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+def measure(bench: Bench) -> None:
     """The supervisor's CPU time with scrapes less that without, on an idle server whose histograms are full."""
-    payloads = write_messages(folder / "scraped", map(request, texts(256)))
+    payloads = bench.write(map(request, texts(256)))
     models = ("--model", "minilm", "--model", f"second={resolve('minilm')[1]}")
-    points: list[dict[str, Any]] = []
-    with ServerProcess(*models, *FLAGS) as server:
-        loadgen(server.address, PREDICT, payloads, Load(8, 16, 2.0))
-        for _ in range(repetitions):
-            idle = _share(server.pid, seconds)
-            points.append({"name": "idle", "supervisor_cpu_share": idle})
-            for page, rate in PAGES.items():
-                with scraping(server.admin, page, rate) as taken:
-                    share, count = _share(server.pid, seconds), len(taken)
-                cost_us = 1e6 * (share - idle) * seconds / max(1, count)
-                points.append({"name": page, "supervisor_cpu_share": share, "scrapes": count, "cost_us": cost_us})
-                points[-1]["bytes"] = taken[-1] if taken else 0
-    return _rows(points), points
+    server = bench.server(*models, *FLAGS, cpus=())
+    loadgen(server.address, PREDICT, payloads, Load(8, 16, 2.0))
+
+    def scraped(page: str, rate: float) -> Run:
+        idle = _share(server.pid, bench.seconds)
+        with scraping(server.admin, page, rate) as taken:
+            share, count = _share(server.pid, bench.seconds), max(1, len(taken))
+        cost_us = 1e6 * (share - idle) * bench.seconds / count
+        return {"cost_us": cost_us, "bytes": sum(taken) / count, "idle_share": idle}
+
+    bench.measure([Subject(page, partial(scraped, page, rate)) for page, rate in PAGES.items()], CLAIMS)
 
 
-def _rows(points: list[dict[str, Any]]) -> list[Row]:
-    def median(page: str, key: str) -> float:
-        return float(statistics.median(point[key] for point in points if point["name"] == page))
+def _load_note(subjects: Subjects) -> str:
+    page = subjects["/metrics/load"]
+    percent = page.median("cost_us") * LOAD_HZ / 1e4
+    return f"{page.median('bytes'):.0f} bytes; at {LOAD_HZ} a second {percent:.2f} % of a core"
 
-    idle = 100 * median("idle", "supervisor_cpu_share")
-    load_us, metrics_us = median("/metrics/load", "cost_us"), median("/metrics", "cost_us")
-    note = (
-        f"{median('/metrics/load', 'bytes'):.0f} bytes; at {LOAD_HZ} a second {load_us * LOAD_HZ / 1e4:.2f} % of a core"
-    )
-    size = f"{median('/metrics', 'bytes') / 1024:.0f} KiB"
-    return [
-        Row("scrape of /metrics/load, CPU", load_us, "µs", 200, at_most=True, note=note),
-        Row("scrape of /metrics, CPU", metrics_us / 1e3, "ms", 20, at_most=True, note=f"{size}; idle {idle:.2f} %"),
-    ]
+
+def _metrics_note(subjects: Subjects) -> str:
+    page = subjects["/metrics"]
+    return f"{page.median('bytes') / 1024:.0f} KiB; idle {100 * page.median('idle_share'):.2f} %"
+
+
+CLAIMS = (
+    Claim(
+        "scrape of /metrics/load, CPU", "µs", "/metrics/load", accept=200, at_most=True, figure="cost_us",
+        note=_load_note,
+    ),
+    Claim(
+        "scrape of /metrics, CPU", "ms", "/metrics", accept=20, at_most=True, figure="cost_us", scale=1e-3,
+        note=_metrics_note,
+    ),
+)  # fmt: skip
 
 
 def _share(pid: int, seconds: float) -> float:

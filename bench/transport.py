@@ -3,105 +3,74 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from bench.environment import two_cpus
-from bench.load import PREDICT, Load, h2load, loadgen
-from bench.row import Row
+from bench.load import Load
+from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects, counted
 from bench.texts import request, texts, write_body
 from fastqps.bench.measure.child_process import child_process
-from fastqps.bench.measure.processes import cpu_by_role
-from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.scrape import Difference, scrape
 
-SERVER_CPU, LOAD_CPU = two_cpus()
 DISTINCT = 20_000
 DEEP, SINGLE = Load(16, 64), Load(16, 1)
+ECHO = "grpc.aio echo"
 # Stages whose stamps belong to a whole batch: an item's share is the batch's time over its items.
 BATCH_STAGES = ("gather", "launch", "device", "scatter")
+STAGES = ("parse", "tokenize", *BATCH_STAGES)
 
 
-@dataclass
-class Point:
-    """One kind of load. ``run`` returns answers per second, and whether the generator is known to be the limit."""
-
-    name: str
-    server: ServerProcess | None
-    run: Callable[[], tuple[float, bool]]
-    rates: list[float] = field(default_factory=list)
-    generator_bound: int = 0  # of the runs
-    cpu_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    stage_cost_us: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    batch_items: list[float] = field(default_factory=list)
-
-    @property
-    def rate(self) -> float:
-        return statistics.median(self.rates)
-
-    def cost(self) -> dict[str, float]:
-        """Median CPU time per request in µs: in all, by process; then by where it goes: the kernel, the stages that
-        compute, and ``http2``, which is all the rest."""
-        spent = {role: statistics.median(values) for role, values in self.cpu_us.items()}
-        kernel = spent.pop("kernel")
-        by_stage = {stage: statistics.median(values) for stage, values in self.stage_cost_us.items()}
-        total = sum(spent.values())
-        return {"total": total, **spent, "kernel": kernel, **by_stage, "http2": total - kernel - sum(by_stage.values())}
-
-    def to_json(self) -> dict[str, Any]:
-        """For the result file."""
-        return {
-            "name": self.name,
-            "rate": self.rate,
-            "rates": self.rates,
-            "generator_bound": self.generator_bound,
-            "batch_items": statistics.median(self.batch_items or [0.0]),
-            "cost_us": self.cost() if self.cpu_us else {},
-        }
+def _parts(subjects: Subjects) -> str:
+    """The CPU time of a request by process, then by where it goes: ``http2`` is all that is not kernel or stage."""
+    deep = subjects["deep"]
+    parts = {name: deep.median(f"{name}_us") for name in ("supervisor", "dispatcher", "frontdoor", "kernel", *STAGES)}
+    parts["http2"] = deep.median("cpu_us") - sum(parts[name] for name in ("kernel", *STAGES))
+    return ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
-    """All points, ``repetitions`` times in turn with the baseline. ``folder`` takes the payload files."""
+def _tls(subjects: Subjects) -> str:
+    added_us = subjects["TLS"].median("cpu_us") - subjects["deep"].median("cpu_us")
+    return f"one core, h2load; TLS costs {added_us:.2f} µs of CPU a request"
+
+
+CLAIMS = (
+    Claim("Predict, 384 floats, 16 × 64 in flight", "/s", "deep", accept=300e3, goal=450e3, note="one core, h2load"),
+    Claim("… with 4 floats", "/s", "small answers", accept=350e3, goal=600e3, note="one core, h2load"),
+    Claim("… with 16 × 1 in flight", "/s", "one in flight", accept=80e3, goal=110e3, note="one core, h2load"),
+    Claim("… under TLS", "/s", "TLS", note=_tls),
+    Claim("… under TLS, 16 × 1", "/s", "TLS, one in flight", note="one core, h2load"),
+    Claim(f"… from {DISTINCT} distinct texts", "%", "distinct texts", "repeated text", 80, scale=100),
+    Claim("… over a grpc.aio echo", "×", "deep", ECHO, 40),
+    Claim("… by CPU time", "×", ECHO, "deep", figure="cpu_us"),
+    Claim("host CPU per Predict", "µs", "deep", figure="cpu_us", note=_parts),
+    Claim("host CPU per Predict, 16 × 1", "µs", "one in flight", figure="cpu_us"),
+)
+
+
+def measure(bench: Bench) -> None:
+    """All points in turn with the baseline."""
     flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1")
-    with (
-        ServerProcess(*flags, cpus=[SERVER_CPU]) as server,
-        ServerProcess(*flags, *_certificate(folder), cpus=[SERVER_CPU]) as secure,
-        grpc_echo() as (peer, pid),
-    ):
-        points = _points(folder, server, secure, seconds)
-        baseline = Point("grpc.aio echo", None, lambda: _h2load(peer, folder / "whole", replace(DEEP, seconds=seconds)))
-        for _ in range(repetitions):
-            for point in points:
-                _measure_once(point)
-            _measure_peer_once(pid, baseline, seconds)
-    return _rows({p.name: p for p in points}, baseline), [p.to_json() for p in (*points, baseline)]
-
-
-def _points(folder: Path, server: ServerProcess, secure: ServerProcess, seconds: float) -> list[Point]:
+    server, secure = bench.server(*flags), bench.server(*flags, *_certificate(bench.folder))
+    echo, pid = bench.start(printing_server("bench.grpcio_echo"))
     one, many = texts(1), texts(DISTINCT)
-    whole = write_body(folder / "whole", request(one[0]))
-    small = write_body(folder / "small", request(one[0], dimensions=4))
-    repeated = write_messages(folder / "repeated", map(request, one))
-    distinct = write_messages(folder / "distinct", map(request, many))
-    deep, single = replace(DEEP, seconds=seconds), replace(SINGLE, seconds=seconds)
-    address, under_tls = server.address, secure.address
-    return [
-        Point("deep", server, lambda: _h2load(address, whole, deep)),
-        Point("small answers", server, lambda: _h2load(address, small, deep)),
-        Point("one in flight", server, lambda: _h2load(address, whole, single)),
-        Point("TLS", secure, lambda: _h2load(under_tls, whole, deep, "https")),
-        Point("TLS, one in flight", secure, lambda: _h2load(under_tls, whole, single, "https")),
-        Point("repeated text", server, lambda: _loadgen(address, repeated, deep)),
-        Point("distinct texts", server, lambda: _loadgen(address, distinct, deep)),
-    ]
+    whole = write_body(bench.folder / "whole", request(one[0]))
+    small = write_body(bench.folder / "small", request(one[0], dimensions=4))
+    repeated, distinct = bench.write(map(request, one)), bench.write(map(request, many))
+    loads = {
+        "deep": (server, bench.h2load(server.address, whole, DEEP)),
+        "small answers": (server, bench.h2load(server.address, small, DEEP)),
+        "one in flight": (server, bench.h2load(server.address, whole, SINGLE)),
+        "TLS": (secure, bench.h2load(secure.address, whole, DEEP, "https")),
+        "TLS, one in flight": (secure, bench.h2load(secure.address, whole, SINGLE, "https")),
+        "repeated text": (server, bench.grpc(server.address, repeated, DEEP)),
+        "distinct texts": (server, bench.grpc(server.address, distinct, DEEP)),
+    }
+    subjects = [Subject(name, _staged(of, counted(of, load)), of.pid) for name, (of, load) in loads.items()]
+    bench.measure([*subjects, Subject(ECHO, bench.h2load(echo, whole, DEEP), pid)], CLAIMS)
 
 
 def _certificate(folder: Path) -> tuple[str, str]:
@@ -115,40 +84,17 @@ def _certificate(folder: Path) -> tuple[str, str]:
     return f"--tls-cert={certificate}", f"--tls-key={key}"
 
 
-def _h2load(address: str, body: Path, load: Load, scheme: str = "http") -> tuple[float, bool]:
-    return h2load(address, PREDICT, body, load, LOAD_CPU, scheme=scheme), False
+def _staged(server: ServerProcess, load: Measure) -> Measure:
+    """A load with the cost of the stages and the items of a batch."""
 
+    def run() -> Run:
+        before = scrape(server.admin)
+        found = load()
+        seen = Difference(before, scrape(server.admin))
+        stages = {f"{stage}_us": cost for stage, cost in stage_cost_us(seen).items()}
+        return found | stages | {"batch_items": mean(seen, "fastqps_batch_items")}
 
-def _loadgen(address: str, payloads: Path, load: Load) -> tuple[float, bool]:
-    found = loadgen(address, PREDICT, payloads, load, LOAD_CPU)
-    return float(found["rate"]), found["verdict"] == "INVALID"
-
-
-def _measure_once(point: Point) -> None:
-    server = point.server
-    assert server
-    before, cpu_before = scrape(server.admin), cpu_by_role(server.pid)
-    rate, bound = point.run()
-    point.rates.append(rate)
-    point.generator_bound += bound
-    cpu, seen = cpu_by_role(server.pid), Difference(before, scrape(server.admin))
-    codes = {code: count for code, count in seen.by("fastqps_items_total", "code").items() if count}
-    if set(codes) != {"OK"}:
-        raise BenchError(f"{point.name}: the server counted {codes}")
-    point.batch_items.append(mean(seen, "fastqps_batch_items"))
-    for role, spent_s in cpu.items():
-        point.cpu_us[role].append(1e6 * (spent_s - cpu_before[role]) / codes["OK"])
-    for stage, cost in stage_cost_us(seen).items():
-        point.stage_cost_us[stage].append(cost)
-
-
-def _measure_peer_once(pid: int, baseline: Point, seconds: float) -> None:
-    before = cpu_by_role(pid)
-    baseline.rates.append(baseline.run()[0])
-    # Its requests are not counted by itself: h2load's rate holds for the warm-up too, nearly.
-    requests = baseline.rates[-1] * (seconds + DEEP.warmup_s)
-    for role, spent_s in cpu_by_role(pid).items():
-        baseline.cpu_us["kernel" if role == "kernel" else "echo"].append(1e6 * (spent_s - before[role]) / requests)
+    return run
 
 
 def mean(seen: Difference, histogram: str, **labels: str) -> float:
@@ -158,45 +104,18 @@ def mean(seen: Difference, histogram: str, **labels: str) -> float:
 
 def stage_cost_us(seen: Difference) -> dict[str, float]:
     """CPU time of an item in the stages that compute, in µs: waiting (queue, drain) is no cost."""
-
-    def spent_us(stage: str) -> float:
-        return 1e6 * mean(seen, "fastqps_stage_duration_seconds", stage=stage)
-
     items = max(1.0, mean(seen, "fastqps_batch_items"))
-    cost = {stage: spent_us(stage) for stage in ("parse", "tokenize")}
-    return cost | {stage: spent_us(stage) / items for stage in BATCH_STAGES}
+    spent_us = {stage: 1e6 * mean(seen, "fastqps_stage_duration_seconds", stage=stage) for stage in STAGES}
+    return {stage: us / items if stage in BATCH_STAGES else us for stage, us in spent_us.items()}
 
 
 @contextlib.contextmanager
-def grpc_echo() -> Iterator[tuple[str, int]]:
-    """The address and the pid of a grpc.aio echo on the server's CPU."""
-    command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", "bench.grpcio_echo"]
+def printing_server(module: str, *flags: str) -> Iterator[tuple[str, int]]:
+    """The first line that a module prints on the server's CPU, its address, and its pid."""
+    command = ["taskset", "-c", str(SERVER_CPU), sys.executable, "-m", module, *flags]
     with child_process(command, end_s=10, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         if not address:
-            raise BenchError("the grpc.aio echo server did not start")
+            raise BenchError(f"{module} did not start")
         yield address, process.pid
-
-
-def _rows(points: dict[str, Point], baseline: Point) -> list[Row]:
-    deep, small, single = points["deep"], points["small answers"], points["one in flight"]
-    cost, echo_us = deep.cost(), baseline.cost()["total"]
-    parts = ", ".join(f"{name} {value:.2f}" for name, value in cost.items() if name != "total")
-    compared = points["distinct texts"], points["repeated text"]
-    distinct, bound = compared[0].rate / compared[1].rate, sum(point.generator_bound for point in compared)
-    note = "of one repeated text, loadgen" + (f", which was the limit in {bound} runs" if bound else "")
-    secure, secure_single = points["TLS"], points["TLS, one in flight"]
-    tls_us = secure.cost()["total"] - cost["total"]
-    return [
-        Row("Predict, 384 floats, 16 × 64 in flight", deep.rate, "/s", 300e3, 450e3, note="one core, h2load"),
-        Row("… with 4 floats", small.rate, "/s", 350e3, 600e3, note="one core, h2load"),
-        Row("… with 16 × 1 in flight", single.rate, "/s", 80e3, 110e3, note="one core, h2load"),
-        Row("… under TLS", secure.rate, "/s", note=f"one core, h2load; TLS costs {tls_us:.2f} µs of CPU a request"),
-        Row("… under TLS, 16 × 1", secure_single.rate, "/s", note="one core, h2load"),
-        Row(f"… from {DISTINCT} distinct texts", 100 * distinct, "%", 80, note=note),
-        Row("… over a grpc.aio echo", deep.rate / baseline.rate, "×", 40, note=f"echo: {baseline.rate:,.0f}/s"),
-        Row("… by CPU time", echo_us / cost["total"], "×", note=f"echo: {echo_us:.0f} µs"),
-        Row("host CPU per Predict", cost["total"], "µs", note=parts),
-        Row("host CPU per Predict, 16 × 1", single.cost()["total"], "µs"),
-    ]

@@ -8,21 +8,19 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from bench.load import PATIENCE_S, PREDICT, PREDICT_BATCH, Load, loadgen, read_samples
-from bench.row import Row
+from bench.load import PATIENCE_S, PREDICT_BATCH, Load, read_samples
+from bench.runner import Bench, Claim, Run, Subject, Subjects
 from bench.texts import batches, request, texts
 from bench.work_peers import measure_peers
 from fastqps import Client
 from fastqps.api.prediction import PredictionError
-from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.host.machine import bfloat16_flags
 from fastqps.models.names import resolve
@@ -36,43 +34,45 @@ _LAYERS = 6
 _SHAPES = ((384, 1152), (384, 384), (384, 1536), (1536, 384))  # inputs, outputs of each layer's products
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
+PEER, PRODUCTS = "sentence-transformers", "matrix products"
+CLAIMS = (
+    Claim("MiniLM texts over gRPC, PredictBatch of 64", "/s", "PredictBatch"),
+    Claim("MiniLM texts over gRPC, PredictStream", "/s", "PredictStream", note="Python client, same cores"),
+    Claim("sentence-transformers encode, in-process", "/s", PEER, note=f"{DTYPE}, batch {BATCH}"),
+    Claim("Predict over sentence-transformers", "×", "Predict", PEER, 1.3, 1.6),
+    Claim("PredictBatch over sentence-transformers", "×", "PredictBatch", PEER, 1.3, 1.6),
+)
+
+
+def measure(bench: Bench) -> None:
     """Unary and batch calls, the peer and the bound, in turn. Raises ``BenchError`` if an answer is wrong."""
     torch.set_num_threads(THREADS)
     many = texts(TEXTS, seed=2)
-    peer = _Peer(many)
+    peer, kept = _Peer(many), bench.folder / "kept"
     flags = ("--model", "minilm", "--device", "cpu", "--dtype", DTYPE, "--frontdoors", "1", "--dispatchers", "2")
-    unary = write_messages(folder / "unary", map(request, many))
-    batch = write_messages(folder / "batch", batches(many, BATCH))
     with ServerProcess(*flags) as server:
+        unary, batch = bench.write(map(request, many)), bench.write(batches(many, BATCH))
+        load, few = Load(8, 32, deadline_s=PATIENCE_S), Load(2, 2, deadline_s=PATIENCE_S)
+        checked = bench.grpc(server.address, unary, load, cpu=None, samples=kept)
 
-        def predict() -> float:
-            kept = folder / "kept"
-            load = Load(8, 32, seconds, deadline_s=PATIENCE_S)
-            rate = loadgen(server.address, PREDICT, unary, load, samples=kept)["rate"]
+        def predict() -> Run:
+            found = checked()
             peer.check(kept)
-            return float(rate)
+            return found
 
-        def predict_batch() -> float:
-            return BATCH * float(
-                loadgen(server.address, PREDICT_BATCH, batch, Load(2, 2, seconds, deadline_s=PATIENCE_S))["rate"]
-            )
+        def note(found: Subjects) -> str:
+            least = f"{peer.tokens_mean:.0f} tokens; least cosine {peer.cosine_least:.5f}"
+            return f"{THREADS} cores, {DTYPE}, {least}; matrix products alone: {found[PRODUCTS].median():,.0f}/s"
 
-        runs: dict[str, Callable[[], float]] = {
-            "sentence-transformers": lambda: peer.rate(seconds),
-            "Predict": predict,
-            "PredictBatch": predict_batch,
-            "PredictStream": lambda: _stream_rate(server.address, many, seconds),
-            "matrix products": lambda: _bound(peer.tokens_mean, seconds / 4),
-        }
-        rates: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(repetitions):
-            for name, run in runs.items():
-                rates[name].append(run())
-    median = {name: statistics.median(found) for name, found in rates.items()}
-    points = [{"name": n, "rate": median[n], "rates": r} for n, r in rates.items()]
-    other_rows, other_points = measure_peers(folder, many, repetitions, seconds)
-    return [*_rows(median, peer), *other_rows], [*points, *other_points]
+        subjects = [
+            Subject(PEER, bench.calls(peer.encode)),
+            Subject("Predict", predict),
+            Subject("PredictBatch", bench.grpc(server.address, batch, few, PREDICT_BATCH, items=BATCH, cpu=None)),
+            Subject("PredictStream", lambda: {"rate": _stream_rate(server.address, many, bench.seconds)}),
+            Subject(PRODUCTS, lambda: {"rate": _bound(peer.tokens_mean, bench.seconds / 4)}),
+        ]
+        bench.measure(subjects, [Claim("MiniLM texts over gRPC, Predict", "/s", "Predict", note=note), *CLAIMS])
+    measure_peers(bench, many)
 
 
 def _stream_rate(address: str, many: list[str], seconds: float) -> float:
@@ -105,13 +105,10 @@ class _Peer:
         self.tokens_mean = statistics.fmean(lengths)
         self.cosine_least = 1.0
 
-    def rate(self, seconds: float) -> float:
-        """Texts per second of ``encode`` over all texts, as often as fits into ``seconds``, at least once."""
-        began, done = time.perf_counter(), 0
-        while not done or time.perf_counter() - began < seconds:
-            self._model.encode(self._texts, batch_size=BATCH, convert_to_numpy=True)
-            done += len(self._texts)
-        return done / (time.perf_counter() - began)
+    def encode(self) -> int:
+        """All texts once."""
+        self._model.encode(self._texts, batch_size=BATCH, convert_to_numpy=True)
+        return len(self._texts)
 
     def check(self, kept: Path) -> None:
         """Compares the server's kept answers with the exact ones."""
@@ -143,17 +140,3 @@ def _bound(tokens_mean: float, seconds: float) -> float:
     rate = THREADS * done / (time.perf_counter() - began)
     torch.set_num_threads(THREADS)
     return rate
-
-
-def _rows(rate: dict[str, float], peer: _Peer) -> list[Row]:
-    other = rate["sentence-transformers"]
-    bound = f"matrix products alone: {rate['matrix products']:,.0f}/s"
-    note = f"{THREADS} cores, {DTYPE}, {peer.tokens_mean:.0f} tokens; least cosine {peer.cosine_least:.5f}; {bound}"
-    return [
-        Row("MiniLM texts over gRPC, Predict", rate["Predict"], "/s", note=note),
-        Row("MiniLM texts over gRPC, PredictBatch of 64", rate["PredictBatch"], "/s"),
-        Row("MiniLM texts over gRPC, PredictStream", rate["PredictStream"], "/s", note="Python client, same cores"),
-        Row("sentence-transformers encode, in-process", other, "/s", note=f"{DTYPE}, batch {BATCH}"),
-        Row("Predict over sentence-transformers", rate["Predict"] / other, "×", 1.3, 1.6),
-        Row("PredictBatch over sentence-transformers", rate["PredictBatch"] / other, "×", 1.3, 1.6),
-    ]

@@ -49,8 +49,15 @@ def number(text: str, what: str, least: float = 0.0, most: float = math.inf, abo
 
 
 def format_duration(ns: float) -> str:
-    """Three digits and a unit, for people: ``1.23 ms``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}" if ns < 999.5 * size else f"{ns / size:,.0f} {unit}"
-    return f"{ns:.0f} ns"
+    """Nanoseconds in the unit that suits them: 812 µs, 18.3 ms, 1.20 s."""
+    us = ns / 1e3
+    if abs(us) < 999.5:
+        return f"{three_digits(us)} µs"
+    return f"{three_digits(us / 1e3)} ms" if abs(us) < 999.5e3 else f"{three_digits(us / 1e6)} s"
+
+
+def three_digits(value: float) -> str:
+    """0.81, 1.20, 18.3, 1,204; 0 without digits behind the point."""
+    size = abs(value)
+    digits = 0 if size >= 99.95 or not size else 1 if size >= 9.995 else 2
+    return f"{value:,.{digits}f}"

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from loadgen.statistics import line
 from loadgen.units import format_duration
 
 Floats = NDArray[np.float64]
@@ -25,9 +26,6 @@ _INTERVALS_LEAST = 5
 _GROWTH_LEAST = 0.3  # of the mean over the run; a line from nothing upwards grows by twice its mean
 _BACKLOG_LEAST = 0.01  # of the calls that were due: what a server lacks that is 1 % too slow
 _CHANCE = 2.0  # times the square root of the calls that were due: what Poisson arrivals add up to without any trend
-# Student's t, 97.5 %, for 1, 2, … degrees of freedom.
-_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
-_T_MANY = 2.1
 
 
 @dataclass(frozen=True)
@@ -125,14 +123,8 @@ def _growth(values: Floats) -> float:
     """By how much a line through them rises; 0 if that may be chance (95 % interval of its slope), if it is little
     beside their mean, or if a third of them is not higher than the one before."""
     n = len(values)
-    at = np.arange(n) - (n - 1) / 2
-    slope = float(at @ values / (at @ at))
-    rest = values - values.mean() - slope * at
-    error = math.sqrt(float(rest @ rest) / (n - 2) / float(at @ at))
+    through = line(range(n), values.tolist())
     thirds = [part.mean() for part in np.array_split(values, 3)]
-    rises = slope > _t(n - 2) * error and thirds[0] < thirds[1] < thirds[2]
-    return slope * (n - 1) if rises and slope * (n - 1) > _GROWTH_LEAST * values.mean() else 0.0
-
-
-def _t(freedom: int) -> float:
-    return _T[freedom - 1] if freedom <= len(_T) else _T_MANY
+    rises = through.slope > through.half and thirds[0] < thirds[1] < thirds[2]
+    growth = through.slope * (n - 1)
+    return growth if rises and growth > _GROWTH_LEAST * through.middle else 0.0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from interpreter import interpret_kernels
 from paths import ROOT
-from serving import Server
+from serving import Server, ended_at_last
 
 pytest_plugins = ("figures",)
 
@@ -95,10 +95,12 @@ def serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
 
     ``kind``: a class of servers instead of the usual one.
     """
-    servers = request.node.stash.setdefault(SERVERS, [])
+    servers: list[Server] = []
+    shown = request.node.stash.setdefault(SERVERS, [])
 
     def start(*arguments: Any, kind: type[Server] = Server, **options: Any) -> Server:
         servers.append(kind(*arguments, **options))
+        shown.append(servers[-1])
         return servers[-1]
 
     yield start
@@ -108,3 +110,45 @@ def serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
     finally:
         for server in servers:
             server.kill()
+
+
+@pytest.fixture(scope="session")
+def server_pool() -> Iterator[dict[tuple[Any, ...], Server]]:
+    """The servers of ``shared_server``, by their flags."""
+    pool: dict[tuple[Any, ...], Server] = {}
+    servers: list[Server] = []
+    with ended_at_last(servers):
+        yield pool
+        servers += pool.values()
+
+
+@pytest.fixture
+def shared_server(
+    request: pytest.FixtureRequest, server_pool: dict[tuple[Any, ...], Server]
+) -> Iterator[Callable[..., Server]]:
+    """The server with these flags, for all tests that ask for it: ``shared_server("--frontdoors=1", echo=True)``.
+
+    A test that kills, stops or drains processes asks for its own (``serve``). After each test nothing may be left in
+    the server, and none of its processes may have died. Otherwise the next test gets a new one.
+    """
+    used = set()
+
+    def find(*flags: str, echo: bool = False) -> Server:
+        key = (*flags, echo)
+        if key not in server_pool:
+            server_pool[key] = Server(*flags, echo=echo)
+        used.add(key)
+        request.node.stash.setdefault(SERVERS, []).append(server_pool[key])
+        return server_pool[key]
+
+    yield find
+    for key in used:
+        server = server_pool.pop(key)
+        try:
+            server.until_idle()
+            restarts = {name: n for name, n in server.metrics().items() if name.startswith("fastqps_restarts_total")}
+            assert not any(restarts.values()), f"{restarts}\n{server.log()}"
+        except BaseException:
+            server.kill()
+            raise
+        server_pool[key] = server

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day perf includes clients witnesses tests static random rolls soak generation wheel arm64 sanitizers model fuzz stress)
+parts=(day perf includes clients witnesses tests static random rolls soak generation wheel arm64 sanitizers model fuzz stress mistakes)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
@@ -30,6 +30,7 @@ run() {
         model) make model-full ;;
         fuzz) make fuzz-wire && make fuzz-tokenizer && make fuzz-native && make fuzz-control ;;
         stress) make stress ;;
+        mistakes) "$BIN/python" tests/faults/plant.py ;;
     esac
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from bench.isolation.figures import refused_row
@@ -13,6 +12,7 @@ from bench.isolation.mix import Kind, poisson, saturate
 from bench.isolation.rounds import Loads, measure
 from bench.isolation.subject import BATCH, CAPACITY, DEADLINE_S, message
 from bench.row import Row
+from bench.runner import Bench
 from fastqps.process.server_process import ServerProcess
 from fastqps.v1 import predict_pb2 as pb
 
@@ -40,26 +40,23 @@ def loads(capacity: float, seconds: float, many: Many) -> Loads:
     }
 
 
-def classes(
-    server: ServerProcess, folder: Path, repetitions: int, seconds: float
-) -> tuple[list[Row], list[dict[str, Any]]]:
+def classes(bench: Bench, server: ServerProcess) -> None:
     """On the modelled device."""
-    rounds = measure(server, loads(CAPACITY, seconds, lambda which: [message(which)]), folder, repetitions, DEADLINE_S)
-    rows = []
+    asked = loads(CAPACITY, bench.seconds, lambda which: [message(which)])
+    rounds = measure(bench, "classes", server, asked, DEADLINE_S)
     for name in ("HIGH", "NORMAL"):
-        rows.append(refused_row(f"{name} beside a LOW flood of {FLOOD:g} × capacity", rounds.all("flood", name)))
+        bench.rows.append(refused_row(f"{name} beside a LOW flood of {FLOOD:g} × capacity", rounds.all("flood", name)))
         accept = 2 if name == "HIGH" else None
-        rows.append(growth_row(f"{name} beside it: growth of p99", rounds, name, LOADS, 0.99, 1e6 * DEADLINE_S, accept))
+        bench.rows.append(
+            growth_row(f"{name} beside it: growth of p99", rounds, name, LOADS, 0.99, 1e6 * DEADLINE_S, accept)
+        )
     saturated = [
-        saturate(server.address, {name: [message(which)] for name, which in CLASSES.items()}, folder, seconds, OPEN)
-        for _ in range(repetitions)
+        saturate(server.address, {name: [message(which)] for name, which in CLASSES.items()}, bench, OPEN)
+        for _ in range(bench.repetitions)
     ]
-    points = [
-        {"name": f"saturated, {name}", "round": number, **run}
-        for number, found in enumerate(saturated)
-        for name, run in found.items()
-    ]
-    return rows + [_share_row(saturated, name) for name in LEAST], rounds.points + points
+    for number, found in enumerate(saturated):
+        bench.points += [{"name": f"classes, saturated, {name}", "round": number, **run} for name, run in found.items()]
+    bench.rows += [_share_row(saturated, name) for name in LEAST]
 
 
 def _share_row(rounds: list[dict[str, dict[str, Any]]], name: str) -> Row:

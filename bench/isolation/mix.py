@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.environment import two_cpus
 from bench.load import LONG, PREDICT
+from bench.runner import LOAD_CPU, Bench
 from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.v1 import predict_pb2 as pb
 
-SERVER_CPU, LOAD_CPU = two_cpus()
 WARMUP_S = 1.0
 STREAMS = 1024  # as many as a front door allows on a connection
 
@@ -109,15 +108,15 @@ def run(address: str, kinds: Sequence[Kind], folder: Path, deadline_s: float) ->
 
 
 def saturate(
-    address: str, messages: Mapping[str, Sequence[pb.PredictRequest]], folder: Path, seconds: float, in_flight: int
+    address: str, messages: Mapping[str, Sequence[pb.PredictRequest]], bench: Bench, in_flight: int
 ) -> dict[str, dict[str, Any]]:
     """loadgen's summaries by kind, where each kind always has ``in_flight`` calls open, on a connection of its own."""
     with ThreadPoolExecutor(len(messages)) as pool:
         runs = {}
         for name, many in messages.items():
-            payloads = write_messages(folder / f"saturating {name}", many)
-            flags = ["--closed", str(in_flight), "--duration", f"{seconds}s", "--warmup", f"{WARMUP_S}s"]
-            runs[name] = pool.submit(_generate, address, payloads, flags, 2 * (WARMUP_S + seconds))
+            payloads = bench.write(many)
+            flags = ["--closed", str(in_flight), "--duration", f"{bench.seconds}s", "--warmup", f"{WARMUP_S}s"]
+            runs[name] = pool.submit(_generate, address, payloads, flags, 2 * (WARMUP_S + bench.seconds))
         return {name: found.result() for name, found in runs.items()}
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from pathlib import Path
 from typing import Any
 
 from bench.isolation.figures import Percentile, percentile
 from bench.isolation.mix import Ends, Kind, run
 from bench.isolation.subject import host_share, step_us
+from bench.runner import Bench
 from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.scrape import Difference, scrape
 
@@ -66,13 +66,13 @@ class Rounds:
 Loads = Mapping[str, Callable[[int], Sequence[Kind]]]  # by name: the calls of a round with this seed
 
 
-def measure(server: ServerProcess, loads: Loads, folder: Path, repetitions: int, deadline_s: float) -> Rounds:
-    """Each load in turn, as often as there are repetitions. Every round has its own arrivals, which loads share."""
+def measure(bench: Bench, claim: str, server: ServerProcess, loads: Loads, deadline_s: float) -> Rounds:
+    """Each load of a claim in turn, in every round. Every round has its own arrivals, which loads share."""
     rounds = Rounds()
-    for number in range(repetitions):
+    for number in range(bench.repetitions):
         for name, kinds in loads.items():
             before = scrape(server.admin)
-            mixed = run(server.address, kinds(number), folder, deadline_s)
+            mixed = run(server.address, kinds(number), bench.folder, deadline_s)
             during = Difference(before, scrape(server.admin))
             step = step_us(during)
             rounds.steps_us.setdefault(name, []).append(step)
@@ -80,4 +80,5 @@ def measure(server: ServerProcess, loads: Loads, folder: Path, repetitions: int,
                 rounds.ends.setdefault(name, {}).setdefault(kind, []).append(ends)
             seen = {"step_us": step, "host_share": host_share(during)}
             rounds.points.append({"name": name, "round": number, **seen, **mixed.run})
+    bench.points += [{**point, "name": f"{claim}, {point['name']}"} for point in rounds.points]
     return rounds

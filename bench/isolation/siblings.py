@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,27 +12,26 @@ from bench.isolation.mix import WARMUP_S, Ends, Kind, Times, poisson
 from bench.isolation.rounds import Rounds, measure
 from bench.isolation.subject import CAPACITY, DEADLINE_S, message
 from bench.row import Row
+from bench.runner import Bench
 from fastqps.process.server_process import ServerProcess
 
 SIBLINGS, BURSTS = 12, 50
 STRANGERS, LOAD = 16, 0.8  # tenants, and their part of the capacity together
 
 
-def siblings(
-    server: ServerProcess, folder: Path, repetitions: int, seconds: float
-) -> tuple[list[Row], list[dict[str, Any]]]:
+def siblings(bench: Bench, server: ServerProcess) -> None:
     """Bursts alone, strangers alone, and both, the siblings with a group or without."""
-    bursts = math.ceil(BURSTS / repetitions)
+    bursts = math.ceil(BURSTS / bench.repetitions)
     strangers = [message(tenant=f"stranger {i}") for i in range(STRANGERS)]
 
     def family(seed: int, grouped: bool) -> Kind:
         asked = [message(tenant="family", group=f"parent {seed}.{i}" if grouped else "") for i in range(bursts)]
         jitter = np.random.default_rng(seed).uniform(0, 0.5, bursts)
-        due_s = WARMUP_S + (np.arange(bursts) + jitter) * seconds / bursts
+        due_s = WARMUP_S + (np.arange(bursts) + jitter) * bench.seconds / bursts
         return Kind("family", asked, np.repeat(due_s, SIBLINGS), np.repeat(np.arange(bursts), SIBLINGS))
 
     def crowd(seed: int) -> Kind:
-        return Kind("strangers", strangers, poisson(LOAD * CAPACITY, seconds, seed))
+        return Kind("strangers", strangers, poisson(LOAD * CAPACITY, bench.seconds, seed))
 
     loads = {
         "alone": lambda seed: [family(seed, True)],
@@ -42,13 +39,13 @@ def siblings(
         "group": lambda seed: [family(seed, True), crowd(seed)],
         "no group": lambda seed: [family(seed, False), crowd(seed)],
     }
-    rounds = measure(server, loads, folder, repetitions, DEADLINE_S)
-    return [
+    rounds = measure(bench, "siblings", server, loads, DEADLINE_S)
+    bench.rows += [
         _last_row(rounds, "group", 1.5),
         _strangers_row(rounds, "group", 2),
         _last_row(rounds, "no group", None),
         _strangers_row(rounds, "no group", None),
-    ], rounds.points
+    ]
 
 
 def _last_row(rounds: Rounds, load: str, accept: float | None) -> Row:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.isolation.mix import SERVER_CPU
+from bench.runner import SERVER_CPU
 from fastqps.process.server_process import ServerProcess
 from fastqps.telemetry.scrape import Difference
 from fastqps.v1 import predict_pb2 as pb

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from bench.isolation.mix import Kind, poisson
 from bench.isolation.rounds import measure
 from bench.isolation.subject import CAPACITY, DEADLINE_S, message
 from bench.row import Row
+from bench.runner import Bench
 from fastqps.process.server_process import ServerProcess
 
 OFFERED = 2.5  # of the capacity, by all loud ones together
@@ -35,32 +34,23 @@ class Company:
 COMPANIES = (Company(1, 0.05, 95), Company(64, 0.005, None))
 
 
-def tenants(
-    server: ServerProcess, folder: Path, repetitions: int, seconds: float
-) -> tuple[list[Row], list[dict[str, Any]]]:
+def tenants(bench: Bench, server: ServerProcess) -> None:
     """The quiet one alone, then beside the others, in each company."""
-    rows: list[Row] = []
-    points: list[dict[str, Any]] = []
     for company in COMPANIES:
-        found = _tenants(company, server, folder, repetitions, seconds)
-        rows += found[0]
-        points += found[1]
-    return rows, points
+        _tenants(company, bench, server)
 
 
-def _tenants(
-    company: Company, server: ServerProcess, folder: Path, repetitions: int, seconds: float
-) -> tuple[list[Row], list[dict[str, Any]]]:
+def _tenants(company: Company, bench: Bench, server: ServerProcess) -> None:
     quiet = [message(tenant="quiet")]
     loud = [message(tenant=f"loud {i}") for i in range(company.loud)]
 
     def alone(seed: int) -> list[Kind]:
-        return [Kind("quiet", quiet, poisson(company.quiet * CAPACITY, seconds, 10 * seed))]
+        return [Kind("quiet", quiet, poisson(company.quiet * CAPACITY, bench.seconds, 10 * seed))]
 
     def beside(seed: int) -> list[Kind]:
-        return [*alone(seed), Kind("loud", loud, poisson(OFFERED * CAPACITY, seconds, 10 * seed + 1))]
+        return [*alone(seed), Kind("loud", loud, poisson(OFFERED * CAPACITY, bench.seconds, 10 * seed + 1))]
 
-    rounds = measure(server, {"alone": alone, "beside": beside}, folder, repetitions, DEADLINE_S)
+    rounds = measure(bench, f"tenants, {company.loud} loud", server, {"alone": alone, "beside": beside}, DEADLINE_S)
     ends, most_us = rounds.all("beside", "quiet"), 1e6 * DEADLINE_S
     before = rounds.percentile("alone", "quiet", 0.99, most_us)
     after = rounds.percentile("beside", "quiet", 0.99, most_us)
@@ -69,11 +59,11 @@ def _tenants(
         return 100 * float(np.mean(ends.wait_us <= min(2 * p99_us, most_us - 1)))
 
     ends_us = (0.0, most_us) if rounds.hindered("alone", "beside") else before.interval
-    return [
+    bench.rows += [
         refused_row(f"tenant beside {company.name}", ends, None if company.accept is None else 0),
         Row(
             "the same: answered within 2 × its unloaded p99", kept(before.value), "%", company.accept,
             note=f"p99 {after}, alone {before}{rounds.doubtful}",
             interval=(kept(ends_us[0]), kept(ends_us[1])),
         ),
-    ], [{**point, "name": f"{company.loud} loud, {point['name']}"} for point in rounds.points]  # fmt: skip
+    ]  # fmt: skip

@@ -26,13 +26,13 @@ class PeerProcess:
         self.way = self._line()
         self.answers: np.ndarray[Any, Any] = np.load(answers)
 
-    def rate(self, seconds: float) -> tuple[float, float]:
-        """Texts per second, and CPU seconds of a text."""
+    def run(self, seconds: float) -> dict[str, float]:
+        """Texts per second, and the CPU time of a text."""
         assert self._process.stdin
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
         rate, cpu_s = map(float, self._line().split())
-        return rate, cpu_s
+        return {"rate": rate, "cpu_us": 1e6 * cpu_s}
 
     def _line(self) -> str:
         """Its next line with the mark of ``program``."""

@@ -2,121 +2,115 @@
 
 from __future__ import annotations
 
-import contextlib
-import statistics
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from bench.environment import two_cpus
-from bench.load import PREDICT, Load, loadgen
+from bench.load import Load
 from bench.protocols import peers
-from bench.protocols.agreement import Agreement
-from bench.protocols.perf_analyzer import install_perf_analyzer
+from bench.protocols.perf_analyzer import install_perf_analyzer, perf_analyzer
 from bench.protocols.requests import BASE64, FLOATS, MODEL_INFER, OIP, TEI, check, http_requests, model_infer
-from bench.protocols.rows import rows
 from bench.protocols.wrk import CONNECTIONS, HttpRequest, wrk
 from bench.row import Row
+from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, Subjects, ratio
 from bench.texts import request, texts
-from fastqps.bench.measure.processes import cpu_by_role
-from fastqps.bench.measure.workload import write_messages
 from fastqps.process.server_process import ServerProcess
 
-SERVER_CPU, LOAD_CPU = two_cpus()
-WARMUP_S = 1.0
-Load_ = Callable[[float], tuple[float, int, bool]]  # seconds → answers per second, answers, whether it was the limit
+FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
+SHARED = "Predict, 64 × 1"
+# Name, accepted and hoped-for share of Predict.
+_SHARES = (
+    ("ModelInfer", 0.7, 0.9),
+    (SHARED, None, None),
+    (BASE64, 0.25, 0.35),
+    (FLOATS, 0.10, 0.18),
+    (OIP, None, None),
+    (TEI, None, None),
+)
+# Ours, theirs, how many times as much.
+_PEERS = (("ModelInfer", "Triton ModelInfer", 10), (BASE64, "mosec echo", 3), (FLOATS, "LitServe JSON", 20))
+# perf_analyzer and loadgen in the same closed loop, on a device that is so slow that both can keep it busy.
+_IN_FLIGHT, _APART = 16, 5.0  # percent
+_RATE = 4000  # of the device, whatever the size of its steps: an item takes as long in each
+_PROFILE = f"""name = "steady"
+status = "estimated"
+source = "chosen, so that two load generators have the same limit"
+task = "embed"
+[step]
+fixed_us = 1
+per_token_us = 0.0
+per_item_us = {1e6 / _RATE}
+"""
 
 
-@dataclass
-class Point:
-    """One protocol of one server. ``rates``: answers per second; ``cpu_us``: of all of its processes, per answer."""
-
-    name: str
-    pid: int
-    load: Load_
-    rates: list[float] = field(default_factory=list)
-    cpu_us: list[float] = field(default_factory=list)
-    generator_bound: int = 0  # of the runs, as far as the generator knows
-
-    def run(self, seconds: float) -> None:
-        """One round."""
-        before = cpu_by_role(self.pid)
-        rate, answers, bound = self.load(seconds)
-        spent = {role: value - before.get(role, 0.0) for role, value in cpu_by_role(self.pid).items()}
-        self.rates.append(rate)
-        self.generator_bound += bound
-        self.cpu_us.append(1e6 * sum(value for role, value in spent.items() if role != "kernel") / answers)
-
-    def to_json(self) -> dict[str, Any]:
-        """For the result file. ``core_busy``: the share of its core that the server used, if it had it for itself."""
-        rate, cost_us = statistics.median(self.rates), statistics.median(self.cpu_us)
-        figures = {"rate": rate, "rates": self.rates, "cpu_us": self.cpu_us, "core_busy": rate * cost_us / 1e6}
-        return {"name": self.name, **figures, "generator_bound": self.generator_bound}
+def claims() -> Iterator[Claim]:
+    """By rate, and by CPU time of the server, which other programs disturb less."""
+    shares = [(name, "Predict", "", accept, goal) for name, accept, goal in _SHARES]
+    beside = [(name, other, "×", accept, None) for name, other, accept in _PEERS]
+    for name, other, unit, accept, goal in [*shares, *beside]:
+        yield Claim(f"{name} over {other}", unit, name, other, accept, goal)
+        yield Claim("… by CPU time", unit, other, name, figure="cpu_us")
 
 
-def measure(folder: Path, repetitions: int, seconds: float) -> tuple[list[Row], list[dict[str, Any]]]:
-    """All points in turn, ``repetitions`` times. ``BenchError`` where protocols differ in an answer."""
+def measure(bench: Bench) -> None:
+    """All points in turn. ``BenchError`` where protocols differ in an answer."""
     peers.install_servers()
     install_perf_analyzer()
     (text,) = texts(1)
-    flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1", "--http-port", "0")
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(ServerProcess(*flags, cpus=[SERVER_CPU]))
-        check(server.address, server.http, text)
-        agreement = stack.enter_context(Agreement(folder, text, SERVER_CPU, LOAD_CPU))
-        points = [*_own(server, folder, text), *_peers(stack, folder, text)]
-        for point in points:
-            point.load(WARMUP_S)
-        for _ in range(repetitions):
-            for point in points:
-                point.run(seconds)
-            agreement.run(seconds)
-    found = [*(point.to_json() for point in points), *agreement.to_json()]
-    return rows({point["name"]: point for point in found}), found
+    server = bench.server(*FLAGS, "--device", "null", "--http-port", "0")
+    check(server.address, server.http, text)
+    infer = bench.write([model_infer(text)])
+    subjects = [*_own(bench, server, infer, text), *_peers(bench, infer, text)]
+    for subject in subjects:
+        subject.load()  # a warm-up of all that a server does once
+    found = bench.measure([*subjects, *_generators(bench, infer, text)], claims())
+    bench.rows.append(agreement(found))
 
 
-def _own(server: ServerProcess, folder: Path, text: str) -> list[Point]:
-    predict = write_messages(folder / "predict", [request(text)])
-    infer = write_messages(folder / "infer", [model_infer(text)])
-    bodies = http_requests(text)
-    address, pid = server.address, server.pid
-    return [
-        Point("Predict", pid, _grpc(address, PREDICT, predict, Load(16, 64))),
-        Point("ModelInfer", pid, _grpc(address, MODEL_INFER, infer, Load(16, 64))),
-        Point("Predict, 64 × 1", pid, _grpc(address, PREDICT, predict, Load(CONNECTIONS, 1))),
-        *(Point(name, pid, _http(server.http, bodies[name], folder)) for name in (BASE64, FLOATS, OIP, TEI)),
-    ]
+def _own(bench: Bench, server: ServerProcess, infer: Path, text: str) -> Iterator[Subject]:
+    predict, address, pid = bench.write([request(text)]), server.address, server.pid
+    yield Subject("Predict", bench.grpc(address, predict, Load(16, 64)), pid)
+    yield Subject("ModelInfer", bench.grpc(address, infer, Load(16, 64), MODEL_INFER), pid)
+    yield Subject(SHARED, bench.grpc(address, predict, Load(CONNECTIONS, 1)), pid)
+    for name, body in http_requests(text).items():
+        yield Subject(name, http_load(bench, server.http, body), pid)
 
 
-def _peers(stack: contextlib.ExitStack, folder: Path, text: str) -> list[Point]:
-    servers = (peers.triton(folder, SERVER_CPU), peers.mosec(SERVER_CPU), peers.litserve(SERVER_CPU))
-    triton_address, mosec_address, litserve_address = (address for address, _ in servers)
-    triton, mosec, litserve = (stack.enter_context(server) for _, server in servers)
-    echo = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})
+def _peers(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
+    servers = (peers.triton(bench.folder, SERVER_CPU), peers.mosec(SERVER_CPU), peers.litserve(SERVER_CPU))
+    (triton, triton_pid), (mosec, mosec_pid), (litserve, litserve_pid) = (
+        (address, bench.start(server).pid) for address, server in servers
+    )
     predict = HttpRequest("/predict", http_requests(text)[FLOATS].body, {"Content-Type": "application/json"})
-    return [
-        # With more in flight its rate falls.
-        Point("Triton ModelInfer", triton.pid, _grpc(triton_address, MODEL_INFER, folder / "infer", Load(16, 16))),
-        Point("mosec echo", mosec.pid, _http(mosec_address, echo, folder)),
-        Point("LitServe JSON", litserve.pid, _http(litserve_address, predict, folder)),
-    ]
+    # With more in flight Triton's rate falls.
+    yield Subject("Triton ModelInfer", bench.grpc(triton, infer, Load(16, 16), MODEL_INFER), triton_pid)
+    yield Subject("mosec echo", http_load(bench, mosec, ECHO), mosec_pid)
+    yield Subject("LitServe JSON", http_load(bench, litserve, predict), litserve_pid)
 
 
-def _grpc(address: str, method: str, payloads: Path, load: Load) -> Load_:
-    def run(seconds: float) -> tuple[float, int, bool]:
-        lasting = Load(load.connections, load.inflight, seconds)
-        found = loadgen(address, method, payloads, lasting, LOAD_CPU)
-        return float(found["rate"]), found["status_with_warmup"]["OK"], found["verdict"] == "INVALID"
-
-    return run
+ECHO = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})  # of mosec
 
 
-def _http(address: str, body: HttpRequest, folder: Path) -> Load_:
-    script = body.write(folder / f"wrk-{address.rpartition(':')[2]}-{len(list(folder.glob('wrk-*')))}")
+def http_load(bench: Bench, address: str, body: HttpRequest) -> Measure:
+    """Runs of wrk."""
+    script = body.write(bench.folder / f"wrk-{len(list(bench.folder.glob('wrk-*')))}")
+    return lambda: wrk(address, body.path, script, bench.seconds, LOAD_CPU)._asdict()
 
-    def run(seconds: float) -> tuple[float, int, bool]:
-        found = wrk(address, body.path, script, seconds, LOAD_CPU)
-        return found.rate, found.answers, False
 
-    return run
+def _generators(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
+    profile = bench.folder / "steady.toml"
+    profile.write_text(_PROFILE)
+    # Steps of few items, so that one always waits while another one runs.
+    server = bench.server(*FLAGS, "--device", f"sim:{profile}", "--lanes", "2", "--max-batch-items", "4")
+    theirs = partial(perf_analyzer, server.address, text, _IN_FLIGHT, bench.seconds, bench.folder, LOAD_CPU)
+    yield Subject("perf_analyzer", lambda: {"rate": theirs()})
+    yield Subject("loadgen", bench.grpc(server.address, infer, Load(1, _IN_FLIGHT), MODEL_INFER))
+
+
+def agreement(subjects: Subjects) -> Row:
+    """How far the generators are apart."""
+    theirs, ours = subjects["perf_analyzer"], subjects["loadgen"]
+    both = ratio(theirs.values(), ours.values())
+    note = f"{theirs.median():,.0f}/s and {ours.median():,.0f}/s of {_RATE:,}/s; ratio {both}"
+    name = f"perf_analyzer apart from loadgen, ModelInfer, {_IN_FLIGHT} in flight"
+    return both.apart_row(name, _APART, note)

@@ -6,7 +6,7 @@ import base64
 import json
 import struct
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -84,29 +84,14 @@ def _bytes_tensor(text: str) -> bytes:
     return struct.pack("<I", len(data)) + data
 
 
-def _read_base64(body: bytes, headers: dict[str, str]) -> Floats:
-    del headers
-    return np.frombuffer(base64.b64decode(json.loads(body)["data"][0]["embedding"]), np.float32)
-
-
-def _read_floats(body: bytes, headers: dict[str, str]) -> Floats:
-    del headers
-    return np.asarray(json.loads(body)["data"][0]["embedding"], np.float32)
-
-
-def _read_binary(body: bytes, headers: dict[str, str]) -> Floats:
+def _after_header(body: bytes, headers: Mapping[str, str]) -> bytes:
     lengths = {name.lower(): value for name, value in headers.items()}
-    return np.frombuffer(body[int(lengths["inference-header-content-length"]) :], np.float32)
+    return body[int(lengths["inference-header-content-length"]) :]
 
 
-def _read_tei(body: bytes, headers: dict[str, str]) -> Floats:
-    del headers
-    return np.asarray(json.loads(body)[0], np.float32)
-
-
-_READ: dict[str, Callable[[bytes, dict[str, str]], Floats]] = {
-    BASE64: _read_base64,
-    FLOATS: _read_floats,
-    OIP: _read_binary,
-    TEI: _read_tei,
+_READ: dict[str, Callable[[bytes, Mapping[str, str]], Floats]] = {
+    BASE64: lambda body, _: np.frombuffer(base64.b64decode(json.loads(body)["data"][0]["embedding"]), np.float32),
+    FLOATS: lambda body, _: np.asarray(json.loads(body)["data"][0]["embedding"], np.float32),
+    OIP: lambda body, headers: np.frombuffer(_after_header(body, headers), np.float32),
+    TEI: lambda body, _: np.asarray(json.loads(body)[0], np.float32),
 }

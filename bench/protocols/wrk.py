@@ -15,11 +15,11 @@ _UNITS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 class WrkRun(NamedTuple):
-    """``rate``: answers per second; ``p99_us``: of all answers, from the write of the request."""
+    """``rate``: answers per second; ``service_p99_us``: of all answers, from the write of the request."""
 
     rate: float
     answers: int
-    p99_us: float
+    service_p99_us: float
 
 
 @dataclass(frozen=True)

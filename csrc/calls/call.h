@@ -95,10 +95,10 @@ struct alignas(64) Call {
   bool inflating;     // a worker has a message of this call
   bool submitted;     // response headers are
   bool deferred;      // the session waits for resume_answer()
-  bool reset : 1;     // by the client
-  bool queued : 1;    // in its session's queue of calls whose messages wait for the loop's time
+  bool reset;         // by the client
+  bool queued;        // in its session's queue of calls whose messages wait for the loop's time
   TraceParent trace_parent;
-  HeaderId header, notice;
+  HeaderId header;
   Encoding encoding;
   // request
   bool content_type_seen : 1, te_seen : 1, timeout_seen : 1, content_length_known : 1;

@@ -60,10 +60,6 @@ void Transport::set_header(CallId id, HeaderId header) {
   if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->header = header;
 }
 
-void Transport::set_notice(CallId id, HeaderId header) {
-  if (Call* call = open_call(door_, id); call && header < door_.calls.headers.size()) call->notice = header;
-}
-
 void Transport::set_reply(CallId id, const HttpReply& reply) {
   if (Call* call = open_call(door_, id); call && call->plain && !call->submitted) call->http->reply = reply;
 }

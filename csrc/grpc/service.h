@@ -63,8 +63,6 @@ class Transport {
   void finish(CallId call, const Status& status = {});
   // The registered header of this call's answer; before the first commit_message or finish.
   void set_header(CallId call, HeaderId header);
-  // A second one, which few answers carry.
-  void set_notice(CallId call, HeaderId header);
   // Status, type and kin of a plain call's response, if not the default; before the first commit_message or finish.
   void set_reply(CallId call, const HttpReply& reply);
 

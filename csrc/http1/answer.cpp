@@ -94,9 +94,8 @@ void Http1Session::write_head(OutputBuffer& output, Call& call) {
   } else if (exchange.chunks) {
     writer.header("Transfer-Encoding", "chunked");
   }
-  for (const HeaderId id : {call.header, call.notice}) {
-    if (!id) continue;
-    const auto& [name, value] = door_.calls.headers[id];
+  if (call.header) {
+    const auto& [name, value] = door_.calls.headers[call.header];
     writer.header(name, value);
   }
   if (reply.header_length != kNoHeaderLength)

@@ -36,10 +36,11 @@ struct Block {
   }
 };
 
-// Their values may change before the frame is sent: they are copied.
+// Its value may change before the frame is sent: it is copied.
 void add_registered(Block& block, const DoorState& door, const Call& call) {
-  for (const HeaderId id : {call.header, call.notice})
-    if (id) block.add(door.calls.headers[id].first, door.calls.headers[id].second, NGHTTP2_NV_FLAG_NO_COPY_NAME);
+  if (!call.header) return;
+  const auto& [name, value] = door.calls.headers[call.header];
+  block.add(name, value, NGHTTP2_NV_FLAG_NO_COPY_NAME);
 }
 
 void add_head(Block& block, const DoorState& door, const Call& call, std::string_view http_status = "200") {

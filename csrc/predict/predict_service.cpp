@@ -1,7 +1,6 @@
 #include "predict/predict_service.h"
 
 #include <algorithm>
-#include <string>
 
 #include "core/clock.h"
 
@@ -14,7 +13,6 @@ constexpr u64 kTickNs = 1'000'000'000;
 PredictService::PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options)
     : events_(tables_, answers_),
       tables_(segment, fds, options, events_),
-      times_(options.times),
       phase_(tables_.memory, tables_.attachment),
       answers_(tables_, phase_, options),
       requests_(tables_, answers_, options),
@@ -27,11 +25,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
 }
 
 void PredictService::on_attach(Transport& transport) {
-  Attachment& attachment = tables_.attachment;
-  attachment.transport = &transport;
-  if (attachment.loop && times_.most_ns())
-    attachment.lowered =
-        attachment.loop->add_header("fastqps-timeout-ms", std::to_string(times_.most_ns() / 1'000'000));
+  tables_.attachment.transport = &transport;
   tables_.slots.adopt();
   tables_.routes.take_setups(tables_.attachment.loop);
   tables_.memory.line.ready.store(1, kRelease);

@@ -68,7 +68,6 @@ class PredictService final : public Service {
 
   SlotEvents events_;
   ServiceTables tables_;
-  const TimeLimits times_;
   PhaseWatch phase_;
   AnswerPath answers_;
   RequestPath requests_;

@@ -1,16 +1,16 @@
 #include "upstream/http2_call.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "upstream/http2_events.h"
 
 namespace fastqps::upstream {
 
 namespace {
 
-constexpr size_t kFrameHeadBytes = 9, kWordsBytes = 200;
+constexpr size_t kWordsBytes = 200;
+// The server's answers are small and are taken at once. With these windows it never waits for a round trip.
+constexpr h2client::SessionSettings kSettings = {
+    .stream_window = 8 << 20, .header_list_bytes = 16 << 10, .connection_window = 16 << 20};
 
 nghttp2_nv pair(std::string_view name, std::string_view value, u8 flags = NGHTTP2_NV_FLAG_NONE) {
   return {reinterpret_cast<u8*>(const_cast<char*>(name.data())), reinterpret_cast<u8*>(const_cast<char*>(value.data())),
@@ -25,8 +25,8 @@ Http2Call::Http2Call(CallListener& listener, const CallSettings& settings)
     : listener_(listener), settings_(settings), messages_(listener, settings.message_bytes_max, end_) {}
 
 void Http2Call::start() {
-  session_ = Http2Events::make_session(*this);
-  if (!session_) end({End::kLocal, 0, "no memory is left for a connection; use fewer lanes or upstreams"});
+  if (!session_.begin(kSettings))
+    end({End::kLocal, 0, "no memory is left for a connection; use fewer lanes or upstreams"});
 }
 
 void Http2Call::end(CallEnd end) {
@@ -38,16 +38,12 @@ void Http2Call::end(CallEnd end) {
 void Http2Call::receive(std::span<const u8> bytes) {
   if (end_) return;
   if (!opened_) greeting_.take(bytes);
-  const ssize_t taken = nghttp2_session_mem_recv(session_, bytes.data(), bytes.size());
-  if (end_) return;
-  if (taken >= 0) return;
-  parting_.invalid = nghttp2_strerror(int(taken));
-  break_off();
+  if (const int error = session_.receive(bytes)) break_off(nghttp2_strerror(error));
 }
 
 // The server's bytes cannot be read on.
-void Http2Call::break_off() {
-  const std::string fault = parting_.invalid ? parting_.invalid : "protocol error";
+void Http2Call::break_off(const std::string& fault) {
+  if (end_) return;
   if (!opened_) return end_at_greeting(fault);
   end({End::kProtocol, 0, "the server's bytes are no valid HTTP/2 (" + fault + "); look for a proxy in between"});
 }
@@ -66,9 +62,9 @@ void Http2Call::cut() {
            : "the server closed the connection before it said anything; if it speaks TLS, set --upstream-tls-ca"});
 }
 
-bool Http2Call::on_data(std::span<const u8> bytes) {
+void Http2Call::on_data(Http2Call&, std::span<const u8> bytes) {
   if (!reply_.begun()) end({End::kProtocol, 0, "the server sent messages before headers; look for a proxy in between"});
-  return !end_ && messages_.feed(bytes);
+  if (!end_) messages_.feed(bytes);
 }
 
 void Http2Call::on_settings() {
@@ -78,8 +74,8 @@ void Http2Call::on_settings() {
   if (!end_) listener_.opened();
 }
 
-void Http2Call::on_headers(const nghttp2_frame& frame) {
-  if (auto over = reply_.end_block(frame.hd.flags & NGHTTP2_FLAG_END_STREAM)) end(std::move(*over));
+void Http2Call::on_headers(Http2Call&, bool last) {
+  if (auto over = reply_.end_block(last)) end(std::move(*over));
 }
 
 void Http2Call::on_goaway(const nghttp2_goaway& frame) {
@@ -92,12 +88,12 @@ void Http2Call::on_goaway(const nghttp2_goaway& frame) {
   if (!std::exchange(parting_.retiring, true) && !end_) listener_.retiring();
 }
 
-void Http2Call::on_stream_close(u32 error) {
+void Http2Call::on_stream_close(Http2Call&, u32 error) {
   if (end_) return;
   if (parting_.reset) return end({End::kClosed, 0, "the server reset the call: " + code(*parting_.reset) + reason()});
   if (parting_.retiring) return end_refused();
   end({End::kProtocol, 0,
-       "the server's answer is no valid HTTP/2: " + (parting_.invalid ? parting_.invalid : code(error)) +
+       "the server's answer is no valid HTTP/2: " + (session_.invalid() ? session_.invalid() : code(error)) +
            "; look for a proxy in between"});
 }
 
@@ -126,49 +122,29 @@ void Http2Call::submit() {
   headers[count++] = pair("te", "trailers");
   headers[count++] = pair("content-type", "application/grpc");
   if (!settings_.token.empty()) headers[count++] = pair("authorization", bearer, NGHTTP2_NV_FLAG_NO_INDEX);
-  nghttp2_data_provider provider;
-  provider.source.ptr = this;
-  provider.read_callback = Http2Events::read_data;
-  stream_ = nghttp2_submit_request(session_, nullptr, headers, count, &provider, nullptr);
+  stream_ = session_.submit(*this, headers, count);
   if (stream_ < 0) end({End::kLocal, 0, "no memory is left for a call; use fewer lanes or upstreams"});
 }
 
 void Http2Call::fill(front::OutputBuffer& output) {
-  if (!session_ || end_) return;
+  if (!session_.begun() || end_) return;
   if (deferred_ && (queue_.bytes() || queue_.closed())) {
     deferred_ = false;
-    nghttp2_session_resume_data(session_, stream_);
+    nghttp2_session_resume_data(session_.get(), stream_);
   }
-  output_ = &output;
-  while (output.bytes < front::OutputBuffer::kFull) {
-    const u8* data = nullptr;
-    const ssize_t n = nghttp2_session_mem_send(session_, &data);
-    if (n < 0) end({End::kLocal, 0, std::string("HTTP/2 cannot go on: ") + nghttp2_strerror(int(n))});
-    if (n <= 0) break;
-    std::memcpy(output.data.get() + output.bytes, data, size_t(n));
-    output.bytes += u32(n);
-  }
-  output_ = nullptr;
+  if (const int error = session_.fill(output, [](size_t) {}))
+    end({End::kLocal, 0, std::string("HTTP/2 cannot go on: ") + nghttp2_strerror(error)});
   // After what was wrong with the connection nghttp2 has told the server so, and is done.
-  if (!end_ && !nghttp2_session_want_read(session_)) parting_.retiring ? end_refused() : break_off();
+  if (end_ || session_.wants_read()) return;
+  parting_.retiring ? end_refused() : break_off(session_.invalid() ? session_.invalid() : "protocol error");
 }
 
-ssize_t Http2Call::read_queue(size_t room, u32* flags) {
+ssize_t Http2Call::read_body(Http2Call&, u8*, size_t room, u32* flags) {
   const size_t bytes = std::min(room, queue_.bytes());
   if (!bytes && !queue_.closed()) return deferred_ = true, NGHTTP2_ERR_DEFERRED;
   if (bytes) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   if (queue_.closed() && bytes == queue_.bytes()) *flags |= NGHTTP2_DATA_FLAG_EOF;
   return ssize_t(bytes);
-}
-
-// Straight from the queue into the output.
-int Http2Call::send_queue(const u8* frame_header, size_t bytes) {
-  if (output_->bytes >= front::OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
-  u8* out = output_->data.get() + output_->bytes;
-  std::memcpy(out, frame_header, kFrameHeadBytes);
-  queue_.take(out + kFrameHeadBytes, bytes);
-  output_->bytes += u32(kFrameHeadBytes + bytes);
-  return 0;
 }
 
 }  // namespace fastqps::upstream

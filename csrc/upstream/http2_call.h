@@ -1,13 +1,11 @@
 // One bidirectional gRPC call on an HTTP/2 connection of its own: turns bytes into messages, and messages into bytes.
 // Knows no socket.
 #pragma once
-#include <nghttp2/nghttp2.h>
-
 #include <optional>
 #include <span>
 #include <string>
 
-#include "net/output_buffer.h"
+#include "h2client/session.h"
 #include "upstream/call_listener.h"
 #include "upstream/call_settings.h"
 #include "upstream/greeting.h"
@@ -20,18 +18,17 @@ namespace fastqps::upstream {
 class Http2Call {
  public:
   Http2Call(CallListener& listener, const CallSettings& settings);
-  ~Http2Call() { nghttp2_session_del(session_); }
   Http2Call(const Http2Call&) = delete;
 
   // ---- the connection
   // The connection is made: the preface is due.
   void start();
-  bool started() const { return session_ != nullptr; }
+  bool started() const { return session_.begun(); }
   // The server's SETTINGS have come.
   bool opened() const { return opened_; }
   void receive(std::span<const u8> bytes);
   // Whether fill() has something to say of HTTP/2's own.
-  bool has_frames() const { return session_ && !end_ && nghttp2_session_want_write(session_); }
+  bool has_frames() const { return session_.begun() && !end_ && session_.wants_write(); }
   // Appends frames, until there are no more or the buffer is full.
   void fill(front::OutputBuffer& output);
   // The server sends no more.
@@ -47,41 +44,43 @@ class Http2Call {
   size_t queued() const { return queue_.bytes(); }
 
  private:
-  friend struct Http2Events;
+  using Session = h2client::Session<Http2Call, Http2Call>;  // it has one stream
+  friend Session;
 
   void submit();
+  bool going_on() const { return !end_; }
   void on_settings();
-  void on_headers(const nghttp2_frame& frame);
+  void on_header(Http2Call&, std::string_view name, std::string_view value) { reply_.field(name, value); }
+  void on_headers(Http2Call&, bool last);
   void on_goaway(const nghttp2_goaway& frame);
-  bool on_data(std::span<const u8> bytes);
-  void on_last_data() { end(reply_.end()); }
-  void on_stream_close(u32 error);
-  void break_off();
+  void on_data(Http2Call&, std::span<const u8> bytes);
+  void on_last_data(Http2Call&) { end(reply_.end()); }
+  void on_reset(Http2Call&, u32 error) { parting_.reset = error; }
+  void on_stream_close(Http2Call&, u32 error);
+  void break_off(const std::string& fault);
   void end_refused();
   void end_at_greeting(std::string_view fault);
-  ssize_t read_queue(size_t room, u32* flags);
-  int send_queue(const u8* frame_header, size_t bytes);
+  ssize_t read_body(Http2Call&, u8* to, size_t room, u32* flags);
+  void take_body(u8* to, size_t bytes) { queue_.take(to, bytes); }
   std::string reason() const;
 
   // What the server has said of the end.
   struct Parting {
-    bool retiring = false;          // it takes no further calls
-    std::string goaway;             // its reason
-    std::optional<u32> reset;       // its code in RST_STREAM
-    const char* invalid = nullptr;  // what was wrong with its last bad frame
+    bool retiring = false;     // it takes no further calls
+    std::string goaway;        // its reason
+    std::optional<u32> reset;  // its code in RST_STREAM
   };
 
   CallListener& listener_;
   const CallSettings& settings_;
-  nghttp2_session* session_ = nullptr;
+  Session session_{*this};
   i32 stream_ = 0;
   bool opened_ = false;
   Greeting greeting_;  // until it has opened
   Reply reply_;
   MessageSink messages_;
   MessageQueue queue_;
-  bool deferred_ = false;                  // nghttp2 waits for messages
-  front::OutputBuffer* output_ = nullptr;  // during fill()
+  bool deferred_ = false;  // nghttp2 waits for messages
   Parting parting_;
   std::optional<CallEnd> end_;
 };

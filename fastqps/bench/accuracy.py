@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,24 +94,6 @@ def of_generations(before: Sequence[Generation], after: Sequence[Generation], ri
         exact = [fmean(a.text == b for a, b in zip(answers, right, strict=True)) for answers in (before, after)]
         found |= {"exact_before": exact[0], "exact_after": exact[1], "exact_loss": exact[0] - exact[1]}
     return found
-
-
-def distance(task: str, before: Any, after: Any) -> float:
-    """The distance of two answers to one item, 0 for equal ones. It serves to find the farthest."""
-    if task == "embed":
-        return 1 - _cosine(before, after)
-    if task == "classify":
-        scores: dict[str, float] = dict(after)
-        return max(abs(float(score) - scores[label]) for label, score in before)
-    a, b = before.token_ids, after.token_ids
-    return 0.0 if a == b else 1 - _same(a, b) / max(len(a), len(b))
-
-
-def shown(task: str, answer: Any) -> str:
-    """The answer as one line of text, or '' for an embedding."""
-    if task == "embed":
-        return ""
-    return f"{answer[0][0]} {answer[0][1]:.3f}" if task == "classify" else str(answer.text)
 
 
 def holds(kind: Kind, value: float, limit: float) -> bool:

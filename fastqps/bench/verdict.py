@@ -14,7 +14,7 @@ from fastqps.bench.results.result import Outcome, Result
 ANSWERS_MIN = 2 * BEYOND_MIN  # with fewer, not even the median is known
 STEPS_MIN = 10  # with fewer, one step at either end of a run is a difference that matters
 MATTERS = {"rate": 0.1, "goodput": 0.1, "duty_cycle": 0.1, "p50_us": 0.2, "p99_us": 0.3}  # shares, by figure
-OVERLOADS = ("sweep", "overload", "neighbours")  # these exceed the capacity on purpose: UNSTABLE points are findings
+OVERLOADS = ("sweep", "overload")  # these exceed the capacity on purpose: UNSTABLE points are findings
 _WORST_FIRST: tuple[Outcome, ...] = ("FAILED", "INVALID", "SLO_NOT_MET", "UNSTABLE", "INCONCLUSIVE", "VALID")
 
 
@@ -44,12 +44,6 @@ def decides_nothing(point: Point) -> str:
 def is_open(metric: str, interval: Sequence[float]) -> bool:
     """True if a relative difference may be a gain as well as a loss that matters."""
     return interval[0] < -MATTERS[metric] and interval[1] > MATTERS[metric]
-
-
-def ratio_interval(before: Point, after: Point) -> list[float]:
-    """The interval of the rates' relative difference, from those of both rates; what is not known is no doubt."""
-    (a_low, a_high), (b_low, b_high) = (p.rate_interval or (p.rate, p.rate) for p in (before, after))
-    return [b_low / a_high - 1, b_high / a_low - 1] if a_low > 0 else [0.0, 0.0]
 
 
 def _doubt(point: Point) -> tuple[Outcome, str] | None:

@@ -271,8 +271,8 @@ class Config:
     max_timeout_ns: int = _setting(
         600 * 10**9,
         "duration",
-        "Longest time for any request or call. A longer timeout or gRPC deadline of a client is lowered to it, and the "
-        "response header fastqps-timeout-ms says so. Never less than --default-timeout. 0: no limit.",
+        "Longest time for any request or call. A longer timeout or gRPC deadline of a client is lowered to it, and an "
+        "error for lack of time says so. Never less than --default-timeout. 0: no limit.",
         most=86400 * 10**9,
     )
     step_timeout_ns: int = _setting(

@@ -41,10 +41,10 @@ from fastqps.telemetry.tracing import Tracing, find_endpoint
 FILES_MIN = 256  # for at most 32 front doors and 64 dispatchers with their eventfds, and some clients
 
 
-def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Sequence[str] = ()) -> int:
+def serve(config: Config, notes: Sequence[str] = ()) -> int:
     """Serves until a signal ends it; the exit code. ``config`` is decided. Raises ``FastqpsError`` before the start.
 
-    ``modules``: other programs than the usual, by role. ``notes``: what there is to say about the settings, to log.
+    ``notes``: what there is to say about the settings, to log.
     """
     import setproctitle
 
@@ -90,7 +90,7 @@ def serve(config: Config, modules: Mapping[str, str] | None = None, notes: Seque
         tracing = _tracing(server, shared, log)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
-                return runner.run(_run(server, shared, listener, admin, log, modules, sharings, credentials, tracing))
+                return runner.run(_run(server, shared, listener, admin, log, sharings, credentials, tracing))
             except FastqpsError as error:  # after the start, errors are log events
                 log.event("supervisor", str(error))
                 return error.exit_code
@@ -102,14 +102,13 @@ async def _run(
     listener: socket.socket,
     admin_socket: socket.socket,
     log: Log,
-    modules: Mapping[str, str] | None,
     sharings: Mapping[int, Sharing],
     credentials: CredentialWatch,
     tracing: Tracing | None,
 ) -> int:
     # Listen here: another server may have bound the port, too, and the event loop's error would not name it.
     listen(admin_socket, "--admin-port")
-    supervisor = Supervisor(server, shared, listener, log, credentials, modules, sharings, tracing)
+    supervisor = Supervisor(server, shared, listener, log, credentials, sharings, tracing)
     supervisor.fleet.set_routes()
     async with Admin(supervisor.view, admin_socket, lambda line: log.event("supervisor", line)) as admin:
         supervisor.depend_on(admin.sampling)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from fastqps._core import now_ns
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.process.background import UnexpectedError, in_background
 from fastqps.process.startup import process_start_s
@@ -33,6 +32,7 @@ from fastqps.supervisor.workers.pool import WorkerPool
 from fastqps.supervisor.workers.progress import TICK_NS, OwnTime
 from fastqps.supervisor.workers.slot import WorkerSlot
 from fastqps.supervisor.workers.slots import WorkerSlots
+from fastqps.supervisor.workers.system import HOST, System
 from fastqps.telemetry.tracing import Tracing
 
 READY_POLL_S = 0.02
@@ -46,7 +46,7 @@ TRACING_GRACE_S = 2.0  # time for the last spans to reach the collector
 class Supervisor:
     """One server, from its first process to its last.
 
-    ``modules``: other programs than the usual, by role. ``sharings``: of the devices that are GPUs, by index.
+    ``sharings``: of the devices that are GPUs, by index.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Supervisor:
         listener: socket.socket,
         log: Log,
         credentials: CredentialWatch,
-        modules: Mapping[str, str] | None = None,
-        sharings: Mapping[int, Sharing] | None = None,
-        tracing: Tracing | None = None,
+        sharings: Mapping[int, Sharing],
+        tracing: Tracing | None,
+        system: System = HOST,
     ) -> None:
         self.server = server
         self.shared = shared
@@ -66,10 +66,11 @@ class Supervisor:
         self.listener = listener
         self.credentials = credentials
         self.log = log
-        self.workers = WorkerSlots(server, shared, log, modules or {}, sharings or {})
+        self.workers = WorkerSlots(server, shared, log, sharings, system)
         self.fleet = self.workers.fleet
         self.started_s = process_start_s()
         self._tracing = tracing
+        self._now_ns = system.now_ns
         self._outcome = Outcome(log)
         self._worker_pool = WorkerPool(listener.fileno(), self._outcome, log, self.fleet.set_routes)
         self._domains: dict[WorkerSlot, Domain] = {}
@@ -160,12 +161,12 @@ class Supervisor:
 
     async def _watch(self) -> None:
         """Kills processes that make no progress. Their restarters then restart them."""
-        own = OwnTime(now_ns())
+        own = OwnTime(self._now_ns())
         timeout_ns = self.server.config.step_timeout_ns
         while True:
             await asyncio.sleep(TICK_NS / 1e9)
             self.view.busy.update()
-            now = now_ns()
+            now = self._now_ns()
             charge_ns = own.tick(now)
             for worker in self.workers.all:
                 if reason := worker.overdue(now, charge_ns, timeout_ns):
@@ -193,7 +194,7 @@ class Supervisor:
         self.reloads.cancel()
         timeout_s = self.server.config.drain_timeout_ns / 1e9
         await self._refuse_clients()
-        self.segment.set_phase("draining", now_ns() + self.server.config.drain_timeout_ns)
+        self.segment.set_phase("draining", self._now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
         restarters = [self._worker_pool.restarter(door) for door in self.workers.doors]

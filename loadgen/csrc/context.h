@@ -63,8 +63,6 @@ struct Context {
   List<Outlet, Free> free;         // outlets that can take a call; they take turns
   std::vector<Connection*> dirty;  // have something to write
   RequestHeaders headers;
-  nghttp2_session_callbacks* callbacks = nullptr;
-  nghttp2_option* session_options = nullptr;
   i64 now;               // as of the last look at the clock
   i64 slept = 0;         // in all
   i64 tick_ns = kNever;  // when a connection has to be made, or its making has failed

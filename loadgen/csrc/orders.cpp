@@ -16,9 +16,6 @@ Worker::Worker(const Options& options, u32 index, const Target& target, Board& b
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
   epoll_ctl(context_.epoll, EPOLL_CTL_ADD, wake_fd_, &event);
-  context_.callbacks = session_callbacks();
-  nghttp2_option_new(&context_.session_options);
-  nghttp2_option_set_no_closed_streams(context_.session_options, 1);
   for (u32 i = index; i < options.connections; i += options.threads)
     connections_.push_back(std::make_unique<Connection>(context_));
 }
@@ -27,8 +24,6 @@ Worker::~Worker() {
   abort();
   join();
   connections_.clear();
-  nghttp2_session_callbacks_del(context_.callbacks);
-  nghttp2_option_del(context_.session_options);
   close(context_.epoll);
   close(wake_fd_);
 }

@@ -108,14 +108,15 @@ def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) ->
     assert point["duty_cycle"] is point["stages_us"] is point["dispatchers"] is None
 
 
-def test_replay_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_and_compare(server: ServerProcess, capsys: pytest.CaptureFixture[str]) -> None:
     Path("trace").write_text("".join(f"{k * 10_000}\n" for k in range(200)))
     for name in ("a", "b"):
-        assert bench("replay", "trace", "--repetitions", "2", "--speedup", "5", "--address", server.address,
+        assert bench("rate", "--trace", "trace", "--repetitions", "2", "--speedup", "5", "--address", server.address,
                      "--output", name) in MEASURED  # fmt: skip
     assert json.loads(Path("a/report.json").read_text())["points"][0]["status"] == {"OK": 200}
     capsys.readouterr()
-    late = any(json.loads(Path(name, "report.json").read_text())["verdict"] == "INVALID" for name in ("a", "b"))
+    runs = [run for name in ("a", "b") for run in json.loads(Path(name, "report.json").read_text())["points"]]
+    late = any(again["verdict"] == "INVALID" for run in runs for again in run["repetitions"])
     # 9: what differs between the two runs would hide a change of a half.
     assert bench("compare", "a", "b", "--output", "out") in (7 if late else 0, 9)
     assert {row["metric"] for row in report()["differences"]} == {"rate", "p50_us"}  # of 200 answers there is no p99
@@ -210,7 +211,7 @@ def test_what_this_server_cannot_do(
     [
         ([], "required: MODE"),
         (["rates"], "invalid choice: 'rates'"),
-        (["rate"], "one of the arguments --rate -c/--in-flight is required"),
+        (["rate"], "one of the arguments --rate -c/--in-flight --trace is required"),
         (["rate", "--rate", "-5"], "'-5' is no rate"),
         (["rate", "--rate", "few"], "'few' is no rate; write calls per second above 0"),
         (["rate", "--rate", "5", "--durations", "5s"], "did you mean --duration?"),

@@ -1,14 +1,13 @@
-"""tune, ablate, breakdown and neighbours on servers that are formulas: what they ask for, and what they make of it."""
+"""tune and breakdown on servers that are formulas: what they ask for, and what they make of it."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import random
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads, Workload
-from fastqps.bench.modes import neighbours
+from fastqps.bench.modes.breakdown import covered
+from fastqps.bench.report.stages import stage_means, stage_shares
 from fastqps.bench.report.summary import facts_of
 from fastqps.bench.report.tables import tables_of
 from fastqps.bench.results.point import Point
@@ -455,87 +455,9 @@ def test_tune_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, t
         run("tune", context("tune", tmp_path, peaks({}), *flags, base=base))
 
 
-@pytest.mark.parametrize("mode", ["tune", "ablate"])
-def test_a_server_elsewhere_cannot_be_varied(mode: str, tmp_path: Path) -> None:
+def test_a_server_elsewhere_cannot_be_varied(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="leave out --address"):
-        run(mode, context(mode, tmp_path, peaks({}), address="127.0.0.1:1"))
-
-
-# ---- ablate
-
-
-def host_bound(settings: dict[str, Any], load: LoadSpec) -> Point:
-    """Steps of 5 ms and 6 ms of the host before each."""
-    turn_ms = 6.0 if settings["async-steps"] == "on" else 11.0
-    steps = min(1000 / 5.0, settings["dispatchers"] * 1000 / turn_ms)
-    return Point("", rate=16 * steps, duty_cycle=steps * 5 / 1000, p99_us=1.0, status={"OK": 100})
-
-
-def test_ablate_adds_one_optimization_after_the_other(tmp_path: Path) -> None:
-    found = context("ablate", tmp_path, host_bound)
-    result = run("ablate", found)
-    names = [point.name for point in result.points]
-    assert names == [
-        "1 dispatcher, synchronous",
-        "+ asynchronous steps",
-        "+ 2 dispatchers",
-        "+ 2 lanes",
-        "+ own kernels",
-        "+ FP8",
-    ]
-    rows = result.extra["optimizations"]
-    assert rows[0]["duty_cycle"] == pytest.approx(5 / 11)
-    assert rows[1]["duty_cycle"] == pytest.approx(5 / 6)
-    assert rows[2]["over_first"] == pytest.approx(11 / 5)
-    assert rows[3]["over_before"] == pytest.approx(1.0)
-    for before, after in zip(found.asked[1:], found.asked[2:], strict=False):
-        assert sum(before[key] != after[key] for key in before) == 1, (before, after)
-
-
-def test_ablate_says_what_is_missing(tmp_path: Path) -> None:
-    """The null device has no kernels and no FP8; and an optimization that fails is not kept for those behind it."""
-
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        if settings["dispatchers"] == 3:
-            raise BenchError("too many")
-        return host_bound(settings, load)
-
-    result = run("ablate", context("ablate", tmp_path, answer, "--dispatchers", "3"))
-    by_name = {row["name"]: row for row in result.extra["optimizations"]}
-    assert by_name["+ 3 dispatchers"]["missing"] == "too many"
-    assert "own kernels are for cuda" in by_name["+ own kernels"]["missing"]
-    assert "fp8" in by_name["+ FP8"]["missing"]
-    assert result.points[-1].reasons == [by_name["+ FP8"]["missing"]]
-    assert result.best is not None and result.points[result.best].rate > 0
-
-
-@pytest.mark.parametrize(
-    ("late", "verdict"),
-    [({"off"}, "INVALID"), ({"on", "2 lanes"}, "INVALID"), ({"on"}, "INVALID"), (set(), "VALID")],
-)
-def test_ablate_claims_nothing_where_the_generator_was_the_limit(late: set[str], verdict: str, tmp_path: Path) -> None:
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        point = host_bound(settings, load)
-        on_top = "2 lanes" if settings["lanes"] == 2 or settings["dispatchers"] == 2 else settings["async-steps"]
-        point.verdict = "INVALID" if on_top in late else "VALID"
-        return point
-
-    result = run("ablate", context("ablate", tmp_path, answer))
-    assert result.verdict == verdict
-    assert ("the server may be faster" in " ".join(result.notes)) == (verdict != "VALID")
-
-
-@pytest.mark.parametrize(
-    ("flags", "base", "said"),
-    [
-        (("--dispatchers", "1"), {}, "more than the 1"),
-        (("--lanes", "1"), {}, "more than the 1"),
-        ((), {"dispatchers": 2}, "varies it itself"),
-    ],
-)
-def test_ablate_refuses(flags: tuple[str, ...], base: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
-        run("ablate", context("ablate", tmp_path, host_bound, *flags, base=base))
+        run("tune", context("tune", tmp_path, peaks({}), address="127.0.0.1:1"))
 
 
 # ---- breakdown
@@ -554,13 +476,11 @@ def test_breakdown(tmp_path: Path) -> None:
     found = context("breakdown", tmp_path, staged)
     result = run("breakdown", found)
     assert [one.in_flight for one in found.loads] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-    row = result.extra["breakdown"][0]
-    assert row["stages"]["wire"]["us"] == pytest.approx(6.0)
-    assert sum(stage["us"] for stage in row["stages"].values()) == pytest.approx(row["end_to_end_us"])
-    assert sum(stage["share"] for stage in row["stages"].values()) == pytest.approx(1.0)
-    assert row["device_share"] + row["host_share"] + row["wire_share"] == pytest.approx(1.0)
-    assert row["covered"] == pytest.approx(120 / 126)
-    assert "95.2 % of the 126 µs" in result.notes[0]
+    means = stage_means(result.points[0])
+    assert means["wire"] == pytest.approx(6.0) and sum(means.values()) == pytest.approx(126.0)
+    assert sum(stage_shares(means).values()) == pytest.approx(1.0)
+    assert covered(result.points[0]) == pytest.approx(120 / 126)
+    assert "95.2 % of the 126 µs" in result.notes[0] and "; 6 µs are the wire" in result.notes[0]
 
 
 def test_breakdown_says_when_stages_are_more_than_the_whole(tmp_path: Path) -> None:
@@ -570,9 +490,7 @@ def test_breakdown_says_when_stages_are_more_than_the_whole(tmp_path: Path) -> N
         return point
 
     result = run("breakdown", context("breakdown", tmp_path, answer, "--concurrency", "1"))
-    row = result.extra["breakdown"][0]
-    assert row["covered"] == pytest.approx(120 / 96)
-    assert sum(stage["share"] for stage in row["stages"].values()) == pytest.approx(1.0)
+    assert covered(result.points[0]) == pytest.approx(120 / 96)
     assert any("longer than what the generator saw" in note for note in result.notes)
 
 
@@ -607,70 +525,3 @@ def test_breakdown_by_a_generator_that_was_the_limit(tmp_path: Path) -> None:
 def test_breakdown_refuses(levels: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="concurrency"):
         run("breakdown", context("breakdown", tmp_path, staged, "--concurrency", levels))
-
-
-# ---- neighbours
-
-
-@pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The neighbours that are at work, which only pretend."""
-    now: list[str] = []
-
-    @contextlib.contextmanager
-    def pretended(name: str, cpus: tuple[int, ...]) -> Iterator[None]:
-        assert cpus == (0, 1, 2, 3)
-        now.append(name)
-        try:
-            yield
-        finally:
-            now.remove(name)
-
-    monkeypatch.setattr(neighbours, "beside", pretended)
-    monkeypatch.setattr(Formula, "server", lambda self: None)
-    return now
-
-
-def crowded(beside: list[str]) -> Answer:
-    """A neighbour takes half of the peak, and makes scatter wait."""
-
-    def answer(settings: dict[str, Any], load: LoadSpec) -> Point:
-        share = 0.5 if beside else 1.0
-        rate = 1000 * share if load.rate is None else load.rate
-        stages: dict[str, dict[str, float | None]] = {
-            "scatter": {"mean": 50.0 / share**3},
-            "send": {"mean": 9.0 / share},
-        }
-        return Point("", rate=rate, offered_rate=load.rate, p99_us=800.0 / share, stages_us=stages, status={"OK": 1000})
-
-    return answer
-
-
-def test_neighbours(beside: list[str], tmp_path: Path) -> None:
-    found = context("neighbours", tmp_path, crowded(beside), "-c", "64", "--beside", "spinner,fork-storm")
-    found.repetitions = 3
-    result = run("neighbours", found)
-    assert [point.name for point in result.points] == [
-        f"{name}, {load}" for name in ("alone", "spinner", "fork-storm") for load in ("peak", "250/s")
-    ]
-    assert len(found.loads) == 18 and len({load.seed for load in found.loads}) == 3
-    spinner, storm = result.extra["neighbours"]
-    assert (spinner["kept"], spinner["p99_alone_us"], spinner["p99_us"]) == (0.5, 800.0, 1600.0)
-    assert (spinner["stage"], spinner["stage_alone_us"], spinner["stage_us"]) == ("scatter", 50.0, 400.0)
-    assert storm == spinner | {"name": "fork-storm"} and not beside
-    (table,) = [one for one in tables_of(result) if one.key == "neighbours"]
-    assert table.rows[0][:4] == ["spinner", "50.0 %", "800 µs → 1.60 ms", "scatter 50.0 µs → 400 µs"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "address", "said"),
-    [
-        (("--beside", "spinner,toddler"), "", "--beside toddler: no such neighbour; there are: spinner, "),
-        (("-c", "0"), "", "0 calls in flight are not possible"),
-        (("--rate", "0"), "", "a rate of 0/s is not possible"),
-        ((), "192.0.2.1:50051", "neighbours run on this machine, and the server at --address on another one"),
-    ],
-)
-def test_neighbours_refuse(flags: tuple[str, ...], address: str, said: str, beside: list[str], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
-        run("neighbours", context("neighbours", tmp_path, crowded(beside), *flags, address=address))

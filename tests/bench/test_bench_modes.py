@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -402,9 +403,7 @@ def test_overload(play: Play) -> None:
     assert [p.offered_rate for p in found.points[:4]] == [5000, 10_000, 20_000, 50_000]
     assert server.loads[-1].arrivals == "step:50000,5000" and server.loads[-1].duration_s == 20
     assert found.extra["recovery_s"] == 2
-    rows = found.extra["overload"]
-    assert [round(row["shed_ratio"], 2) for row in rows] == [0, 0.02, 0.51, 0.8]
-    assert rows[-1]["refusal_p99_us"] == 90 and "a refusal takes 40 µs" in " ".join(found.notes)
+    assert "a refusal takes 40 µs" in " ".join(found.notes)
 
 
 def test_overload_ends_where_the_generator_does(play: Play) -> None:
@@ -460,10 +459,10 @@ def test_no_call_is_no_verdict(play: Play) -> None:
     assert found.verdict == "INCONCLUSIVE" and "no call was due" in found.notes[0]
 
 
-def test_replay(play: Play, tmp_path: Path) -> None:
+def test_a_trace(play: Play, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("0\n1000\n")
-    found, server = play("replay", str(trace), "--speedup", "4")
+    found, server = play("rate", "--trace", str(trace), "--speedup", "4")
     assert (server.loads[0].trace, server.loads[0].speedup, server.loads[0].duration_s) == (str(trace), 4, 0)
     assert found.points[0].name == "trace.csv, 4 × as fast"
 
@@ -471,19 +470,20 @@ def test_replay(play: Play, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "flags", "says"),
     [
-        ("rate", ["--rate", "-5"], "-5/s is not possible"),
+        ("rate", ["--rate", "2000M"], "2e+09/s is not possible"),
         ("rate", ["-c", "0"], "0 calls in flight"),
-        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs --rate"),
+        ("rate", ["-c", "5", "--slo", "p99=1ms"], "--slo needs an open loop"),
         ("sweep", ["--points", "3"], "8 to 12"),
         ("sweep", ["--rates", "5,x"], "write numbers"),
         ("sweep", ["--rates", "5,3"], "the lowest first"),
-        ("sweep", ["--rates=-1,3"], "-1/s is not possible"),
+        ("sweep", ["--rates=-1,3"], "--rates -1,3: write numbers of calls per second"),
         ("find-max", [], "--slo p99=20ms"),
         ("find-max", ["--slo", "p99=1ms", "--probes", "2"], "at least 4"),
-        ("find-max", ["--slo", "p99=1ms", "--start", "0"], "0/s is not possible"),
+        ("find-max", ["--slo", "p99=1ms", "--start", "2000M"], "2e+09/s is not possible"),
         ("overload", ["--capacity", "nowhere.json"], "cannot read nowhere.json"),
-        ("soak", ["--rate", "-1"], "-1/s is not possible"),
-        ("replay", ["nowhere.csv"], "no trace nowhere.csv"),
+        ("soak", ["--rate", "2000M"], "2e+09/s is not possible"),
+        ("rate", ["--trace", "nowhere.csv"], "no trace nowhere.csv"),
+        ("rate", ["--rate", "5", "--speedup", "2"], "--speedup needs --trace"),
         ("rate", ["--rate", "5", "--repetitions", "0"], "--repetitions 0: 1 to 100"),
         ("rate", ["--rate", "5", "--duration", "10"], "--duration: '10' has no unit"),
         ("rate", ["--rate", "5", "--seed", "-1"], "--seed -1"),
@@ -491,7 +491,7 @@ def test_replay(play: Play, tmp_path: Path) -> None:
     ],
 )
 def test_flags_that_cannot_be(play: Play, name: str, flags: list[str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says.replace("(", r"\(")):
+    with pytest.raises(ConfigError, match=re.escape(says)):
         play(name, *flags)
 
 

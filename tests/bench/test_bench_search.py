@@ -12,7 +12,8 @@ import pytest
 
 from fastqps.bench.search.choice import DOUBT_MAX
 from fastqps.bench.search.search import Found, Knob, Search
-from fastqps.bench.statistics.race import Noise, Race, Rules, race, t_quantile
+from fastqps.bench.statistics.race import Noise, Race, Rules, race
+from loadgen.statistics import t_quantile
 
 pytestmark = pytest.mark.compute
 

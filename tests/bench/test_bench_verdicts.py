@@ -18,7 +18,7 @@ from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads
-from fastqps.bench.modes import MODES, calibrate, mode, neighbours
+from fastqps.bench.modes import MODES, calibrate, mode
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.terminal import print_result
 from fastqps.bench.results.environment import OTHERS
@@ -36,11 +36,8 @@ FLAGS = {
     "find-max": "--start 50 --slo p50=1s",
     "tune": f"--try dispatchers=1,2 {ONE_KNOB}",
     "breakdown": "--concurrency 1,2",
-    "ablate": "-c 64",
     "overload": "--capacity 50",
-    "neighbours": "-c 64 --beside spinner",
     "soak": "--rate 50 --duration 60s",
-    "replay": "trace",
     "calibrate": "-c 64",
 }
 Plant = Callable[[Point, int], None]  # changes a sound point; by how many have been measured before
@@ -72,9 +69,7 @@ class Planted(Context):
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant], Planted]:
     """Runs a mode to its end, however that is."""
-    (tmp_path / "trace").write_text("0\n1000\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(neighbours, "beside", lambda name, cpus: contextlib.nullcontext())
     monkeypatch.setattr(calibrate, "_calibrate", lambda *_: None)
     monkeypatch.setattr(calibrate, "write_profile", lambda *_: None)
     monkeypatch.setattr(Target, "model", lambda *_: SimpleNamespace(task="embed"))
@@ -205,14 +200,6 @@ def test_one_late_point_among_others_is_enough() -> None:
 )
 def test_an_interval_with_a_gain_and_a_loss_that_matter_is_open(low: float, high: float, open: bool) -> None:
     assert all(is_open(metric, [low, high]) == open for metric in MATTERS)
-
-
-def test_ablate_of_noisy_rates_is_inconclusive(run: Run) -> None:
-    def noisy(point: Point, before: int) -> None:
-        point.rate += before
-        point.rate_interval = [0.5 * point.rate, 1.5 * point.rate]
-
-    assert run("ablate", noisy).result.verdict == "INCONCLUSIVE"
 
 
 def test_no_mode_sets_a_verdict_by_itself() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from serving import PATIENCE_S
 
-from bench.neighbours import ALONE, KEPT_MIN, Run, Server, rows
-from fastqps.bench.neighbours.beside import NEIGHBOURS, beside
+from bench.neighbours import ALONE, KEPT_MIN, Server, rows
+from bench.noise.beside import NEIGHBOURS, beside
 from fastqps.bench.results.result import BenchError
 
 CPU = min(os.sched_getaffinity(0))
@@ -44,7 +44,7 @@ def test_a_neighbour_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_neighbour_ends_with_whoever_started_it() -> None:
     program = f"""
 import os
-from fastqps.bench.neighbours.beside import beside
+from bench.noise.beside import beside
 with beside("fork-storm", [{CPU}]) as (storm,):
     print(storm.pid, flush=True)
     os.kill(os.getpid(), 9)
@@ -58,14 +58,12 @@ with beside("fork-storm", [{CPU}]) as (storm,):
 
 
 def test_the_table_has_what_each_server_kept() -> None:
-    def server(name: str, kept: float, accept: float | None = None) -> Server:
-        found = Server(name, lambda seconds: Run(0.0, 0.0), accept)
-        for neighbour, runs in found.runs.items():
-            share = 1.0 if neighbour == ALONE else kept
-            runs += [Run(noise * 1000 * share, 4000 / share) for noise in (0.9, 1.0, 1.3)]
-        return found
-
-    found = rows([server("echo", 0.5), server("sim", 0.96, KEPT_MIN)])
+    servers = [Server("echo", dict), Server("sim", dict, KEPT_MIN)]
+    subjects = {subject.name: subject for server in servers for subject in server.subjects()}
+    for name, subject in subjects.items():
+        share = 1.0 if name.endswith(ALONE) else 0.5 if name.startswith("echo") else 0.96
+        subject.runs += [{"rate": 1000 * noise * share, "service_p99_us": 4000 / share} for noise in (0.9, 1.0, 1.3)]
+    found = list(rows(servers, subjects))
     assert len(found) == 4 * len(NEIGHBOURS)
     assert found[0].name == f"echo beside {NEIGHBOURS[0]}: kept" and found[0].measured == pytest.approx(50)
     assert found[1].name == "… p99" and found[1].measured == pytest.approx(8.0)

@@ -43,8 +43,8 @@ def test_a_program_answers_as_often_as_it_is_asked(tmp_path: Path) -> None:
         assert peer.way in ("batches of 64", "batches of 1024")
         assert np.abs(peer.answers - reference.encode(texts)).max() < 1e-6
         for _ in range(2):
-            rate, cpu_s = peer.rate(0.01)
-            assert rate > 0 and cpu_s > 0
+            run = peer.run(0.01)
+            assert run["rate"] > 0 and run["cpu_us"] > 0
 
 
 def test_a_program_that_ends_says_why(tmp_path: Path) -> None:

@@ -1,20 +1,17 @@
-"""The bench of protocols: ratios and verdicts, what other programs print, requests on a real server."""
+"""The bench of protocols: its claims, what other programs print, requests on a real server."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from bench.protocols.part import SHARED, agreement, claims
 from bench.protocols.perf_analyzer import parse as parse_report
-from bench.protocols.ratio import Ratio, ratio
 from bench.protocols.requests import BASE64, FLOATS, OIP, TEI, check, http_requests
-from bench.protocols.rows import rows
 from bench.protocols.wrk import HttpRequest
 from bench.protocols.wrk import parse as parse_wrk
-from bench.row import Row
+from bench.runner import Subject
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerProcess
 
@@ -70,69 +67,17 @@ def test_perf_analyzer_is_read() -> None:
             parse_report(wrong)
 
 
-def test_a_ratio_is_one_of_medians_with_an_interval_from_rounds() -> None:
-    # Three rounds: log ratios log 2, log 2, log 4; t for 2 degrees of freedom is 4.303.
-    found = ratio([20, 200, 40], [10, 100, 10])
-    assert found.value == 4
-    middle, deviation = math.log(2) * 4 / 3, math.log(2) / math.sqrt(3)
-    half = 4.3027 * deviation / math.sqrt(3)
-    assert found.interval == pytest.approx((math.exp(middle - half), math.exp(middle + half)), rel=1e-3)
-    assert ratio([3], [2]) == Ratio(1.5, None)
-    assert str(ratio([3], [2])) == "one round: no interval"
-    # A machine that slows down in a round slows both down.
-    assert ratio([20, 2], [10, 1]).interval == pytest.approx((2, 2))
-
-
-@pytest.mark.parametrize(
-    ("value", "interval", "apart"),
-    [
-        (0.96, (0.94, 0.98), (0.02, 0.06)),
-        (1.02, (0.99, 1.05), (0.0, 0.05)),
-        (1.1, (1.08, 1.12), (0.08, 0.12)),
-    ],
-)
-def test_apart(value: float, interval: tuple[float, float], apart: tuple[float, float]) -> None:
-    found = Ratio(value, interval).apart()
-    assert found.value == pytest.approx(abs(value - 1))
-    assert found.interval == pytest.approx(apart)
-
-
-@pytest.mark.parametrize(
-    ("measured", "interval", "at_most", "verdict", "accepted"),
-    [
-        (0.8, None, False, "yes", True),
-        (0.8, (0.71, 0.95), False, "yes", True),
-        (0.95, (0.91, 0.99), False, "goal", True),
-        (0.8, (0.6, 0.95), False, "inconclusive", None),
-        (0.6, (0.5, 0.69), False, "NO", False),
-        (None, None, False, "NO", False),
-        (0.6, (0.5, 0.69), True, "goal", True),
-        (0.8, (0.6, 0.95), True, "inconclusive", None),
-        (0.8, (0.75, 0.95), True, "NO", False),
-    ],
-)
-def test_a_row_is_as_sure_as_its_interval(
-    measured: float | None, interval: tuple[float, float] | None, at_most: bool, verdict: str, accepted: bool | None
-) -> None:
-    goal = 0.9 if not at_most else 0.7
-    row = Row("x", measured, "", 0.7, goal, at_most, interval=interval)
-    assert (row.verdict, row.accepted) == (verdict, accepted)
-
-
-def point(rate: float, cpu_us: float) -> dict[str, Any]:
-    rates = [0.99 * rate, rate, 1.01 * rate]
-    return {"rate": rate, "rates": rates, "cpu_us": [cpu_us] * 3, "core_busy": 0.5, "generator_bound": 0}
-
-
-def test_rows_compare_with_predict_with_other_servers_and_both_generators() -> None:
-    points = {"Predict": point(1000, 1), "Predict, 64 × 1": point(500, 2), "ModelInfer": point(800, 1.25)}
-    points |= {BASE64: point(200, 4), FLOATS: point(150, 8), OIP: point(300, 4), TEI: point(100, 10)}
-    points |= {"Triton ModelInfer": point(100, 10), "mosec echo": point(25, 40), "LitServe JSON": point(5, 160)}
-    points |= {"perf_analyzer": {"rates": [98, 98, 98]}, "loadgen": {"rates": [100, 100, 100]}}
-    found = {row.name: row for row in rows(points) if not row.name.startswith("…")}
+def test_claims_compare_with_predict_and_with_other_servers() -> None:
+    rates = {"Predict": 1000, SHARED: 500, "ModelInfer": 800, BASE64: 200, FLOATS: 150, OIP: 300, TEI: 100}
+    rates |= {"Triton ModelInfer": 100, "mosec echo": 25, "LitServe JSON": 5, "perf_analyzer": 98, "loadgen": 100}
+    subjects = {
+        name: Subject(name, dict, runs=[{"rate": rate, "cpu_us": 1000 / rate}] * 3) for name, rate in rates.items()
+    }
+    rows = [*(claim.row(subjects) for claim in claims()), agreement(subjects)]
+    found = {row.name: row for row in rows if not row.name.startswith("…")}
     assert {name: (round(row.measured or 0, 4), row.verdict) for name, row in found.items()} == {
         "ModelInfer over Predict": (0.8, "yes"),
-        "Predict, 64 × 1 over Predict": (0.5, ""),
+        f"{SHARED} over Predict": (0.5, ""),
         f"{BASE64} over Predict": (0.2, "NO"),
         f"{FLOATS} over Predict": (0.15, "yes"),
         f"{OIP} over Predict": (0.3, ""),
@@ -142,8 +87,8 @@ def test_rows_compare_with_predict_with_other_servers_and_both_generators() -> N
         f"{FLOATS} over LitServe JSON": (30, "yes"),
         "perf_analyzer apart from loadgen, ModelInfer, 16 in flight": (2, "yes"),
     }
-    by_cpu = [row.measured for row in rows(points) if row.name == "… by CPU time"]
-    assert by_cpu == pytest.approx([0.8, 0.5, 0.25, 0.125, 0.25, 0.1, 8, 10, 20])
+    by_cpu = [row.measured for row in rows if row.name == "… by CPU time"]
+    assert by_cpu == pytest.approx([0.8, 0.5, 0.2, 0.15, 0.3, 0.1, 8, 8, 30])
 
 
 def test_every_protocol_has_a_request_that_is_answered_as_predict() -> None:

@@ -167,7 +167,7 @@ def test_it_is_seen_to_end(run: RunDirectory, log: Log) -> None:
     ("mode", "gpu", "message"),
     [
         ("crashes", {}, r"the daemon ended with exit code 1: the GPU is lost$"),
-        ("hangs", {}, r"nvidia-cuda-mps-control did not answer 'get_server_list' in 0.2 s$"),
+        ("hangs-alone", {}, r"nvidia-cuda-mps-control did not answer 'get_server_list' in 0.2 s$"),
         ("", {"mig": True}, "it is a MIG instance, on which MPS does not run"),
     ],
 )
@@ -175,8 +175,8 @@ def test_why_there_is_none(
     run: RunDirectory, log: Log, monkeypatch: pytest.MonkeyPatch, mode: str, gpu: dict[str, Any], message: str
 ) -> None:
     monkeypatch.setenv("FAKE_MPS", mode)
-    monkeypatch.setattr(mps, "ASK_MAX_S", 0.2 if mode == "hangs" else PATIENCE_S)
-    monkeypatch.setattr(mps, "START_MAX_S", 0.5 if mode == "hangs" else PATIENCE_S)
+    monkeypatch.setattr(mps, "ASK_MAX_S", 0.2 if mode == "hangs-alone" else PATIENCE_S)
+    monkeypatch.setattr(mps, "START_MAX_S", 0.5 if mode == "hangs-alone" else PATIENCE_S)
     with pytest.raises(MpsError, match=message):
         asyncio.run(MpsDaemon(dataclasses.replace(GPU, **gpu), run, log).start())
     check_gone(run.path)

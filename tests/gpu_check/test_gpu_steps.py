@@ -21,7 +21,7 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.servers.program import check_flags
-from bench.gpu.steps import ablate, calibrate, correct
+from bench.gpu.steps import calibrate, correct
 from bench.gpu.targets import TARGETS
 from fastqps.devices.profile_file import load_profile
 from fastqps.errors import ConfigError
@@ -201,11 +201,11 @@ def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyP
 
 def test_flags_of_programs_are_checked() -> None:
     with pytest.raises(ConfigError, match="--speed"):
-        check_flags("ablate", ["--speed", "9"])
+        check_flags("calibrate", ["--speed", "9"])
     with pytest.raises(ConfigError, match="max-batch-itms"):
         check_flags("calibrate", ["--set", "max-batch-itms=9"])
-    with pytest.raises(ConfigError, match="more than the 1"):
-        check_flags("ablate", ["--lanes", "1"])
+    with pytest.raises(ConfigError, match="at least 1"):
+        check_flags("tune", ["--probes", "0"])
 
 
 @pytest.mark.parametrize(("gpu", "factor"), [("NVIDIA H200", 1.0), ("NVIDIA H100 80GB HBM3", 1.16), ("NVIDIA L4", 0.0)])
@@ -223,18 +223,3 @@ def test_a_measured_profile_is_compared_with_the_shipped_one(dry: Any, gpu: str,
         return
     [row] = compared
     assert row["measured"] == pytest.approx(factor, rel=0.01) and f"by {gpu[7:11].lower()}-minilm-l6" in row["bound_by"]
-
-
-def test_what_each_optimization_adds_is_a_figure(dry: Any) -> None:
-    run = dry("ablate")
-    row = {"p99_us": 9.0, "duty_cycle": 0.5, "over_first": 3.0}
-    optimizations = [
-        {"name": "1 dispatcher", "rate": 100.0, "over_before": 1.0, **row},
-        {"name": "+ 2 lanes", "rate": 300.0, "over_before": 3.0, **row},
-        {"name": "+ FP8", "missing": "the device has none"},
-    ]
-    ablate.tell(run, optimizations)
-    found = run.results.read()
-    assert [entry["measured"] for entry in found["table"]] == [1.0, 3.0]
-    assert found["table"][1]["bound_by"] == "300/s; 3.00 × the first; device busy 50.0 %"
-    assert found["steps"]["ablate"]["left_out"] == ["+ FP8: the device has none"]

@@ -121,7 +121,7 @@ def test_embedding_without_a_norm() -> None:
 
 
 @kernel_only
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, *nightly(torch.float16)])
 @pytest.mark.parametrize("room", [3, 600])
 @pytest.mark.parametrize("name", ["ragged", "one token", "none", "with empty ones"])
 def test_rows_of_one_program_are_as_those_of_several(

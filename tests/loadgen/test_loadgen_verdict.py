@@ -41,7 +41,7 @@ def test_lateness_of_the_generator_makes_a_run_invalid() -> None:
     assert word(own_lateness_p99_ns=2 * MS, p99_ns=40 * MS) == "VALID"  # so are 5 % of the p99
     assert word(own_lateness_p99_ns=2 * MS + 1, p99_ns=40 * MS) == "INVALID"
     reason = judge(dataclasses.replace(GOOD, own_lateness_p99_ns=3 * MS)).reasons
-    assert reason == ["generator-bound: the p99 of the lateness that it caused itself is 3 ms, the limit is 1 ms"]
+    assert reason == ["generator-bound: the p99 of the lateness that it caused itself is 3.00 ms, the limit is 1.00 ms"]
 
 
 def test_calls_that_were_not_sent_in_time() -> None:

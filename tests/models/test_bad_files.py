@@ -135,6 +135,15 @@ def test_what_is_no_size_is_refused_with_the_tensors_name(tmp_path: Path, place:
         read_tensors(tmp_path / "x")
 
 
+@pytest.mark.parametrize("shape", [[0], [2], [1, 2], [1 << 31, 1 << 31]])
+def test_a_tensor_has_the_bytes_of_its_shape(tmp_path: Path, shape: list[int]) -> None:
+    write_tensors(
+        tmp_path / "x", json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}}).encode(), bytes(4)
+    )
+    with pytest.raises(ModelError, match=r"tensor a of shape .* does not have 4 bytes"):
+        read_tensors(tmp_path / "x")
+
+
 def test_an_unreadable_folder_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from fastqps.cli import main
 

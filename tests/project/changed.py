@@ -36,7 +36,7 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "csrc/wire/": (("tests/api", "tests/edge"), ("predict", "edge")),
     "csrc/net/": (_TRANSPORT, ("transport", "upstream")),
     "csrc/grpc/": (("tests/api", *_TRANSPORT), ("transport",)),
-    "csrc/h2client/": (("tests/edge", f"{_E2E}/edge", "tests/loadgen"), ("upstream", "loadgen")),
+    "csrc/h2client/": (("tests/edge", f"{_E2E}/edge", "tests/loadgen"), ("upstream", "edge", "loadgen")),
     "csrc/upstream/": (("tests/edge", f"{_E2E}/edge"), ("upstream", "edge")),
     "csrc/edge/": (("tests/edge", f"{_E2E}/edge"), ("edge",)),
     "csrc/http/": ((*_TRANSPORT, _PROTOCOLS), ("transport", "json")),

@@ -19,7 +19,6 @@ from fastqps.terminal import LINE_CHARS_MAX, say, shown
 EVIL = "x\x1b]0;title\x07\x1b[31m\r\n00:00:00.000 supervisor: ready: FORGED \u202e\u2028\x9b\ud800"
 # (module, function) of what writes otherwise, and why.
 OTHERS = {
-    ("bench/neighbours/programs.py", "main"): "constant text",
     ("bench/steps/step_costs.py", "_say"): "JSON for the process that started it",
     ("cli/card.py", "run"): "through shown",
     ("cli/doctor.py", "run"): "through shown",
@@ -61,7 +60,18 @@ def test_one_function_writes_to_terminals() -> None:
     assert writers() == OTHERS.keys()
 
 
-@pytest.mark.parametrize("text", [EVIL, "x" * 10**6, EVIL * 10**5, "\x1b" * LINE_CHARS_MAX, "", "é – 東京"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        EVIL,
+        *(f"a{c}b" for c in sorted(set(EVIL)) if not c.isprintable()),
+        "x" * 10**6,
+        EVIL * 10**5,
+        "\x1b" * LINE_CHARS_MAX,
+        "",
+        "é – 東京",
+    ],
+)
 def test_what_is_shown_is_one_short_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = shown(text)
     assert line.isprintable() and len(line) <= LINE_CHARS_MAX

@@ -1,12 +1,21 @@
-"""What child processes are given."""
+"""What child processes are given, and how they are started and reaped."""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import errno
 import os
+import subprocess
+import sys
 
+import psutil
 import pytest
+from paths import ROOT
+from serving import PATIENCE_S
 
-from fastqps.supervisor.workers.child import environment
+from fastqps.process.children import DoorSettings, write_settings
+from fastqps.supervisor.workers.child import Child, environment
 
 
 def test_children_get_no_token_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +36,41 @@ def test_compute_threads_spin_for_a_short_time_unless_the_user_decides(monkeypat
     monkeypatch.delenv("GOMP_SPINCOUNT")
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert "GOMP_SPINCOUNT" not in environment(2)
+
+
+def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def start() -> None:
+        files, before = psutil.Process().num_fds(), psutil.Process().children()
+        with pytest.raises(OSError, match="Too many open files"):
+            Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)
+        assert psutil.Process().children() == before and psutil.Process().num_fds() == files
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    monkeypatch.setattr("fastqps.supervisor.workers.child.UNDO_MAX_S", PATIENCE_S)
+    asyncio.run(start())
+
+
+def test_a_child_that_a_debugger_holds_is_reaped_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end is seen before its exit code can be had."""
+    held = [True, True]
+    poll = subprocess.Popen.poll
+    monkeypatch.setattr(subprocess.Popen, "poll", lambda process: None if held and held.pop() else poll(process))
+
+    async def start() -> tuple[int, list[str]]:
+        lines: list[str] = []
+        child = Child([sys.executable, "-c", "print('last'); raise SystemExit(3)"], (), os.environ, lines.append)
+        return await asyncio.wait_for(child.exited, PATIENCE_S), lines
+
+    assert asyncio.run(start()) == (3, ["last"])
+    assert not held
+
+
+def test_child_started_by_somebody_else_ends_at_once() -> None:
+    known = {"title": "frontdoor 0", "parent_pid": 1, "cpus": ()}
+    settings = DoorSettings(**{field.name: known.get(field.name, 0) for field in dataclasses.fields(DoorSettings)})
+    command = [sys.executable, "-m", "fastqps.process.launch", "fastqps.absent", write_settings(settings)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (1, "")

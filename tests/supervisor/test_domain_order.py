@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, cast
 
 import pytest
-from serving import PATIENCE_S
+from process_table import WAIT_MAX_S, FakeLog, in_fake_time
 
 from fastqps.errors import DEVICE_FAULT
 from fastqps.process.children import LEAVE
@@ -23,23 +23,6 @@ from fastqps.supervisor.workers.restarter import Restarter
 from fastqps.supervisor.workers.restarts import RestartBudget
 
 Events = list[str]
-
-
-LIMITS = ("LEAVE_MAX_S", "REAP_MAX_S", "SUSPECTS_MAX_S")
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever does what is asked has all the time that it takes."""
-    for limit in LIMITS:
-        monkeypatch.setattr(domains, limit, PATIENCE_S)
-
-
-def impatient(*limits: str) -> None:
-    """From now on, to the end of the test."""
-    for limit in limits:
-        assert limit in LIMITS
-        setattr(domains, limit, 0.1)
 
 
 class FakeChild:
@@ -126,7 +109,7 @@ class Gpu:
 
     def __init__(self, *models: int) -> None:
         self.events: Events = []
-        self.log = Log()
+        self.log = FakeLog()
         outcome = Outcome(self.log)
         self.workers = [FakeWorker(i, model, self.events, self.log) for i, model in enumerate(models)]
         self.sharing = FakeSharing(self.events)
@@ -144,7 +127,7 @@ class Gpu:
         self._tasks.append(asyncio.create_task(restarter.run()))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_MAX_S):
             while not condition():
                 await asyncio.sleep(0.005)
 
@@ -166,25 +149,21 @@ class Gpu:
         self.domain.cancel()
         for task in self._tasks:
             task.cancel()
-        self.log.close()
 
 
-def on_gpu(*models: int) -> Callable[[Callable[[Gpu], Any]], Callable[[], None]]:
+def on_gpu(*models: int) -> Callable[[Callable[[Gpu], Awaitable[None]]], Callable[[], None]]:
     """The test runs on a GPU with these dispatchers."""
 
-    def decorate(test: Callable[[Gpu], Any]) -> Callable[[], None]:
-        def run() -> None:
-            async def whole() -> None:
-                gpu = Gpu(*models)
-                try:
-                    await test(gpu)
-                finally:
-                    gpu.end()
-
-            asyncio.run(whole())
+    def decorate(test: Callable[[Gpu], Awaitable[None]]) -> Callable[[], None]:
+        async def run() -> None:
+            gpu = Gpu(*models)
+            try:
+                await test(gpu)
+            finally:
+                gpu.end()
 
         run.__name__, run.__doc__ = test.__name__, test.__doc__
-        return run
+        return in_fake_time(run)
 
     return decorate
 
@@ -225,7 +204,6 @@ async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.workers[0].faults = {"deaf"}
-    impatient("LEAVE_MAX_S")
     gpu.events.clear()
     gpu.workers[1].child.end(-9)
     await gpu.until(lambda: "start 0" in gpu.events)
@@ -238,7 +216,6 @@ async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
     await gpu.started(0)
     await gpu.all_serve()
     gpu.workers[0].faults = {"deaf", "stuck"}
-    impatient("LEAVE_MAX_S", "REAP_MAX_S")
     gpu.events.clear()
     gpu.workers[1].child.end(-9)
     await gpu.until(lambda: gpu.workers[1].given_up)
@@ -317,47 +294,39 @@ async def test_one_that_a_reload_removes_is_taken_off_the_gpu_first(gpu: Gpu) ->
     await gpu.until(lambda: "start 0" in gpu.events)  # who was at work may have hurt the other
 
 
-def test_the_service_of_a_gpu_goes_on_with_the_next_version() -> None:
+@in_fake_time
+async def test_the_service_of_a_gpu_goes_on_with_the_next_version() -> None:
     """Whose worker slots are others, and new: without their time all of its faults would fall into one minute."""
-
-    async def whole() -> None:
-        log = Log()
-        old, new = (FakeWorker(i, 0, [], log) for i in range(2))
-        domain = Domain([old, new], Outcome(log), log)
-        old.served_s = 1e6
-        assert domain._serve_until_now() == 1e6
-        new.served_s = 100
-        assert domain._serve_until_now() == 1e6 + 100
-        old.served_s, new.served_s = 1e6 + 5, 107
-        assert domain._serve_until_now() == 1e6 + 107
-        log.close()
-
-    asyncio.run(whole())
+    log = FakeLog()
+    old, new = (FakeWorker(i, 0, [], log) for i in range(2))
+    domain = Domain([old, new], Outcome(log), log)
+    old.served_s = 1e6
+    assert domain._serve_until_now() == 1e6
+    new.served_s = 100
+    assert domain._serve_until_now() == 1e6 + 100
+    old.served_s, new.served_s = 1e6 + 5, 107
+    assert domain._serve_until_now() == 1e6 + 107
 
 
-def test_a_vacated_worker_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_fake_time
+async def test_a_vacated_worker_of_its_own_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU's faults under one version do not keep the worker slot from the version after next."""
     monkeypatch.setattr(domains, "FAULTS_MAX", 1)
-
-    async def whole() -> None:
-        log = Log()
-        outcome = Outcome(log)
-        worker = FakeWorker(0, 0, [], log)
-        worker_pool, domain = WorkerPool(-1, outcome, log, lambda: None), Domain([worker], outcome, log)
-        async with asyncio.timeout(PATIENCE_S):
-            for _ in range(2):
-                worker_pool.fill(worker, domain)
-                for starts in (1, 2):
-                    while worker.events.count("start 0") < starts:
-                        await asyncio.sleep(0.005)
-                    worker.child.end(DEVICE_FAULT)
-                await worker_pool.restarter(worker)
-                assert worker.given_up.startswith("2 faults within 60 s of service")
-                assert await worker_pool.empty([worker], 0.1) == ""
-                worker.events.clear()
-        log.close()
-
-    asyncio.run(whole())
+    log = FakeLog()
+    outcome = Outcome(log)
+    worker = FakeWorker(0, 0, [], log)
+    worker_pool, domain = WorkerPool(-1, outcome, log, lambda: None), Domain([worker], outcome, log)
+    async with asyncio.timeout(WAIT_MAX_S):
+        for _ in range(2):
+            worker_pool.fill(worker, domain)
+            for starts in (1, 2):
+                while worker.events.count("start 0") < starts:
+                    await asyncio.sleep(0.005)
+                worker.child.end(DEVICE_FAULT)
+            await worker_pool.restarter(worker)
+            assert worker.given_up.startswith("2 faults within 60 s of service")
+            assert await worker_pool.empty([worker], 0.1) == ""
+            worker.events.clear()
 
 
 @on_gpu(0, 0)
@@ -375,5 +344,4 @@ async def test_suspects_hold_the_others_up_only_so_long(gpu: Gpu) -> None:
     await gpu.started(0)
     gpu.workers[0].serves = True
     await gpu.started(0)
-    impatient("SUSPECTS_MAX_S")
     await gpu.until(lambda: "start 1" in gpu.events)

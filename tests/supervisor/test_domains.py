@@ -1,222 +1,209 @@
-"""Dispatchers that share a GPU: under MPS a fault of one is a fault of all, else of nobody else. With fake children."""
+"""Dispatchers that share a GPU: under MPS a fault of one is a fault of all, else of nobody else. None is a process.
+
+Daemons are processes in tests/devices/test_mps.py, and dispatchers in tests/e2e/devices/test_gpu_faults.py.
+"""
 
 from __future__ import annotations
 
-import os
-import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from fake_mps.path import FAKE_MPS_PATH
-from nightly import nightly
-from serving import until
-from test_supervisor import AT_ONCE, Server, gone
+from process_table import FakeDaemon, Program, World, in_fake_time
 
-from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX
+from fastqps.errors import DEVICE_FAULT, NO_DEVICE
+from fastqps.host.gpus import FAKE_LIBRARY
+from fastqps.supervisor.gpu import sharing
+from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX, LEAVE_MAX_S
+from fastqps.supervisor.gpu.mps import MpsError
 
-READY = {"ready": True, "reasons": [], "degraded": []}
-
-
-@pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    """A server on GPUs of the tests', whose temporary files and caches are its own; nothing of them is left."""
-    monkeypatch.chdir(tmp_path)
-    temporary = tmp_path.parent / "t"  # short: sockets would be in it
-    temporary.mkdir(exist_ok=True)
-    environment = {
-        "FASTQPS_TEST_FAKE_CUDA": "/libfakecudart.so",
-        "PATH": FAKE_MPS_PATH,
-        "FAKE_LIMITS": AT_ONCE,
-        "FAKE_MPS_LOG": str(tmp_path / "commands"),
-        "TMPDIR": str(temporary),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-        "CUDA_MPS_PIPE_DIRECTORY": "/somebody/elses",
-    }
-    servers: list[Server] = []
-
-    def start(*flags: str, **more: str) -> Server:
-        servers.append(Server("--device", "cuda:0", "--dispatchers", "2", *flags, **{**environment, **more}))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        if server.process.poll() is None:
-            server.process.terminate()
-            server.wait_end()
-    assert list(temporary.iterdir()) == []
+FAULT = "the device has failed: an illegal memory access"
+CLIENTS = "all of its 2 dispatchers are clients of its MPS daemon"
 
 
-def restarts(server: Server) -> float:
-    found = re.search(r'fastqps_restarts_total{role="dispatcher"} (\S+)', server.get("/metrics")[1])
-    assert found
-    return float(found[1])
+@pytest.fixture(autouse=True)
+def _gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two GPUs, and daemons that obey."""
+    monkeypatch.setenv(FAKE_LIBRARY, "any")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(sharing, "MpsDaemon", FakeDaemon)
 
 
-def until_whole(server: Server) -> None:
-    until(lambda: server.get("/readyz") == (200, READY), server.log)
+def fault(world: World, number: int) -> None:
+    world.processes[f"dispatcher {number}"].end(DEVICE_FAULT, FAULT)
 
 
-def order(server: Server, *texts: str) -> None:
-    """The log has these lines, in this order."""
-    places = [next((i for i, line in enumerate(server.lines) if text in line), -1) for text in texts]
-    assert places == sorted(places) and -1 not in places, (places, server.log())
+def restarts(world: World) -> int:
+    return world.supervisor.view.restarts()["dispatcher"]
 
 
-def fault(server: Server, title: str, number: signal.Signals = signal.SIGUSR2) -> None:
-    before = server.log().count(f"{title} (pid")
-    server.child(title).send_signal(number)
-    until(lambda: server.log().count(f"{title} (pid") > before, server.log)
-
-
-def test_all_of_a_gpu_restart_together(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve("--device", "cuda").wait_ready()
-    order(
-        server,
-        "started mps 0", "started mps 1", "started dispatcher 0 (cuda:0)", "started dispatcher 1 (cuda:0)",
-        "cuda:0: all of its 2 dispatchers are clients of its MPS daemon", " ready: ",
+@in_fake_time
+async def test_all_of_a_gpu_restart_together() -> None:
+    world = await World("--device=cuda", "--dispatchers=2").ready()
+    world.order(
+        "started mps 0", "started mps 1", "started dispatcher 0 (cuda:0)", "started dispatcher 1 (cuda:0)", CLIENTS
+    )
+    world.order("started dispatcher 1 (cuda:0)", f"cuda:0: {CLIENTS}", " ready: ")
+    others = [world.processes[f"dispatcher {i}"] for i in (2, 3)]
+    del world.log.lines[:], world.events[:]
+    world.processes["dispatcher 1"].end(-signal.SIGKILL)
+    await world.line_of(f"cuda:0: {CLIENTS}")
+    await world.ready()
+    world.order(
+        "dispatcher 1 (cuda:0) was ended by SIGKILL: restarting all 2 dispatchers of cuda:0",
+        "dispatcher 0 (cuda:0) (pid", "stopped mps 0", "started mps 0", "started dispatcher 0", "started dispatcher 1",
     )  # fmt: skip
-    others = [server.child(f"dispatcher {i} (cuda:1)").pid for i in (2, 3)]
-    server.child("dispatcher 1 (cuda:0)").kill()
-    server.wait_line("dispatcher 1 (cuda:0) was ended by SIGKILL: restarting all 2 dispatchers of cuda:0")
-    until_whole(server)
-    server.wait_line("cuda:0: all of its 2 dispatchers are clients of its MPS daemon", 2)
-    assert restarts(server) == 2
-    assert [server.child(f"dispatcher {i} (cuda:1)").pid for i in (2, 3)] == others
-    assert "dispatcher 0 (cuda:0) (pid" in server.log() and "dispatcher 0 (cuda:0) was ended" not in server.log()
-    after = server.lines[server.lines.index(server.wait_line("restarting all 2")) :]
-    started = [re.search(r"started (mps \d|dispatcher \d)", line) for line in after]
-    first, second, *rest = [found[1] for found in started if found]
-    assert (first, second, sorted(rest)) == ("mps 0", "dispatcher 0", ["dispatcher 1"])
-    server.process.terminate()
-    assert server.wait_end() == 0, server.log()
-    quits = [line for line in (tmp_path / "commands").read_text().splitlines() if "quit" in line]
-    assert [line.split()[0] for line in quits] == ["GPU-fake-0", "GPU-fake-0", "GPU-fake-1"]
+    assert restarts(world) == 2 and [world.processes[f"dispatcher {i}"] for i in (2, 3)] == others
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == 0
+    assert [line for line in world.log.lines if "stopped mps" in line] == [
+        f"supervisor: stopped mps {i}" for i in (0, 0, 1)
+    ]
+    await world.close()
 
 
-def test_a_gpu_that_faults_again_and_again_stays_down(serve: Callable[..., Server]) -> None:
-    server = serve("--device", "cuda").wait_ready()
+@in_fake_time
+async def test_a_gpu_that_faults_again_and_again_stays_down() -> None:
+    world = World("--device=cuda", "--dispatchers=2")
     for _ in range(FAULTS_MAX):
-        fault(server, "dispatcher 1 (cuda:0)")
-        until_whole(server)
-    fault(server, "dispatcher 0 (cuda:0)")
-    cause = "dispatcher 0 (cuda:0) ended with exit code 71 (the device has failed: an illegal memory access)"
+        await world.ready()
+        fault(world, 1)
+        await world.until(lambda: world.state()[2])
+    await world.ready()
+    fault(world, 0)
+    cause = f"dispatcher 0 (cuda:0) ended with exit code 71 ({FAULT})"
     reason = f"stays down: {FAULTS_MAX + 1} faults within 60 s of service; the last: {cause}"
-    down = {"ready": True, "reasons": [], "degraded": [f"dispatcher {i} (cuda:0) {reason}" for i in (0, 1)]}
-    until(lambda: server.get("/readyz") == (200, down), lambda: str(server.get("/readyz")))
-    assert f"supervisor: cuda:0 {reason}" in server.log()
-    assert server.get("/livez")[0] == 200
-    daemon = int([line for line in server.lines if "started mps 0" in line][-1].rsplit("pid ")[1].rstrip(")\n"))
-    until(lambda: not psutil.pid_exists(daemon), server.log)
-    assert restarts(server) == 2 * FAULTS_MAX
+    down = tuple(f"dispatcher {i} (cuda:0) {reason}" for i in (0, 1))
+    await world.until(lambda: world.state() == (True, True, down))
+    assert world.log.count(f"supervisor: cuda:0 {reason}") == 1
+    assert world.log.count("started mps 0") == world.log.count("stopped mps 0")
+    assert restarts(world) == 2 * FAULTS_MAX
+    await world.close()
 
 
-@pytest.mark.parametrize("flags", [("--mps", "off"), *nightly((("--dispatchers", "1"),))])
-def test_alone_a_fault_is_ones_own(serve: Callable[..., Server], flags: tuple[str, str]) -> None:
-    server = serve("--device", "cuda", *flags).wait_ready()
-    others = {process.pid for process in server.children()} - {server.child("dispatcher 0 (cuda:0)").pid}
-    server.child("dispatcher 0 (cuda:0)").kill()
-    server.wait_line("dispatcher 0 (cuda:0) (pid", 2)
-    for _ in range(FAULTS_MAX):
-        until_whole(server)
-        fault(server, "dispatcher 0 (cuda:0)")
-    until_whole(server)
-    assert restarts(server) == 1 + FAULTS_MAX
-    fault(server, "dispatcher 0 (cuda:0)")
-    server.wait_line(f"dispatcher 0 (cuda:0) stays down: {FAULTS_MAX + 1} faults within 60 s of service")
-    assert others <= {process.pid for process in server.children()}
-    assert "mps" not in server.log() and "restarting all" not in server.log()
+@pytest.mark.parametrize("flags", [("--dispatchers=2", "--mps=off"), ("--dispatchers=1",)])
+@in_fake_time
+async def test_alone_a_fault_is_ones_own(flags: tuple[str, ...]) -> None:
+    world = World("--device=cuda", *flags)
+    await world.ready()
+    others = {title: process for title, process in world.processes.items() if title != "dispatcher 0"}
+    world.processes["dispatcher 0"].end(-signal.SIGKILL)
+    for _ in range(FAULTS_MAX + 1):
+        await world.until(lambda: world.state()[2])
+        await world.ready()
+        fault(world, 0)
+    await world.line_of(f"dispatcher 0 (cuda:0) stays down: {FAULTS_MAX + 1} faults within 60 s of service")
+    assert restarts(world) == 1 + FAULTS_MAX
+    assert {title: process for title, process in world.processes.items() if title != "dispatcher 0"} == others
+    assert world.log.count("mps") == world.log.count("restarting all") == 0
+    await world.close()
 
 
-def test_a_crash_of_the_host_is_ones_own(serve: Callable[..., Server]) -> None:
-    server = serve(FAKE_DISPATCHER="quit-1").wait_ready()
-    other = server.child("dispatcher 0 (cuda:0)").pid
-    server.child("dispatcher 1 (cuda:0)").send_signal(signal.SIGUSR2)
-    server.wait_line("dispatcher 1 (cuda:0) (pid", 2)
-    until_whole(server)
-    assert "ended with exit code 1" in server.log()
-    assert server.child("dispatcher 0 (cuda:0)").pid == other and restarts(server) == 1
+@in_fake_time
+async def test_a_crash_of_the_host_is_ones_own() -> None:
+    world = await World("--device=cuda:0", "--dispatchers=2").ready()
+    other = world.processes["dispatcher 0"]
+    world.processes["dispatcher 1"].end(1)
+    await world.line_of("started dispatcher 1", 2)
+    await world.ready()
+    assert world.processes["dispatcher 0"] is other and restarts(world) == 1
+    await world.close()
 
 
-def test_the_daemons_end_is_a_fault(serve: Callable[..., Server]) -> None:
-    server = serve().wait_ready()
-    pid = int(server.wait_line("started mps 0 (pid").rsplit("pid ")[1].rstrip(")\n"))
-    os.kill(pid, signal.SIGKILL)
-    server.wait_line("its MPS daemon ended: restarting all 2 dispatchers of cuda:0")
-    server.wait_line("are clients of its MPS daemon", 2)
-    until_whole(server)
+@in_fake_time
+async def test_the_daemons_end_is_a_fault() -> None:
+    world = await World("--device=cuda:0", "--dispatchers=2").ready()
+    world.supervisor.workers.sharings[0]._daemon.ended = True  # type: ignore[union-attr, misc]
+    await world.line_of("its MPS daemon ended: restarting all 2 dispatchers of cuda:0")
+    await world.line_of(CLIENTS, 2)
+    await world.ready()
+    await world.close()
 
 
-def test_what_does_not_leave_is_killed(serve: Callable[..., Server]) -> None:
-    server = serve(FAKE_LIMITS=f"{AT_ONCE},domain.LEAVE_MAX_S=0.5").wait_ready()
-    server.child("dispatcher 0 (cuda:0)").suspend()
-    fault(server, "dispatcher 1 (cuda:0)")
-    server.wait_line("dispatcher 0 (cuda:0) (pid", 2)
-    until_whole(server)
-    assert restarts(server) == 2
+@in_fake_time
+async def test_one_that_does_not_leave_is_taken_off_the_gpu_and_killed() -> None:
+    world = await World("--device=cuda:0", "--dispatchers=2").ready()
+    world.processes["dispatcher 0"].faults.add("deaf")
+    fault(world, 1)
+    took_s = await world.until(lambda: world.log.count("terminate 1 clients"))
+    assert LEAVE_MAX_S <= took_s < LEAVE_MAX_S + 0.1
+    await world.line_of("started dispatcher 0", 2)
+    await world.ready()
+    assert "SIGKILL dispatcher 0" in world.events and restarts(world) == 2
+    await world.close()
 
 
+class NoDaemon(FakeDaemon):
+    async def start(self) -> None:
+        raise MpsError("nvidia-cuda-mps-control is not here")
+
+
+class NoClients(FakeDaemon):
+    async def absent(self, pids: Any) -> list[int]:
+        return sorted(pids)
+
+
+CUDA_FAILS = Program(fails=(NO_DEVICE, "CUDA cannot be initialised", 0.05))
+
+
+@pytest.mark.parametrize("mps", ["auto", "on"])
 @pytest.mark.parametrize(
-    ("mps", "environment", "reason"),
+    ("daemon", "programs", "reason"),
     [
-        ("auto", {"PATH": "/usr/bin"}, "nvidia-cuda-mps-control is not here"),
-        (
-            "auto",
-            {"FAKE_DISPATCHER": "no-mps"},
-            "dispatcher 0 (cuda:0) does not start: CUDA cannot be initialised",
-        ),
-        ("on", {"FAKE_MPS": "crashes"}, "the daemon ended with exit code 1: the GPU is lost"),
-        (
-            "on",
-            {"FAKE_MPS": "no-clients", "FAKE_LIMITS": "mps.CLIENTS_MAX_S=0.3"},
-            "are not among the daemon's clients",
-        ),
+        (NoDaemon, {}, "nvidia-cuda-mps-control is not here"),
+        (FakeDaemon, {"dispatcher 0": CUDA_FAILS}, "dispatcher 0 (cuda:0) does not start: CUDA cannot be initialised"),
+        (NoClients, {}, "are not among the daemon's clients"),
     ],
 )
-def test_without_the_daemon(serve: Callable[..., Server], mps: str, environment: Any, reason: str) -> None:
+@in_fake_time
+async def test_without_the_daemon(
+    monkeypatch: pytest.MonkeyPatch, mps: str, daemon: Callable[..., Any], programs: dict[str, Program], reason: str
+) -> None:
     """--mps auto warns and goes on; --mps on ends the start."""
-    server = serve("--mps", mps, **environment)
+    monkeypatch.setattr(sharing, "MpsDaemon", daemon)
+    world = World("--device=cuda:0", "--dispatchers=2", f"--mps={mps}", programs=programs)
     if mps == "auto":
-        server.wait_ready()
-        order(server, "warning: cuda:0: no MPS: ", " ready: ")
-        assert reason in server.log() and "; its dispatchers take turns on the GPU" in server.log()
+        await world.until(lambda: world.log.count("warning: cuda:0: no MPS: "))
+        world.programs.clear()
+        await world.ready()
+        assert world.log.count(f"{reason}; its dispatchers take turns on the GPU") == 1
+        world.order("warning: cuda:0: no MPS: ", " ready: ")
+    elif daemon is NoDaemon:
+        with pytest.raises(sharing.DeviceError, match=f"--mps on: cuda:0: {reason}"):
+            await world.ended()
     else:
-        assert server.wait_end() == 3
-        assert "--mps on: cuda:0: " in server.log() and reason in server.log() and " ready: " not in server.log()
+        assert await world.ended() == NO_DEVICE
+        assert world.log.count(reason) or world.log.count("cannot start: CUDA cannot be initialised")
+        assert world.log.count(" ready: ") == 0
+    await world.close()
 
 
-def test_what_dispatchers_are_told(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve("--device", "cuda:1", FAKE_DISPATCHER="tell").wait_ready()
-    run = next((tmp_path.parent / "t").iterdir())
-    told = server.wait_line("told: ").partition("told: ")[2].split()
-    assert told == ["cuda:0", "GPU-fake-1", str(run / "gpu1/p"), str(tmp_path / "cache/fastqps/triton")]
-    assert not (run.stat().st_mode & 0o077)
-    alone = serve("--dispatchers", "1", FAKE_DISPATCHER="tell", TRITON_CACHE_DIR="/given").wait_ready()
-    told = alone.wait_line("told: ").partition("told: ")[2].split()
-    assert told[:2] == ["cuda:0", "GPU-fake-0"] and told[3] == "/given"
-    assert told[2].endswith("/none") and list(Path(told[2]).iterdir()) == []
+@in_fake_time
+async def test_what_dispatchers_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names = ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "TRITON_CACHE_DIR")
+    world = await World("--device=cuda:1", "--dispatchers=2").ready()
+    told = [world.processes["dispatcher 0"].environment[name] for name in names]
+    assert told == ["GPU-fake-1", "/pipes/GPU-fake-1", str(tmp_path / "fastqps/triton")]
+    await world.close()
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/given")
+    world = await World("--device=cuda:0", "--dispatchers=1").ready()
+    told = [world.processes["dispatcher 0"].environment[name] for name in names]
+    assert told == ["GPU-fake-0", "/run/none", "/given"]
+    await world.close()
 
 
-def test_a_killed_server_leaves_no_daemon(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve().wait_ready()
-    children = server.children()
-    server.process.kill()
-    server.process.wait()
-    until(lambda: sum(not gone(process) for process in children) == 1, server.log)  # the daemon's own server
-    again = serve().wait_ready()
-    assert "which a killed server has left and ended its MPS processes" in again.log()
-    until(lambda: all(map(gone, children)), server.log)
-
-
-def test_end_while_the_dispatchers_restart(serve: Callable[..., Server]) -> None:
-    server = serve().wait_ready()
-    children = server.children()
-    server.child("dispatcher 0 (cuda:0)").kill()
-    server.wait_line("restarting all 2")
-    server.process.terminate()
-    assert server.wait_end() == 0, server.log()
-    assert server.lines[-1].endswith("supervisor: stopped\n")
-    until(lambda: all(map(gone, children)), server.log)
+@pytest.mark.parametrize("after_s", [0.0, 0.01, 0.03, 0.05, 0.1, 0.2])
+@in_fake_time
+async def test_end_while_the_dispatchers_restart(after_s: float) -> None:
+    world = await World("--device=cuda:0", "--dispatchers=2").ready()
+    world.processes["dispatcher 0"].end(-signal.SIGKILL)
+    began_s = world.loop.time()
+    await world.until(lambda: world.loop.time() >= began_s + after_s)
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == 0
+    assert world.log.lines[-1] == "supervisor: stopped"
+    assert world.log.count("started mps 0") == world.log.count("stopped mps 0")
+    assert not any(process.alive for process in world.processes.values())
+    await world.close()

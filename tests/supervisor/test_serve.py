@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import urllib.request
@@ -20,15 +23,24 @@ import psutil
 import pytest
 from raw import PREFACE, SETTINGS, frame
 from serving import PATIENCE_S, Server, until
-from test_supervisor import gone
+from test_capacity import FILE as CAPACITY
 from tries import until_in_time
 
 import fastqps
-from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, Unavailable
+from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, ConfigError, Unavailable
 from fastqps.models import load_card
 from fastqps.process.server_process import ServerProcess
+from fastqps.supervisor.listener import bind
 
 LONG = "word " * 250
+FLAGS = ("--device=null", "--port=0", "--admin-port=0", "--http-port=off", "--frontdoors=1", "--dispatchers=1")
+
+
+def gone(process: psutil.Process) -> bool:
+    """It has ended; whether somebody has asked for its exit code yet is not our concern."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 @contextlib.contextmanager
@@ -208,6 +220,68 @@ def test_sigterm_waits_for_who_takes_it() -> None:
     """Where it is held back, although another thread lets it in."""
     done = subprocess.run([sys.executable, "-c", HELD_BACK], timeout=PATIENCE_S, check=False)
     assert done.returncode == 7
+
+
+def test_a_lost_terminal_drains_and_any_other_hangup_reloads(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+
+    def give() -> None:
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    def logged(text: str) -> bool:
+        return text in log.read_text()
+
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "fastqps", "serve", "--model=minilm", *FLAGS]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(command, stderr=stderr, start_new_session=True, preexec_fn=give)
+    try:
+        until(lambda: logged(" ready: "), log.read_text)
+        process.send_signal(signal.SIGHUP)
+        until(lambda: logged("is unchanged: nothing to reload"), log.read_text)
+        os.close(theirs)
+        os.close(ours)
+        assert process.wait(PATIENCE_S) == OK
+        assert logged("draining")
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("setting", ["--port", "--admin-port"])
+def test_port_in_use(setting: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as refused:
+            bind("127.0.0.1", port, setting)
+    assert str(refused.value) == f"port {port} on 127.0.0.1 is in use; choose another with {setting} (0: any free one)"
+
+
+def test_admin_port_taken_between_bind_and_listen(tmp_path: Path) -> None:
+    """As by another server that was started at the same time."""
+    pipe = tmp_path / "capacity"
+    os.mkfifo(pipe)
+    writers: list[int] = []
+
+    def reads_it() -> bool:
+        with contextlib.suppress(OSError):  # nobody does
+            writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(writers)
+
+    with bind("127.0.0.1", 0, "--admin-port") as taken:
+        port = taken.getsockname()[1]
+        flags = (*FLAGS, f"--admin-port={port}", f"--capacity={pipe}", "--model=minilm")
+        command = [sys.executable, "-m", "fastqps", "serve", *flags]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        until(reads_it, "its ports are bound")
+        taken.listen()
+        os.write(writers[0], json.dumps({**CAPACITY, "device": "null"}).encode())
+        os.close(writers[0])
+        _, log = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == USAGE and "Traceback" not in log
+    message = f"port {port} on 127.0.0.1 is in use; choose another with --admin-port (0: any free one)"
+    assert log.endswith(f" supervisor: {message}\n")
 
 
 def handles(pid: int, number: signal.Signals) -> bool:

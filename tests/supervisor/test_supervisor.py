@@ -1,620 +1,349 @@
-"""The supervisor: starting, watching, restarting, draining, and leaving nothing behind. With fake children."""
+"""The supervisor's states, over fake processes and a fake clock: starts, deaths, silence, signals, the drain, the end.
+
+Real processes are killed, stopped, orphaned and drained in tests/e2e/recovery and in test_serve.py.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import dataclasses
 import errno
-import fcntl
-import json
 import os
-import pty
+import random
 import signal
-import socket
-import subprocess
-import sys
-import termios
-import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
-import psutil
 import pytest
-from paths import ROOT, SUPPORT, python_path
-from ports import free_port
-from serving import PATIENCE_S, until
-from test_capacity import FILE as CAPACITY
-from tries import until_in_time
+from process_table import Program, World, in_fake_time
 
-from fastqps.process.children import DoorSettings, write_settings
+from fastqps.errors import ConfigError
 from fastqps.supervisor.listener import bind
-from fastqps.supervisor.log import LINES_WAITING_MAX, Log
-from fastqps.supervisor.workers.child import Child
-from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
-from fastqps.supervisor.workers.progress import (
-    SILENCE_MAX_NS,
-    STOPPED_MAX_NS,
-    TICK_NS,
-    OwnTime,
-    Watched,
-    is_stopped,
-)
-from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
-from fastqps.terminal import LINE_CHARS_MAX
-
-S = 10**9
-AT_ONCE = "restarts.DELAY_FIRST_S=0.01"  # FAKE_LIMITS: whatever dies is started again
-
-
-class Server:
-    """``fastqps serve`` with fake children in a process of its own, and its log."""
-
-    def __init__(self, *flags: str, prepare: Callable[[], None] | None = None, **environment: str) -> None:
-        flags = ("--device", "null", "--slots", "16", "--port", "0", "--admin-port", "0", "--http-port", "off", *flags)
-        self.process = subprocess.Popen(
-            [sys.executable, str(SUPPORT / "servers/fake_server.py"), *flags],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": python_path(), **environment},
-            start_new_session=prepare is not None,
-            preexec_fn=prepare,
-        )
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr
-        self.lines.extend(self.process.stderr)
-
-    def log(self) -> str:
-        return "".join(self.lines)
-
-    def wait_line(self, text: str, count: int = 1) -> str:
-        def found() -> list[str]:
-            return [line for line in [*self.lines] if text in line]
-
-        until(lambda: len(found()) >= count, lambda: f"{text!r} in\n{self.log()}")
-        return found()[count - 1]
-
-    def wait_ready(self) -> Server:
-        self.wait_line(" ready: ")
-        return self
-
-    def wait_end(self) -> int:
-        code = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        return code
-
-    def address(self) -> tuple[str, int]:
-        host, _, port = self.wait_line(" ready: ").split(" at ")[1].split(",")[0].rpartition(":")
-        return host, int(port)
-
-    def get(self, path: str) -> tuple[int, Any]:
-        admin = self.wait_line(" ready: ").split("admin ")[1].split(" ")[0]
-        try:
-            with urllib.request.urlopen(admin + path, timeout=PATIENCE_S) as answer:
-                body, status = answer.read(), answer.status
-        except urllib.error.HTTPError as error:
-            body, status = error.read(), error.code
-        return status, json.loads(body) if body.startswith(b"{") else body.decode()
-
-    def children(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
-
-    def child(self, title: str) -> psutil.Process:
-        def find() -> list[psutil.Process]:
-            found = []
-            for process in self.children():
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    if process.cmdline()[:1] == [f"fastqps: {title}"]:
-                        found.append(process)
-            return found
-
-        until(lambda: len(find()) == 1, lambda: f"one {title} in {self.children()}\n{self.log()}")
-        return find()[0]
-
-
-def gone(process: psutil.Process) -> bool:
-    """It has ended; whether somebody has asked for its exit code yet is not our concern."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    return True
-
-
-@pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    monkeypatch.chdir(tmp_path)
-    servers: list[Server] = []
-
-    def start(*flags: str, **more: Any) -> Server:
-        servers.append(Server(*flags, **more))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        left = [] if server.process.poll() is not None else server.children()
-        if server.process.poll() is None:
-            server.process.kill()
-        server.process.wait(PATIENCE_S)
-        until(lambda left=left: all(map(gone, left)), server.log)
-
-
-def test_life_of_a_server(serve: Callable[..., Server]) -> None:
-    server = serve("--frontdoors", "2", "--dispatchers", "2").wait_ready()
-    assert server.get("/readyz") == (200, {"ready": True, "reasons": [], "degraded": []})
-    assert server.get("/livez")[0] == 200
-    titles = sorted(process.cmdline()[0] for process in server.children())
-    names = ("dispatcher 0 (null)", "dispatcher 1 (null)", "frontdoor 0", "frontdoor 1")
-    assert titles == [f"fastqps: {name}" for name in names]
-    assert psutil.Process(server.process.pid).cmdline()[0] == "fastqps: supervisor"
-    assert f"pid {server.process.pid})" in server.wait_line(" ready: ")  # for kill -HUP
-    metrics = server.get("/metrics")[1]
-    assert 'fastqps_process_ready{index="1",role="frontdoor"} 1.0' in metrics
-    assert 'fastqps_restarts_total{role="dispatcher"} 0.0' in metrics
-    assert "fastqps_slots 32.0" in metrics
-    children, address = server.children(), server.address()
-    socket.create_connection(address, timeout=PATIENCE_S).close()  # the port listens
-    server.process.send_signal(signal.SIGTERM)
-    assert server.wait_end() == 0, server.log()
-    assert server.lines[-1].endswith("supervisor: stopped\n")
-    assert all(map(gone, children))
-    assert "phase draining" in server.log()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address, timeout=PATIENCE_S)
-    assert "ready" not in "".join(line for line in server.lines[: server.lines.index(server.wait_line(" ready: "))])
-
-
-def test_killed_children_come_back(serve: Callable[..., Server]) -> None:
-    """Within two seconds, or what two starts of the whole server take where that is more."""
-
-    def attempt() -> str:
-        began = time.monotonic()
-        server = serve("--dispatchers", "2").wait_ready()
-        limit_s = max(2.0, 2 * (time.monotonic() - began))
-        back_s = back_after_kills(server)
-        return "" if back_s < limit_s else f"{back_s:.1f} s"
-
-    until_in_time(attempt, tries=3)
-
-
-def back_after_kills(server: Server) -> float:
-    """Kills a dispatcher and the front door; the seconds until all is as before."""
-    server.get("/readyz")
-    files = psutil.Process(server.process.pid).num_fds()
-    killed = time.monotonic()
-    server.child("dispatcher 1 (null)").kill()
-    server.child("frontdoor 0").kill()
-    server.wait_line("dispatcher 1 (null) (pid", 1)
-    server.wait_line("was ended by SIGKILL", 2)
-    server.wait_line("started dispatcher 1 (null)", 2)
-    server.wait_line("started frontdoor 0", 2)
-    until(lambda: server.get("/readyz")[1] == {"ready": True, "reasons": [], "degraded": []}, server.log)
-    back_s = time.monotonic() - killed
-    assert "killing" not in server.log()  # their ends were seen, not that they were silent
-    until(lambda: psutil.Process(server.process.pid).num_fds() <= files, lambda: f"{files} descriptors again")
-    metrics = server.get("/metrics")[1]
-    assert 'fastqps_restarts_total{role="dispatcher"} 1.0' in metrics
-    assert 'fastqps_restarts_total{role="frontdoor"} 1.0' in metrics
-    return back_s
-
-
-@pytest.mark.parametrize("title", ["dispatcher 0 (null)", "frontdoor 0"])
-def test_stopped_child_is_killed_and_comes_back(serve: Callable[..., Server], title: str) -> None:
-    server = serve("--dispatchers", "1").wait_ready()
-    server.child(title).suspend()
-    killed = server.wait_line(f"killing {title}")
-    silent_s = float(killed.split("no sign of life for ")[1].split(" s")[0])  # as the supervisor charges it
-    assert 1 <= silent_s < 1.5
-    server.wait_line(f"started {title}", 2)
-    until(lambda: server.get("/readyz")[0] == 200, server.log)
-
-
-def test_killed_child_that_cannot_be_reaped(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """It is killed once, serves no more, and in the end only a restart of the server would help, unless it ends."""
-    gate = tmp_path / "gate"
-    limits = f"{AT_ONCE},slot.REAP_MAX_S=0.2"
-    server = serve("--dispatchers", "1", FAKE_DISPATCHER="held", FAKE_GATE=str(gate), FAKE_LIMITS=limits).wait_ready()
-    server.child("dispatcher 0 (null)").send_signal(signal.SIGUSR2)
-    until(lambda: "killing dispatcher 0" in server.log() or "cannot hold" in server.log(), server.log)
-    if "cannot hold" in server.log():
-        pytest.skip("ptrace is not allowed here")
-    state = "dispatcher 0 (null) stays down: it was killed and does not end: a driver or a debugger holds it"
-    unready = {"ready": False, "reasons": ["no dispatcher of minilm is ready"], "degraded": [state]}
-    until(lambda: server.get("/readyz") == (503, unready), server.log)
-    assert server.get("/livez")[0] == 503
-    gate.touch()
-    server.wait_line("started dispatcher 0 (null)", 2)
-    until(lambda: server.get("/readyz")[0] == 200, server.log)
-    assert server.get("/livez")[0] == 200
-    assert server.log().count("killing") == 1
-
-
-def test_stopped_supervisor_blames_nobody(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "2").wait_ready()
-    server.process.send_signal(signal.SIGSTOP)
-    children = psutil.Process(server.process.pid).children()
-    children[0].suspend()  # silent for as long as the supervisor, and awake again with it
-    time.sleep(1.5)
-    children[0].resume()
-    server.process.send_signal(signal.SIGCONT)
-    time.sleep(1.0)
-    assert server.get("/readyz")[0] == 200
-    assert "killing" not in server.log()
-
-
-def test_supervisor_killed(serve: Callable[..., Server]) -> None:
-    """Its children end at once, and the port is free."""
-
-    def attempt() -> str:
-        port = free_port()
-        server = serve("--port", str(port), "--dispatchers", "2", "--frontdoors", "2").wait_ready()
-        children = server.children()
-        assert len(children) == 4
-        server.process.kill()
-        left_s = until(lambda: all(map(gone, children)), lambda: str(children))
-        again = serve("--port", str(port), "--dispatchers", "1").wait_ready()
-        assert again.address()[1] == port
-        return "" if left_s < 1 else f"{left_s:.1f} s"
-
-    until_in_time(attempt, tries=3)
-
-
-def test_child_started_by_somebody_else_ends_at_once() -> None:
-    known = {"title": "frontdoor 0", "parent_pid": 1, "cpus": ()}
-    settings = DoorSettings(**{field.name: known.get(field.name, 0) for field in dataclasses.fields(DoorSettings)})
-    command = [sys.executable, "-m", "fastqps.process.launch", "fastqps.absent", write_settings(settings)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stderr) == (1, "")
-
-
-@pytest.mark.parametrize("setting", ["--port", "--admin-port"])
-def test_port_in_use(serve: Callable[..., Server], setting: str) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        server = serve(setting, str(port))
-        assert server.wait_end() == 2
-    message = f"port {port} on 127.0.0.1 is in use; choose another with {setting} (0: any free one)"
-    assert server.lines == [f"fastqps: {message}\n"]
-
-
-def test_port_taken_between_bind_and_ready(serve: Callable[..., Server], tmp_path: Path) -> None:
-    taken = bind("127.0.0.1", 0, "--port")
-    port = taken.getsockname()[1]
-    with taken:
-        gate = tmp_path / "gate"
-        server = serve("--port", str(port), FAKE_DISPATCHER="waits", FAKE_GATE=str(gate))
-        server.wait_line("starting minilm")
-        taken.listen()
-        gate.touch()
-        assert server.wait_end() == 2
-    assert f"port {port} on 127.0.0.1 is in use" in server.log()
-
-
-def test_admin_port_taken_between_bind_and_listen(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """As by another server that was started at the same time."""
-    pipe = tmp_path / "capacity"
-    os.mkfifo(pipe)
-    writers: list[int] = []
-
-    def reads_it() -> bool:
-        with contextlib.suppress(OSError):  # nobody does
-            writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-        return bool(writers)
-
-    with bind("127.0.0.1", 0, "--admin-port") as taken:
-        port = taken.getsockname()[1]
-        server = serve("--admin-port", str(port), "--capacity", str(pipe))
-        until(reads_it, server.log)  # its ports are bound
-        taken.listen()
-        os.write(writers[0], json.dumps({**CAPACITY, "device": "null"}).encode())
-        os.close(writers[0])
-        assert server.wait_end() == 2
-    message = f"port {port} on 127.0.0.1 is in use; choose another with --admin-port (0: any free one)"
-    assert server.lines[-1].endswith(f" supervisor: {message}\n") and "Traceback" not in server.log()
-
-
-def test_model_that_cannot_be_loaded(serve: Callable[..., Server]) -> None:
-    server = serve(FAKE_DISPATCHER="no-model")
-    assert server.wait_end() == 4
-    assert "dispatcher 0 (null) cannot start: the weights are torn" in server.log()
-
-
-def test_missing_model_and_memory(serve: Callable[..., Server]) -> None:
-    assert serve("--model", "/nowhere").wait_end() == 4
-    twice = serve("--model", "minilm", "--model", "minilm")
-    assert twice.wait_end() == 2
-    assert "two models are named 'minilm'" in twice.log()
-
-
-def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(pid: int, flags: int = 0) -> int:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    async def start() -> None:
-        files, before = psutil.Process().num_fds(), psutil.Process().children()
-        with pytest.raises(OSError, match="Too many open files"):
-            Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)
-        assert psutil.Process().children() == before and psutil.Process().num_fds() == files
-
-    monkeypatch.setattr(os, "pidfd_open", refuse)
-    monkeypatch.setattr("fastqps.supervisor.workers.child.UNDO_MAX_S", PATIENCE_S)
-    asyncio.run(start())
-
-
-def test_why_the_system_gives_no_process_is_said(serve: Callable[..., Server]) -> None:
-    limits = f"{AT_ONCE},restarts.DELAY_MAX_S=0.1"
-    server = serve("--dispatchers", "1", FAKE_KERNEL="old", FAKE_LIMITS=limits)
-    assert server.wait_end() == 1
-    assert " does not start: [Errno 38] Function not implemented\n" in server.log()
-
-
-def test_a_load_that_cannot_be_measured_for_long_ends_the_server(serve: Callable[..., Server]) -> None:
-    """Who balances or scales by it would go on with what was."""
-    server = serve("--dispatchers", "1", FAKE_METER="broken", FAKE_LIMITS="pages.FAILING_MAX_S=0.3")
-    assert server.wait_end() == 1
-    assert server.log().count("the load cannot be measured: TypeError") == 1
-    assert "broken: TypeError" in server.log() and server.lines[-1].endswith("supervisor: stopped\n")
-    assert "Traceback" not in server.log() and "never retrieved" not in server.log()
-
-
-def test_a_child_that_does_not_end_is_named(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1", FAKE_DISPATCHER="stays", FAKE_LIMITS="server.REAP_MAX_S=0").wait_ready()
-    server.process.send_signal(signal.SIGTERM)
-    assert server.wait_end() == 0
-    assert "stopped; not ended: dispatcher 0 (null) (pid " in server.lines[-1], server.log()
-
-
-@pytest.mark.parametrize("window_s", [600, 0.01])
-def test_crash_loop_at_start(serve: Callable[..., Server], window_s: float) -> None:
-    """Also where its starts take so long that no two deaths come within the window of the budget."""
-    limits = f"{AT_ONCE},restarts.DELAY_MAX_S=0.1,restarts.WINDOW_S={window_s}"
-    server = serve("--dispatchers", "1", FAKE_DISPATCHER="crash", FAKE_LIMITS=limits)
-    assert server.wait_end() == 1
-    assert server.log().count("was ended by SIGSEGV") == RESTARTS_MAX + 1
-    assert "dispatcher 0 (null) does not start: about to crash" in server.log()
-
-
-def test_crash_loop_while_serving(serve: Callable[..., Server]) -> None:
-    server = serve("--dispatchers", "1", FAKE_LIMITS=AT_ONCE).wait_ready()
-    for death in range(RESTARTS_MAX + 1):
-        until(lambda: server.get("/readyz")[0] == 200, server.log)
-        server.child("dispatcher 0 (null)").kill()
-        server.wait_line("was ended by SIGKILL", death + 1)
-    server.wait_line("dispatcher 0 (null) stays down: died too often")
-    status, ready = server.get("/readyz")
-    assert (status, ready["reasons"]) == (503, ["no dispatcher of minilm is ready"])
-    assert ready["degraded"] == ["dispatcher 0 (null) stays down: died too often"]
-    reasons = ["every dispatcher of minilm stays down"]
-    assert server.get("/livez") == (503, {"live": False, "reasons": reasons})
-    server.process.send_signal(signal.SIGTERM)
-    assert server.wait_end() == 0
-
-
-@pytest.mark.parametrize(("behaviour", "timeout", "least_s"), [("stuck", "500ms", 0.5), ("unclean", "600s", 0.0)])
-def test_incomplete_drain(serve: Callable[..., Server], behaviour: str, timeout: str, least_s: float) -> None:
-    """Who is stuck has all the time that there is; who has ended is not waited for."""
-    server = serve("--drain-timeout", timeout, FAKE_DOOR=behaviour).wait_ready()
-    children = server.children()
-    asked = time.monotonic()
-    server.process.send_signal(signal.SIGTERM)
-    assert server.wait_end() == 5
-    assert time.monotonic() - asked > least_s
-    assert all(map(gone, children))
-
-
-def test_second_signal_stops_at_once(serve: Callable[..., Server]) -> None:
-    def attempt() -> str:
-        server = serve("--drain-timeout", "600s", FAKE_DOOR="stuck").wait_ready()
-        server.process.send_signal(signal.SIGINT)
-        server.wait_line("draining, at most 600 s")
-        asked = time.monotonic()
-        server.process.send_signal(signal.SIGINT)
-        assert server.wait_end() == 5
-        took_s = time.monotonic() - asked
-        return "" if took_s < 2 else f"{took_s:.1f} s"
-
-    until_in_time(attempt, tries=3)
-
-
-def test_sighup_reads_the_models_again(serve: Callable[..., Server]) -> None:
-    server = serve(prepare=lambda: None).wait_ready()
-    for count in (1, 2):
-        server.process.send_signal(signal.SIGHUP)
-        server.wait_line("is unchanged: nothing to reload", count)
-    assert server.get("/readyz")[0] == 200
-
-
-@contextlib.contextmanager
-def terminal(*, nohup: bool) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
-    """(what gives a new process this terminal, what takes it away)."""
-    ours, theirs = pty.openpty()
-
-    def give() -> None:
-        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
-
-    def take() -> None:
-        os.close(theirs)
-        os.close(ours)
-
-    yield give, take
-
-
-def test_lost_terminal_drains(serve: Callable[..., Server]) -> None:
-    with terminal(nohup=False) as (give, take):
-        server = serve(prepare=give).wait_ready()
-        server.process.send_signal(signal.SIGHUP)  # from anybody else
-        server.wait_line("is unchanged: nothing to reload")
-        take()
-        assert server.wait_end() == 0
-    assert "draining" in server.log()
-
-
-def test_lost_terminal_under_nohup(serve: Callable[..., Server]) -> None:
-    with terminal(nohup=True) as (give, take):
-        server = serve(prepare=give).wait_ready()
-        take()
-    server.wait_line("the terminal is gone")
-    server.process.send_signal(signal.SIGHUP)
-    server.wait_line("is unchanged: nothing to reload")
-    assert "draining" not in server.log()
-
-
-def test_signal_during_start(serve: Callable[..., Server]) -> None:
-    server = serve(FAKE_DISPATCHER="waits")
-    server.wait_line("started frontdoor 0")
-    server.process.send_signal(signal.SIGTERM)
-    assert server.wait_end() == 0
-    assert " ready: " not in server.log()
-
-
-def test_nobody_reads_the_log() -> None:
-    reader, writer = os.pipe()
-    log = Log(writer)
-    for i in range(3 * LINES_WAITING_MAX):
-        log.event("test", f"{i} {'x' * 100}")  # far more than the pipe holds: it must not block
-    lines = os.read(reader, 1 << 16).decode().splitlines()
-    assert [line.split(" ")[2] for line in lines[:3]] == ["0", "1", "2"]
-    os.set_blocking(reader, False)
-    text = b""
-
-    def read_all() -> bool:
-        nonlocal text
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(reader, 1 << 16):
-                text += data
-        log.event("test", "after")
-        return b"test: after" in text
-
-    until(read_all, lambda: text[-200:].decode())
-    assert b"log lines were dropped" in text
-    log.close()
-
-
-def test_a_line_of_the_log_is_one_line() -> None:
-    """Whatever a client has made part of it, a path to reload for example."""
-    reader, writer = os.pipe()
-    log = Log(writer)
-    log.event("test", "from /a\n09:00 supervisor: ready\x1b[2J\x9b\ttab é")
-    log.event("test", "x" * 1_000_000)
-    log.close()
-    os.close(writer)
-    with open(reader, encoding="utf-8", newline="") as stream:
-        first, second = stream.read().splitlines()
-    assert first.endswith("test: from /a\\n09:00 supervisor: ready\\x1b[2J\\x9b\\ttab é")
-    assert second.endswith("x…") and len(second) < LINE_CHARS_MAX + 30
-
-
-def test_restart_budget() -> None:
-    budget = RestartBudget()
-    assert [budget.next_delay_s(float(t)) for t in range(6)] == [0.0, 0.25, 0.5, 1.0, 2.0, None]
-    later = RestartBudget()
-    assert [later.next_delay_s(t * WINDOW_S) for t in range(20)] == [0.0] * 20
-    few = RestartBudget(1)
-    assert [few.next_delay_s(0.0) for _ in range(3)] == [0.0, None, None]
-    steady = RestartBudget()
-    assert None not in [steady.next_delay_s(t * WINDOW_S / RESTARTS_MAX) for t in range(100)]
-
-
-def test_service_is_counted_in_full() -> None:
-    """By a supervisor that seldom gets to look, too: else a minute of service would last ever longer, and who dies now
-    and then would stay down. What it takes to start is none."""
-    line = SimpleNamespace(heartbeat_ns=0, ready=False, turn_started_ns=0)
-    segment = SimpleNamespace(door=lambda index: line)
-    nothing: Any = None
-    worker = FrontDoorSlot(0, nothing, cast(Any, SimpleNamespace(segment=segment)), nothing)
-    start_ns = 1000 * S
-    for _ in range(2):
-        worker.child = cast(Any, SimpleNamespace(exited=SimpleNamespace(done=lambda: False), pid=1, killed=False))
-        worker.watched = Watched(start_ns)
-        for after_s, ready in ((20, False), (21, True), (24, True), (30, True)):
-            line.heartbeat_ns, line.ready = start_ns + after_s * S, ready
-            assert worker.overdue(start_ns + after_s * S, TICK_NS, 30 * S) is None
-        start_ns += 300 * S  # it has died long before
-    assert worker.served_s == 20
-
-
-def check(watched: Watched, now_ns: int, charge_ns: int = TICK_NS, **line: Any) -> str | None:
-    state = {"heartbeat_ns": now_ns, "ready": True, "step_started_ns": 0, "step_timeout_ns": 30 * S, **line}
-    state.setdefault("is_stopped", lambda: False)
-    return watched.overdue(charge_ns, **state)
-
-
-def reason_after(seconds: float, **line: Any) -> str | None:
-    """Why a process must be killed that was so all the time."""
-    watched = Watched(0)
-    return [check(watched, tick * TICK_NS, **line) for tick in range(1, round(seconds * S / TICK_NS) + 1)][-1]
-
-
-@pytest.mark.parametrize(("stopped", "limit_ns"), [(True, STOPPED_MAX_NS), (False, SILENCE_MAX_NS)])
-def test_silence(stopped: bool, limit_ns: int) -> None:
-    """A stopped process is seen within a second; one that only starves has more time."""
-    watched, beat = Watched(0), 5 * S
-    reasons = [
-        check(watched, beat + tick * TICK_NS, heartbeat_ns=beat, is_stopped=lambda: stopped) for tick in range(60)
-    ]
-    first = next(i for i, reason in enumerate(reasons) if reason)
-    assert limit_ns <= first * TICK_NS <= limit_ns + 2 * TICK_NS
-    assert "no sign of life" in str(reasons[first])
-    assert check(watched, beat + 8 * S, heartbeat_ns=beat + 7 * S) is None  # it lives again
-
-
-def test_is_stopped() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        assert not is_stopped(child.pid)
-        child.send_signal(signal.SIGSTOP)
-        until(lambda: is_stopped(child.pid), lambda: "it is stopped")
-    finally:
-        child.kill()
-        child.wait()
-    assert not is_stopped(child.pid)
-
-
-def test_own_delay_is_not_charged() -> None:
-    own = OwnTime(0)
-    assert own.tick(TICK_NS) == TICK_NS
-    assert own.tick(10 * S) <= 2 * TICK_NS  # we slept for ten seconds; so perhaps did everybody
-    watched, beat = Watched(0), 5 * S
-    assert check(watched, beat, heartbeat_ns=beat) is None
-    assert check(watched, beat + 10 * S, own.tick(20 * S), heartbeat_ns=beat) is None
+from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.server import REAP_MAX_S, STOP_GRACE_S
+from fastqps.supervisor.workers import slot
+from fastqps.supervisor.workers.progress import SILENCE_MAX_NS, STOPPED_MAX_NS, TICK_NS
+from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S
+
+WELL = (True, True, ())
+
+
+@in_fake_time
+async def test_life_of_a_server() -> None:
+    world = await World("--frontdoors=2", "--dispatchers=2").ready()
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == 0
+    world.order("started dispatcher 0", "started frontdoor 1", " ready: ", "SIGTERM", "draining", "stopped")
+    assert [event for event in world.events if "SIGKILL" in event] == []
+    assert not any(process.alive for process in world.processes.values())
+    await world.close()
 
 
 @pytest.mark.parametrize(
-    ("seconds", "line", "reason"),
+    ("programs", "code", "line", "deaths"),
     [
-        (2, {"heartbeat_ns": 0, "ready": False}, None),  # imports
-        (60.1, {"heartbeat_ns": 0, "ready": False}, "no sign of life in 60 s after its start"),
-        (120, {"ready": False}, None),  # loads a large model
-        (600.1, {"ready": False}, "was not ready in 600 s"),
-        (30, {"step_started_ns": 7}, None),  # a legal step may take seconds
-        (31, {"step_started_ns": 7}, "its step takes longer than --step-timeout: 30.9 s"),
-        (100, {"step_started_ns": 7, "step_timeout_ns": 0}, None),
+        ({"dispatcher": Program(fails=(4, "the weights are torn", 1))}, 4, "cannot start: the weights are torn", 1),
+        ({"frontdoor": Program(fails=(2, "no such file", 1))}, 2, "frontdoor 0 cannot start: no such file", 1),
+        ({"dispatcher": Program(fails=(-11, "a crash", 0.01))}, 1, "does not start: a crash", RESTARTS_MAX + 1),
+        # Where starts take so long that no two deaths come within the window of the budget.
+        ({"dispatcher": Program(fails=(-11, "a crash", WINDOW_S))}, 1, "does not start: a crash", RESTARTS_MAX + 1),
+        ({"dispatcher": Program(("silent", "unready", "held"))}, 1, "does not start: it was killed and does", 0),
     ],
 )
-def test_overdue(seconds: float, line: dict[str, Any], reason: str | None) -> None:
-    found = reason_after(seconds, **line)
-    assert (found is None) if reason is None else (reason in str(found)), found
+@in_fake_time
+async def test_a_start_that_fails(programs: dict[str, Program], code: int, line: str, deaths: int) -> None:
+    world = World("--dispatchers=1", programs=programs)
+    assert await world.ended() == code
+    assert world.log.count(line) == 1 and world.log.count(" ready: ") == 0, "\n".join(world.log.lines)
+    assert world.log.count("was ended by") + world.log.count("ended with exit code") - 1 <= deaths
+    assert world.events.count("start dispatcher 0") == max(deaths, 1) or "frontdoor" in programs
+    await world.close()
 
 
-def test_each_step_has_its_own_time() -> None:
-    watched = Watched(0)
-    for tick in range(1, 1000):
-        assert check(watched, tick * TICK_NS, step_started_ns=1 + tick // 200) is None
+@in_fake_time
+async def test_why_the_system_gives_no_process_is_said() -> None:
+    world = World("--dispatchers=1")
+    world.refuses = OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    assert await world.ended() == 1
+    assert world.log.count(" does not start: [Errno 38] Function not implemented") == 1
+    await world.close()
 
 
-@pytest.mark.parametrize("line", [{"step_started_ns": 7}, {"ready": False}, {"heartbeat_ns": 0, "ready": False}])
-def test_a_machine_that_stood_still(line: dict[str, Any]) -> None:
-    """A virtual one that was paused, a frozen container: nobody got on, and nobody is to blame."""
-    watched, own = Watched(0), OwnTime(0)
-    for now_ns in (TICK_NS, 2 * TICK_NS, 1000 * S, 1000 * S + TICK_NS):
-        assert check(watched, now_ns, own.tick(now_ns), **line) is None
+@in_fake_time
+async def test_a_port_that_was_taken_meanwhile() -> None:
+    """Both servers have bound it; the other one listens first."""
+    world = World("--dispatchers=1", programs={"dispatcher": Program(("unready",))})
+    await world.line_of("started frontdoor 0")
+    port = world.listener.getsockname()[1]
+    with bind("127.0.0.1", port, "--port") as taken:
+        taken.listen()
+        world.processes["dispatcher 0"].faults.clear()
+        with pytest.raises(
+            ConfigError, match=rf"port {port} on 127\.0\.0\.1 is in use; choose another with --port \(0: "
+        ):
+            await world.ended()
+    await world.close()
+
+
+@pytest.mark.parametrize("title", ["dispatcher 1", "frontdoor 0"])
+@pytest.mark.parametrize(
+    ("fault", "limit_ns"), [("killed", 0), ("stopped", STOPPED_MAX_NS), ("silent", SILENCE_MAX_NS)]
+)
+@in_fake_time
+async def test_who_dies_or_hangs_comes_back(title: str, fault: str, limit_ns: int) -> None:
+    world = await World("--frontdoors=2", "--dispatchers=2").ready()
+    if fault == "killed":
+        world.processes[title].end(-signal.SIGKILL)
+    else:
+        world.processes[title].faults.add(fault)
+    took_s = await world.until(lambda: world.events.count(f"start {title}") == 2)
+    assert limit_ns <= took_s * 1e9 <= limit_ns + 3 * TICK_NS
+    await world.ready()
+    assert world.events[4:] == [f"SIGKILL {title}"] * bool(limit_ns) + [f"settle {title}", f"start {title}"]
+    assert world.log.count("killing ") == bool(limit_ns)
+    assert sorted(world.supervisor.view.restarts().values()) == [0, 1]
+    await world.close()
+
+
+@in_fake_time
+async def test_a_step_that_takes_too_long() -> None:
+    world = await World("--dispatchers=1", "--step-timeout=3s").ready()
+    world.processes["dispatcher 0"].step_started_ns = 7
+    took_s = await world.until(lambda: world.log.count("its step takes longer than --step-timeout"))
+    assert 3 <= took_s < 3.3
+    await world.ready()
+    await world.close()
+
+
+@in_fake_time
+async def test_one_that_cannot_be_reaped() -> None:
+    """It is killed once, serves no more, and in the end only a restart of the server would help, unless it ends."""
+    world = await World("--dispatchers=1").ready()
+    held = world.processes["dispatcher 0"]
+    held.faults |= {"stopped", "held"}
+    await world.until(lambda: held.killed)
+    assert world.state() == (False, True, ("dispatcher 0 (null) is not ready",))
+    took_s = await world.until(lambda: not world.state()[1])
+    assert slot.REAP_MAX_S - 0.1 <= took_s < slot.REAP_MAX_S + 1
+    down = "dispatcher 0 (null) stays down: it was killed and does not end: a driver or a debugger holds it"
+    assert world.state() == (False, False, (down,))
+    held.end(-signal.SIGKILL)
+    await world.ready()
+    assert world.log.count("killing") == 1 and world.events.count("start dispatcher 0") == 2
+    await world.close()
+
+
+@in_fake_time
+async def test_a_machine_that_stood_still_blames_nobody() -> None:
+    """The supervisor was stopped, and a child with it; that wakes up a little later."""
+    world = await World("--dispatchers=2").ready()
+    for seconds in (1.5, 10.0, 3600.0):
+        world.processes["dispatcher 1"].faults.add("stopped")
+        world.loop.skip(seconds)
+        began_s = world.loop.time()
+        await world.until(lambda began_s=began_s: world.loop.time() > began_s + 0.5)
+        world.processes["dispatcher 1"].faults.clear()
+        await world.until(lambda began_s=began_s: world.loop.time() > began_s + 2)
+    assert world.state() == WELL and world.log.count("killing") == 0
+    await world.close()
+
+
+@in_fake_time
+async def test_crash_loop_while_serving() -> None:
+    world = World("--dispatchers=1")
+    for _ in range(RESTARTS_MAX + 1):
+        await world.ready()
+        world.processes["dispatcher 0"].end(-signal.SIGKILL)
+        await world.until(lambda: not world.state()[0])
+    await world.line_of("dispatcher 0 (null) stays down: died too often")
+    assert world.state() == (False, False, ("dispatcher 0 (null) stays down: died too often",))
+    assert world.supervisor.view.restarts() == {"frontdoor": 0, "dispatcher": RESTARTS_MAX}
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == 0
+    await world.close()
+
+
+@in_fake_time
+async def test_deaths_that_are_far_apart_are_forgiven() -> None:
+    world = World("--dispatchers=1")
+    for _ in range(3 * RESTARTS_MAX):
+        await world.ready()
+        began_s = world.loop.time()
+        await world.until(lambda began_s=began_s: world.loop.time() > began_s + WINDOW_S / RESTARTS_MAX + 1)
+        world.processes["dispatcher 0"].end(-signal.SIGSEGV)
+        await world.until(lambda: not world.state()[0])
+    assert world.log.count("stays down") == 0
+    await world.close()
+
+
+DRAINS = {
+    "all at once": ((), 0, 0.0, 1.0),
+    "an end with an error is not waited for": (("unclean",), 5, 0.0, 1.0),
+    "one that is stuck has all the time there is": (("stuck",), 5, 30.0, 33.0),
+}
+
+
+@pytest.mark.parametrize(("faults", "code", "least_s", "most_s"), DRAINS.values(), ids=DRAINS)
+@in_fake_time
+async def test_drain(faults: tuple[str, ...], code: int, least_s: float, most_s: float) -> None:
+    world = World("--dispatchers=1", "--drain-timeout=30s", programs={"frontdoor": Program(faults)})
+    await world.ready()
+    began_s = world.loop.time()
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == code
+    assert least_s <= world.loop.time() - began_s <= most_s
+    assert not any(process.alive for process in world.processes.values())
+    await world.close()
+
+
+@in_fake_time
+async def test_a_front_door_that_dies_in_the_drain_is_not_started_again() -> None:
+    world = World(
+        "--frontdoors=2", "--dispatchers=1", "--drain-timeout=30s", programs={"frontdoor": Program(("stuck",))}
+    )
+    await world.ready()
+    signal.raise_signal(signal.SIGTERM)
+    await world.line_of("draining")
+    world.processes["frontdoor 0"].end(-signal.SIGSEGV)
+    world.processes["dispatcher 0"].end(-signal.SIGSEGV)  # what is open needs it
+    await world.until(lambda: world.events.count("start dispatcher 0") == 2)
+    world.processes["frontdoor 1"].end(0)
+    assert await world.ended() == 5
+    assert world.events.count("start frontdoor 0") == 1
+    await world.close()
+
+
+@in_fake_time
+async def test_a_front_door_that_waits_for_its_restart_when_the_drain_begins() -> None:
+    world = await World("--dispatchers=1").ready()
+    for _ in range(3):
+        world.processes["frontdoor 0"].end(-signal.SIGSEGV)
+        await world.until(lambda: not world.state()[0])
+        starts = world.events.count("start frontdoor 0")
+        if starts < 3:
+            await world.ready()
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == 0
+    assert world.events.count("start frontdoor 0") == 3
+    await world.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@in_fake_time
+async def test_second_signal_stops_at_once(number: signal.Signals) -> None:
+    world = World(
+        "--dispatchers=1", "--drain-timeout=600s", "--lame-duck=100s", programs={"frontdoor": Program(("stuck",))}
+    )
+    await world.ready()
+    signal.raise_signal(number)
+    await world.line_of("lame duck: serving for 100 s more")
+    assert (world.supervisor.view.readiness().answers, world.state()[0]) == (True, False)
+    await world.line_of("draining, at most 600 s")
+    began_s = world.loop.time()
+    signal.raise_signal(number)
+    assert await world.ended() == 5
+    assert world.loop.time() - began_s < 0.1
+    await world.close()
+
+
+@in_fake_time
+async def test_signal_during_the_start() -> None:
+    world = World("--dispatchers=2", programs={"dispatcher 1": Program(("unready",))})
+    await world.line_of("started frontdoor 0")
+    signal.raise_signal(signal.SIGTERM)
+    assert await world.ended() == 0
+    assert world.log.count(" ready: ") == 0 and not any(process.alive for process in world.processes.values())
+    await world.close()
+
+
+@pytest.mark.parametrize(("faults", "killed", "left"), [({"deaf"}, True, False), ({"deaf", "held"}, True, True)])
+@in_fake_time
+async def test_a_dispatcher_that_does_not_end(faults: set[str], killed: bool, left: bool) -> None:
+    """It has a grace, is killed, and is named where not even that ends it."""
+    world = await World("--dispatchers=1").ready()
+    process = world.processes["dispatcher 0"]
+    process.faults |= faults
+    signal.raise_signal(signal.SIGTERM)
+    await world.line_of("draining")
+    began_s = world.loop.time()
+    assert await world.ended() == 0
+    assert STOP_GRACE_S <= world.loop.time() - began_s <= STOP_GRACE_S + REAP_MAX_S + 1
+    assert process.killed == killed
+    end = f"stopped; not ended: dispatcher 0 (null) (pid {process.pid})" if left else "supervisor: stopped"
+    assert world.log.lines[-1].endswith(end)
+    await world.close()
+
+
+@in_fake_time
+async def test_a_task_that_fails_ends_the_server() -> None:
+    """As that of the load meter: whatever balances or scales by it would go on with what was."""
+    world = await World("--dispatchers=1").ready()
+
+    async def measure() -> None:
+        raise TypeError("no load")
+
+    world.supervisor.depend_on(world.loop.create_task(measure()))
+    assert await world.ended() == 1
+    world.order("broken: TypeError('no load')", "stopped")
+    await world.close()
+
+
+@pytest.mark.parametrize(
+    ("lost", "nohup", "leaves", "reloads", "line"),
+    [
+        (False, False, False, 1, "SIGHUP"),
+        (False, True, False, 1, "SIGHUP"),
+        (True, False, True, 0, "SIGHUP"),
+        (True, True, False, 0, "the terminal is gone"),
+    ],
+)
+@in_fake_time
+async def test_sighup(
+    monkeypatch: pytest.MonkeyPatch, lost: bool, nohup: bool, leaves: bool, reloads: int, line: str
+) -> None:
+    """A lost terminal ends a server, unless it was started to survive that; any other SIGHUP reloads."""
+    world = await World("--dispatchers=1").ready()
+    outcome, asked = Outcome(world.log), []
+    monkeypatch.setattr("fastqps.supervisor.terminal.Terminal.lost", lambda terminal: lost)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+    outcome.take_signals(lambda: asked.append(1))
+    signal.raise_signal(signal.SIGHUP)
+    await world.line_of(line)
+    assert (outcome.leaving.is_set(), len(asked)) == (leaves, reloads)
+    await world.close()
+
+
+TITLES = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
+
+
+@pytest.mark.parametrize("seed", range(100))
+@in_fake_time
+async def test_whatever_happens_whenever(seed: int) -> None:
+    """Processes die, hang and stay at any moment, and one or two signals come: the server ends as it should, each
+    process is settled exactly once after its end, and none is left."""
+    dice = random.Random(seed)
+    world = World("--frontdoors=2", "--dispatchers=2", "--drain-timeout=10s")
+    events = [(dice.uniform(0, 12), dice.choice(TITLES), dice.choice(FAULTS)) for _ in range(dice.randrange(12))]
+    events += [(dice.uniform(0, 15), "", signal.SIGTERM) for _ in range(dice.choice((1, 1, 2)))]
+    began_s = world.loop.time()
+    for when_s, title, fault in sorted(events, key=lambda event: event[0]):
+        world.loop.call_at(began_s + when_s, happen, world, title, fault)
+    code = await world.ended()
+    assert code in (0, 1, 5), "\n".join(world.log.lines)
+    assert world.log.lines[-1] == "supervisor: stopped" and world.loop.time() - began_s < 60
+    assert not any(process.alive for process in world.processes.values())
+    for title in TITLES:
+        lives = [event for event in world.events if event in (f"start {title}", f"settle {title}")]
+        pairs = [f"start {title}", f"settle {title}"] * len(lives)
+        assert lives == pairs[: len(lives)]  # the last may end with the server
+    await world.close()
+
+
+FAULTS = (-signal.SIGKILL, -signal.SIGSEGV, 1, 0, "stopped", "silent", "deaf", "stuck", "unclean")
+
+
+def happen(world: World, title: str, fault: int | str) -> None:
+    if not title:
+        if not world.supervisor._outcome.hurry.is_set() and world.log.lines[-1] != "supervisor: stopped":
+            signal.raise_signal(signal.Signals(fault))
+    elif process := world.processes.get(title):
+        if isinstance(fault, str):
+            process.faults.add(fault)
+        else:
+            process.end(fault)

@@ -64,6 +64,11 @@ def test_sums_over_labels(page: type[_Page]) -> None:
     assert found.histogram("fastqps_wait", stage="none").quantile(0.5) is None
 
 
+def test_labels_do_nothing_to_a_terminal(page: type[_Page]) -> None:
+    page.body = b'up{model="\x1b[2Ja"} 1\n'
+    assert scrape(page.address).by("up", "model") == {r"\x1b[2Ja": 1}
+
+
 def test_a_difference_starts_new_series_at_zero() -> None:
     old = {("c_total", (("code", "OK"),)): 3.0}
     new = {("c_total", (("code", "OK"),)): 8.0, ("c_total", (("code", "NOT_FOUND"),)): 2.0}

@@ -138,10 +138,12 @@ def test_the_exporter_is_bounded_and_counts_everything() -> None:
     assert total % 700 == 0 and exporter.failed == 512 * 2 and exporter.dropped == 700
     assert max(calls) == 512 and sum(calls) == exporter.exported + exporter.failed <= QUEUE_SPANS_MAX + 512
     assert turns == [False, True]
-    never = threading.Event()
-    late = Exporter(lambda spans: never.wait(), turns.append)
-    late.put(range(5))
+    begun, never = threading.Event(), threading.Event()
+    late = Exporter(lambda spans: begun.set() or never.wait(), turns.append)  # type: ignore[func-returns-value]
+    late.put(range(600))
+    assert begun.wait(PATIENCE_S)
     late.close(0.2)  # returns, though the collector still thinks
+    assert late.dropped == 600 - 512
     never.set()
 
 

@@ -28,19 +28,20 @@ Refusal AnswerReader::read_refusal(u32 slot, Verdict verdict) {
 Refusal AnswerReader::read_status(u32 slot) {
   const u16 code = slots_.slot(slot).status;
   if (slots_.slot(slot).kind == Answer::kRefusal && slots_.slot(slot).n_values) return read_reason(slot);
+  const Item& item = items_[slot];
+  const u64 last = slots_.slot(slot).deadline_ns, length_ns = last - item.received_ns;
   if (code == u16(StatusCode::kDeadlineExceeded)) {
     bump(memory_.stats.expired[kQueue]);
-    return refusals_.refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage queue");
+    return refusals_.refuse_late(kStageNames[kQueue], item.bound, length_ns);
   }
   if (code == u16(StatusCode::kResourceExhausted)) {
     bump(memory_.stats.rejected[kRejectPredictedMiss]);
-    const Item& item = items_[slot];
-    if (Refusal refusal = fit_.check(item, slots_.slot(slot).deadline_ns)) return refusal;
+    if (Refusal refusal = fit_.check(item, last)) return refusal;
     items_.shares.refused(items_.tenant(slot));
     Refusal refusal =
         refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
     refusal.retry_after_ns(loads_.predicted_ns(item.route, class_of(item.priority)), 2);
-    return refusal;
+    return refusals_.name_limit(refusal, item.bound, length_ns);
   }
   return refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal,
                           "the dispatcher gave the request up");

@@ -67,9 +67,12 @@ u64 Withdrawals::expire(u32 slot, u64 now_ns) {
   if (!take_back(slot)) return Deadlines::kNone;
   if (kept.traced) records_.trace(kept, slot, ItemRecords::Ended::kUnanswered, StatusCode::kDeadlineExceeded);
   bump(memory_.stats.expired[stage]);
+  const bool at_last = last <= now_ns;
   Refusal refusal;
-  if (last <= now_ns) refusal = fit_.check(kept, last);
-  answers_.answer(kept, refusal ? refusal : refusals_.refuse_late(kStageNames[stage], kept.bound, times_));
+  if (at_last) refusal = fit_.check(kept, last);
+  if (!refusal)
+    refusal = refusals_.refuse_late(kStageNames[stage], kept.bound, (at_last ? last : now_ns) - kept.received_ns);
+  answers_.answer(kept, refusal);
   return Deadlines::kNone;
 }
 

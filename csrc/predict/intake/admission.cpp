@@ -43,7 +43,7 @@ Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const 
   const Route& route = memory_.route(r);
   if (time.due_ns && time.due_ns <= now) {
     bump(memory_.stats.expired[kReceive]);
-    return refusals_.refuse_late(kStageNames[kReceive], time.bound, times_);
+    return refusals_.refuse_late(kStageNames[kReceive], time.bound, time.due_ns - from.info->receive_ns);
   }
   if (!route.dispatchers.load(kRelaxed))
     return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
@@ -87,7 +87,7 @@ Refusal Admission::check_late(const Late& late, const Origin& from, u64 now, con
       StatusCode::kResourceExhausted, "would miss its deadline: about %llu ms to an answer, %llu ms left",
       (unsigned long long)(predicted / 1'000'000), (unsigned long long)(left / 1'000'000));
   refusal.retry_after_ns(predicted - left);
-  return refusal;
+  return refusals_.name_limit(refusal, time.bound, now + left - received);
 }
 
 // Items of its class that are served before a new one of this tenant: those in rings; and while the tenant's own are

@@ -22,7 +22,6 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   u32 route = 0;
   if (Refusal refusal = checker_.check(view, from, route)) return refusal;
   const ItemTime time = admission_.time_of(view, from);
-  if (time.bound == TimeBound::kMax) attachment_->set_notice(from.call, attachment_.lowered);
   const TenantId tenant = tenants_.of(view, *from.info);
   if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), time))
     return refused(tenant, refusal);

@@ -146,9 +146,10 @@ class QueueLoads {
   // About what the dispatchers of a route take next: of an encoder a step each, and no less than two items, since a
   // door is woken when the first has gone. A generator's take as many as end meanwhile. Where steps are so short that
   // many of them end before a door is awake, what they take in kAheadS. An edge's messages are no steps: they could
-  // take far more than its servers answer soon, and what is in a ring is not ordered by tenants any more.
+  // take far more than its servers answer soon, and what is in a ring is not ordered by tenants any more. Nor can it
+  // make way in a full queue for a tenant with few: beyond one step, rings hold at most half of the places.
   u64 next_items(const Route& route, const Load& load) const {
-    constexpr u64 kLeastStep = 2, kUnknown = 64, kOfEdge = 16, kLeastJoin = 8, kPartOfCache = 8;
+    constexpr u64 kLeastStep = 2, kUnknown = 64, kOfEdge = 16, kLeastJoin = 8, kPartOfCache = 8, kPartOfQueue = 2;
     constexpr double kAheadS = 0.004;
     const u64 cache = route.cache_slots.load(kRelaxed);
     const u64 batch = segment_.sizes().upstreams ? kOfEdge : route.max_batch_items.load(kRelaxed);
@@ -156,8 +157,8 @@ class QueueLoads {
     const u64 each = route.task == Task::kGenerate
                          ? std::max(kLeastJoin, cache / kPartOfCache)
                          : std::max(kLeastStep, std::min(batch ? batch : kUnknown, by_tokens));
-    const u64 soon = u64(load.done_per_s * kAheadS);
-    return std::min<u64>(std::max(dispatchers(route) * each, soon), segment_.sizes().slots);
+    const u64 soon = u64(load.done_per_s * kAheadS), most = std::max<u64>(each, route.max_queue_items / kPartOfQueue);
+    return std::min<u64>({std::max(dispatchers(route) * each, soon), most, segment_.sizes().slots});
   }
 
   void count(u32 r, Load& load) {

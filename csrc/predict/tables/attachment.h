@@ -9,7 +9,6 @@ struct Attachment {
   Transport* transport = nullptr;
   Loop* loop = nullptr;  // nullptr: a test turns the door by hand
   const Counters* counters = nullptr;
-  HeaderId lowered = 0;  // says to which timeout the server has lowered that of a call
 
   Transport* operator->() const { return transport; }
 };

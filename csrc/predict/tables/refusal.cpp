@@ -4,6 +4,11 @@
 #include <cstdio>
 
 namespace fastqps::front {
+namespace {
+
+constexpr u64 kMs = 1'000'000;
+
+}  // namespace
 
 Refusal RefusalWriter::refuse(StatusCode code, const char* format, ...) {
   va_list args;
@@ -22,24 +27,27 @@ Refusal RefusalWriter::refuse_field(const char* field, const char* format, ...) 
   return {StatusCode::kInvalidArgument, {text_, size_t(std::clamp(n, 0, int(sizeof text_) - 1))}, field};
 }
 
-Refusal RefusalWriter::refuse_late(const char* stage, TimeBound bound, const TimeLimits& limits) {
-  constexpr u64 kMs = 1'000'000;
-  constexpr auto kCode = StatusCode::kDeadlineExceeded;
-  if (bound == TimeBound::kDefault)
-    return refuse(kCode,
-                  "the deadline passed at stage %s: the request has no timeout, and --default-timeout is %llu ms",
-                  stage, (unsigned long long)(limits.default_ns / kMs));
-  if (bound == TimeBound::kMax)
-    return refuse(kCode, "the deadline passed at stage %s: --max-timeout has lowered the timeout to %llu ms", stage,
-                  (unsigned long long)(limits.most_ns() / kMs));
-  return refuse(kCode, "the deadline passed at stage %s", stage);
+Refusal RefusalWriter::refuse_late(const char* stage, TimeBound bound, u64 length_ns) {
+  return name_limit(refuse(StatusCode::kDeadlineExceeded, "the deadline passed at stage %s", stage), bound, length_ns);
+}
+
+Refusal RefusalWriter::name_limit(Refusal refusal, TimeBound bound, u64 length_ns) {
+  if (bound == TimeBound::kOwn) return refusal;
+  const bool by_default = bound == TimeBound::kDefault && !times_.bounds_call(length_ns);
+  const size_t n = refusal.message.size();
+  const int added = std::snprintf(
+      text_ + n, sizeof text_ - n, ": %s %llu ms",
+      by_default ? "the request has no timeout, and --default-timeout is" : "--max-timeout has limited its time to",
+      (unsigned long long)((by_default ? times_.default_ns : times_.most_ns()) / kMs));
+  refusal.message = {text_, std::min(n + size_t(added), sizeof text_ - 1)};
+  return refusal;
 }
 
 Refusal RefusalWriter::refuse_inputs(u32 inputs, u64 fit, u64 time_ns, TimeBound bound) {
   return refuse(StatusCode::kInvalidArgument,
                 "%u inputs take longer than the %llu ms that %s gives the call, and about %llu fit: send fewer in a "
                 "call%s",
-                inputs, (unsigned long long)(time_ns / 1'000'000),
+                inputs, (unsigned long long)(time_ns / kMs),
                 bound == TimeBound::kOwn ? "its timeout" : "the server's --max-timeout", (unsigned long long)fit,
                 bound == TimeBound::kOwn ? ", or with a longer timeout" : "");
 }

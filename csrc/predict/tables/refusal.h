@@ -27,16 +27,22 @@ struct Refusal {
 // Writes refusals into one buffer, so only one is valid at a time.
 class RefusalWriter {
  public:
+  explicit RefusalWriter(const TimeLimits& times) : times_(times) {}
+
   Refusal refuse(StatusCode code, const char* format, ...) __attribute__((format(printf, 3, 4)));
   // INVALID_ARGUMENT for a field of the request; the message begins with the field.
   Refusal refuse_field(const char* field, const char* format, ...) __attribute__((format(printf, 3, 4)));
   Refusal refuse(const FieldError& error);
-  // DEADLINE_EXCEEDED: "the deadline passed at stage STAGE", and the server's limit that it comes from, if any.
-  Refusal refuse_late(const char* stage, TimeBound bound, const TimeLimits& limits);
+  // DEADLINE_EXCEEDED: "the deadline passed at stage STAGE", and its limit.
+  Refusal refuse_late(const char* stage, TimeBound bound, u64 length_ns);
+  // The newest refusal, for lack of time, and the server's limit that the time comes from, if one; length_ns: from the
+  // item's arrival to its end.
+  Refusal name_limit(Refusal refusal, TimeBound bound, u64 length_ns);
   // INVALID_ARGUMENT: a call of more inputs than can be answered in its time; fit: how many can.
   Refusal refuse_inputs(u32 inputs, u64 fit, u64 time_ns, TimeBound bound);
 
  private:
+  const TimeLimits times_;
   char text_[512];
 };
 

@@ -19,6 +19,7 @@ struct ServiceTables {
   // events: receives the slab's events from the first turn on.
   ServiceTables(Segment segment, const WakeFds* fds, const PredictOptions& options, SlotEvents& events)
       : memory(segment, fds, options.door),
+        refusals(options.times),
         slots(segment, fds, options.door, events, options.rerun),
         routes(memory, options.auto_truncate),
         tenants(options.tenants),

@@ -15,6 +15,8 @@ struct TimeLimits {
 
   // The maximum is never less than the default.
   u64 most_ns() const { return default_ns && max_ns ? std::max(default_ns, max_ns) : 0; }
+  // Whether the time of an item without a timeout is so long that it is its whole call's.
+  bool bounds_call(u64 length_ns) const { return length_ns > default_ns && length_ns == most_ns(); }
 };
 
 // Until when an item is worth an answer; 0: for ever.

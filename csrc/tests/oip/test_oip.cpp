@@ -113,7 +113,7 @@ TEST(a_generator_without_a_tokenizer_is_refused) {
 TEST(a_generator_without_a_tokenizer_has_no_text) {
   World w;
   w.segment.route(0).task = Task::kGenerate;
-  RefusalWriter refusals;
+  RefusalWriter refusals{TimeLimits{}};
   RequestChecker checker(*w.routes, refusals);
   RequestView view;
   view.input = Input::kTokenIds;

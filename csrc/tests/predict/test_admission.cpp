@@ -240,3 +240,18 @@ TEST(rings_get_what_dispatchers_take_next) {
   CHECK_EQ(loads.holding_doors(0, kNormal), 1u);
   CHECK_EQ(loads.free(0, kNormal), 20 - batch - 5);
 }
+
+// However fast they are, the rest of a full queue can be ordered, and make way for a tenant with few.
+TEST(rings_hold_half_of_the_queue_or_a_step) {
+  constexpr u32 kBatch = 4;
+  for (const auto& [places, room] : {std::pair{40u, 20u}, {9u, 4u}, {6u, kBatch}, {2u, kBatch}}) {
+    World w;
+    w.segment.route(0).max_queue_items = places;
+    QueueLoads loads(w.segment, 0);
+    for (u64 window = 1; window < 4; window++) {
+      w.done(window * 100'000, kMs / 100);
+      loads.look(window * 100 * kMs);
+    }
+    CHECK_EQ(loads.room(0, kNormal), u64(room));
+  }
+}

@@ -193,3 +193,36 @@ TEST(an_item_is_refused_for_the_items_of_others_only) {
   for (u32 slot = 0; slot < 60; slot++) w.groups.link(g, slot);
   CHECK(refused() == StatusCode::kOk);
 }
+
+// 64 items wait and 100 a second are answered, so a new one takes 740 ms.
+TEST(a_refusal_for_lack_of_time_names_the_limit_of_the_server) {
+  constexpr u64 kMs = kS / 1000;
+  struct Case {
+    u64 default_ms, most_ms, own_ms;
+    u32 of_its_call;
+    std::string_view left, limit;
+  } const cases[] = {
+      {500, 600, 0, 0, " 500 ms left", ": the request has no timeout, and --default-timeout is 500 ms"},
+      {500, 600, 550, 0, " 550 ms left", ""},
+      {500, 600, 9000, 0, " 600 ms left", ": --max-timeout has limited its time to 600 ms"},
+      {500, 600, 0, 64, " 600 ms left", ": --max-timeout has limited its time to 600 ms"},
+      {500, 500, 0, 64, " 500 ms left", ": the request has no timeout, and --default-timeout is 500 ms"},
+  };
+  for (const Case& c : cases) {
+    World w({c.default_ms * kMs, c.most_ms * kMs});
+    w.answer(100);
+    w.info.deadline_ns = c.own_ms ? kReceived + c.own_ms * kMs : 0;
+    const u32 g = c.of_its_call ? w.open(GroupKind::kTogether, 8) : Groups::kNone;
+    for (u32 slot = 0; slot < c.of_its_call; slot++) w.groups.link(g, slot);
+    RequestView view;
+    const Origin from{.call = {}, .info = &w.info, .method = kPredictBatch, .group = g};
+    const ItemTime time = w.admission.time_of(view, from);
+    const Refusal refusal = w.admission.check(view, 0, 0, from, kReceived, time);
+    CHECK(refusal.code == StatusCode::kResourceExhausted && refusal.retry_after_ms > 0);
+    CHECK(refusal.message.ends_with(std::string(c.left).append(c.limit)));
+    const ItemTime whole{time.last_ns, time.last_ns, time.bound};
+    const Refusal late = w.admission.check(view, 0, 0, from, time.last_ns, whole);
+    CHECK(late.code == StatusCode::kDeadlineExceeded);
+    CHECK(late.message.ends_with(std::string("at stage receive").append(c.limit)));
+  }
+}

@@ -267,7 +267,17 @@ TEST(values_are_checked_against_their_limits) {
     CHECK(bool(error));
     CHECK_EQ(std::string(error.field), row.field);
   }
-  CHECK(!check_request(parsed("\x12\x00\x32\x30"s + repeated("\x32\x01s", 16)), reason));
+  const std::string at_their_limits[] = {
+      "\x12\x00\x28\x03"s,
+      "\x12\x00\x3a\x02\x08\x03"s,
+      "\x12\x00\x32\x02\x18\x40"s,
+      "\x12\x00\x32\x05\x25\x00\x00\x80\x3f"s,
+      "\x12\x00\x32\x02\x58\x40"s,
+      "\x12\x00\x32\x0a\x6a\x08\x31\x32\x33\x34\x35\x36\x37\x38"s,
+      "\x12\x00\x32\x0a\x4a\x08\x31\x32\x33\x34\x35\x36\x37\x38"s,
+      "\x12\x00\x32\x30"s + repeated("\x32\x01s", 16),
+  };
+  for (const std::string& bytes : at_their_limits) CHECK(!check_request(parsed(bytes), reason));
 }
 
 TEST(a_batch_is_split_in_order) {

@@ -222,6 +222,18 @@ TEST(embeddings_become_float16_and_int8) {
   for (u32 i = 0; i < 8; i++) CHECK_EQ(int(bytes[i]), bytes_want[i]);
 }
 
+TEST(float16_is_rounded_to_nearest_and_ties_to_even) {
+  World w;
+  const float row[] = {1 + 0x1p-11f, 1 + 0x3p-11f, -1 - 0x1p-11f - 0x1p-20f, 1 + 0x1p-11f - 0x1p-20f, 65519, 65520,
+                       0x1p-25f,     0x3p-26f};
+  for (u32 i = 0; i < w.kWidth; i++) w.output[i] = row[i];
+  Slot& half = w.put({1}, 1);
+  half.dtype = 2, half.flags = kNormalizeSet;
+  w.run();
+  const u16 want[] = {0x3c00, 0x3c02, 0xbc01, 0x3c00, 0x7bff, 0x7c00, 0, 1};
+  for (u32 i = 0; i < w.kWidth; i++) CHECK_EQ(reinterpret_cast<u16*>(w.segment.answer(half))[i], want[i]);
+}
+
 TEST(every_finite_float16_survives_the_way_there_and_back) {
   constexpr u32 kExponent = 0x7c00;
   World w;
@@ -279,11 +291,12 @@ TEST(what_would_be_late_is_shed_and_the_rest_runs) {
   w.compute(200'000);  // 4 tokens in 200 ms
   CHECK(w.stepper->scatter(w.step));
   w.slab->drain();
-  Slot& hopeless = w.put({2, 2}, 2, kNormal, now_ns() + 60'000'000);  // it would take 100 ms
   w.put({3, 3}, 2, kNormal, now_ns() + test::kPatienceNs);
+  Slot& hopeless = w.put({2, 2}, 2, kNormal, now_ns() + 60'000'000);  // it would take 100 ms
+  w.put({5, 5}, 2, kNormal, now_ns() + test::kPatienceNs);
   CHECK(w.stepper->gather(0) == i32(w.step));
-  CHECK_EQ(w.stepper->step(w.step).n_items, 1u);
-  CHECK_EQ(w.ids[0], 3);
+  CHECK_EQ(w.stepper->step(w.step).n_items, 2u);
+  CHECK(w.ids[0] == 3 && w.ids[2] == 5);
   CHECK_EQ(hopeless.status, 8);
   CHECK(w.stepper->launch(w.step));
   CHECK(w.stepper->scatter(w.step));

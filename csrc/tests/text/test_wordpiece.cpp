@@ -163,6 +163,7 @@ TEST(single_word_tokens) {
   CHECK_EQ(tokenizer->vocab_size(), solo + 1);
   CHECK_EQ(show(ids_of(*tokenizer, "solo solo, Solo (solo)")), show({solo, solo, kComma, 1, 1, solo, 1}));
   CHECK_EQ(show(ids_of(*tokenizer, "soloa \u00e9solo solo\u00e9 solo_")), show({1, 1, 1, 1, 1}));
+  CHECK_EQ(show(ids_of(*tokenizer, "asolo")), show({1}));
   CHECK_EQ(show(ids_of(*tokenizer, "solosolo \u4e2dsolo \u2014solo")), show({1, kChina, 1, 1, solo}));
 }
 

@@ -174,7 +174,10 @@ def default_name(load: LoadSpec) -> str:
     """The default name of a point."""
     if load.in_flight is not None:
         return f"{load.in_flight} in flight"
-    return Path(load.trace).name if load.rate is None else f"{load.rate:,.0f}/s"
+    if load.rate is not None:
+        return f"{load.rate:,.0f}/s"
+    name = Path(load.trace).name
+    return name if load.speedup == 1 else f"{name}, {load.speedup:g} × as fast"
 
 
 def now_utc() -> str:

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fastqps.bench.results.result import BenchError
-from fastqps.errors import FAILURE, GENERATOR_BOUND, INTERRUPTED, OK, UNSTABLE, USAGE, ConfigError
+from fastqps.errors import ConfigError
+from loadgen.errors import FAILURE, INTERRUPTED, INVALID, OK, UNSTABLE, USAGE
 
 PROGRAM = (sys.executable, "-m", "loadgen")
-_WITH_RESULTS = (OK, FAILURE, UNSTABLE, GENERATOR_BOUND, INTERRUPTED)  # as far as it wrote them
+_WITH_RESULTS = (OK, FAILURE, UNSTABLE, INVALID, INTERRUPTED)  # as far as it wrote them
 LOOK_S = 0.25  # a signal that came just before a wait is seen so late at most
 SILENCE_S = 90.0  # it says something every second; starting, waiting for open calls and writing take longer
 STOP_S = 15.0  # to write what was measured, after Ctrl-C
@@ -148,6 +149,4 @@ def _fail(code: int, said: str, silent: bool) -> NoReturn:
     reason = lines[-1].removeprefix("loadgen: ")
     if code == USAGE:
         raise ConfigError(f"load generator: {reason}")
-    if "No module named" in reason:
-        reason = f"{reason}: the load generator is not installed"
     raise BenchError(f"load generator: {reason}")

@@ -12,16 +12,13 @@ from fastqps.bench.results.result import Result
 
 # Name on the command line -> what it does. The module has the same name, with underscores.
 MODES = {
-    "rate": "measure one load: rate, latency, errors",
+    "rate": "measure one load, or recorded traffic: rate, latency, errors",
     "sweep": "measure latency against load, from almost nothing to beyond the peak",
     "find-max": "find the highest rate within an SLO",
     "tune": "find the settings with the highest rate within the SLO, and write a fastqps.toml",
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
-    "ablate": "measure what each optimization adds to one synchronous dispatcher that prepares in Python",
     "overload": "measure goodput beyond capacity, and the time to recover",
-    "neighbours": "measure what is kept beside programs that take the server's CPUs, caches and page cache",
     "soak": "detect drift of latency, memory or descriptors under a long load",
-    "replay": "replay recorded traffic",
     "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
     "accuracy": "compare a quantised model's answers with its answers without quantization",
     "compare": "compare two results, and tell differences from noise",

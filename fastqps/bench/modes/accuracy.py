@@ -9,17 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastqps.bench.accuracy import (
-    KINDS,
-    Figures,
-    Kind,
-    distance,
-    holds,
-    of_embeddings,
-    of_generations,
-    of_labels,
-    shown,
-)
+from fastqps.bench.accuracy import KINDS, Figures, Kind, holds, of_embeddings, of_generations, of_labels
 from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.bench.measure.workload import parse_lengths
 from fastqps.bench.results.environment import commit
@@ -36,8 +26,6 @@ if TYPE_CHECKING:
 
 TEXTS = 1000
 TEXTS_MAX = 1_000_000
-FARTHEST = 5  # items that are shown
-SHOWN_MAX = 60  # characters of an item or answer
 IDS = 30  # of each item where there are no texts, because the model has no tokenizer
 _LIMITED = {key: kind for kinds in KINDS.values() for key, kind in kinds.items() if kind.good}
 Items = list[Any]  # texts, pairs of texts, or lists of token ids
@@ -75,8 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_alone(options: argparse.Namespace) -> Result:
-    """``accuracy``: {texts, figures: [{key, name, share, value, limit, good, holds}], farthest: [{item, before, after,
-    distance}]}."""
+    """``accuracy``: {texts, figures: [{key, name, share, value, limit, good, holds}]}."""
     _check(options)
     card, items, right = _items(options)
     kinds = KINDS[card.task]
@@ -107,8 +94,7 @@ def run_alone(options: argparse.Namespace) -> Result:
     ]
     kept = all(row["holds"] for row in rows)
     conclude(result, (), "SLO_NOT_MET" if not kept else "INCONCLUSIVE" if undecided else "VALID")
-    farthest = _farthest(card.task, items, before, after)
-    result.extra["accuracy"] = {"texts": len(items), "figures": rows, "farthest": farthest}
+    result.extra["accuracy"] = {"texts": len(items), "figures": rows}
     result.notes.append(
         f"{card.name} on {options.device} with quantization {options.quantization} against none, {len(items):,} texts"
     )
@@ -202,21 +188,6 @@ def _compare(card: ModelCard, before: Sequence[Any], after: Sequence[Any], right
     if card.task == "generate":
         return of_generations(before, after, right)
     return of_embeddings(before, after) if card.task == "embed" else of_labels(before, after)
-
-
-def _farthest(task: str, items: Items, before: Sequence[Any], after: Sequence[Any]) -> list[dict[str, Any]]:
-    """The items whose answers differ most, the worst first."""
-    apart = [distance(task, a, b) for a, b in zip(before, after, strict=True)]
-    worst = sorted((i for i in range(len(apart)) if apart[i] > 0), key=lambda i: -apart[i])[:FARTHEST]
-    return [
-        {
-            "item": " | ".join(map(str, items[i]) if not isinstance(items[i], str) else [items[i]])[:SHOWN_MAX],
-            "before": shown(task, before[i])[:SHOWN_MAX],
-            "after": shown(task, after[i])[:SHOWN_MAX],
-            "distance": apart[i],
-        }
-        for i in worst
-    ]
 
 
 def _row(key: str, kind: Kind, value: float, limit: float | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from fastqps.bench.flags import Common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.results.capacity import read_rate
-from fastqps.bench.results.point import INVALID, Point
+from fastqps.bench.results.point import INVALID
 from fastqps.bench.results.result import Result
 from fastqps.bench.slo import format_us
 from fastqps.bench.verdict import conclude
@@ -21,7 +21,6 @@ MULTIPLES = (0.5, 1.0, 2.0, 5.0)
 CALM = 0.5  # of the capacity, after the storm
 USUAL = 2.0  # times the calm p99 is usual again
 ALIGNED_S = 0.25  # the timeline's seconds may begin so much before the calm does
-REFUSED = "RESOURCE_EXHAUSTED"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +114,6 @@ def _conclude(result: Result) -> None:
     conclude(result, sound if len(sound) > MULTIPLES.index(1.0) + 1 else loads)  # else nothing beyond it is known
     if not sound:
         return
-    result.extra["overload"] = [_row(point) for point in loads]
     heaviest = sound[-1]
     refusals = heaviest.refusal_time_us or {}
     if median := refusals.get("p50"):
@@ -125,14 +123,3 @@ def _conclude(result: Result) -> None:
         result.notes.append(
             "it did not recover while measured" if back is None else f"back to usual within {back + 1:g} s"
         )
-
-
-def _row(point: Point) -> dict[str, Any]:
-    """Goodput is answers within the SLO, or OK ones where there is none."""
-    refused = point.status.get(REFUSED, 0)
-    return {
-        "name": point.name,
-        "goodput": point.rate if point.goodput is None else point.goodput,
-        "shed_ratio": refused / point.answers if point.answers else None,
-        "refusal_p99_us": (point.refusal_time_us or {}).get("p99"),
-    }

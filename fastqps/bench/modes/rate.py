@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from pathlib import Path
 
 from fastqps.bench.flags import Common
 from fastqps.bench.lists import parse_rate
@@ -16,7 +18,7 @@ from fastqps.errors import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The load: a rate, or calls in flight."""
+    """The load: a rate, calls in flight, or a trace."""
     load = parser.add_mutually_exclusive_group(required=True)
     load.add_argument(
         "--rate", type=parse_rate, metavar="R", help="calls per second, sent on time whatever the server does"
@@ -28,25 +30,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="so many calls at a time instead: for the peak, not for latency",
     )
+    load.add_argument(
+        "--trace",
+        metavar="FILE",
+        default="",
+        help="recorded arrivals, all of them: JSONL or CSV with t_us (payload, deadline_ms), or one µs a line",
+    )
+    parser.add_argument(
+        "--speedup", type=float, default=1.0, metavar="X", help="of the trace: so many times as fast (default: 1)"
+    )
 
 
 def check(options: argparse.Namespace, common: Common) -> None:
-    """Also that an SLO is not asked of a closed loop."""
+    """Checks that there is a trace, and that no SLO is asked of a closed loop."""
+    if options.trace and not Path(options.trace).is_file():
+        raise ConfigError(f"there is no trace {options.trace}")
+    if options.speedup != 1 and not options.trace:
+        raise ConfigError("--speedup needs --trace")
     load_of(options, common.load)
     if options.in_flight is not None and common.slo:
-        raise ConfigError("--slo needs --rate: a closed loop waits for the server, so its latencies flatter it")
+        raise ConfigError("--slo needs an open loop (--rate): a closed one waits for the server, which flatters it")
 
 
 def run(context: Context) -> Result:
     """One point."""
     context.progress.expect(1)
-    point = context.measure({}, load_of(context.options, context.load))
-    judge(context, point)
+    judge(context, context.measure({}, load_of(context.options, context.load)))
     return context.result
 
 
 def load_of(options: argparse.Namespace, load: LoadSpec) -> LoadSpec:
-    """What the flags say."""
+    """What the flags say. A trace is measured to its end, whatever --duration says."""
+    if options.trace:
+        return dataclasses.replace(
+            load, in_flight=None, trace=options.trace, speedup=options.speedup, warmup_s=0.0, duration_s=0.0
+        )
     return load.at_rate(options.rate) if options.in_flight is None else load.closed(options.in_flight)
 
 

@@ -10,7 +10,6 @@ from jinja2 import Environment, FileSystemLoader
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.columns import Column, columns_of
-from fastqps.bench.report.ink import COLOURS
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.plots import plots_of
 from fastqps.bench.report.points import name_of, text, verdict_of
@@ -53,7 +52,6 @@ def page(result: Result) -> str:
         result=result,
         facts=wording.one_line(", ".join(facts_of(result)).replace(", (", " (")),
         severity=severity,
-        colours=COLOURS,
         labels=labels_of(result),
         run_facts=run_facts(result),
         notes=[wording.one_line(note) for note in result.notes],

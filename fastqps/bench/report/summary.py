@@ -57,15 +57,6 @@ def slo_text(result: Result) -> str:
     return ", ".join(parts)
 
 
-def breaks_slo(result: Result, point: Point) -> bool:
-    """True if a percentile or the share of errors is known to be beyond the run's objective."""
-    slo = result.slo or {}
-    beyond = [us for name, us in slo.items() if name.endswith("_us") and (response_us(point, name[:-3]) or 0.0) > us]
-    return bool(beyond) or (
-        point.answers > 0 and 1 - fates(point.status)["ok"] / point.answers > slo.get("error_ratio", 1.0)
-    )
-
-
 def accuracy_figure(row: Mapping[str, Any], key: str) -> str:
     """The value or the limit of one of ``accuracy.figures``."""
     return wording.percent(row[key]) if row["share"] else wording.precise(row[key])
@@ -143,23 +134,6 @@ def _compare(result: Result) -> list[str]:
     return [f"{row['name']} {wording.signed_percent(row['difference'])}" for row in changed]
 
 
-def _ablate(result: Result) -> list[str]:
-    first, last = result.points[0], main_point(result)
-    assert last is not None
-    before, after = rate_of(first), rate_of(last)
-    if not before or after is None or first is last:
-        return _point_facts(result)
-    noise = ", within the noise" if _overlap(first.rate_interval, last.rate_interval) else ""
-    facts = [f"{last.name}: {wording.rate(after)}, {wording.ratio(after / before)} {first.name}{noise}"]
-    if first.duty_cycle is not None and last.duty_cycle is not None:
-        facts.append(f"duty cycle {wording.percent(first.duty_cycle)} → {wording.percent(last.duty_cycle)}")
-    return facts
-
-
-def _overlap(a: list[float] | None, b: list[float] | None) -> bool:
-    return a is not None and b is not None and max(a[0], b[0]) <= min(a[1], b[1])
-
-
 def _calibrate(result: Result) -> list[str]:
     found = result.extra.get("calibration")
     if found is None:
@@ -189,15 +163,6 @@ def _overload(result: Result) -> list[str]:
     ]
 
 
-def _neighbours(result: Result) -> list[str]:
-    rows = [row for row in result.extra["neighbours"] if row["kept"] is not None]
-    worst = min(rows, key=lambda row: row["kept"])
-    slowest = max(rows, key=lambda row: row["p99_us"] or 0.0)
-    kept = f"keeps at least {wording.percent(worst['kept'])} of its peak (beside {worst['name']})"
-    p99 = f"p99 {wording.time(slowest['p99_alone_us'])} → {wording.time(slowest['p99_us'])}"
-    return [kept, f"{p99} beside {slowest['name']}"]
-
-
 def _good_rate(point: Point) -> float:
     """OK answers per second within the objective; without one, OK answers."""
     return point.rate if point.goodput is None else point.goodput
@@ -210,8 +175,6 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "tune": _tune,
     "breakdown": _breakdown,
     "compare": _compare,
-    "ablate": _ablate,
     "calibrate": _calibrate,
-    "neighbours": _neighbours,
     "overload": _overload,
 }

@@ -24,7 +24,7 @@ class PlainTable:
 
 def tables_of(result: Result) -> list[PlainTable]:
     """The tables that are not empty."""
-    makers = (_accuracy, _farthest, _differences, _drift, _stages, _neighbours, _decisions)
+    makers = (_accuracy, _differences, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
 
 
@@ -32,15 +32,6 @@ def _accuracy(result: Result) -> PlainTable:
     figures = result.extra.get("accuracy", {}).get("figures", ())
     rows = [[row["name"], accuracy_figure(row, "value"), accuracy_limit(row)] for row in figures]
     return PlainTable("accuracy", "Accuracy", ["", "found", "limit"], rows)
-
-
-def _farthest(result: Result) -> PlainTable:
-    found = result.extra.get("accuracy", {}).get("farthest", ())
-    keys = ["item", "before", "after"]
-    if not any(row["before"] or row["after"] for row in found):  # embeddings are not shown
-        keys = ["item"]
-    rows = [[*(wording.one_line(row[key]) for key in keys), wording.precise(row["distance"])] for row in found]
-    return PlainTable("farthest", "Answers that differ most", [*keys, "distance"], rows)
 
 
 def _differences(result: Result) -> PlainTable:
@@ -86,17 +77,3 @@ def _drift(result: Result) -> PlainTable:
 def _stages(result: Result) -> PlainTable:
     head, *rows = (stage_table(result.points) if result.mode == "breakdown" else []) or [[]]
     return PlainTable("stages", "Stages: mean time and share of end to end", head, rows)
-
-
-def _neighbours(result: Result) -> PlainTable:
-    """What the server kept of its peak, and at a steady rate its p99 and the stage that grew most."""
-    rows = []
-    for row in result.extra.get("neighbours", ()):
-        p99 = f"{wording.time(row['p99_alone_us'])} → {wording.time(row['p99_us'])}"
-        stage = f"{row['stage']} {wording.time(row['stage_alone_us'])} → {wording.time(row['stage_us'])}"
-        figures = [wording.percent(row["kept"]), p99, stage if row["stage"] else wording.NOTHING]
-        rows.append([row["name"], *figures, f"{row['host_cores']:.2f}"])
-    head = ["beside", "peak kept", "p99", "stage that grew most", "cores of the server"]
-    return PlainTable(
-        "neighbours", "Beside neighbours: the peak; then p99, stage and cores at the steady rate", head, rows
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastqps.terminal import shown
+from loadgen.units import format_duration
 
 NOTHING = "–"
 
@@ -21,12 +22,7 @@ def count(value: float | None) -> str:
 
 def time(us: float | None) -> str:
     """Microseconds in the unit that suits them, three significant digits: 812 µs, 18.3 ms, 1.20 s."""
-    if us is None:
-        return NOTHING
-    size = abs(us)
-    if size < 999.5:
-        return f"{_three(us)} µs"
-    return f"{_three(us / 1e3)} ms" if size < 999.5e3 else f"{_three(us / 1e6)} s"
+    return NOTHING if us is None else format_duration(us * 1e3)
 
 
 def limit(us: float) -> str:
@@ -55,10 +51,6 @@ def mebibytes(size: float | None) -> str:
     return NOTHING if size is None else f"{size / (1 << 20):,.1f} MiB"
 
 
-def ratio(value: float | None) -> str:
-    return NOTHING if value is None else f"{_three(value)} ×"
-
-
 def precise(value: float | None) -> str:
     """0.99986; five significant digits."""
     return NOTHING if value is None else f"{value:.5g}"
@@ -82,11 +74,3 @@ def statistic(name: str) -> str:
 def one_line(text: str) -> str:
     """The text on one line, with one space for any white space in it."""
     return shown(" ".join(text.split()))
-
-
-def _three(value: float) -> str:
-    if value == 0:
-        return "0"
-    size = abs(value)
-    digits = 0 if size >= 99.95 else 1 if size >= 9.995 else 2
-    return f"{value:,.{digits}f}"

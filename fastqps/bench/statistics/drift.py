@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from fastqps.bench.statistics.intervals import t95
+from loadgen.statistics import line
 
 SAMPLES_MIN = 10
 BLOCKS = 30  # neighbouring samples are alike: means of blocks are nearer to independent
@@ -44,13 +43,9 @@ def drift(name: str, unit: str, series: Sequence[tuple[float, float]], least: fl
     parts = [series[at : at + size] for at in range(0, len(series), size)]
     t = [fmean(s for s, _ in part) for part in parts]
     y = [fmean(value for _, value in part) for part in parts]
-    middle_t, middle_y = fmean(t), fmean(y)
-    spread = sum((a - middle_t) ** 2 for a in t)
-    slope = sum((a - middle_t) * (b - middle_y) for a, b in zip(t, y, strict=True)) / spread
-    rest = sum((b - middle_y - slope * (a - middle_t)) ** 2 for a, b in zip(t, y, strict=True))
-    half = t95(len(t) - 2) * math.sqrt(rest / (len(t) - 2) / spread)
-    first, last = (middle_y + slope * (series[k][0] - middle_t) for k in (0, -1))
+    through = line(t, y)
+    first, last = (through.value(series[k][0]) for k in (0, -1))
     growth = (last - first) / first if first > 0 else None
-    grows = slope - half > 0 and growth is not None and growth > least
-    interval = [3600 * (slope - half), 3600 * (slope + half)]
-    return Drift(name, unit, first, last, growth, 3600 * slope, interval, grows)
+    grows = through.slope > through.half and growth is not None and growth > least
+    interval = [3600 * (through.slope - through.half), 3600 * (through.slope + through.half)]
+    return Drift(name, unit, first, last, growth, 3600 * through.slope, interval, grows)

@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from fastqps.bench.results.point import Point
-from fastqps.bench.statistics.race import t_quantile
+from loadgen.statistics import t95, t_quantile
 
 _Z = 1.96
 BLOCKS = 10  # of a run's seconds: neighbouring seconds are alike, blocks of them hardly are
-
-
-def t95(freedom: float) -> float:
-    """Student's t for a 95 % interval."""
-    return t_quantile(0.975, max(1.0, freedom))
 
 
 def mean_interval(values: Sequence[float]) -> list[float] | None:

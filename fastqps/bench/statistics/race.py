@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, fmean
+from statistics import fmean
+
+from loadgen.statistics import t_quantile
 
 ERROR = 0.025  # on each side: intervals cover 95 %
 
@@ -197,24 +199,3 @@ class _Field:
 
 def _differences(of: Sequence[float | None], over: Sequence[float | None]) -> list[float]:
     return [a - b for a, b in zip(of, over, strict=False) if a is not None and b is not None]
-
-
-def t_quantile(p: float, freedom: float) -> float:
-    """Student's t: x with P(T <= x) = p, for p >= 0.5.
-
-    Exact for one and two degrees of freedom; what lies between two whole numbers below three is rounded down, to an
-    interval that is rather too wide. From three on by the expansion in powers of 1 / freedom (Abramowitz and Stegun
-    26.7.5): within 0.2 % for p up to 0.975, 1 % up to 0.995, 5 % up to 0.9995.
-    """
-    if freedom < 2:
-        return math.tan(math.pi * (p - 0.5))
-    if freedom < 3:
-        return (2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p)))
-    z = NormalDist().inv_cdf(p)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return z + sum(term / freedom ** (k + 1) for k, term in enumerate(terms))

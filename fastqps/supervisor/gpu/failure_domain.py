@@ -15,7 +15,6 @@ GPU reports to all counts at once, and the generation on trial is not tried agai
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 from fastqps.devices import DeviceError
@@ -161,7 +160,7 @@ class Domain:
         first = self._first()
         if not all(worker.ready for worker in first):
             return False
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         self._led_s = self._led_s or now
         suspects = sum(worker.suspects_waiting() for worker in first if isinstance(worker, DispatcherSlot))
         if suspects and now - self._led_s > SUSPECTS_MAX_S:
@@ -226,8 +225,9 @@ class Domain:
 
     async def _left(self, timeout_s: float) -> bool:
         """Waits for the worker slots to become empty. Returns whether some do not."""
-        give_up = time.monotonic() + timeout_s
-        while self._children() and time.monotonic() < give_up:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + timeout_s
+        while self._children() and loop.time() < give_up:
             await asyncio.sleep(POLL_S)
         return bool(self._children())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fastqps._core import DispatcherState
 from fastqps.config.edge import REMOTE, upstream_files, upstreams
 from fastqps.devices import Device
-from fastqps.process.children import CHILD_MODULES, DispatcherSettings, EdgeSettings
+from fastqps.process.children import DispatcherSettings, EdgeSettings
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -21,6 +21,7 @@ from fastqps.supervisor.workers.canary import Canary
 from fastqps.supervisor.workers.child import Child, environment
 from fastqps.supervisor.workers.restarts import RestartBudget
 from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.system import System
 
 TAKE_OFF_MAX_S = 3.0  # not awaited
 
@@ -33,14 +34,17 @@ class DispatcherSlot(WorkerSlot):
     sharing: Sharing | None = None  # of its GPU, if it has one
     generation: Generation | None = None  # what its process serves
 
-    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
-        remote = server.config.device == REMOTE
-        super().__init__(index, server, shared, log, module or CHILD_MODULES["edge" if remote else self.role])
+    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, system: System) -> None:
+        super().__init__(index, server, shared, log, system)
         self.canary = Canary(server.config.canary_interval_ns)
 
     @property
     def title(self) -> str:
         return f"dispatcher {self.index} ({self.device.label})"
+
+    @property
+    def program(self) -> str:
+        return "edge" if self.server.config.device == REMOTE else self.role
 
     @property
     def line(self) -> DispatcherState:

@@ -6,14 +6,15 @@ import signal
 from abc import ABC, abstractmethod
 from typing import Any
 
-from fastqps._core import DispatcherState, DoorState, now_ns
+from fastqps._core import DispatcherState, DoorState
 from fastqps.process.children import CHILD_MODULES, Settings, write_settings
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.child import Child, command, environment
-from fastqps.supervisor.workers.progress import Watched, is_stopped
+from fastqps.supervisor.workers.progress import Watched
 from fastqps.supervisor.workers.restarts import RestartBudget
+from fastqps.supervisor.workers.system import System
 
 REAP_MAX_S = 30.0  # after a SIGKILL; after that its end is no longer awaited
 
@@ -27,12 +28,12 @@ class WorkerSlot(ABC):
     served_s = 0.0  # total time in which its processes were ready
     taken_off = False  # off the GPU: the end of its process affects no other
 
-    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, module: str | None = None) -> None:
+    def __init__(self, index: int, server: Plan, shared: Shared, log: Log, system: System) -> None:
         self.index = index
         self.server = server
         self.shared = shared
         self.log = log
-        self.module = module or CHILD_MODULES[self.role]
+        self._system = system
         self.budget = RestartBudget()
         self.child: Child | None = None
         self.watched = Watched(0)
@@ -45,6 +46,11 @@ class WorkerSlot(ABC):
     @abstractmethod
     def title(self) -> str:
         """Its name in the log and in the process's title."""
+
+    @property
+    def program(self) -> str:
+        """The key of its program in ``CHILD_MODULES``."""
+        return self.role
 
     @property
     @abstractmethod
@@ -81,14 +87,14 @@ class WorkerSlot(ABC):
         """Starts the next incarnation. ``OSError`` where the system refuses a process."""
         self.announce(0)
         settings = self.settings(listener_fd, parent_pid)
-        child = Child(
-            command(self.module, write_settings(settings)),
+        child = self._system.spawn(
+            command(CHILD_MODULES[self.program], write_settings(settings)),
             self.fds(listener_fd),
             self.environment(),
             self._on_line,
         )
         self.announce(child.pid)
-        self.watched = Watched(now_ns())
+        self.watched = Watched(self._system.now_ns())
         self.child = child
         return child
 
@@ -112,7 +118,7 @@ class WorkerSlot(ABC):
             ready=line.ready,
             step_started_ns=self.busy_since_ns,
             step_timeout_ns=step_timeout_ns,
-            is_stopped=lambda: is_stopped(pid),
+            is_stopped=lambda: self._system.is_stopped(pid),
         )
 
     def cannot_be_ended(self, charge_ns: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from fastqps._core import now_ns
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
@@ -14,23 +13,21 @@ from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.fleet import Fleet
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.system import System
 from fastqps.telemetry.metrics.canaries import Canaries
 
 
 class WorkerSlots:
-    """``modules``: other programs than the usual, by role. ``sharings``: of the devices that are GPUs, by index."""
+    """``sharings``: of the devices that are GPUs, by index."""
 
-    def __init__(
-        self, server: Plan, shared: Shared, log: Log, modules: Mapping[str, str], sharings: Mapping[int, Sharing]
-    ) -> None:
-        self.doors = [FrontDoorSlot(i, server, shared, log, modules.get("frontdoor")) for i in range(server.doors)]
-        self.dispatchers = [
-            DispatcherSlot(i, server, shared, log, modules.get("dispatcher")) for i in range(server.workers)
-        ]
+    def __init__(self, server: Plan, shared: Shared, log: Log, sharings: Mapping[int, Sharing], system: System) -> None:
+        self.doors = [FrontDoorSlot(i, server, shared, log, system) for i in range(server.doors)]
+        self.dispatchers = [DispatcherSlot(i, server, shared, log, system) for i in range(server.workers)]
         for worker in self.dispatchers:
             worker.sharing = sharings.get(server.device_of(worker.index))
         self.all: list[WorkerSlot] = [*self.dispatchers, *self.doors]
         self.sharings = sharings
+        self._system = system
         self.fleet = Fleet(self.dispatchers, server, shared)
 
     def processes(self) -> Iterator[tuple[str, int]]:
@@ -54,7 +51,7 @@ class WorkerSlots:
 
     def canaries(self) -> list[Canaries]:
         """The canary results of the running dispatchers."""
-        now = now_ns()
+        now = self._system.now_ns()
         return [
             Canaries(worker.index, int(worker.line.canaries), worker.canary.missed, worker.canary.age_s(now))
             for worker in self.dispatchers

@@ -1,7 +1,32 @@
 // What the answers of calls say, and how calls end.
+#include <charconv>
+
 #include "connection/connection.h"
 
 namespace loadgen {
+
+void Connection::on_header(Stream& stream, std::string_view name, std::string_view value) {
+  const bool grpc = name == "grpc-status";
+  if (!grpc && name != ":status") return;
+  int& to = grpc ? stream.grpc_status : stream.http_status;
+  const char* end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, to);
+  if (error != std::errc{} || stop != end || to < 0) to = INT32_MAX;
+}
+
+void Connection::on_headers(Stream& stream, bool last) {
+  if (last) server_ended(stream);
+}
+
+void Connection::on_data(Stream& stream, std::span<const u8> bytes) {
+  stream.reader.read(bytes.data(), bytes.size(),
+                     [&](std::string_view message, u64 length) { on_message(stream, message, length); });
+}
+
+void Connection::on_reset(Stream& stream, u32 error) {
+  stream.was_reset = true;
+  stream.reset_code = error;
+}
 
 void Connection::on_message(Stream& stream, std::string_view message, u64 length) {
   if (context_.options.call == CallKind::kBidi) return on_answer(stream, message, length);
@@ -80,10 +105,10 @@ Outcome Connection::judge(const Stream& stream, u32 error) const {
 // The status stands. What we have not said by now nobody wants to hear.
 void Connection::server_ended(Stream& stream) {
   stream.ended = true;
-  if (!stream.all_framed) nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
+  if (!stream.all_framed) nghttp2_submit_rst_stream(session_.get(), NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
 }
 
-void Connection::stream_closed(Stream& stream, u32 error) {
+void Connection::on_stream_close(Stream& stream, u32 error) {
   const bool bidi = context_.options.call == CallKind::kBidi;
   const Outcome outcome = judge(stream, error);
   Outlet& outlet = *stream.outlet;
@@ -108,7 +133,7 @@ void Connection::give_up(Call& call) {
   finish(call, kTimeout);
   mark_dirty();
   if (context_.options.call != CallKind::kBidi) {
-    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
+    nghttp2_submit_rst_stream(session_.get(), NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL);
     return;
   }
   context_.given_up.add(call.id);

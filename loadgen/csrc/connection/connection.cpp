@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kReadRounds = 4;  // then the other connections have their turn
 constexpr i64 kBackoffFirst = 10 * kMillisecond, kBackoffMax = kSecond;
+constexpr SessionSettings kSettings = {
+    .stream_window = 4 << 20, .header_list_bytes = 64 << 10, .connection_window = 64 << 20};
 
 std::string words(const Fault& fault) {
   switch (fault.what) {
@@ -68,25 +70,30 @@ void Connection::tick() {
 
 // HTTP/2 begins.
 void Connection::speak() {
-  if (nghttp2_session_client_new2(&session_, context_.callbacks, this, context_.session_options))
-    return lost(kConnectFailed, "out of memory");
-  const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 4 << 20}};
-  nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));
-  nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, 64 << 20);
-  if (context_.options.first_stream_id > 1)
-    nghttp2_session_set_next_stream_id(session_, context_.options.first_stream_id);
+  SessionSettings settings = kSettings;
+  settings.first_stream_id = context_.options.first_stream_id;
+  if (!session_.begin(settings)) return lost(kConnectFailed, "out of memory");
   state_ = kGreeting;
   mark_dirty();
 }
 
-// The server's SETTINGS came: calls can be sent.
-void Connection::greeted() {
-  state_ = kReady;
-  ready_since_ns_ = context_.now;
-  connects++;
-  context_.ready++;
-  context_.down = kOk;
+// Since they came for the first time calls can be sent.
+void Connection::on_settings() {
+  peer_streams_max = nghttp2_session_get_remote_settings(session_.get(), NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+  if (state_ == kGreeting) {
+    state_ = kReady;
+    ready_since_ns_ = context_.now;
+    connects++;
+    context_.ready++;
+    context_.down = kOk;
+  }
+  update_capacity();
+}
+
+void Connection::on_goaway(const nghttp2_goaway& frame) {
+  went_away_ = true;
+  last_stream_ = frame.last_stream_id;
+  drain();
 }
 
 // No new calls; those that are open may end.
@@ -98,8 +105,7 @@ void Connection::drain() {
 
 void Connection::close_socket() {
   wire_.reset();
-  nghttp2_session_del(session_);
-  session_ = nullptr;
+  session_.end();
   unstamped_.clear();
   unstamped_at_ = framed_at_ = 0;
   made_ = written_ = 0;
@@ -184,9 +190,9 @@ bool Connection::read(std::span<const u8> bytes) {
     return lost(kConnectFailed, "answers \"" + line + "\", not HTTP/2"), false;
   }
   mark_dirty();
-  const ssize_t taken = nghttp2_session_mem_recv(session_, bytes.data(), bytes.size());
-  if (taken >= 0) return true;
-  return lost(state_ == kGreeting ? kConnectFailed : kProtocolError, nghttp2_strerror(int(taken))), false;
+  const int error = session_.receive(bytes);
+  if (!error) return true;
+  return lost(state_ == kGreeting ? kConnectFailed : kProtocolError, nghttp2_strerror(error)), false;
 }
 
 // The ids of streams are used up, and the last call has ended: the same again on another connection.
@@ -208,8 +214,8 @@ void Connection::close() {
     context_.streams_open--;
     context_.streams.give(stream);
   });
-  if (session_) {
-    nghttp2_session_terminate_session(session_, NGHTTP2_NO_ERROR);
+  if (session_.begun()) {
+    nghttp2_session_terminate_session(session_.get(), NGHTTP2_NO_ERROR);
     flush_frames();
   }
   close_socket();

@@ -1,19 +1,19 @@
 // One connection to the server: the socket, the HTTP/2 session on it, and the calls that are open. It makes itself
-// again when it is lost. connection.cpp makes it and reads, writing.cpp writes, session.cpp has what HTTP/2 says,
-// exchange.cpp and answers.cpp the calls.
+// again when it is lost. connection.cpp makes it and reads, writing.cpp writes, exchange.cpp and answers.cpp have
+// the calls.
 #pragma once
 #include <map>
 #include <optional>
 #include <string>
 
 #include "context.h"
+#include "h2client/session.h"
 #include "h2client/wire.h"
-#include "net/output_buffer.h"
 
 namespace loadgen {
 
 using fastqps::front::OutputBuffer;
-using fastqps::h2client::Fault, fastqps::h2client::Wire;
+using fastqps::h2client::Fault, fastqps::h2client::SessionSettings, fastqps::h2client::Wire;
 
 class Connection {
  public:
@@ -50,12 +50,12 @@ class Connection {
   std::string reason;  // of the last failure, in words
 
  private:
-  friend struct SessionCallbacks;
+  using Session = fastqps::h2client::Session<Connection, Stream>;
+  friend Session;
   enum State { kDown, kOpening, kGreeting, kReady, kDraining };
 
   void tick_at(i64 instant_ns);
   void speak();
-  void greeted();
   void drain();
   void lost(Outcome why, std::string words);
   void lost(const Fault& fault);
@@ -72,12 +72,20 @@ class Connection {
 
   Stream& open_stream(Outlet& outlet, Call& call);
   void prepare(Call& call, const Arrival& arrival);
-  ssize_t read_body(Stream& stream, u8* to, size_t room, u32& flags);
+  ssize_t read_body(Stream& stream, u8* to, size_t room, u32* flags);
+  bool going_on() const { return true; }
+  void on_settings();
+  void on_header(Stream& stream, std::string_view name, std::string_view value);
+  void on_headers(Stream& stream, bool last);
+  void on_data(Stream& stream, std::span<const u8> bytes);
+  void on_last_data(Stream& stream) { server_ended(stream); }
+  void on_reset(Stream& stream, u32 error);
+  void on_goaway(const nghttp2_goaway& frame);
   void on_message(Stream& stream, std::string_view message, u64 length);
   void on_answer(Stream& stream, std::string_view message, u64 length);
   void look_into(Call& call, std::string_view message);
   void server_ended(Stream& stream);
-  void stream_closed(Stream& stream, u32 error);
+  void on_stream_close(Stream& stream, u32 error);
   Outcome judge(const Stream& stream, u32 error) const;
   void finish(Call& call, Outcome outcome);
   void recycle(Call& call);
@@ -86,7 +94,7 @@ class Connection {
   State state_ = kDown;
   std::optional<Wire> wire_;  // unless it is down
   size_t address_ = 0;
-  nghttp2_session* session_ = nullptr;
+  Session session_{*this};
   i64 tick_at_ns_ = kNever, ready_since_ns_ = 0, backoff_ns_ = 0;
   bool dirty_ = false, readable_ = false, hung_up_ = false, went_away_ = false;
   i32 last_stream_ = INT32_MAX;  // that the server's GOAWAY named
@@ -101,8 +109,5 @@ class Connection {
   std::vector<Unstamped> unstamped_;
   size_t unstamped_at_ = 0, framed_at_ = 0;
 };
-
-// The callbacks that all sessions have.
-nghttp2_session_callbacks* session_callbacks();
 
 }  // namespace loadgen

@@ -44,7 +44,7 @@ void Connection::offer(Outlet& outlet) {
 // ---- begin
 
 bool Connection::start(Outlet& outlet, const Arrival& arrival) {
-  if (!outlet.stream && nghttp2_session_get_next_stream_id(session_) > kLastStreamId) {
+  if (!outlet.stream && nghttp2_session_get_next_stream_id(session_.get()) > kLastStreamId) {
     drain();
     mark_dirty();
     return false;
@@ -55,7 +55,7 @@ bool Connection::start(Outlet& outlet, const Arrival& arrival) {
   call.stream = &stream;
   stream.calls.push_back(call);
   stream.to_send.push_back(call);
-  if (stream.deferred) nghttp2_session_resume_data(session_, stream.id);
+  if (stream.deferred) nghttp2_session_resume_data(session_.get(), stream.id);
   stream.deferred = false;
   outlet.open++;
   context_.open++;
@@ -98,8 +98,6 @@ void Connection::prepare(Call& call, const Arrival& arrival) {
   context_.recorder.started(call, context_.now);
 }
 
-nghttp2_data_source_read_callback body_reader();
-
 Stream& Connection::open_stream(Outlet& outlet, Call& call) {
   const Options& options = context_.options;
   const bool bidi = options.call == CallKind::kBidi;
@@ -114,8 +112,7 @@ Stream& Connection::open_stream(Outlet& outlet, Call& call) {
                       options.answer_bytes_max);
   // A stream that carries many calls has no deadline of its own.
   const size_t headers = context_.headers.with_timeout(call.timeout, bidi ? 0 : call.timeout_bytes);
-  nghttp2_data_provider body{.source = {.ptr = &stream}, .read_callback = body_reader()};
-  stream.id = nghttp2_submit_request(session_, nullptr, context_.headers.data(), headers, &body, &stream);
+  stream.id = session_.submit(stream, context_.headers.data(), headers);
   if (stream.id < 0) std::abort();  // out of memory: ids are left, and the session is a client's
   streams_.push_back(stream);
   context_.streams_open++;
@@ -125,7 +122,7 @@ Stream& Connection::open_stream(Outlet& outlet, Call& call) {
 
 // ---- write
 
-ssize_t Connection::read_body(Stream& stream, u8* to, size_t room, u32& flags) {
+ssize_t Connection::read_body(Stream& stream, u8* to, size_t room, u32* flags) {
   size_t at = 0;
   while (at < room && !stream.to_send.empty()) {
     Call& call = stream.to_send.front();
@@ -151,7 +148,7 @@ ssize_t Connection::read_body(Stream& stream, u8* to, size_t room, u32& flags) {
   if (!stream.to_send.empty()) return ssize_t(at);
   if (stream.half_close) {
     stream.all_framed = true;
-    flags |= NGHTTP2_DATA_FLAG_EOF;
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
   } else if (at == 0) {
     stream.deferred = true;
     return NGHTTP2_ERR_DEFERRED;
@@ -163,7 +160,7 @@ void Connection::end_streams() {
   streams_.each([&](Stream& stream) {
     if (stream.half_close) return;
     stream.half_close = true;
-    if (stream.deferred) nghttp2_session_resume_data(session_, stream.id);
+    if (stream.deferred) nghttp2_session_resume_data(session_.get(), stream.id);
     stream.deferred = false;
     mark_dirty();
   });

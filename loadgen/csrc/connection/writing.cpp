@@ -1,6 +1,5 @@
 // How a connection writes: frames are made, handed to the socket, and requests get the instant at which they went.
 #include <algorithm>
-#include <cstring>
 
 #include "connection/connection.h"
 
@@ -14,18 +13,11 @@ void Connection::mark_dirty() {
 
 // Frames into the buffer, as many as there is room for; false if the session is beyond use.
 bool Connection::serialise(OutputBuffer& output) {
-  const u8* data;
   output.bytes = 0;
-  while (output.bytes < OutputBuffer::kFull) {
-    const ssize_t n = nghttp2_session_mem_send(session_, &data);
-    if (n < 0) return false;
-    if (n == 0) return true;
-    std::memcpy(output.data.get() + output.bytes, data, size_t(n));
-    output.bytes += u32(n);
-    made_ += u64(n);
+  return !session_.fill(output, [this](size_t bytes) {
+    made_ += bytes;
     for (; framed_at_ < unstamped_.size(); framed_at_++) unstamped_[framed_at_].end = made_;
-  }
-  return true;
+  });
 }
 
 // Requests whose last byte the socket has taken were sent at the moment of that write. Under TLS the bytes that wait
@@ -61,7 +53,7 @@ void Connection::flush() {
     context_.now = now_ns();
     if (wire_->flush()) stamp();
   }
-  if (!session_ || !flush_frames()) return;
+  if (!session_.begun() || !flush_frames()) return;
   if (wire_->broken()) {  // answers may lie in the socket yet
     for (bool more = true; more && state_ != kDown; more = readable_) receive();
     if (state_ != kDown) lost(went_away_ ? kGoAway : kConnectionLost, "the server closed the connection");
@@ -73,7 +65,7 @@ void Connection::flush() {
 // All is written: is the connection still of use?
 void Connection::after_flush() {
   if (state_ == kDraining && streams_.empty()) return went_away_ ? lost(kGoAway, "the server said GOAWAY") : renew();
-  if (nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_)) return;
+  if (session_.wants_read() || session_.wants_write()) return;
   lost(state_ == kGreeting ? kConnectFailed : kProtocolError, "the server's bytes are no HTTP/2");
 }
 

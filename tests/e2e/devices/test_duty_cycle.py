@@ -17,6 +17,9 @@ import pytest
 from figures import Perf, Unmeasured
 from paths import ROOT
 
+from fastqps.bench.modes.breakdown import covered
+from fastqps.bench.report.stages import stage_means
+from fastqps.bench.results.point import Point
 from fastqps.config import load
 from fastqps.errors import GENERATOR_BOUND, INCONCLUSIVE
 
@@ -100,11 +103,12 @@ def test_stages_add_up_to_what_the_generator_saw(tmp_path: Path, perf: Perf) -> 
 
     def measure(in_flight: int) -> float:
         flags = ("--lengths", "30", "--duration", "1s", "--concurrency", str(in_flight))
-        [row] = bench("breakdown", tmp_path, LAUNCH_MS, *flags)["breakdown"]
-        stages = {stage for stage, cost in row["stages"].items() if cost["us"] > 0}
+        point = Point.from_json(bench("breakdown", tmp_path, LAUNCH_MS, *flags)["points"][0])
+        means = stage_means(point)
+        stages = {stage for stage, us in means.items() if us > 0}
         assert stages >= {"receive", "parse", "tokenize", "queue", "gather", "device", "scatter", "drain", "send"}
-        assert row["stages"]["device"]["us"] >= 1000 * STEP_MS
-        return float(row["covered"])
+        assert means["device"] >= 1000 * STEP_MS
+        return covered(point)
 
     for in_flight in (1, 16):
         perf(f"part in stages, {in_flight} in flight", partial(measure, in_flight), at_least=0.9, at_most=1.01)

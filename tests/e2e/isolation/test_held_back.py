@@ -144,9 +144,9 @@ def test_a_reload(serve: Callable[..., Any], tmp_path: Path) -> None:
     server.until_idle()
 
 
-def test_deadlines_pass(serve: Callable[..., Server]) -> None:
+def test_deadlines_pass(shared_server: Callable[..., Server]) -> None:
     """Nobody waits longer than his time while no dispatcher takes anything."""
-    server = serve("--frontdoors=1", *FLAGS, echo=True)
+    server = shared_server("--frontdoors=1", *FLAGS, echo=True)
     ledger, chance = Ledger(), random.Random(5)
 
     async def scenario() -> None:
@@ -163,12 +163,11 @@ def test_deadlines_pass(serve: Callable[..., Server]) -> None:
     asyncio.run(scenario())
     ledger.check(EXPIRED, REFUSED)
     assert all(ledger.ends[number] == OK for number in range(ledger.sent - CALL, ledger.sent))
-    server.until_idle()
 
 
-def test_cancels(serve: Callable[..., Server]) -> None:
+def test_cancels(shared_server: Callable[..., Server]) -> None:
     """Two thirds of what waits is cancelled: the rest is answered, and all slots come back."""
-    server = serve("--frontdoors=1", *FLAGS, echo=True)
+    server = shared_server("--frontdoors=1", *FLAGS, echo=True)
     ledger = Ledger()
 
     async def scenario() -> None:
@@ -186,4 +185,3 @@ def test_cancels(serve: Callable[..., Server]) -> None:
     asyncio.run(scenario())
     ledger.check(CANCELLED)
     assert ledger.counts == {OK: BUSY + HELD // 3, CANCELLED: HELD - HELD // 3}
-    server.until_idle()

@@ -27,9 +27,9 @@ async def insist(stub: Any, ledger: Ledger, over: asyncio.Event, **fields: Any) 
             await asyncio.sleep(0.01)
 
 
-def test_a_flood_of_low_refuses_no_higher_class(serve: Callable[..., Server]) -> None:
+def test_a_flood_of_low_refuses_no_higher_class(shared_server: Callable[..., Server]) -> None:
     """LOW has filled the queue over the same connection. What comes above it is let in, and served first."""
-    server = serve(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
+    server = shared_server(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
     low, above = Ledger(), Ledger()
     output = {"dimensions": 5}
 
@@ -84,9 +84,9 @@ def test_a_saturating_high_starves_nobody(serve: Callable[..., Server]) -> None:
 
 
 @pytest.mark.parametrize("kept_in", ["field", "metadata"])
-def test_a_quiet_tenant_beside_a_flood(serve: Callable[..., Server], kept_in: str) -> None:
+def test_a_quiet_tenant_beside_a_flood(shared_server: Callable[..., Server], kept_in: str) -> None:
     """Both come over one connection. Only the one that asks for more than there is room for is refused."""
-    server = serve(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
+    server = shared_server(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
     loud, quiet = Ledger(), Ledger()
 
     class Tenant:
@@ -118,7 +118,6 @@ def test_a_quiet_tenant_beside_a_flood(serve: Callable[..., Server], kept_in: st
     asyncio.run(scenario())
     quiet.check()
     loud.check(REFUSED)
-    server.until_idle()
 
 
 def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:

@@ -19,6 +19,7 @@ from fastqps.models.names import resolve
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 IN_FLIGHT_MAX = 8
+AHEAD = 1  # what a dispatcher may have claimed behind the step that a gate holds
 FLAGS = ("--frontdoors=1", "--dispatchers=2", f"--max-stream-inflight={IN_FLIGHT_MAX}", "--max-batch-items=1")
 REQUEST, RESPONSE = message_class("tei.v1.EmbedRequest"), message_class("tei.v1.EmbedResponse")
 TOKENIZER = Tokenizer.from_file(resolve("minilm")[1] / "tokenizer.json")
@@ -93,7 +94,7 @@ def test_a_slow_item_holds_up_the_answers_behind_it(server: Server) -> None:
     with streaming(server) as stream, gate_with_text(server) as (gate, word):
         stream.ask("first", word, *texts(5))
         stream.check(1)
-        until(lambda: answered(server) == before + 6, "the others are done")
+        until(lambda: answered(server) >= before + 6 - AHEAD, "the others are done")
         gate.open()
         stream.half_close()
         stream.check(6)
@@ -105,9 +106,9 @@ def test_answers_that_wait_count_as_in_flight(server: Server) -> None:
     before = answered(server)
     with streaming(server) as stream, gate_with_text(server) as (gate, word):
         stream.ask(word, *texts(100))
-        until(lambda: answered(server) == before + IN_FLIGHT_MAX - 1, "as many as may are done")
+        until(lambda: answered(server) >= before + IN_FLIGHT_MAX - 1 - AHEAD, "as many as may are done")
         until(gate.reached, "the gate is reached")
-        assert answered(server) == before + IN_FLIGHT_MAX - 1
+        assert answered(server) <= before + IN_FLIGHT_MAX - 1
         gate.open()
         stream.half_close()
         stream.check(101)

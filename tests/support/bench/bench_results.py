@@ -231,6 +231,8 @@ def tune() -> dict[str, Any]:
         one["duty_cycle"] = {(1, 1): 0.83, (1, 2): 0.968}.get((dispatchers, lanes), 0.985)
         points.append(one)
     points[-1] |= {"verdict": "UNSTABLE"}
+    missing = {"settings": points[-1]["settings"] | {"dispatchers": 99}, "missing": "the server does not start"}
+    points.append(missing | {"name": "99", "reasons": [missing["missing"]], "rate": None, "verdict": None})
     choices = [
         _choice("dispatchers", 2, {1: [705.0, 709.0, 690.0], 2: [1102.0, 1098.0, 1110.0], 3: [1116.0, 1097.0]}),
         _choice("lanes", 1, {1: [1100.0, 1104.0], 2: [1103.0, 1090.0]}),
@@ -244,34 +246,6 @@ def tune() -> dict[str, Any]:
 def _choice(setting: str, chosen: int, rates: dict[int, list[float]]) -> dict[str, Any]:
     rows = [{"value": value, "rates": found, "log_gain": None, "interval": None} for value, found in rates.items()]
     return {"setting": setting, "chosen": chosen, "before": next(iter(rates)), "values": rows}
-
-
-def ablate() -> dict[str, Any]:
-    optimizations = [
-        ("1 dispatcher, synchronous", 0.45, 410.0),
-        ("+ asynchronous steps", 0.83, 750.0),
-        ("+ 2 dispatchers", 0.993, 1130.0),
-        ("+ 2 lanes", 0.992, 1150.0),
-    ]
-    points = [point(name, 0.97 * c, capacity=c, duty_cycle=duty) for name, duty, c in optimizations]
-    why = "--quantization fp8 needs a GPU"
-    missing = {"name": "+ FP8", "settings": {"quantization": "fp8"}, "reasons": [why], "missing": why}
-    points.append(missing | {"rate": None, "verdict": None})
-    return result("ablate", points, best=3)
-
-
-def neighbours() -> dict[str, Any]:
-    points, rows = [], []
-    for name, kept, p99_us in (("alone", 1.0, 2100.0), ("spinner", 0.62, 5400.0), ("fork-storm", 0.31, 21_000.0)):
-        points.append(point(f"{name}, peak", 0.98 * CAPACITY * kept))
-        points[-1]["load"] |= {"loop": "closed", "in_flight": 256, "offered_rate": None}
-        points[-1]["offered_rate"] = None
-        points.append(point(f"{name}, 290/s", 290.0))
-        if name != "alone":
-            stage = {"stage": "send", "stage_alone_us": 9.0, "stage_us": 410.0}
-            figures = {"kept": kept, "rate": 290.0, "answered": 290.0, "p99_alone_us": 2100.0, "p99_us": p99_us}
-            rows.append({"name": name, **figures, **stage, "host_cores": 0.3})
-    return result("neighbours", points, slo=None, neighbours=rows)
 
 
 def _difference(name: str, metric: str, a: float, b: float, interval: list[float]) -> dict[str, Any]:
@@ -334,11 +308,8 @@ ALL = {
     "overload": overload,
     "breakdown": breakdown,
     "tune": tune,
-    "ablate": ablate,
-    "neighbours": neighbours,
     "compare": compare,
     "calibrate": calibrate,
     "soak": soak,
-    "replay": lambda: result("replay", [point("trace.jsonl", 700.0)], slo=None),
     "interrupted": lambda: result("rate", [], verdict="INTERRUPTED"),
 }

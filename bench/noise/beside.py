@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.noise.programs import PROGRAMS
 from fastqps.bench.measure.child_process import child_process
-from fastqps.bench.neighbours.programs import PROGRAMS
 from fastqps.bench.results.result import BenchError
 
 NEIGHBOURS = tuple(PROGRAMS)

@@ -1,4 +1,4 @@
-"""What a noisy neighbour does: ``python -m fastqps.bench.neighbours.programs NAME PARENT [CPU]``.
+"""What a noisy neighbour does: ``python -m bench.noise.programs NAME PARENT [CPU]``.
 
 It runs on that CPU, prints a line once it is at work, and goes on until it is killed, by its starter or with it.
 """
