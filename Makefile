@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests wheel arm64
+.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests wheel arm64
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -115,7 +115,7 @@ test: setup $(NATIVE)/libfakecudart.so ## Python and end-to-end tests; CHANGED=1
 	@BIN="$(BIN)" CHANGED="$(CHANGED)" tools/test.sh
 
 perf: setup ## tests of rates, times and ratios, one after the other with nothing beside them: a table, and a line in build/perf.jsonl
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 600 -m perf $$(grep -rlE 'mark\.perf\b' tests --include='test_*.py')
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout 600 -m perf $$(grep -rlE 'mark\.perf\b' tests --include='test_*.py' --exclude=test_witnesses.py)
 
 nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an hour or more; NIGHTLY="tests soak" runs these parts of it
 	@BIN="$(BIN)" tools/nightly.sh $(NIGHTLY)
@@ -124,6 +124,10 @@ nightly: $(NATIVE)/libfakecudart.so ## what takes too long for `make test`, an h
 test-clients: ## unchanged clients of other projects (Triton's, KServe's, OpenAI's, …) against a server; installs them into build/clients
 	@PYTHON="$(PYTHON)" tools/clients.sh
 	$(BIN)/python -m pytest -v tests/clients
+
+test-witnesses: ## loadgen beside aiperf, guidellm and k6, against the same server; installs them into build/witnesses
+	@BIN="$(BIN)" tools/witnesses.sh
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m perf tests/loadgen/test_witnesses.py
 
 test-generation: ## 500 random scenarios of generation against transformers, and 500 of options that change logits; ten minutes
 	FASTQPS_GENERATION_SCENARIOS=500 FASTQPS_OPTION_SCENARIOS=500 $(BIN)/python -m pytest tests/generation/test_generate.py tests/generation/test_request_options.py -k "random_company"

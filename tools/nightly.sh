@@ -6,12 +6,13 @@ cd "$(dirname "$0")/.."
 export BIN=${BIN:-.venv/bin}
 exec </dev/null
 
-parts=(day perf includes clients tests static random rolls soak generation wheel arm64 sanitizers model fuzz stress mistakes)
+parts=(day perf includes clients witnesses tests static random rolls soak generation wheel arm64 sanitizers model fuzz stress mistakes)
 run() {
     case $1 in
         day) SECOND_LOOKS=0 tools/test.sh ;;
         perf) make perf ;;
         clients) make test-clients ;;
+        witnesses) make test-witnesses ;;
         includes) make -j"$(nproc)" includes ;;
         tests) "$BIN/python" -m pytest -m "nightly and not perf" -v --durations=0 tests ;;
         static) FASTQPS_STATIC_TEXTS=100000 "$BIN/python" -m pytest -v --timeout 0 tests/models/test_static.py ;;
