@@ -12,10 +12,10 @@
 
 #include "core/clock.h"
 #include "front/loop.h"
+#include "h2client/client_tls.h"
 #include "tests/transport/bare_service.h"
 #include "tests/transport/tls_fixture.h"
 #include "tests/upstream/call_fixture.h"
-#include "h2client/client_tls.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Calls under TLS: the same messages, whom a call trusts, what it shows, and faults in words.
+#include "h2client/client_tls.h"
 #include "tests/transport/tls_fixture.h"
 #include "tests/upstream/relay.h"
-#include "h2client/client_tls.h"
 
 using namespace fastqps;
 using namespace fastqps::h2client;
