@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from conftest import Neighbour
+from neighbour import Neighbour
 from raw import (
     BLOCK,
     CANCEL,

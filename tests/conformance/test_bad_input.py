@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from conftest import MESSAGE_BYTES_MAX
+from neighbour import MESSAGE_BYTES_MAX
 from serving import PATIENCE_S, Server
 
 from fastqps.v1 import predict_pb2 as pb

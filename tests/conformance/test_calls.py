@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import until_read
 from echo_dispatcher import SLOW
 from gates import Gate
+from neighbour import until_read
 from raw import (
     BLOCK,
     BODY,

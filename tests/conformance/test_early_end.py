@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from conftest import MESSAGE_BYTES_MAX, until_read
+from neighbour import MESSAGE_BYTES_MAX, until_read
 from proxies.envoy import Envoy
 from proxies.haproxy import HAProxy
 from proxies.nginx import Nginx

@@ -9,9 +9,9 @@ import time
 
 import psutil
 import pytest
-from conftest import Neighbour, until_read
 from echo_dispatcher import SLOW
 from floods import CALL, FLOODS, floods, neighbours_served, opened, pour
+from neighbour import Neighbour, until_read
 from raw import (
     CANCEL,
     ENHANCE_YOUR_CALM,

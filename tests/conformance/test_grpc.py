@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import grpc
 import pytest
-from conftest import MESSAGE_BYTES_MAX
+from neighbour import MESSAGE_BYTES_MAX
 from raw import (
     BLOCK,
     BODY,

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from conftest import Neighbour
 from echo_generator import PACE, write_generator
 from figures import Perf, p99_s
 from floods import CALL, FLOODS, neighbours_served, opened, pour
+from neighbour import Neighbour
 from raw import (
     BLOCK,
     CANCEL,

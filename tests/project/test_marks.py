@@ -23,3 +23,14 @@ def test_what_only_computes_waits_for_nothing() -> None:
     computing = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark.compute" in path.read_text()]
     assert len(computing) > 50
     assert [path for path in computing if path.name != "test_marks.py" and waits(path)] == []
+
+
+def test_nobody_imports_a_conftest() -> None:
+    """All have one name, so that the order of the files would decide which is found."""
+    importing = [
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "conftest"
+    ]
+    assert importing == []
