@@ -38,7 +38,7 @@ $(NATIVE)/loadgen/csrc/tests/%.o: loadgen/csrc/tests/%.cpp $(NATIVE)/flags
 $(foreach folder,$(TEST_FOLDERS),$(eval $(NATIVE)/test_$(folder): $(call objects,csrc/tests/$(folder)) $(NATIVE)/libfastqps.a))
 $(NATIVE)/test_loadgen: $(call objects,loadgen/csrc/tests) $(NATIVE)/libloadgen.a $(NATIVE)/libfastqps.a
 $(NATIVE_TESTS):
-	$(CXX) $(TEST_FLAGS) $^ $(LIBRARIES) -o $@
+	$(CXX) $(TEST_FLAGS) $(filter %.o %.a,$^) $(LIBRARIES) -o $@
 $(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a
 	$(CXX) $(TEST_FLAGS) -Icsrc -MMD -MP $< $(NATIVE)/libfastqps.a $(LIBRARIES) -o $@
 $(NATIVE)/bench/%: csrc/bench/%.cpp $(NATIVE)/libfastqps.a
