@@ -37,6 +37,7 @@ def test_every_row_matches_files_and_names_tests_that_exist() -> None:
         ("csrc/step/cuda/event.cpp", "tests/cuda", "cuda"),
         ("csrc/tests/text/test_bpe.cpp", "tests/project", "text"),
         ("tests/support/servers/ledger.py", "tests/e2e/recovery/test_ledger.py", ""),
+        ("csrc/tests/fuzz/fuzz_wire.cpp", "tests/project", ""),
         ("tests/e2e/protocols/conftest.py", "tests/e2e/protocols", ""),
         ("tests/models/test_static.py", "tests/models/test_static.py", ""),
         ("README.md", "tests/project", ""),
