@@ -7,22 +7,25 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = tomllib.loads(Path(__file__).with_name("faults.toml").read_text())
 COPY = ROOT / "build/faults"
 LIMIT_S = 600  # ends a test that hangs; no measure of anything
+END_S = 60  # for what it then ends itself
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def copy_tree() -> None:
             (shutil.copy2 if fresh else shutil.copy)(source, target)
 
 
-@contextmanager
+@contextlib.contextmanager
 def planted(fault: Fault) -> Iterator[None]:
     path = COPY / fault.file
     text = path.read_text()
@@ -102,9 +105,17 @@ def planted(fault: Fault) -> Iterator[None]:
 
 def execute(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(COPY), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, cwd=COPY, env=environment, text=True, timeout=LIMIT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=COPY, env=environment, **pipes) as program:
+        try:
+            found, _ = program.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            program.send_signal(signal.SIGINT)  # a test ends its servers, which are no children of this process
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.communicate(timeout=END_S)
+            program.kill()
+            raise
+    return subprocess.CompletedProcess(command, program.returncode, found)
 
 
 def build(faults: list[Fault]) -> str:
