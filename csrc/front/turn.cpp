@@ -118,11 +118,12 @@ void FrontDoor::run_timers() {
 
 // Connections whose requests take more than a slice wait for those whose do not. With one queue, a thousand clients
 // that send batches would delay each small request by a slice of each. They have half of a turn, because their answers
-// make it longer.
+// make it longer; less, where they are many: the shorter a turn, the sooner the next small request is seen.
 void FrontDoor::serve_ready() {
   const size_t ready = net.queues.ready.size(), unfinished = net.queues.unfinished.size();
   serve_some(net.queues.ready, ready, Slice::length_ns(limits, ready), limits.turn_work_ns);
-  serve_some(net.queues.unfinished, unfinished, limits.connection_work_ns, limits.connection_work_ns);
+  const u64 work_ns = net.queues.crowded(limits) ? limits.crowd_work_ns : limits.connection_work_ns;
+  serve_some(net.queues.unfinished, unfinished, work_ns, work_ns);
 }
 
 // Serves the first connections of a queue until the turn has taken work_ns, and one in any case. The rest comes first

@@ -73,11 +73,22 @@ void Connection::on_events(u32 events) {
   if (events & (EPOLLIN | EPOLLRDHUP)) make_ready();
 }
 
-bool Connection::serve() {
-  in_ready_ = false;
-  if (!session_ || !session_->has_queued()) return read() || (session_ && session_->has_queued());
-  session_->deliver_queued();
+bool Connection::set_ready(bool without_events) {
+  if (std::exchange(in_ready_, true)) return false;
+  without_events_ = without_events;
+  if (without_events) update_interest();
   return true;
+}
+
+bool Connection::serve() {
+  in_ready_ = without_events_ = false;
+  if (session_ && session_->has_queued()) {
+    session_->deliver_queued();
+    return true;
+  }
+  if (read() || (session_ && session_->has_queued())) return true;
+  if (!(interest_ & EPOLLIN)) update_interest();
+  return false;
 }
 
 bool Connection::read() {
@@ -117,12 +128,13 @@ bool Connection::paused() const {
 }
 
 void Connection::update_interest() {
+  if (state_ == State::kClosed) return;
   u32 want = 0;
   if (state_ == State::kLingering) {
     want = EPOLLIN;
   } else if (!waits_for_place_) {
     // Waiting for one of the two, it must not be woken by the other, which is ready all the time.
-    if (!eof_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
+    if (!eof_ && !without_events_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
     if (channel_->wants_write() || (!writable_ && !channel_->wants_read())) want |= EPOLLOUT;
   }
   if (want & EPOLLIN && channel_->buffered()) make_ready();

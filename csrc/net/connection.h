@@ -60,8 +60,8 @@ class Connection {
   PlaceClaim claim() const;
   // Closes at once, for a newcomer.
   void make_room();
-  // False: it is in the ready list already.
-  bool set_ready() { return !std::exchange(in_ready_, true); }
+  // Before it enters a queue of the loop, in which it needs no events to be served. False: it is in one already.
+  bool set_ready(bool without_events);
 
   // ---- for the handshakes
   // In a handshake: its reads are dear.
@@ -121,7 +121,7 @@ class Connection {
   const Peer peer_;
   State state_ = State::kOpen;
   bool in_handshake_ = false, waits_for_place_ = false;
-  bool dirty_ = false, in_ready_ = false, eof_ = false, writable_ = true;
+  bool dirty_ = false, in_ready_ = false, without_events_ = false, eof_ = false, writable_ = true;
   u32 handshake_steps_ = 0;
   u32 interest_ = 0;
   // what waits for the socket

@@ -48,10 +48,11 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& c
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {
-  if (!connection.set_ready()) return;
-  std::deque<ConnectionId>& queue = connection.handshaking()      ? queues.handshaking
-                                    : turn.serving == &connection ? queues.unfinished
-                                                                  : queues.ready;
+  const bool unfinished = !connection.handshaking() && turn.serving == &connection;
+  if (!connection.set_ready(unfinished && queues.crowded(limits))) return;
+  std::deque<ConnectionId>& queue = connection.handshaking() ? queues.handshaking
+                                    : unfinished             ? queues.unfinished
+                                                             : queues.ready;
   queue.push_back(connection.id());
 }
 

@@ -47,6 +47,8 @@ struct TurnQueues {
   std::deque<ConnectionId> handshaking;    // the same, in a TLS handshake: after the others, a few in a turn
   std::vector<Connection*> dirty, closed;  // to be flushed, to be deleted: in this turn
 
+  // So many are unfinished that epoll, which reports a few in a turn, would name these, and newcomers much later.
+  bool crowded(const Limits& limits) const { return unfinished.size() >= limits.events; }
   // Whether a connection waits to be served.
   bool work() const { return !ready.empty() || !unfinished.empty() || !handshaking.empty(); }
 };
