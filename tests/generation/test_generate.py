@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from decoders import DECODERS, VOCAB, expected, write_decoder
-from reference_ops.plain_decode_ops import PlainDecodeOps
+from plain_decode_ops import PlainDecodeOps
 
 from bench.reference_batch import ReferenceBatch
 from fastqps._core import DecodeBatch

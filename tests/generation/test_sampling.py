@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from generators import random_sampling
-from reference_ops.decode_ops import ReferenceDecodeOps
-from reference_ops.plain_decode_ops import PlainDecodeOps, choose, philox
+from padded import TorchDecodeOps
+from plain_decode_ops import PlainDecodeOps, choose, philox
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from fastqps._core import ADMITTED_WORDS
@@ -52,14 +52,15 @@ def draw(ops: Any, logits: torch.Tensor, samplings: list[Sampling], made: list[i
     state, slots = State(n, eos), list(range(n))[::-1]
     admitted = ints([record(slot, s) for slot, s in zip(slots, samplings, strict=True)])
     outputs = ints([-9] * n), torch.zeros(n), ints([-9] * n)
-    step = DecodeStep(ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made), *outputs, admitted)
+    runs = ints([0] * n), ints([0] * n), ints(slots), ints(range(n + 1)), ints(made)
+    step = DecodeStep(*runs, *outputs, admitted, counts=ints([n, n, n]))
     ops.embed(logits[:1, :1], step, state)  # a table of one token: what the draws need is what else it does
     ops.sample(logits, step, state)
     assert state.last_token[:n].flip(0).tolist() == step.tokens.tolist()
     return {"tokens": step.tokens.tolist(), "logprobs": step.logprobs.tolist(), "finish": step.finish.tolist()}
 
 
-@pytest.mark.parametrize("ops", [CpuDecodeOps, ReferenceDecodeOps])
+@pytest.mark.parametrize("ops", [CpuDecodeOps, TorchDecodeOps])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("vocab", [1, 3, 50, 1000])
 def test_draws_are_the_oracles(vocab: int, dtype: torch.dtype, ops: Any) -> None:
@@ -166,6 +167,6 @@ def test_logits_that_are_no_numbers(vocab: int) -> None:
     logits[0], logits[1], logits[2], logits[3] = torch.nan, -torch.inf, torch.inf, 0.0
     logits[3, ::2] = -0.0
     made = [rng.randint(0, 7) for _ in range(rows)]
-    want, got = (draw(o(torch.float32), logits, samplings, made, []) for o in (CpuDecodeOps, ReferenceDecodeOps))
+    want, got = (draw(o(torch.float32), logits, samplings, made, []) for o in (CpuDecodeOps, TorchDecodeOps))
     assert got["tokens"] == want["tokens"] and got["finish"] == want["finish"]
     assert got["logprobs"] == pytest.approx(want["logprobs"], abs=1e-4, nan_ok=True)

@@ -10,7 +10,7 @@ import torch
 from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 from nightly import nightly
-from reference_ops.plain_decode_ops import philox
+from plain_decode_ops import philox
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.sampling.sample import sample

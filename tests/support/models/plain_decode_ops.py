@@ -6,14 +6,14 @@ import torch
 from torch.nn import functional as F
 
 from fastqps import _core
+from fastqps.ops.cpu.ops import CpuOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import Heads
-from reference_ops.ops import ReferenceOps
 
 MASK32 = 0xFFFFFFFF
 
 
-class PlainDecodeOps(ReferenceOps):
+class PlainDecodeOps(CpuOps):
     """``DecodeOps`` in torch, run by run."""
 
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
