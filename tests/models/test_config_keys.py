@@ -189,6 +189,8 @@ def test_the_page_is_that_of_the_rules() -> None:
         ("t5", {"relative_attention_num_buckets": 6}, "relative_attention_num_buckets 6"),
         ("t5", {"relative_attention_max_distance": 8}, "relative_attention_max_distance 8"),
         ("t5", {"architectures": ["T5ForSequenceClassification"]}, "classifiers of a t5"),
+        ("nomic_bert", {"use_rms_norm": True}, "use_rms_norm true"),
+        ("nomic_bert", {"rotary_emb_fraction": 0.5}, "rotary_emb_fraction 0.5"),
         ("new", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling"),
         ("new", {"rope_scaling": {"type": "ntk", "factor": 2.0, "mixed_b": 0.6}}, "rope_scaling"),
         ("new", {"rope_scaling": {"type": "ntk", "factor": 0.5}}, "rope_scaling"),
