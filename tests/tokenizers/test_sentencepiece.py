@@ -1,4 +1,4 @@
-"""The Unigram model natively, against the `tokenizers` package: ids and texts must be identical.
+"""SentencePiece's models natively, Unigram and byte-pair encoding, against the `tokenizers` package.
 
 FASTQPS_FUZZ_TEXTS=1000000 sets how many texts the differential fuzz generates for all configurations together
 (`make fuzz-tokenizer`).
@@ -11,129 +11,83 @@ import os
 import random
 import sys
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import spaced_files
 import tokenizers
-from bpe_files import corpus
+import unigram_files
+from bpe_files import ByteLevelTexts, corpus
 from charsmap import precompiled as written
-from decodes import check_decode
+from spaced_files import BYTES, SPACE
 from tokenizers import AddedToken
-from unigram_files import NAMES, SPACE, SpacedTexts, content, metaspace, replace, sequence
+from twins import Twins
+from unigram_files import SpacedTexts, metaspace
 
-from fastqps._core import Detokenizer, NativeTokenizer
+from fastqps.models.names import packaged
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.compute
 
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "500"))
+CONTENTS: dict[str, Callable[[str], str]] = dict.fromkeys(unigram_files.NAMES, unigram_files.content)
+CONTENTS |= dict.fromkeys(spaced_files.NAMES, spaced_files.content)
 
 
-class Twins:
-    """A native tokenizer and the package's, from the same bytes."""
-
-    def __init__(self, file: str) -> None:
-        self.native, self.bare = NativeTokenizer(file), NativeTokenizer(file, "none")
-        self.detokenizer = Detokenizer(file)
-        self.package: Any = tokenizers.Tokenizer.from_str(file)
-        self.n_ids = self.package.get_vocab_size()
-
-    def check(self, text: str) -> list[int]:
-        expected: list[int] = self.package.encode(text).ids
-        assert self.native.encode(text) == expected, ascii(text)
-        return expected
-
-    def check_bare(self, text: str) -> None:
-        assert self.bare.encode(text) == self.package.encode(text, add_special_tokens=False).ids, ascii(text)
-
-    def check_pair(self, first: str, second: str, max_tokens: int | None = None) -> None:
-        found = self.package.encode(first, second)
-        ids, n_first = self.native.encode_pair(first, second, max_tokens)
-        assert (ids, n_first) == (found.ids, sum(kind == 0 for kind in found.type_ids)), (ascii(first), ascii(second))
-
-    def check_decode(self, ids: list[int], pick: random.Random) -> None:
-        check_decode(self.detokenizer, self.package, ids, pick)
+def content(name: str) -> str:
+    return CONTENTS[name](name)
 
 
 def odd_texts() -> list[str]:
     spaces = ["", " ", "  ", "   ", SPACE, f"{SPACE} ", f" {SPACE}", "\n", "\t ", "\u00a0", "\u3000", "\x01", "\u0301"]
     found = [a + b + c for a in spaces for b in ("a", "the", "é", "😀", "<s>", "\0", "\u00a8") for c in spaces]
     runs = [c * n for c in "!a0.é" for n in range(1, 40)]
-    return [*found, *runs, "x" * 500, " x" * 300, "\0\0", "a\0", "<s> <s>", "<unk>x<unk>", "<0x41>", "日本語" * 50]
+    more = ["x" * 500, " x" * 300, "\0\0", "a\0", "</s>a", "<s> <s>", "<unk>x<unk>", "<0x41>", "<unk>", "日本語" * 50]
+    return [*found, *runs, *more]
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CONTENTS)
 def test_fuzz(name: str) -> None:
-    texts, pick, twins = SpacedTexts(NAMES.index(name)), random.Random(1), Twins(content(name))
-    for text in odd_texts():
+    texts, pick, twins = SpacedTexts(list(CONTENTS).index(name)), random.Random(1), Twins(content(name))
+    for text in [*odd_texts(), *corpus()[:100]]:
         twins.check_decode(twins.check(text), pick)
-    for i in range(FUZZ // len(NAMES) + 50):
+    for i in range(2 * FUZZ // len(CONTENTS) + 50):
         text = texts.text()
         ids = twins.check(text)
         if i % 4 == 0:
             ids = [pick.randint(0, twins.n_ids + 3) for _ in range(pick.randint(0, 40))]
-            twins.check_bare(text)
+            twins.check(text, special=False)
         twins.check_decode(ids, pick)
         if i % 8 == 0:
             twins.check_pair(text, texts.text())
 
 
-@pytest.mark.parametrize("name", ["xlm-r", "albert", "nmt", "bytes"])
+@pytest.mark.parametrize("name", ["xlm-r", "albert", "nmt", "bytes", "llama2", "first-whole"])
 def test_every_code_point(name: str) -> None:
     assigned = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) not in ("Cn", "Cs")]
     twins, pick = Twins(content(name)), random.Random(1)
     for at in range(0, len(assigned), 50):
         twins.check_decode(twins.check("".join(assigned[at : at + 50])), pick)
     for c in assigned[:: len(assigned) // 3000]:
-        twins.check(f"a{c} {c}b {c}\u0301 b")
+        twins.check(f"a{c} {c}b {c}\u0301 {c} b")
 
 
-@pytest.mark.parametrize("name", ["xlm-r", "albert", "t5-first"])
+@pytest.mark.parametrize("name", ["xlm-r", "albert", "t5-first", "llama2", "first-split", "always-whole", "mapped"])
 @pytest.mark.parametrize("normalized", [False, True])
 def test_added_tokens(name: str, normalized: bool) -> None:
     tokenizer: Any = tokenizers.Tokenizer.from_str(content(name))
-    tokenizer.add_tokens([AddedToken("[A]", normalized=normalized), AddedToken("fußﬁ", normalized=normalized)])
-    tokenizer.add_tokens(
-        [
-            AddedToken("[L]", normalized=normalized, lstrip=True),
-            AddedToken("[R]", normalized=normalized, rstrip=True),
-            AddedToken("solo", normalized=normalized, single_word=True),
-        ]
-    )
+    kinds: dict[str, dict[str, bool]] = {"[A]": {}, "fußﬁ": {}, "[L]": {"lstrip": True}, "[R]": {"rstrip": True}}
+    kinds["solo"] = {"single_word": True}
+    tokenizer.add_tokens([AddedToken(token, normalized=normalized, **kind) for token, kind in kinds.items()])
     twins, pick = Twins(tokenizer.to_str()), random.Random(2)
-    parts = [
-        "[A]",
-        "[a]",
-        "[L]",
-        "[R]",
-        "fußﬁ",
-        "fußfi",
-        "solo",
-        "Solo",
-        " ",
-        "  ",
-        "the",
-        " of",
-        SPACE,
-        "é",
-        "<s>",
-        "",
-    ]
+    parts = [*kinds, "[a]", "fußfi", "Solo", " ", "  ", "the", " of", SPACE, "é", "<s>", ""]
     for _ in range(1500):
         ids = twins.check("".join(pick.choices(parts, k=pick.randint(1, 8))))
         twins.check_decode(ids, pick)
-
-
-def test_cut_texts() -> None:
-    twins, texts = Twins(content("xlm-r")), SpacedTexts(77)
-    for i in range(300):
-        if i % 50 == 0:
-            max_tokens = [5, 6, 9, 16, 33, 64][i // 50]
-            twins.package.enable_truncation(max_tokens)
-        first, second = texts.text(), texts.text()
-        assert twins.native.encode(first, max_tokens) == twins.package.encode(first).ids, ascii(first)
-        twins.check_pair(first, second, max_tokens)
+    for _ in range(300):
+        twins.check_decode([pick.randrange(twins.n_ids) for _ in range(6)], pick)
 
 
 MARKS = [chr(cp) for cp in (0x300, 0x301, 0x340, 0x903, 0x93E, 0x94D, 0xE31, 0x200C, 0x200D, 0x20E3, 0xFE0F, 0x1F3FB)]
@@ -181,8 +135,7 @@ def test_clusters_with_every_code_point(key: str) -> None:
         )
         for part in (chars[at : at + 8] for at in range(0, len(chars), 8))
     ]
-    for text, found in zip(texts, twins.package.encode_batch_fast(texts), strict=True):
-        assert twins.native.encode(text) == found.ids, ascii(text)
+    twins.check_all(texts)
 
 
 def test_much_of_little() -> None:
@@ -194,7 +147,7 @@ def test_much_of_little() -> None:
     twins.check_pair("aa", "aaaa a")
 
 
-@pytest.mark.parametrize("name", ["xlm-r", "t5", "spaced"])
+@pytest.mark.parametrize("name", ["xlm-r", "t5", "spaced", "llama2"])
 def test_from_file(name: str) -> None:
     tokenizer = Tokenizer.from_source(content(name), max_tokens=40)
     assert tokenizer.native and not tokenizer.why_not_native
@@ -222,47 +175,27 @@ def test_numbers_are_read_as_the_package_reads_them() -> None:
                 twins.check(c * n)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"model": {"unk_id": None}}, "no unk_id"),
-        ({"model": {"unk_id": 10**6}}, "unk_id is not in the vocabulary"),
-        ({"model": {"vocab": [["a"]]}}, "not a piece and its score"),
-        ({"model": {"alpha": 0.1}}, "unknown key alpha"),
-        ({"normalizer": {"type": "BertNormalizer"}}, "BertNormalizer is not native"),
-        ({"normalizer": replace({"Regex": "a+"}, "")}, "a Replace of the regular expression a"),
-        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA"}}, "not base64"),
-        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "cut off"),
-        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAEAAA="}}, "leads out of itself"),
-        ({"pre_tokenizer": None}, "spaces are not written"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "only Metaspace and WhitespaceSplit"),
-        ({"pre_tokenizer": {"type": "WhitespaceSplit"}}, "spaces are not written"),
-        (
-            {"pre_tokenizer": sequence({"type": "Digits"}, metaspace(), kind="pretokenizers")},
-            "only Metaspace and WhitespaceSplit",
-        ),
-        ({"pre_tokenizer": {**metaspace(), "replacement": "_"}}, "another character"),
-        ({"pre_tokenizer": {**metaspace(), "prepend_scheme": "x"}}, "prepend_scheme"),
-        ({"pre_tokenizer": {**metaspace(), "add_prefix_space": False}}, "add_prefix_space and prepend_scheme differ"),
-        ({"normalizer": {"type": "NFC"}, "pre_tokenizer": metaspace("first")}, "first behind a normal form"),
-    ],
-)
-def test_what_is_not_native(change: dict[str, Any], reason: str) -> None:
-    file = json.loads(content("xlm-r"))
-    model = file["model"] | change.get("model", {})
-    with pytest.raises(ValueError, match=reason):
-        NativeTokenizer(json.dumps(file | change | {"model": model}))
+@pytest.mark.skipif(packaged("wordllama") is None, reason="needs the package wordllama")
+def test_wordllama() -> None:
+    folder = packaged("wordllama")
+    assert folder is not None
+    path = folder / "tokenizers/l2_supercat_tokenizer_config.json"
+    assert Tokenizer.from_file(path).native
+    texts, twins = ByteLevelTexts(5), Twins(path.read_text())
+    for text in [*odd_texts(), *corpus()[:500], *(texts.text() for _ in range(FUZZ // 4))]:
+        twins.check(text)
+        twins.check(text, special=False)
 
 
-@pytest.mark.parametrize(
-    ("decoder", "reason"),
-    [
-        (None, "one without a type is not native"),
-        ({"type": "WordPiece", "prefix": "##", "cleanup": True}, "WordPiece is not native"),
-        ({**metaspace(), "replacement": "_"}, "another character"),
-        (sequence({"type": "Fuse"}, metaspace(), kind="decoders"), "Metaspace in this place"),
-    ],
-)
-def test_decoders_that_are_not_native(decoder: dict[str, Any] | None, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        Detokenizer(json.dumps(json.loads(content("xlm-r")) | {"decoder": decoder}))
+@pytest.mark.parametrize("strip", [0, 1, 2, None])
+def test_ids_to_text(strip: int | None) -> None:
+    file = json.loads(content("llama2"))
+    steps = file["decoder"]["decoders"]
+    steps[3:] = [] if strip is None else [{**steps[3], "start": strip}]
+    twins, pick, texts = Twins(json.dumps(file)), random.Random(3), ByteLevelTexts(7)
+    vocab = file["model"]["vocab"]
+    spaces, some_bytes = [vocab[SPACE * n] for n in (1, 2, 4)], [vocab[piece] for piece in BYTES]
+    kinds = (range(len(vocab) + 3), some_bytes, spaces)
+    for i in range(FUZZ // 2):
+        twins.check_decode(twins.check(texts.text(), special=i % 2 > 0), pick)
+        twins.check_decode([pick.choice(pick.choice(kinds)) for _ in range(pick.randint(0, 12))], pick)
