@@ -87,28 +87,6 @@ def test_honoured(model: Path, file: str, value: dict[str, Any], listed: bool) -
         assert not listed and "model_type" in value
 
 
-@pytest.mark.parametrize(
-    ("file", "value", "said"),
-    [
-        (MODEL_FILE, {"activation_fn": "my_code.Identity"}, "activation_fn 'my_code.Identity'"),
-        (MODEL_FILE, {"activation_fn": "torch.nn.ReLU"}, "activation_fn 'torch.nn.ReLU'"),
-        (MODEL_FILE, {"default_prompt_name": "query"}, "default_prompt_name 'query'"),
-        (
-            "config.json",
-            {"sentence_transformers": {"activation_fn": "x.Sigmoid"}},
-            "activation_fn in sentence_transformers",
-        ),
-        ("config.json", {"sbert_ce_default_activation_function": "x.Sigmoid"}, "sbert_ce_default_activation_function"),
-        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task 'fill-mask'"),
-    ],
-)
-def test_refused_by_name(model: Path, file: str, value: dict[str, Any], said: str) -> None:
-    add(model / file, value)
-    with pytest.raises(ModelError, match=said) as caught:
-        load_card(str(model))
-    assert file in str(caught.value)
-
-
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_file_that_is_not_read_is_warned_of(model: Path, listed: bool) -> None:
     write(model / MODEL_FILE, {"activation_fn": IDENTITY} | ({} if listed else CROSS))

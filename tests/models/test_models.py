@@ -268,30 +268,6 @@ def test_activation_of_a_classifier(tmp_path: Path, changes: dict[str, object], 
     assert load_card(str(tmp_path)).activation == activation
 
 
-@pytest.mark.parametrize(
-    ("file", "changes", "said"),
-    [
-        ("config.json", {"model_type": "phi"}, "supported: bert"),
-        ("config.json", {"architectures": ["BertForQuestionAnswering"]}, "ForSequenceClassification"),
-        ("config.json", {"position_embedding_type": "relative_key"}, "relative_key"),
-        ("config.json", {"hidden_act": "silu"}, "supported: gelu"),
-        ("config.json", {"hidden_size": 48}, "config.json says"),
-        ("config.json", {"num_hidden_layers": 4}, "no tensor"),
-        ("sentence_bert_config.json", {"do_lower_case": True}, "lower-cases"),
-        ("config_sentence_transformers.json", {"default_prompt_name": "passage"}, "passage"),
-        ("1_Pooling/config.json", {"pooling_mode_mean_sqrt_len_tokens": True}, "mean + mean_sqrt_len_tokens"),
-        ("2_Dense/config.json", {"activation_function": "my.Own"}, "my.Own"),
-    ],
-)
-def test_what_is_not_supported_says_so(tmp_path: Path, file: str, changes: dict[str, object], said: str) -> None:
-    write_checkpoint(tmp_path, "bert")
-    write_sentence_modules(tmp_path, dense=True)
-    path = tmp_path / file
-    path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | changes))
-    with pytest.raises(ModelError, match=said.replace("+", r"\+")):
-        make_runner("cpu", load_card(str(tmp_path)), 1, 64, dtype="float32")
-
-
 def test_what_is_missing_says_so(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="minilm"):
         load_card("no-such-model")

@@ -2,7 +2,7 @@
 
 Sizes are shrunk when a checkpoint is written, so a model that differs in its size alone is left out. Everything else is
 as in the file that the authors publish: legacy keys, spellings of three major versions of transformers, dumps of whole
-defaults. What is refused is in tests/models/test_config_keys.py.
+defaults. What is refused is in tests/models/test_refused.py.
 """
 
 from __future__ import annotations
