@@ -14,7 +14,6 @@ import transformers as tr
 from decoders import VOCAB, write_decoder
 from nightly import nightly, nightly_but
 from padded import PaddedDecoder, TorchDecodeOps
-from plain_decode_ops import PlainDecodeOps
 
 from bench.reference_rows import ReferenceRows
 from fastqps import Engine
@@ -108,7 +107,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     want = answers(reread(tmp_path, **OPTIONS[name]), prompts, MAX_OUTPUT)
     assert want != plain, "the option changes nothing here: the test would show nothing"
     card, sampling = card_of(tmp_path), Sampling(MAX_OUTPUT)
-    for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32), PlainDecodeOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         for steps in (1, 2):
             made = generator(card, ops, steps=steps)
             assert [a.token_ids for a in made.generate(prompts, sampling)] == want
