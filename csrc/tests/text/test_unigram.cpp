@@ -1,5 +1,5 @@
 // The best paths of Unigram against all ways to split a text, and literal ids of a whole tokenizer. That its ids are
-// those of the `tokenizers` package is for tests/tokenizers/test_unigram.py.
+// those of the `tokenizers` package is for tests/tokenizers/test_sentencepiece.py.
 #include <map>
 #include <random>
 #include <string>
