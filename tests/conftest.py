@@ -113,6 +113,19 @@ def serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
             server.kill()
 
 
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[Callable[..., Server]]:
+    """Starts a server for all tests of a module, as ``serve`` does for one. At the end nothing may be left in it."""
+    servers: list[Server] = []
+
+    def start(*flags: str, **options: Any) -> Server:
+        servers.append(Server(*flags, **options))
+        return servers[-1]
+
+    with ended_at_last(servers):
+        yield start
+
+
 @pytest.fixture(scope="session")
 def server_pool() -> Iterator[dict[tuple[Any, ...], Server]]:
     """The servers of ``shared_server``, by their flags."""
