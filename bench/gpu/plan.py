@@ -41,7 +41,6 @@ STEPS = {
     "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes and running sequences", 70),
     "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape, 50 in / 50 out: FP8 over bf16, rate with p99 < 1 s", 80),
     "decoder:smollm2-135m-fp8": Step("135M Llama shape in FP8, at the best place of bf16", 35),
-    "products": Step("matrix products: the best of cuBLASLt's algorithms over torch's choice", 45),
     "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 60),
     "dispatchers:smollm2-135m": Step("135M Llama shape: N dispatchers under MPS over one", 105),
     "dispatchers:minilm-l6": Step("MiniLM: N dispatchers under MPS over one", 65),
@@ -51,22 +50,17 @@ STEPS = {
     "encoder": Step("MiniLM-L6: steps in process, the transport ceiling, then over gRPC", 100),
     "encoder_peers": Step("sentence-transformers beside ours", 60, ("sentence_transformers",)),
     "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
-    "calibrate": Step("profiles for --device sim, measured", 60),
     "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
     "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
     "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),
-    "changes": Step("the changes that would gain most, from the profiles", 10),
-    "kernels": Step("each kernel alone at true shapes, beside its bound", 255),
-    "ipc": Step("device memory shared by two processes when one of them is killed", 35),
 }
 PASSES = {
     "levers": Pass(
-        "which settings and which precision raise the rates, and what products and kernels leave",
-        390,
+        "which settings and which precision raise the rates, and where a step's time goes",
+        345,
         4,
         (
-            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "products",
-            "profile:minilm-l6",
+            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "profile:minilm-l6",
         ),
     ),
     "claims": Pass(

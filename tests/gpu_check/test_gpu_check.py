@@ -29,7 +29,7 @@ from bench.gpu.preflight import examine
 from bench.gpu.results import Results
 from bench.gpu.servers import modelled
 from bench.gpu.servers.served import SETTLE_S
-from bench.gpu.steps import decoder, ipc
+from bench.gpu.steps import decoder, encoder
 from bench.gpu.suite import Suite
 from bench.gpu.targets import TARGETS
 
@@ -42,14 +42,14 @@ PEER_STARTS = {"claims": 1}  # of decoder_peers
 
 def test_passes_fit_their_limits() -> None:
     """Both together, with three minutes to spare for the machine's start and transfers, into a quarter of an hour."""
-    assert [(name, each.limit_s) for name, each in PASSES.items()] == [("levers", 390), ("claims", 330)]
+    assert [(name, each.limit_s) for name, each in PASSES.items()] == [("levers", 345), ("claims", 330)]
     for name, each in PASSES.items():
         assert sum(limits(each.steps).values()) <= each.limit_s, name
 
 
 def test_passes_have_the_most_valuable_steps_first() -> None:
     assert PASSES["levers"].steps == (
-        "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "products", "profile:minilm-l6"
+        "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "profile:minilm-l6"
     )  # fmt: skip
     assert PASSES["claims"].steps == ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers")
 
@@ -71,7 +71,7 @@ def test_every_step_is_a_module_and_every_target_has_a_step() -> None:
 
 def test_passes_and_steps_are_chosen_by_name() -> None:
     assert list(chosen([])) == ["levers", "claims"]
-    assert chosen(["kernels", "encoder"]) == {"": ("kernels", "encoder")}
+    assert chosen(["fp8", "encoder"]) == {"": ("fp8", "encoder")}
     assert limits(("encoder",), longer=3)["encoder"] == 3 * STEPS["encoder"].limit_s
     with pytest.raises(ValueError, match="no pass or step 'speed'"):
         chosen(["speed"])
@@ -110,11 +110,11 @@ def test_without_a_gpu_it_prints_what_it_would_do(no_gpu: None, capsys: pytest.C
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_the_program_ends_well() -> None:
-    command = [sys.executable, "-m", "bench.gpu", "kernels"]
+    command = [sys.executable, "-m", "bench.gpu", "fp8"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no GPU here, so nothing is measured" in done.stdout
-    assert re.search(r"255 s  kernels .*\n +350 s  in all", done.stdout)
+    assert re.search(r"65 s  fp8 .*\n +160 s  in all", done.stdout)
 
 
 # ---- what is missing
@@ -187,9 +187,9 @@ def test_a_failing_step_stops_no_other_but_a_failing_build_does(make_suite: Any)
     assert not made.run({"build": 75, "encoder": 100, "fp8": 65}, time.monotonic())
     assert states(made) == {"build": "done", "encoder": "failed", "fp8": "done"}
     assert made._results.read()["steps"]["encoder"]["error"] == "it broke"
-    made = make_suite(["build", "calibrate"], lambda step, ends_s: "no compiler")
-    assert not made.run({"build": 75, "calibrate": 100}, time.monotonic())
-    assert states(made)["build"] == "failed" and states(made)["calibrate"] == "pending"
+    made = make_suite(["build", "correct"], lambda step, ends_s: "no compiler")
+    assert not made.run({"build": 75, "correct": 100}, time.monotonic())
+    assert states(made)["build"] == "failed" and states(made)["correct"] == "pending"
 
 
 def test_what_cannot_run_is_left_out_by_name(make_suite: Any) -> None:
@@ -227,27 +227,27 @@ def test_a_run_that_is_told_to_end_says_what_it_did_not_reach(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As an outer time limit does before it kills."""
-    monkeypatch.setattr(ipc, "measure", lambda run: signal.raise_signal(signal.SIGTERM))
-    assert main(["--dry", "ipc", "fp8", "--results", str(tmp_path)]) == 1
+    monkeypatch.setattr(encoder, "measure", lambda run: signal.raise_signal(signal.SIGTERM))
+    assert main(["--dry", "encoder", "fp8", "--results", str(tmp_path)]) == 1
     [path] = tmp_path.glob("dry-*.json")
     found = json.loads(path.read_text())["steps"]
-    assert [found[step]["state"] for step in ("build", "ipc", "fp8")] == ["done", "failed", "pending"]
-    assert found["ipc"]["error"] == "it was interrupted"
+    assert [found[step]["state"] for step in ("build", "encoder", "fp8")] == ["done", "failed", "pending"]
+    assert found["encoder"]["error"] == "it was interrupted"
     told = capsys.readouterr()
     assert "fp8: not reached" in told.out and "ended by SIGTERM" in told.err
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_killed_run_leaves_a_file_with_what_it_did_not_reach(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.gpu", "--dry", "kernels", "fp8", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "bench.gpu", "--dry", "profile:smollm2-135m", "fp8", "--results", str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         try:
-            until(lambda: running(tmp_path) == "kernels", "its first step runs")
+            until(lambda: running(tmp_path) == "profile:smollm2-135m", "its first step runs")
         finally:
             child.kill()
     [path] = tmp_path.glob("dry-*.json")
     found = {step: facts["state"] for step, facts in json.loads(path.read_text())["steps"].items()}
-    assert (found["kernels"], found["fp8"]) == ("running", "pending")
+    assert (found["profile:smollm2-135m"], found["fp8"]) == ("running", "pending")
     assert "* fp8: not reached" in path.with_suffix(".md").read_text()
 
 
@@ -269,7 +269,7 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
     no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert main(["--dry", "kernels", "--results", str(tmp_path / "file")]) == 2
+    assert main(["--dry", "fp8", "--results", str(tmp_path / "file")]) == 2
     told = capsys.readouterr().err
     assert told.startswith("gpu-check: no results can be put into ") and told.count("\n") == 1
 
@@ -277,7 +277,7 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
 def test_two_do_not_write_into_one_folder(no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    assert main(["--dry", "kernels", "--results", str(tmp_path)]) == 2
+    assert main(["--dry", "fp8", "--results", str(tmp_path)]) == 2
     os.close(held)
     assert capsys.readouterr().err == f"gpu-check: another one is writing into {tmp_path}; wait for its end\n"
     assert not list(tmp_path.iterdir())
@@ -312,7 +312,7 @@ def test_a_pass_without_its_slow_parts(
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
     monkeypatch.setattr(modelled, "SERVED", ())
     really = suite.perform
-    slow = ("products", "profile", "decoder_peers")
+    slow = ("profile", "decoder_peers")
     monkeypatch.setattr(
         suite, "perform", lambda options, step, *words: step.startswith(slow) or really(options, step, *words)
     )
@@ -354,15 +354,13 @@ def test_dry_run_of_both_passes_on_the_fake_device(
 @pytest.mark.timeout(600)
 @pytest.mark.nightly  # it starts servers and interprets all kernels; the passes run without
 def test_dry_run_of_steps_by_name_on_the_fake_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those in no pass that measure targets, and the profiles with what follows from them."""
+    """Those in no pass that measure targets, and a decoder's profile."""
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
     planned = {step for each in PASSES.values() for step in each.steps}
     named = sorted({target.step for target in TARGETS.values()} - planned)
-    named += ["profile:minilm-l6", "profile:smollm2-135m", "changes"]
+    named.append("profile:smollm2-135m")
     folders = ["--results", str(tmp_path), "--cache", str(tmp_path / "cache")]
     assert main(["--dry", *named, *folders]) == 0
     found = json.loads(next(tmp_path.glob("dry-*.json")).read_text())
-    changes = [row["name"] for row in found["table"] if row["step"] == "changes"]
-    assert [name.partition(":")[0] for name in changes] == [f"change {number} of 3" for number in (1, 2, 3)]
     served = {row["target"]: row["measured"] for row in found["table"] if row["target"]}
     assert all(served[target] > 0 for target in ("encoder", "transport", "fp8"))

@@ -89,7 +89,7 @@ def test_slug() -> None:
 def test_a_run_that_is_killed_leaves_what_it_measured_and_what_it_did_not_reach(tmp_path: Path) -> None:
     """Each call leaves a whole file, so at any moment the process may be gone."""
     results = Results(tmp_path / "h200-2026-01-01.json")
-    results.start(["encoder", "fp8", "ipc"], command="a", commit="c", environment={})
+    results.start(["encoder", "fp8", "correct"], command="a", commit="c", environment={})
     results.begin("encoder")
     results.row("encoder", Row("rate", 5.0, "/s"))
     results.leave_out("encoder", "three lanes")
@@ -97,11 +97,11 @@ def test_a_run_that_is_killed_leaves_what_it_measured_and_what_it_did_not_reach(
     results.begin("fp8")
     found = json.loads(results.path.read_text())
     assert {step: facts["state"] for step, facts in found["steps"].items()} == {
-        "encoder": "done", "fp8": "running", "ipc": "pending"
+        "encoder": "done", "fp8": "running", "correct": "pending"
     }  # fmt: skip
     told = results.path.with_suffix(".md").read_text()
     assert "| rate | 5 /s |" in told
-    assert "* encoder: left out: three lanes\n* fp8: interrupted\n* ipc: not reached\n" in told
+    assert "* encoder: left out: three lanes\n* fp8: interrupted\n* correct: not reached\n" in told
     results.start(["encoder", "fp8"], command="b", commit="d", environment={})
     assert results.read()["steps"]["encoder"]["state"] == "done", "an intention takes nothing away"
 

@@ -10,11 +10,10 @@ from tempfile import TemporaryDirectory
 from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.plan import START_S
-from bench.gpu.profile.bounds import Peaks, measure_peaks, share
+from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.servers.served import Served, answered, bound_by, brief, open_loop
-from bench.gpu.stand import open_stand
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point
@@ -67,7 +66,7 @@ def measure(run: Run) -> None:
     """The sweep that the step names: closed loops, and in bf16 with a limit of p99 an open one at last."""
     sweep = SWEEPS[run.argument]
     best = None if sweep.places else _best_in_bf16(run)
-    peaks = measure_peaks(open_stand(run.dry))
+    peaks = measure_peaks(run.dry)
     run.raw("peaks", peaks.as_json())
     found: Points = {}
     with TemporaryDirectory() as folder:
@@ -192,6 +191,6 @@ def _held(found: Points, quantization: str) -> Points:
 
 
 def _note(run: Run, sweep: Sweep, peaks: Peaks, point: Point, in_flight: int) -> str:
-    floor = share(peaks, peaks.decoder_us(run.shape(sweep.shape), TOKENS_IN, tokens_out(run)), point.rate)
+    floor = peaks.share(peaks.decoder_us(run.shape(sweep.shape), TOKENS_IN, tokens_out(run)), point.rate)
     p99 = f"p99 {(point.p99_us or 0) / 1000:,.0f} ms"
     return f"{in_flight:,} in flight: {point.rate:,.0f}/s, {p99}; bound by {bound_by(point, floor)}"

@@ -10,12 +10,11 @@ from typing import Any
 
 from bench.gpu.inprocess import EncoderLoop
 from bench.gpu.models.payloads import encoder_payloads
-from bench.gpu.profile.bounds import Peaks, measure_peaks, share
+from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.run import Run
 from bench.gpu.sampler import describe as describe_clocks
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.servers.served import Served, answered, bound_by, brief, describe, open_loop
-from bench.gpu.stand import open_stand
 from fastqps.bench.measure.workload import Payloads
 from fastqps.host import machine
 
@@ -30,7 +29,7 @@ MODEL = "minilm-l6"
 def measure(run: Run) -> None:
     """In process first, then the transport ceiling, then both together; one that fails does not hide the others."""
     began_s = run.left_s
-    peaks = measure_peaks(open_stand(run.dry))
+    peaks = measure_peaks(run.dry)
     run.raw("peaks", peaks.as_json())
     items, lanes = run.attempt("in-process", lambda: _in_process(run, peaks, (1 - IN_PROCESS) * began_s)) or PLACES[0]
     with TemporaryDirectory() as folder:
@@ -78,9 +77,7 @@ def _in_process(run: Run, peaks: Peaks, until_s: float) -> tuple[int, int]:
             best, found = rate, (items, lanes)
             alone = items / step_us * 1e6
             limit = "the device" if best >= 0.9 * alone else "the host, between steps"
-            note = (
-                f"batches of {items}, {lanes} lanes; {share(peaks, peaks.encoder_us(run.shape(MODEL), TOKENS), best)}"
-            )
+            note = f"batches of {items}, {lanes} lanes; {peaks.share(peaks.encoder_us(run.shape(MODEL), TOKENS), best)}"
             note += f"; a step alone takes {step_us:.0f} µs on the device ({alone:,.0f}/s): {limit}; {clocks}"
             run.target("encoder", best, note)
     return found
@@ -115,7 +112,7 @@ def _grpc(run: Run, served: Served, peaks: Peaks, ceiling: float | None, lanes: 
     settings = {"frontdoors": _doors(len(machine.allowed_cpus()))[0], "dispatchers": 1, "lanes": lanes}
     peak, level = served.peak(settings, (16,) if run.dry else LEVELS)
     run.raw("grpc", {"settings": settings, "in_flight": level, "peak": brief(peak)})
-    floor = share(peaks, peaks.encoder_us(run.shape(MODEL), TOKENS), peak.rate)
+    floor = peaks.share(peaks.encoder_us(run.shape(MODEL), TOKENS), peak.rate)
     note = f"{describe(settings)}; peak {peak.rate:,.0f}/s in a closed loop of {level}, there bound by "
     note += bound_by(peak, floor, ceiling)
     found, rates = served.within(settings, peak.rate, P99_US)

@@ -9,11 +9,10 @@ from tempfile import TemporaryDirectory
 
 from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.plan import START_S
-from bench.gpu.profile.bounds import Peaks, measure_peaks, share
+from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.servers.served import Served, answered, bound_by, brief
-from bench.gpu.stand import open_stand
 from bench.gpu.steps.decoder import POINT_S, SECONDS, prompts, settings_of, tokens_out
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError
@@ -25,7 +24,7 @@ RUNNING = 512
 
 def measure(run: Run) -> None:
     """Each kind in turn, with the same load, while there is time; the ratio is of the medians."""
-    peaks = measure_peaks(open_stand(run.dry))
+    peaks = measure_peaks(run.dry)
     rates: dict[str, list[float]] = {}
     last: dict[str, Point] = {}
     running = 8 if run.dry else RUNNING
@@ -60,7 +59,7 @@ def _tell(run: Run, peaks: Peaks, rates: dict[str, list[float]], last: dict[str,
     rate = {kind: statistics.median(found) for kind, found in rates.items()}
     if "none" not in rate:
         return
-    floor = share(peaks, peaks.decoder_us(run.shape(MODEL), 50, tokens_out(run)), rate["none"])
+    floor = peaks.share(peaks.decoder_us(run.shape(MODEL), 50, tokens_out(run)), rate["none"])
     name = "Llama-1B shape, 50 in / 50 out, bf16"
     run.figure(name, rate["none"], "requests/s", bound_by(last["none"], floor))
     turns = ", ".join(f"{kind} {rate[kind]:,.0f}/s ({len(found)} turns)" for kind, found in rates.items())
