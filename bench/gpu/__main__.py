@@ -86,8 +86,7 @@ def _print_plan(named: list[str], calls: dict[str, dict[str, float]]) -> None:
         print(f"{name}: {PASSES[name].what}" if name else "steps:")
         for step, limit_s in steps.items():
             print(f"  {limit_s:>5.0f} s  {step:<24} {(BEFORE | STEPS)[step].what}")
-        starts = f", {PASSES[name].starts} server starts" if name else ""
-        print(f"  {sum(steps.values()):>5.0f} s  in all{starts}")
+        print(f"  {sum(steps.values()):>5.0f} s  in all")
     wanted = f' PART="{" ".join(named)}"' if named else ""
     print(f"On a machine with a CUDA GPU and a torch that can use it: {COMMAND}{wanted} (docs/gpu-check.md)")
 

@@ -19,14 +19,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Pass:
-    """Steps of one call, the most valuable first. ``limit_s`` includes what comes before.
-
-    ``starts``: how many servers its steps start in all. A start takes as long as a point, or longer.
-    """
+    """Steps of one call, the most valuable first. ``limit_s`` includes what comes before."""
 
     what: str
     limit_s: float
-    starts: int
     steps: tuple[str, ...]
 
 
@@ -38,9 +34,8 @@ BEFORE = {
     "build": Step("the C++ extensions, unless they load", 75),
 }
 STEPS = {
-    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes and running sequences", 70),
+    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes, running sequences, FP8", 105),
     "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape, 50 in / 50 out: FP8 over bf16, rate with p99 < 1 s", 80),
-    "decoder:smollm2-135m-fp8": Step("135M Llama shape in FP8, at the best place of bf16", 35),
     "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 60),
     "dispatchers:smollm2-135m": Step("135M Llama shape: N dispatchers under MPS over one", 105),
     "dispatchers:minilm-l6": Step("MiniLM: N dispatchers under MPS over one", 65),
@@ -49,7 +44,7 @@ STEPS = {
     "correct": Step("all tests that need a GPU", 450),
     "encoder": Step("MiniLM-L6: steps in process, the transport ceiling, then over gRPC", 100),
     "encoder_peers": Step("sentence-transformers beside ours", 60, ("sentence_transformers",)),
-    "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
+    "decoder:llama-1b": Step("Llama-1B shape in FP8 against bf16", 65),
     "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
     "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
     "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),
@@ -58,15 +53,13 @@ PASSES = {
     "levers": Pass(
         "which settings and which precision raise the rates, and where a step's time goes",
         345,
-        4,
         (
-            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "profile:minilm-l6",
+            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "profile:minilm-l6",
         ),
     ),
     "claims": Pass(
         "do N processes win over one, and by how much do we win over transformers",
         330,
-        7,
         ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers"),
     ),
 }  # fmt: skip

@@ -59,12 +59,6 @@ class Results:
         found["points"] = [*others, {"step": step, **point}]
         self._write(found)
 
-    def count_start(self, step: str) -> None:
-        """A server was started for a step."""
-        found = self.read()
-        found["steps"][step]["starts"] = found["steps"][step].get("starts", 0) + 1
-        self._write(found)
-
     def leave_out(self, step: str, what: str) -> None:
         """Names something that a step did not measure."""
         found = self.read()

@@ -118,10 +118,6 @@ class Run:
         """What figures were made of."""
         self.results.raw(self.step, name, value)
 
-    def count_start(self) -> None:
-        """A server was started."""
-        self.results.count_start(self.step)
-
     def say(self, text: str) -> None:
         """For whoever watches."""
         print(f"   {text}", flush=True)

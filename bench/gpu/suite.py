@@ -62,9 +62,7 @@ class Suite:
         finally:
             self._results.end(step, "failed" if error else "done", time.monotonic() - began_s, error)
             self._tell(step, error, at)
-            starts = self._results.read()["steps"][step].get("starts", 0)
-            facts = f"{time.monotonic() - began_s:.0f} s, {starts} server starts"
-            facts += f", other programs {100 * others.share():.0f} % of CPU"
+            facts = f"{time.monotonic() - began_s:.0f} s, other programs {100 * others.share():.0f} % of CPU"
             print(f"   {'failed' if error else 'done'}; {facts}", flush=True)
         return not error
 

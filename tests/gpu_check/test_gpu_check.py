@@ -34,7 +34,6 @@ from bench.gpu.suite import Suite
 from bench.gpu.targets import TARGETS
 
 pytestmark = pytest.mark.compute
-PEER_STARTS = {"claims": 1}  # of decoder_peers
 
 
 # ---- the plan
@@ -49,17 +48,20 @@ def test_passes_fit_their_limits() -> None:
 
 def test_passes_have_the_most_valuable_steps_first() -> None:
     assert PASSES["levers"].steps == (
-        "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "profile:minilm-l6"
+        "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "profile:minilm-l6"
     )  # fmt: skip
     assert PASSES["claims"].steps == ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers")
 
 
 def test_points_fit_the_limits_of_their_steps() -> None:
     """With the starts as the plan has them, and 15 s until the first one: imports, checkpoints, prompts."""
-    for name, sweep in decoder.SWEEPS.items():
-        points_s = max(1, len(sweep.places)) * (decoder.POINT_S + SETTLE_S) + START_S[1]
-        assert 15 + len(sweep.quantizations) * points_s <= STEPS[f"decoder:{name}"].limit_s, name
-    needed_s = 15 + START_S[1] + START_S[2] + 8 * decoder.POINT_S + 5 * SETTLE_S  # A C C B2 D D C A
+    point_s = 7.0
+    for name in ("smollm2-135m", "qwen2.5-0.5b"):
+        sweep = decoder.SWEEPS[name]
+        starts = len({arm.server["quantization"] for arm in sweep.arms}) + sweep.fp8_after
+        points_s = (len(sweep.arms) + sweep.fp8_after) * (point_s + SETTLE_S)
+        assert 15 + points_s + starts * START_S[1] <= STEPS[f"decoder:{name}"].limit_s, name
+    needed_s = 15 + START_S[1] + START_S[2] + 8 * point_s + 5 * SETTLE_S  # A C C B2 D D C A
     assert needed_s <= STEPS["dispatchers:smollm2-135m"].limit_s
 
 
@@ -71,7 +73,7 @@ def test_every_step_is_a_module_and_every_target_has_a_step() -> None:
 
 def test_passes_and_steps_are_chosen_by_name() -> None:
     assert list(chosen([])) == ["levers", "claims"]
-    assert chosen(["fp8", "encoder"]) == {"": ("fp8", "encoder")}
+    assert chosen(["decoder:llama-1b", "encoder"]) == {"": ("decoder:llama-1b", "encoder")}
     assert limits(("encoder",), longer=3)["encoder"] == 3 * STEPS["encoder"].limit_s
     with pytest.raises(ValueError, match="no pass or step 'speed'"):
         chosen(["speed"])
@@ -83,7 +85,7 @@ def test_the_docs_name_every_step_with_its_limit() -> None:
         [limit] = {line.split("|")[-2].split()[0] for line in lines if line.startswith("|") and f"`{name}`" in line}
         assert float(limit) == step.limit_s, name
     for name, each in PASSES.items():
-        assert f"| {name} | {each.limit_s} | {each.starts} |" in lines
+        assert f"| {name} | {each.limit_s} |" in lines
 
 
 # ---- without a GPU
@@ -104,17 +106,16 @@ def test_without_a_gpu_it_prints_what_it_would_do(no_gpu: None, capsys: pytest.C
     assert [step for _, step in listed] == [*BEFORE, *PASSES[named].steps, "in"]
     *each_s, in_all_s = (int(limit_s) for limit_s, _ in listed)
     assert sum(each_s) == in_all_s <= PASSES[named].limit_s
-    assert f"in all, {PASSES[named].starts} server starts" in told
     assert f'make gpu-check PART="{named}"' in told
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_the_program_ends_well() -> None:
-    command = [sys.executable, "-m", "bench.gpu", "fp8"]
+    command = [sys.executable, "-m", "bench.gpu", "decoder:llama-1b"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no GPU here, so nothing is measured" in done.stdout
-    assert re.search(r"65 s  fp8 .*\n +160 s  in all", done.stdout)
+    assert re.search(r"65 s  decoder:llama-1b .*\n +160 s  in all", done.stdout)
 
 
 # ---- what is missing
@@ -176,16 +177,18 @@ def states(made: Suite) -> dict[str, str]:
 
 def test_a_step_has_its_limit_and_what_others_saved(make_suite: Any) -> None:
     ends: dict[str, float] = {}
-    made = make_suite(["build", "encoder", "fp8"], lambda step, ends_s: ends.update({step: ends_s}) or "")
-    assert made.run({"preflight": 30, "build": 75, "encoder": 100, "fp8": 65}, 1000.0 + time.monotonic())
-    assert [round(ends["encoder"] - ends["build"]), round(ends["fp8"] - ends["encoder"])] == [100, 65]
+    made = make_suite(["build", "encoder", "decoder:llama-1b"], lambda step, ends_s: ends.update({step: ends_s}) or "")
+    assert made.run({"preflight": 30, "build": 75, "encoder": 100, "decoder:llama-1b": 65}, 1000.0 + time.monotonic())
+    assert [round(ends["encoder"] - ends["build"]), round(ends["decoder:llama-1b"] - ends["encoder"])] == [100, 65]
     assert ends["build"] - time.monotonic() - 1000 == pytest.approx(105, abs=PATIENCE_S)
 
 
 def test_a_failing_step_stops_no_other_but_a_failing_build_does(make_suite: Any) -> None:
-    made = make_suite(["build", "encoder", "fp8"], lambda step, ends_s: "it broke" if step == "encoder" else "")
-    assert not made.run({"build": 75, "encoder": 100, "fp8": 65}, time.monotonic())
-    assert states(made) == {"build": "done", "encoder": "failed", "fp8": "done"}
+    made = make_suite(
+        ["build", "encoder", "decoder:llama-1b"], lambda step, ends_s: "it broke" if step == "encoder" else ""
+    )
+    assert not made.run({"build": 75, "encoder": 100, "decoder:llama-1b": 65}, time.monotonic())
+    assert states(made) == {"build": "done", "encoder": "failed", "decoder:llama-1b": "done"}
     assert made._results.read()["steps"]["encoder"]["error"] == "it broke"
     made = make_suite(["build", "correct"], lambda step, ends_s: "no compiler")
     assert not made.run({"build": 75, "correct": 100}, time.monotonic())
@@ -193,11 +196,11 @@ def test_a_failing_step_stops_no_other_but_a_failing_build_does(make_suite: Any)
 
 
 def test_what_cannot_run_is_left_out_by_name(make_suite: Any) -> None:
-    made = make_suite(["encoder_peers", "fp8"], lambda step, ends_s: "", encoder_peers="Python package x")
-    assert made.run({"encoder_peers": 60, "fp8": 0.5}, time.monotonic() - 60)
+    made = make_suite(["encoder_peers", "decoder:llama-1b"], lambda step, ends_s: "", encoder_peers="Python package x")
+    assert made.run({"encoder_peers": 60, "decoder:llama-1b": 0.5}, time.monotonic() - 60)
     found = made._results.read()["steps"]
     assert (found["encoder_peers"]["state"], found["encoder_peers"]["error"]) == ("left out", "Python package x")
-    assert (found["fp8"]["state"], found["fp8"]["error"]) == ("left out", "no time left")
+    assert (found["decoder:llama-1b"]["state"], found["decoder:llama-1b"]["error"]) == ("left out", "no time left")
 
 
 CHILD = """
@@ -228,18 +231,27 @@ def test_a_run_that_is_told_to_end_says_what_it_did_not_reach(
 ) -> None:
     """As an outer time limit does before it kills."""
     monkeypatch.setattr(encoder, "measure", lambda run: signal.raise_signal(signal.SIGTERM))
-    assert main(["--dry", "encoder", "fp8", "--results", str(tmp_path)]) == 1
+    assert main(["--dry", "encoder", "decoder:llama-1b", "--results", str(tmp_path)]) == 1
     [path] = tmp_path.glob("dry-*.json")
     found = json.loads(path.read_text())["steps"]
-    assert [found[step]["state"] for step in ("build", "encoder", "fp8")] == ["done", "failed", "pending"]
+    assert [found[step]["state"] for step in ("build", "encoder", "decoder:llama-1b")] == ["done", "failed", "pending"]
     assert found["encoder"]["error"] == "it was interrupted"
     told = capsys.readouterr()
-    assert "fp8: not reached" in told.out and "ended by SIGTERM" in told.err
+    assert "decoder:llama-1b: not reached" in told.out and "ended by SIGTERM" in told.err
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_killed_run_leaves_a_file_with_what_it_did_not_reach(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.gpu", "--dry", "profile:smollm2-135m", "fp8", "--results", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.gpu",
+        "--dry",
+        "profile:smollm2-135m",
+        "correct",
+        "--results",
+        str(tmp_path),
+    ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
         try:
             until(lambda: running(tmp_path) == "profile:smollm2-135m", "its first step runs")
@@ -247,8 +259,8 @@ def test_a_killed_run_leaves_a_file_with_what_it_did_not_reach(tmp_path: Path) -
             child.kill()
     [path] = tmp_path.glob("dry-*.json")
     found = {step: facts["state"] for step, facts in json.loads(path.read_text())["steps"].items()}
-    assert (found["profile:smollm2-135m"], found["fp8"]) == ("running", "pending")
-    assert "* fp8: not reached" in path.with_suffix(".md").read_text()
+    assert (found["profile:smollm2-135m"], found["correct"]) == ("running", "pending")
+    assert "* correct: not reached" in path.with_suffix(".md").read_text()
 
 
 def running(folder: Path) -> str:
@@ -269,7 +281,7 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
     no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert main(["--dry", "fp8", "--results", str(tmp_path / "file")]) == 2
+    assert main(["--dry", "decoder:llama-1b", "--results", str(tmp_path / "file")]) == 2
     told = capsys.readouterr().err
     assert told.startswith("gpu-check: no results can be put into ") and told.count("\n") == 1
 
@@ -277,7 +289,7 @@ def test_results_that_cannot_be_kept_are_told_before_anything_is_measured(
 def test_two_do_not_write_into_one_folder(no_gpu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    assert main(["--dry", "fp8", "--results", str(tmp_path)]) == 2
+    assert main(["--dry", "decoder:llama-1b", "--results", str(tmp_path)]) == 2
     os.close(held)
     assert capsys.readouterr().err == f"gpu-check: another one is writing into {tmp_path}; wait for its end\n"
     assert not list(tmp_path.iterdir())
@@ -299,15 +311,8 @@ def test_a_missing_package_stops_the_run_and_is_in_the_file(
 # ---- all of it, dry
 
 
-def starts(found: dict[str, Any], name: str) -> int:
-    """Of servers, by the steps of a pass."""
-    return sum(found["steps"][step].get("starts", 0) for step in PASSES[name].steps)
-
-
 @pytest.mark.parametrize("name", PASSES)
-def test_a_pass_without_its_slow_parts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pass_without_its_slow_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     """All servers are formulas, and nothing runs models in this process: the rest is what a pass makes of it."""
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
     monkeypatch.setattr(modelled, "SERVED", ())
@@ -319,11 +324,9 @@ def test_a_pass_without_its_slow_parts(
     assert main(["--dry", name, "--results", str(tmp_path), "--cache", str(tmp_path / "cache")]) == 0
     [path] = tmp_path.glob("dry-*.json")
     found = json.loads(path.read_text())
-    assert starts(found, name) == PASSES[name].starts - PEER_STARTS.get(name, 0)
     assert not [step for step, facts in found["steps"].items() if facts["state"] != "done" or "left_out" in facts]
     here = {key for key, t in TARGETS.items() if t.step in PASSES[name].steps and not t.step.startswith(slow)}
     assert {row["target"] for row in found["table"] if row["target"]} == here
-    assert "server starts" in capsys.readouterr().out
 
 
 @pytest.mark.timeout(600)  # half a minute of CPU time, on whatever share of a machine
@@ -342,7 +345,6 @@ def test_dry_run_of_both_passes_on_the_fake_device(
         [*BEFORE, *(step for each in PASSES.values() for step in each.steps)], "done"
     ), told
     assert code == 0
-    assert {name: starts(found, name) for name in PASSES} == {name: each.starts for name, each in PASSES.items()}
     planned = {step for each in PASSES.values() for step in each.steps}
     assert {row["target"] for row in found["table"]} >= {key for key, t in TARGETS.items() if t.step in planned}
     served = next(row for row in found["table"] if row["target"] == "decoder-135m")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -135,7 +136,8 @@ def test_right_tokens_give_a_row_and_the_target(dry: Any, monkeypatch: pytest.Mo
     decoder_peers.measure(run)
     rows = {row["name"]: row for row in run.results.read()["table"]}
     target = rows[TARGETS["peer"].name]
-    assert target["measured"] == rows[f"{MODEL}: over transformers' continuous batching, asynchronous"]["measured"] > 0
+    name = f"{MODEL}: over transformers' continuous batching, attention: a loop over sequences, asynchronous"
+    assert target["measured"] == rows[name]["measured"] > 0
     assert "attention: a loop over sequences" in target["bound_by"]
     found = run.results.read()
     assert "left_out" not in found["steps"]["decoder_peers"]
@@ -146,34 +148,38 @@ def test_right_tokens_give_a_row_and_the_target(dry: Any, monkeypatch: pytest.Mo
 def test_the_target_is_over_the_faster_variant_and_kept_after_each_turn(
     dry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second variant is the faster one; the second model is the better one; the last turn is cut off."""
-    turns = {
-        f"{MODEL}, asynchronous": [(100.0, 10.0), (100.0, 20.0)], f"{MODEL}, synchronous": [(100.0, 25.0)],
-        "qwen2.5-0.5b, asynchronous": [(90.0, 10.0)], "qwen2.5-0.5b, synchronous": [],
-    }  # fmt: skip
+    """The second variant is the faster one; the second model is the better one; its second variant fails."""
+    rates = {"asynchronous": iter((10.0, 20.0, 10.0, 10.0)), "synchronous": iter((25.0, 25.0))}
     kept = []
 
-    def variant(run: Any, served: Any, peer: Any, name: str, ids: Any, expected: Any) -> Iterator[decoder_peers.Turn]:
-        for ours, theirs in turns[name]:
-            yield decoder_peers.Turn(ours, theirs, name)
-            kept.append([row["measured"] for row in run.results.read()["table"]])
-        if not turns[name]:
-            raise RuntimeError("no time")
+    class Peer:
+        running, attention = 8, "none"
+
+        def __init__(self, *words: Any) -> None: ...
+
+        @contextmanager
+        def open(self, variant: dict[str, bool]) -> Iterator[Any]:
+            turns = rates["asynchronous" if variant["use_async_batching"] else "synchronous"]
+            yield SimpleNamespace(config={}, rate=lambda ids: next(turns))
+
+    class Served(ModelledServer):
+        address = ""
+
+        def measure(self, *words: Any, **more: Any) -> Point:
+            kept.append([row["measured"] for row in run.results.read()["table"] if row["target"]])
+            return Point("", rate=100.0, status={"OK": 1})
 
     run = dry("decoder_peers")
-    monkeypatch.setattr(decoder_peers, "_variant", variant)
-    monkeypatch.setattr(decoder_peers, "_expected", lambda peer, ids: [])
-    monkeypatch.setattr(decoder_peers, "Batching", lambda *words: None)
-    monkeypatch.setattr(decoder_peers, "open_server", lambda *words, **more: ExitStack())
+    for name, value in {"Batching": Peer, "open_server": Served}.items():
+        monkeypatch.setattr(decoder_peers, name, value)
+    for name, made in {"_expected": [[1]], "_checked": [[1]], "_warm_up": 1, "prompts": ["a"]}.items():
+        monkeypatch.setattr(decoder_peers, name, lambda *words, made=made: made)
     monkeypatch.setattr(type(run), "enough", lambda self, seconds, what: True)
     monkeypatch.setattr(type(run), "shape", lambda self, name: SHAPES[name].tiny())
-    monkeypatch.setattr(decoder_peers, "prompts", lambda run, model: ["a"])
     run.dry = False
-    decoder_peers.measure(run)
-    assert kept == [[10.0], [5.0], [4.0], [4.0]]
-    assert run.results.read()["steps"]["decoder_peers"]["left_out"] == [
-        "qwen2.5-0.5b, transformers synchronous: RuntimeError: no time"
-    ]
+    with pytest.raises(RuntimeError, match=r"qwen2.5-0.5b, transformers synchronous: StopIteration"):
+        decoder_peers.measure(run)
+    assert kept == [[], [10.0], [pytest.approx(100 / 15)], [4.0], [4.0], [4.0]]
 
 
 def test_answers_part_where_no_rounding_explains_it(peer: Batching) -> None:

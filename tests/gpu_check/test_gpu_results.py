@@ -116,12 +116,12 @@ def test_a_figure_that_is_measured_again_replaces_the_first(tmp_path: Path) -> N
 
 
 def test_a_step_keeps_its_own_error(tmp_path: Path) -> None:
-    results = Results(tmp_path / "h200-2026-01-01.json")
+    step, results = "decoder:llama-1b", Results(tmp_path / "h200-2026-01-01.json")
     results.start(command="a", commit="c", environment={})
-    results.begin("fp8")
-    results.end("fp8", "failed", 0.0, "RuntimeError: no FP8")
-    results.end("fp8", "failed", 3.0, "its process ended with code 1")
-    assert results.read()["steps"]["fp8"]["error"] == "RuntimeError: no FP8"
+    results.begin(step)
+    results.end(step, "failed", 0.0, "RuntimeError: no FP8")
+    results.end(step, "failed", 3.0, "its process ended with code 1")
+    assert results.read()["steps"][step]["error"] == "RuntimeError: no FP8"
     [owed] = results.read()["table"]
     assert (owed["target"], owed["measured"]) == ("fp8", None)
 

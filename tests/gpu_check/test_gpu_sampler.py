@@ -15,7 +15,7 @@ from serving import until
 from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.sampler import GpuSampler, describe
 from bench.gpu.servers.modelled import ModelledServer
-from bench.gpu.servers.served import bound_by, brief
+from bench.gpu.servers.observations import bound_by, brief
 from bench.gpu.steps.decoder import settings_of
 
 pytestmark = pytest.mark.compute
@@ -97,8 +97,8 @@ def test_without_nvml_it_says_so(monkeypatch: pytest.MonkeyPatch, module: Module
 def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
     """In the point and its note; beside a figure that is of no point in the raw figures."""
     nvml.mhz = 1 << 20
-    run = dry("fp8")
-    base = settings_of(run, "llama-1b", 8) | {"device": "cpu"}
+    run = dry("decoder:llama-1b")
+    base = settings_of(run, "llama-1b") | {"device": "cpu"}
     with GpuSampler() as run.gpu, ModelledServer(run, base, decoder_payloads(tmp_path / "p", ["a"], 1)) as served:
         formula = served._measure
 
@@ -113,5 +113,5 @@ def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
         assert "MHz, 612 W, 51 °C" in bound_by(point)
         run.figure("a rate", 1.0, "/s")
         run.figure("another, of the same measurement", 2.0, "/s")
-    first, second = run.results.read()["raw"]["fp8"]["gpu"].values()
+    first, second = run.results.read()["raw"][run.step]["gpu"].values()
     assert first == second and first["power_w"] == pytest.approx(612.345)

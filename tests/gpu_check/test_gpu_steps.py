@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
-import fake_cuda
 import numpy as np
 import pytest
 import torch
-from dry_steps import measured
 from paths import ROOT
 from serving import PATIENCE_S
 
@@ -20,7 +17,6 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.steps import correct
-from bench.gpu.targets import TARGETS
 
 pytestmark = pytest.mark.compute
 
@@ -109,60 +105,8 @@ def test_encoder_loop_computes_what_the_engine_does(cache: Path) -> None:
     path = checkpoint(SHAPES["minilm-l6"].tiny(), cache)
     loop = EncoderLoop("cpu", path, items=3, tokens=16, lanes=2, dtype="float32")
     assert loop.rate(0.05) > 0
-    assert loop.step_us(2) > 0
     ids = loop._lanes[1].runners[0].buffers().input_ids[:48].reshape(3, 16)
     expected = fastqps.Engine(str(path), dtype="float32").predict([row.tolist() for row in ids])
     got = loop._lanes[1].runners[0].buffers().output[:3]
     np.testing.assert_allclose(got / np.linalg.norm(got, axis=1, keepdims=True), np.stack(expected), atol=1e-5)
     loop.close()
-
-
-@pytest.mark.parametrize(
-    ("step", "target", "value"),
-    [
-        ("decoder:qwen2.5-0.5b", "decoder-0.5b", 0.92 * 8e6 / 180),
-        ("decoder:qwen2.5-0.5b", "duty", 100),
-        ("decoder:qwen2.5-0.5b", "fp8-0.5b", 1.3),
-        ("fp8", "fp8", 1.3),
-    ],
-)
-def test_steps_on_servers_that_are_formulas(
-    dry: Any, monkeypatch: pytest.MonkeyPatch, step: str, target: str, value: float
-) -> None:
-    """Their settings are those of a server on the fake device; what they make of the figures is known."""
-    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
-    found = next(row for row in measured(dry(step)).values() if row["target"] == target)
-    assert found["measured"] == pytest.approx(value)
-    assert "the device" in found["bound_by"]
-
-
-def test_more_running_sequences_are_compared_with_the_baseline(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All on one server, and the same place in FP8 behind it."""
-    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
-    monkeypatch.setattr("bench.gpu.servers.modelled.SERVED", ())
-    run = dry("decoder:smollm2-135m")
-    found = measured(run)
-    assert run.results.read()["steps"][run.step]["starts"] == 1
-    places = ("2 × 1,024", "2 × 512", "1 × 2,048", "2 × 2,048", "1 × 4,096")
-    assert [name for name in found if "bf16" in name] == [f"smollm2-135m, bf16, {place} sequences" for place in places]
-    best, base = 16e6 / 260, 2e6 / 120  # a step of 16 takes 260 µs of the formula's device, one of 2 takes 120
-    assert found[TARGETS["decoder-135m"].name]["measured"] == pytest.approx(best)
-    assert found[TARGETS["running"].name]["measured"] == pytest.approx(best / base)
-    run.results.begin("decoder:smollm2-135m-fp8")
-    run.step = "decoder:smollm2-135m-fp8"
-    found = measured(run)
-    assert found["smollm2-135m: FP8 over bf16"]["measured"] == pytest.approx(1.3)
-    assert "both 1 × 4,096" in found["smollm2-135m: FP8 over bf16"]["bound_by"]
-
-
-def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
-    run = dry("fp8", limit_s=6.0)
-    assert TARGETS["fp8"].name in measured(run), "what is needed is measured all the same"
-    left_out = run.results.read()["steps"]["fp8"]["left_out"]
-    assert [what.partition(":")[0] for what in left_out] == [
-        "--quantization fp8, turn 3", "--quantization none, turn 4", "--quantization auto, turn 5"
-    ]  # fmt: skip
-    run.repetitions = 3
-    assert list(run.rounds(20.0)) == [0], "the first round always"
-    assert list(run.rounds(0.0)) == [0, 1, 2]
