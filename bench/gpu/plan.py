@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -26,13 +27,8 @@ class Pass:
     steps: tuple[str, ...]
 
 
+BEFORE_S = 95.0  # before the steps of a call: a look at the machine, and a build of the extensions unless they load
 START_S = {1: 8.0, 2: 12.0, 4: 18.0}  # about what the start of a server takes, by its dispatchers
-
-# Before the steps of every call. Neither is a module: both run where nothing has been built yet.
-BEFORE = {
-    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 20),
-    "build": Step("the C++ extensions, unless they load", 75),
-}
 STEPS = {
     "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes, running sequences, FP8", 105),
     "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape, 50 in / 50 out: FP8 over bf16, rate with p99 < 1 s", 80),
@@ -53,30 +49,17 @@ PASSES = {
     "levers": Pass(
         "which settings and which precision raise the rates, and where a step's time goes",
         345,
-        (
-            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "profile:minilm-l6",
-        ),
+        ("decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "profile:minilm-l6"),
     ),
     "claims": Pass(
         "do N processes win over one, and by how much do we win over transformers",
         330,
         ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers"),
     ),
-}  # fmt: skip
+}
 
 
-def module_of(step: str) -> str:
-    """The module of a step; the part after a colon is its argument."""
-    return f"bench.gpu.steps.{step.partition(':')[0]}"
-
-
-def limits(steps: tuple[str, ...], longer: float = 1.0) -> dict[str, float]:
-    """Seconds by step, with what comes before the steps of a call."""
-    found = {name: step.limit_s for name, step in BEFORE.items()}
-    return found | {name: longer * STEPS[name].limit_s for name in steps}
-
-
-def chosen(named: list[str]) -> dict[str, tuple[str, ...]]:
+def chosen(named: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Steps by pass: of the named passes, and under "" of the named steps; of none named all passes.
 
     ``ValueError`` names what is neither a pass nor a step.

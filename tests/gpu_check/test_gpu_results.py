@@ -168,7 +168,7 @@ def test_rates_are_asked_of_one_gpu(tmp_path: Path) -> None:
     results.start(command="a", commit="c", date="2026-01-01", environment=where)
     step = TARGETS["decoder-135m"].step
     results.begin(step)
-    run = Run(step, results, False, 1, 1.0, 0.0)
+    run = Run(step, results, False, 0.0)
     run.target("decoder-135m", 8996.0, "the device")
     run.target("running", 1.21, "the device")
     results.begin("encoder")

@@ -95,7 +95,7 @@ def test_without_nvml_it_says_so(monkeypatch: pytest.MonkeyPatch, module: Module
 
 
 def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
-    """In the point and its note; beside a figure that is of no point in the raw figures."""
+    """In the point and its note."""
     nvml.mhz = 1 << 20
     run = dry("decoder:llama-1b")
     base = settings_of(run, "llama-1b") | {"device": "cpu"}
@@ -111,7 +111,3 @@ def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
         point = served.measure({}, 4)
         assert brief(point)["devices"][0]["clocks"]["power_w"] == pytest.approx(612.345)
         assert "MHz, 612 W, 51 °C" in bound_by(point)
-        run.figure("a rate", 1.0, "/s")
-        run.figure("another, of the same measurement", 2.0, "/s")
-    first, second = run.results.read()["raw"][run.step]["gpu"].values()
-    assert first == second and first["power_w"] == pytest.approx(612.345)

@@ -17,6 +17,7 @@ from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
 from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, steps_of
 from bench.gpu.run import Run
+from bench.gpu.sampler import describe as describe_clocks
 from fastqps.bench.steps.step_costs import Steps, open_steps
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler
@@ -94,14 +95,16 @@ def _case(run: Run, peaks: Peaks, case: Case) -> float:
     steps = DRY_STEPS if run.dry else STEPS
     for _ in range(0 if run.dry else 3):
         case.once()
+    began_s = time.monotonic()
     step_us = median(case.once() for _ in range(steps))
-    run.figure(f"{case.name}: step", step_us, "µs", "not profiled")
+    clocks = describe_clocks(run.gpu.between(began_s, time.monotonic()))
+    run.figure(f"{case.name}: step", step_us, "µs", f"not profiled; {clocks}")
     kernels = _profiled(run, case.once, steps)
     kinds = kinds_of(kernels, steps, case.work, case.layers, peaks)
     gaps = gaps_of(steps_of(kernels, steps))
     found = {"step_us": step_us, "kinds": [kind.as_json() for kind in kinds], "gaps": gaps.as_json() if gaps else None}
     run.raw(case.name, found)
-    run.figure(f"{case.name}: step", step_us, "µs", describe(kinds, gaps, step_us))
+    run.figure(f"{case.name}: step", step_us, "µs", f"{describe(kinds, gaps, step_us)}; {clocks}")
     if gaps:
         note = f"of {gaps.span_us:.0f} µs under the profiler; median {gaps.median_us:.2f} µs, "
         note += f"largest {gaps.largest_us:.2f} µs behind {gaps.after[:80]}; beside copies {gaps.copies_us:.1f} µs"
