@@ -13,7 +13,7 @@ from torch.autograd.profiler_util import Interval
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.profile.bounds import Peaks
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
-from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, sort_of, steps_of
+from bench.gpu.profile.timeline import Gaps, Kernel, gaps_of, kinds_of, sort_of, steps_of
 from bench.gpu.steps import profile
 
 pytestmark = pytest.mark.compute
@@ -153,19 +153,6 @@ def test_steps_that_differ_have_no_gaps() -> None:
     assert gaps_of([timeline(("Memcpy HtoD", 0, 1), ("Memset", 2, 3))]) is None, "no kernel"
 
 
-@pytest.mark.parametrize(
-    ("name", "tile"),
-    [
-        ("nvjet_tst_128x256_64x4_2x1_v_bz_TNT", " (tile 128x256)"),
-        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1", " (tile 64x64x64)"),
-        ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_tn", " (tile 128x64)"),
-        ("splitKreduce_kernel", ""),
-    ],
-)
-def test_tiles_are_read_from_names(name: str, tile: str) -> None:
-    assert Kind("product up", "cuBLAS", names={name: 6.0}).describe_names() == f"6 × {name[:80]}{tile}"
-
-
 def test_products_keep_the_names_of_their_kernels() -> None:
     one, two = ([Kernel(f"nvjet_{tile}", 1.0) for tile in ("a", "b", "c", "d")] for _ in range(2))
     two[2] = Kernel("nvjet_e", 1.0)  # up of the second layer has another kernel
@@ -208,6 +195,6 @@ def test_a_step_is_told_with_gaps_and_kernels(dry: Any, monkeypatch: pytest.Monk
     assert rows["MiniLM: gaps between its kernels"]["bound_by"] == (
         "of 28 µs under the profiler; median 1.00 µs, largest 1.00 µs behind nvjet_tst_128x256; beside copies 15.0 µs"
     )
-    assert rows["MiniLM: products"]["bound_by"] == "1 launches, at least 0 µs; 1 × nvjet_tst_128x256 (tile 128x256)"
+    assert rows["MiniLM: products"]["bound_by"] == "1 launches, at least 0 µs; 1 × nvjet_tst_128x256"
     assert "gaps 8.9 %" in rows["MiniLM: step"]["bound_by"]
     assert found["raw"]["profile:minilm-l6"]["MiniLM"]["gaps"]["sum_us"] == 2.5

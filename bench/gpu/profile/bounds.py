@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from bench.gpu.models.shapes import Shape
+from bench.gpu.run import Run
 
 WARM, ROUNDS = 3, 5  # calls in front, and of which the median counts
 
@@ -22,10 +23,6 @@ class Peaks:
 
     flops: float
     bytes_per_s: float
-
-    def as_json(self) -> dict[str, float]:
-        """For the raw figures."""
-        return asdict(self)
 
     def encoder_us(self, shape: Shape, tokens: float) -> float:
         """The least time of so many tokens: the layers' matrix products at that peak."""
@@ -47,16 +44,18 @@ class Peaks:
         )
 
 
-def measure_peaks(dry: bool) -> Peaks:
-    """A product of random bf16 numbers and a copy, both larger than any cache; tiny ones on the CPU if ``dry``."""
-    side, numbers = (64, 1 << 12) if dry else (8192, 1 << 29)
-    kinds: dict[str, Any] = {"dtype": torch.bfloat16, "device": "cpu" if dry else "cuda:0"}
+def measure_peaks(run: Run) -> Peaks:
+    """A product of random bf16 numbers and a copy, both larger than any cache; tiny ones on the CPU in a dry run."""
+    side, numbers = (64, 1 << 12) if run.dry else (8192, 1 << 29)
+    kinds: dict[str, Any] = {"dtype": torch.bfloat16, "device": "cpu" if run.dry else "cuda:0"}
     a, b = (torch.randn(side, side, **kinds) for _ in range(2))
     source = torch.empty(numbers, **kinds)
-    timed = _cpu_us if dry else _cuda_us
+    timed = _cpu_us if run.dry else _cuda_us
     product_us = timed(partial(torch.mm, a, b), 0.3)
     copy_us = timed(partial(torch.empty_like(source).copy_, source), 0.1)
-    return Peaks(2 * side**3 / product_us * 1e6, 2 * source.nbytes / copy_us * 1e6)
+    found = Peaks(2 * side**3 / product_us * 1e6, 2 * source.nbytes / copy_us * 1e6)
+    run.raw("peaks", asdict(found))
+    return found
 
 
 def _cpu_us(work: Callable[[], object], seconds: float) -> float:

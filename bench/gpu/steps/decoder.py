@@ -68,8 +68,7 @@ SWEEPS = {
 def measure(run: Run) -> None:
     """The sweep that the step names."""
     shape, sweep = run.argument, SWEEPS[run.argument]
-    peaks = measure_peaks(run.dry)
-    run.raw("peaks", peaks.as_json())
+    peaks = measure_peaks(run)
     floor_us = peaks.decoder_us(run.shape(shape), TOKENS_IN, tokens_out(run))
     arms = {arm.name: _sized(run, arm) for arm in sweep.arms}
     with TemporaryDirectory() as folder, Arms(run, shape, "requests/s", sweep.claims) as turns:

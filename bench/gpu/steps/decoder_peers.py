@@ -13,12 +13,11 @@ from tempfile import TemporaryDirectory
 import torch
 from transformers import AutoTokenizer
 
-from bench.gpu.arms import Arms, Claim
+from bench.gpu.arms import Arms
 from bench.gpu.models.payloads import decoder_payloads
-from bench.gpu.peers.batching import PLAIN, VARIANTS, Answers, Batching, Ids, Session
+from bench.gpu.peers.batching import ASYNCHRONOUS, PLAIN, Answers, Batching, Ids, Session
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.servers.served import Served
 from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
 from fastqps import Client
 from fastqps.bench.results.point import Point
@@ -30,11 +29,12 @@ TURNS = 2
 CHECKED = 16  # prompts that are answered twice before anything is measured
 MEASURE_S = 3.0  # of a turn of the peer, about
 TURN_S, OURS_S = 5.0, 8.0  # about what a turn takes
-VARIANT_S, MODEL_S = 30.0, 60.0  # about what another one takes
+MODEL_S = 60.0  # about what another one takes
+OURS, THEIRS = "ours", "transformers asynchronous"
 
 
 def measure(run: Run) -> None:
-    """Of each model the fastest variant so far; the target is the smaller of the models' ratios."""
+    """Each model; the target is the smaller of their ratios."""
     ratios: dict[str, tuple[float, str]] = {}
     for model in MODELS[:1] if run.dry else MODELS:
         if model == MODELS[0] or run.enough(MODEL_S, model):
@@ -43,6 +43,7 @@ def measure(run: Run) -> None:
 
 
 def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
+    """Turns of the peer and ours, each told when it is over. ``BenchError`` where the peer's tokens are wrong."""
     running = 8 if run.dry else IN_FLIGHT
     path, asked = run.checkpoint(model), prompts(run, model)
     ids: Ids = AutoTokenizer.from_pretrained(path)(asked)["input_ids"]
@@ -53,27 +54,24 @@ def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
     except ImportError as why:
         run.leave_out(f"{model}: transformers has no attention of variable length here: {why}")
         return
-    over = f"over transformers' continuous batching, attention: {peer.attention}"
-    claims = [Claim(_beside(name), _peer(name), name=f"{over}, {name}") for name in VARIANTS]
     settings = settings_of(run, model) | {"max-running": running}
-    with TemporaryDirectory() as folder, Arms(run, model, "requests/s", claims) as arms:
+    with TemporaryDirectory() as folder, Arms(run, model, "requests/s") as arms:
         payloads = decoder_payloads(Path(folder) / "prompts", asked, tokens_out(run))
-        with open_server(run, settings, payloads, slow=True) as served:
-            for variant in list(VARIANTS)[: 1 if run.dry else None]:  # dry, both are alike
-                if arms.fastest("*") and not run.enough(VARIANT_S, f"{model}, {variant}"):
-                    continue
-                try:
-                    _variant(run, arms, served, peer, f"{model}, {variant}", ids, expected, ratios)
-                except Exception as error:  # a variant that does not run here is named, not hidden
-                    run.leave_out(f"{model}, transformers {variant}: {type(error).__name__}: {str(error)[:300]}")
-
-
-def _peer(variant: str) -> str:
-    return f"transformers {variant}"
-
-
-def _beside(variant: str) -> str:
-    return f"ours beside {variant}"
+        with open_server(run, settings, payloads, slow=True) as served, peer.open(ASYNCHRONOUS) as session:
+            run.raw(f"{model}: configuration", session.config)
+            found = _checked(peer, session, ids[:CHECKED], expected)
+            theirs = partial(_point, session, ids[: _warm_up(run, session, ids, running)])
+            ours = partial(served.measure, {}, running)
+            for _ in range(1 if run.dry else TURNS):
+                if not (arms.take(THEIRS, theirs, TURN_S) and arms.take(OURS, ours, OURS_S)):
+                    break
+                note = f"{model}, {running} in flight, 50 in / 50 out: ours over gRPC {arms.rate(OURS):,.0f}/s, "
+                note += f"theirs {arms.rate(THEIRS):,.0f}/s, attention: {peer.attention}"
+                ratios[model] = arms.rate(OURS) / arms.rate(THEIRS), note
+                run.target("peer", *min(ratios.values()))
+            same = {"as under a mask": agreement(expected, found)}
+            same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
+            run.raw(f"{model}: share of tokens before answers part", same)
 
 
 def _expected(peer: Batching, ids: Ids) -> Answers:
@@ -86,33 +84,6 @@ def _expected(peer: Batching, ids: Ids) -> Answers:
         expected = session.answers(ids)
     peer.attend()
     return expected
-
-
-def _variant(
-    run: Run, arms: Arms, served: Served, peer: Batching, name: str, ids: Ids, expected: Answers,
-    ratios: dict[str, tuple[float, str]],
-) -> None:  # fmt: skip
-    """Turns of the peer and ours, each told when it is over. ``BenchError`` where the peer's tokens are wrong."""
-    model, _, variant = name.partition(", ")
-    with peer.open(VARIANTS[variant]) as session:
-        run.raw(f"{name}: configuration", session.config)
-        found = _checked(peer, session, ids[: len(expected)], expected)
-        count = _warm_up(run, session, ids, peer.running)
-        theirs = partial(_point, session, ids[:count])
-        ours = partial(served.measure, {}, peer.running)
-        for _ in range(1 if run.dry else TURNS):
-            if not (arms.take(_peer(variant), theirs, TURN_S) and arms.take(_beside(variant), ours, OURS_S)):
-                break
-            if arms.fastest(_peer("*")) == _peer(variant):
-                rates = arms.rate(_beside(variant)), arms.rate(_peer(variant))
-                note = f"{model}, {peer.running} in flight, 50 in / 50 out: ours over gRPC {rates[0]:,.0f}/s, "
-                note += f"transformers {variant} {rates[1]:,.0f}/s, attention: {peer.attention}"
-                ratios[model] = rates[0] / rates[1], note
-                run.target("peer", *min(ratios.values()))
-    same = {"as under a mask": agreement(expected, found)}
-    if served.address:
-        same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
-    run.raw(f"{name}: share of tokens before answers part", same)
 
 
 def _point(session: Session, ids: Ids) -> Point:

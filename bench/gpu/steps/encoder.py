@@ -34,8 +34,7 @@ CLAIMS = (
 
 def measure(run: Run) -> None:
     """In process first, then the transport ceiling, then both together; one that fails does not hide the others."""
-    peaks = measure_peaks(run.dry)
-    run.raw("peaks", peaks.as_json())
+    peaks = measure_peaks(run)
     floor_us = peaks.encoder_us(run.shape(MODEL), TOKENS)
     with TemporaryDirectory() as folder, Arms(run, MODEL, "/s", CLAIMS) as arms:
         payloads = encoder_texts(run, folder)

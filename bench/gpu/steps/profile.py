@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
 from typing import Any
@@ -40,8 +40,7 @@ class Case:
 
 def measure(run: Run) -> None:
     """All cases of the model that the step names; of a large decoder in FP8 too."""
-    peaks = measure_peaks(run.dry)
-    run.raw("peaks", peaks.as_json())
+    peaks = measure_peaks(run)
     model = run.argument
     cases = _encoder if run.shape(model).kind == "encoder" else _decoder
     for quantization in ("none", "fp8") if model == "llama-1b" else ("none",):
@@ -102,18 +101,14 @@ def _case(run: Run, peaks: Peaks, case: Case) -> float:
     kernels = _profiled(run, case.once, steps)
     kinds = kinds_of(kernels, steps, case.work, case.layers, peaks)
     gaps = gaps_of(steps_of(kernels, steps))
-    found = {"step_us": step_us, "kinds": [kind.as_json() for kind in kinds], "gaps": gaps.as_json() if gaps else None}
-    run.raw(case.name, found)
-    run.figure(f"{case.name}: step", step_us, "µs", f"{describe(kinds, gaps, step_us)}; {clocks}")
+    run.raw(case.name, {"step_us": step_us, "kinds": list(map(asdict, kinds)), "gaps": asdict(gaps) if gaps else None})
+    run.figure(f"{case.name}: step", step_us, "µs", f"{shares(kinds, gaps, step_us)}; {clocks}")
     if gaps:
-        note = f"of {gaps.span_us:.0f} µs under the profiler; median {gaps.median_us:.2f} µs, "
-        note += f"largest {gaps.largest_us:.2f} µs behind {gaps.after[:80]}; beside copies {gaps.copies_us:.1f} µs"
-        run.figure(f"{case.name}: gaps between its kernels", gaps.sum_us, "µs", note)
+        run.figure(f"{case.name}: gaps between its kernels", gaps.sum_us, "µs", gaps.describe())
     else:
         run.leave_out(f"{case.name}, gaps: the profiled steps are not alike")
     for kind in kinds:
-        note = f"{kind.launches:.0f} launches, at least {kind.bound_us:.0f} µs; {kind.describe_names()}"
-        run.figure(f"{case.name}: {kind.name}", kind.us, "µs", note)
+        run.figure(f"{case.name}: {kind.name}", kind.us, "µs", kind.describe())
     return step_us
 
 
@@ -152,11 +147,9 @@ def _run_once(run: Run, steps: Steps, made: Made) -> float:
     return float(end_ns - start_ns) / 1000
 
 
-def describe(kinds: list[Kind], gaps: Gaps | None, step_us: float) -> str:
-    """Shares of the profiled step, where its span is known: own kernels, products, gaps; then the largest kinds."""
+def shares(kinds: list[Kind], gaps: Gaps | None, step_us: float) -> str:
+    """Of the profiled step, where its span is known: own kernels, products, gaps."""
     whole_us = gaps.span_us if gaps else step_us
     by_sort = {sort: sum(kind.us for kind in kinds if kind.sort == sort) for sort in ("own", "cuBLAS", "other")}
     told = [f"{sort} {100 * us / whole_us:.0f} %" for sort, us in by_sort.items() if us]
-    told += [f"gaps {100 * gaps.sum_us / whole_us:.1f} %"] if gaps else []
-    first = ", ".join(f"{kind.name} {kind.us:.0f} µs ({kind.launches:.0f})" for kind in kinds[:6])
-    return f"{', '.join(told)}; {first}"
+    return ", ".join(told + ([f"gaps {100 * gaps.sum_us / whole_us:.1f} %"] if gaps else []))
