@@ -62,7 +62,7 @@ def texts(path: Path, count: int, tokens: int, seed: int = 1) -> list[str]:
 
 
 def _wordpiece(vocab: int) -> Any:
-    from tokenizers.implementations import BertWordPieceTokenizer
+    from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     listed = [*_SPECIAL.values(), *letters, *(f"##{letter}" for letter in letters[:36])]
@@ -71,7 +71,7 @@ def _wordpiece(vocab: int) -> Any:
 
 
 def _byte_level(vocab: int) -> Any:
-    from tokenizers.implementations import ByteLevelBPETokenizer
+    from tokenizers.implementations.byte_level_bpe import ByteLevelBPETokenizer
 
     tokenizer, rng = ByteLevelBPETokenizer(), random.Random(6)
     texts = (" " + " ".join(rng.choices(words(), k=12)) for _ in range(12_000))
