@@ -12,11 +12,10 @@ import fake_cuda
 import pytest
 from serving import until
 
-from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.sampler import GpuSampler, describe
 from bench.gpu.servers.modelled import ModelledServer
 from bench.gpu.servers.observations import bound_by, brief
-from bench.gpu.steps.decoder import settings_of
+from bench.gpu.steps.decoder import payloads, settings_of
 
 pytestmark = pytest.mark.compute
 
@@ -99,11 +98,11 @@ def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
     nvml.mhz = 1 << 20
     run = dry("decoder:llama-1b")
     base = settings_of(run, "llama-1b") | {"device": "cpu"}
-    with GpuSampler() as run.gpu, ModelledServer(run, base, decoder_payloads(tmp_path / "p", ["a"], 1)) as served:
+    with GpuSampler() as run.gpu, ModelledServer(run, base, payloads(run, "llama-1b", str(tmp_path))) as served:
         formula = served._measure
 
         def measure(*words: Any) -> Any:
-            seen, warm_s = len(run.gpu._samples), time.monotonic() + 0.1
+            seen, warm_s = len(run.gpu._samples), time.monotonic() + 0.2
             until(lambda: time.monotonic() > warm_s and len(run.gpu._samples) > seen + 2, "samples of this point")
             return formula(*words)
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.servers import limits
 from bench.gpu.servers.modelled import ModelledServer
 from bench.gpu.servers.observations import answered, bound_by, brief
 from bench.gpu.servers.served import SETTLE_S
-from bench.gpu.steps.decoder import settings_of
+from bench.gpu.steps.decoder import payloads, settings_of
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import BenchError
 
@@ -91,8 +90,9 @@ def test_points_share_a_server_whose_limits_change(dry: Any, tmp_path: Path) -> 
     """The first point with other limits has more load in front."""
     run = dry("decoder:llama-1b")
     base = settings_of(run, "llama-1b") | {"device": "cpu", "lanes": 1, "max-running": 8}
+    calls = payloads(run, "llama-1b", str(tmp_path))
     run.dry = False
-    with Server(run, base, decoder_payloads(tmp_path / "prompts", ["a"], 1), slow=True) as served:
+    with Server(run, base, calls, slow=True) as served:
         assert served.address == "", "a formula has none, but now it has started"
         rates = [served.measure({"max-running": count}, 4).rate for count in (8, 2, 2, 8)]
         assert served.posted == [{"lanes": 1, "running": 2}, {"lanes": 1, "running": 8}], "only where they change"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.gpu.models.shapes import Shape
+from fastqps.bench.measure.workload import Payloads, parse_call, write_messages
+from fastqps.v1 import predict_pb2 as pb
 
 WORDS = 24_000
 TOKENS_MAX = 32_000  # of a trained BPE: more takes long to train, and changes nothing for the model
@@ -59,6 +62,13 @@ def texts(path: Path, count: int, tokens: int, seed: int = 1) -> list[str]:
     if wrong or len(made) < count:
         raise ValueError(f"not {count} different texts of {tokens} tokens, but {len(made)}, some of {sorted(wrong)}")
     return made
+
+
+def write_payloads(folder: str, messages: Sequence[pb.PredictRequest]) -> Payloads:
+    """Predict calls, for the load generator."""
+    path = Path(folder) / "payloads"
+    write_messages(path, messages)
+    return Payloads(path, parse_call("predict"), messages[0].SerializeToString(), len(messages))
 
 
 def _wordpiece(vocab: int) -> Any:

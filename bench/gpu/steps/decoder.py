@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.gpu.arms import Arm, Arms, Claim, duty
-from bench.gpu.models.payloads import decoder_payloads
-from bench.gpu.models.vocabulary import texts
+from bench.gpu.models.vocabulary import texts, write_payloads
 from bench.gpu.profile.bounds import measure_peaks
 from bench.gpu.run import Run
+from fastqps.bench.measure.workload import Payloads
+from fastqps.v1 import predict_pb2 as pb
 
 TOKENS_IN = TOKENS_OUT = 50
 PROMPTS = 8192
@@ -73,8 +73,8 @@ def measure(run: Run) -> None:
     arms = {arm.name: _sized(run, arm) for arm in sweep.arms}
     with TemporaryDirectory() as folder, Arms(run, shape, "requests/s", sweep.claims) as turns:
         turns.floor = lambda rate: peaks.share(floor_us, rate)
-        payloads = decoder_payloads(Path(folder) / "prompts", prompts(run, shape), tokens_out(run))
-        turns.serve(list(arms.values()), settings_of(run, shape), payloads, slow=True)
+        calls = payloads(run, shape, folder)
+        turns.serve(list(arms.values()), settings_of(run, shape), calls, slow=True)
         for number, arm in enumerate(sweep.arms):
             turns.turn(arms[arm.name])
             if not number and BASELINE in sweep.arms:
@@ -83,7 +83,7 @@ def measure(run: Run) -> None:
         best = arms.get(turns.fastest("bf16*", P99_US) or turns.fastest("bf16*"))
         if best and sweep.fp8_after:
             fp8 = dataclasses.replace(best, name=best.name.replace("bf16", "FP8"), server={"quantization": "fp8"})
-            turns.serve([fp8], settings_of(run, shape), payloads, slow=True)
+            turns.serve([fp8], settings_of(run, shape), calls, slow=True)
             turns.turn(fp8)
         if best and sweep.p99:
             turns.search(best, P99_US)
@@ -107,6 +107,12 @@ def tokens_out(run: Run) -> int:
 def prompts(run: Run, model: str) -> list[str]:
     """Different ones, of exactly so many tokens."""
     return texts(run.checkpoint(model), 50 if run.dry else PROMPTS, TOKENS_IN)
+
+
+def payloads(run: Run, model: str, folder: str) -> Payloads:
+    """Calls with these prompts, which get exactly so many tokens, greedily."""
+    options = pb.GenerateOptions(max_tokens=tokens_out(run), ignore_eos=True)
+    return write_payloads(folder, [pb.PredictRequest(text=text, generate=options) for text in prompts(run, model)])
 
 
 def _sized(run: Run, arm: Arm) -> Arm:

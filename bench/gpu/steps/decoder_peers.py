@@ -7,18 +7,16 @@ is no row: a ratio over a mask of all by all says nothing.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 from transformers import AutoTokenizer
 
 from bench.gpu.arms import Arms
-from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.peers.batching import ASYNCHRONOUS, PLAIN, Answers, Batching, Ids, Session
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.steps.decoder import prompts, settings_of, tokens_out
+from bench.gpu.steps.decoder import payloads, prompts, settings_of, tokens_out
 from fastqps import Client
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError
@@ -45,8 +43,8 @@ def measure(run: Run) -> None:
 def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
     """Turns of the peer and ours, each told when it is over. ``BenchError`` where the peer's tokens are wrong."""
     running = 8 if run.dry else IN_FLIGHT
-    path, asked = run.checkpoint(model), prompts(run, model)
-    ids: Ids = AutoTokenizer.from_pretrained(path)(asked)["input_ids"]
+    path = run.checkpoint(model)
+    ids: Ids = AutoTokenizer.from_pretrained(path)(prompts(run, model))["input_ids"]
     device, dtype = torch.device("cpu" if run.dry else "cuda:0"), torch.float32 if run.dry else torch.bfloat16
     peer = Batching(path, device, dtype, running, tokens_out(run))
     try:
@@ -56,8 +54,8 @@ def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
         return
     settings = settings_of(run, model) | {"max-running": running}
     with TemporaryDirectory() as folder, Arms(run, model, "requests/s") as arms:
-        payloads = decoder_payloads(Path(folder) / "prompts", asked, tokens_out(run))
-        with open_server(run, settings, payloads, slow=True) as served, peer.open(ASYNCHRONOUS) as session:
+        calls = payloads(run, model, folder)
+        with open_server(run, settings, calls, slow=True) as served, peer.open(ASYNCHRONOUS) as session:
             run.raw(f"{model}: configuration", session.config)
             found = _checked(peer, session, ids[:CHECKED], expected)
             theirs = partial(_point, session, ids[: _warm_up(run, session, ids, running)])

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench import gather, prepare
 from bench.gpu.arms import Arm, Arms, Claim, duty
-from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.run import Run
 from bench.gpu.servers.preparation import slow_host
 from bench.gpu.steps import decoder, encoder
@@ -101,10 +99,9 @@ def _has_mps(run: Run) -> bool:
 
 
 def _decoder(run: Run, folder: str) -> Subject:
-    total = 8 if run.dry else 2048
-    payloads = decoder_payloads(Path(folder) / "prompts", decoder.prompts(run, run.argument), decoder.tokens_out(run))
+    total, base, calls = 8 if run.dry else 2048, decoder.settings_of(run, run.argument), decoder.payloads
     return Subject(
-        "dispatchers", decoder.settings_of(run, run.argument), payloads, "max-running", total, 2 * total,
+        "dispatchers", base, calls(run, run.argument, folder), "max-running", total, 2 * total,
         lambda running: prepare.python_us(running, max(1, running // decoder.tokens_out(run))), True,
     )  # fmt: skip
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.gpu.arms import Arm, Arms, Claim
 from bench.gpu.inprocess import EncoderLoop
-from bench.gpu.models.payloads import encoder_payloads
+from bench.gpu.models.vocabulary import texts, write_payloads
 from bench.gpu.plan import START_S
 from bench.gpu.profile.bounds import measure_peaks
 from bench.gpu.run import Run
@@ -18,6 +17,7 @@ from bench.gpu.servers.modelled import open_server
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point
 from fastqps.host import machine
+from fastqps.v1 import predict_pb2 as pb
 
 TOKENS = 32
 PLACES = ((512, 2), (176, 2), (512, 1), (1024, 2), (256, 2), (176, 3))  # items of a batch, lanes: the likeliest first
@@ -67,7 +67,8 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 def encoder_texts(run: Run, folder: str) -> Payloads:
     """Different ones, of exactly TOKENS tokens each."""
-    return encoder_payloads(Path(folder) / "texts", run.checkpoint(MODEL), TOKENS, 200 if run.dry else 20_000)
+    many = texts(run.checkpoint(MODEL), 200 if run.dry else 20_000, TOKENS)
+    return write_payloads(folder, [pb.PredictRequest(text=text) for text in many])
 
 
 def _in_process(run: Run, items: int, lanes: int) -> Point:
