@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.load import Load
 from bench.row import Row
-from bench.runner import SERVER_CPU, Bench, Claim, Subject, ratio
+from bench.runner import Bench, Claim, Subject, ratio
 from bench.texts import request, texts, write_body
 from bench.transport import DEEP, printing_server
 
@@ -22,9 +22,8 @@ def measure(bench: Bench) -> None:
     """A native echo on one core, the generators in turn on the other; then a server whose rate is known."""
     payloads = bench.write(map(request, texts(1)))
     body = write_body(bench.folder / "body", request(texts(1)[0]))
-    pinned = ("loadgen.server", "--port", "0", "--cpu", str(SERVER_CPU))
     constant = ("--service", f"constant:{10**9 // KNOWN}ns")
-    echo, known = (f"127.0.0.1:{bench.start(printing_server(*pinned, *more))[0]}" for more in ((), constant))
+    echo, known = (f"127.0.0.1:{bench.start(printing_server('loadgen.server', *more))[0]}" for more in ((), constant))
     found = bench.measure(
         [
             Subject("closed", bench.grpc(echo, payloads, DEEP)),

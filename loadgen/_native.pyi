@@ -1,13 +1,10 @@
 """The native half of the load generator (loadgen/csrc): the engine, and a server with a known law to prove it against.
 
-All times are int64 nanoseconds. Instants of one run count from its start (``Engine.start``); ``start_monotonic_ns`` of
-the result says when that was on CLOCK_MONOTONIC, the clock of ``time.monotonic_ns``.
+All times are int64 nanoseconds. Instants of one run count from its start (``Engine.start``).
 
-**Histograms** are numpy uint64 arrays of counts in the layout of HdrHistogram: value in ns, lowest 1, highest
-``HISTOGRAM_HIGHEST_NS`` (1 h; what is above counts there), ``HISTOGRAM_DIGITS`` (3) significant digits, so exactly the
-counts of ``hdrh.histogram.HdrHistogram(1, HISTOGRAM_HIGHEST_NS, HISTOGRAM_DIGITS)``. ``histogram_value_ns`` tells what
-an index stands for. A histogram in a result is a dict ``{"counts": uint64[HISTOGRAM_LENGTH], "count": int, "sum_ns":
-int, "max_ns": int, "min_ns": int}``; sum, max and min are exact, not rounded to the layout; all 0 when the count is 0.
+**Histograms** are numpy uint64 arrays of counts in the layout of HdrHistogram from 1 ns to 1 h (what is above counts
+there) with three significant digits: ``loadgen.histogram`` reads them. Sum, max and min are exact, not rounded to the
+layout; all are 0 when the count is 0.
 
 **Outcomes.** Every arrival ends in exactly one count, under one of these names:
 
@@ -34,14 +31,14 @@ int, "max_ns": int, "min_ns": int}``; sum, max and min are exact, not rounded to
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-HISTOGRAM_LENGTH: int
-HISTOGRAM_DIGITS: int
-HISTOGRAM_HIGHEST_NS: int
+NGHTTP2: str
+COMPILER: str
+"""Their versions."""
 OUTCOMES: tuple[str, ...]
 """Every name of an outcome, without the HTTP_<code> ones; the gRPC codes first, in the order of their numbers."""
 
@@ -107,8 +104,6 @@ class ConnectionResult(TypedDict):
     losses: dict[str, int]
     """Why it ended, other than by the end of the run: CONNECTION_LOST, GOAWAY, PROTOCOL_ERROR, and attempts that
     failed: CONNECTION_REFUSED, CONNECT_FAILED."""
-    peer_streams_max: int
-    """SETTINGS_MAX_CONCURRENT_STREAMS of the server, as last heard; 4294967295 when it sets no limit."""
 
 class ThreadResult(TypedDict):
     cpu_s: float
@@ -128,11 +123,8 @@ class Result(TypedDict):
     closed
     loop: calls that *ended* then. Everything else was warm-up or cool-down."""
 
-    start_monotonic_ns: int
     start_unix_ns: int
-    """The instant 0 of the run, on CLOCK_MONOTONIC and as Unix time."""
-    end_ns: int
-    """When the run ended."""
+    """The instant 0 of the run."""
     stopped: bool
     """``stop`` was called before the schedule was through."""
     measure_from_ns: int
@@ -187,8 +179,6 @@ class Result(TypedDict):
     """Answers compared with ``expected`` …"""
     wrong: int
     """… and those that differed."""
-    wrong_samples: list[Sample]
-    """At most 16 of them."""
     samples: list[Sample]
     calls: CallRecords
     """Empty without ``record_calls``, and in a closed loop."""
@@ -196,8 +186,6 @@ class Result(TypedDict):
     """bidi: how the streams ended, those of the regular end (OK) included. Else empty."""
     connections: list[ConnectionResult]
     threads: list[ThreadResult]
-    intervals_dropped: int
-    """Intervals that nobody polled in time (600 are kept)."""
 
 class Engine:
     """Sends calls of one gRPC method on threads of its own. One engine is one run: connect, start, (poll …), wait,
@@ -226,14 +214,11 @@ class Engine:
         status_field: Sequence[int] = (),
         deadline_grace_ns: int = 100_000_000,
         grace_ns: int = 5_000_000_000,
-        reconnect: bool = True,
-        expected: Sequence[bytes | None] | None = None,
+        expected: Sequence[bytes] | None = None,
         check_every: int = 1,
         samples_max: int = 0,
         sample_every: int = 97,
         record_calls: bool = False,
-        answer_bytes_max: int = 16 << 20,
-        spin_ns: int = 30_000,
         interval_ns: int = 1_000_000_000,
         tls: bool = False,
         tls_ca: bytes = b"",
@@ -258,15 +243,11 @@ class Engine:
         status_field: path of field numbers to a varint in the answer that holds a gRPC code, (6, 1) for 6.1; absent: 0.
         deadline_grace_ns: a call is given up locally this long after its deadline, if the server says nothing.
         grace_ns: how long calls that are open may take after the last arrival, or after ``stop``.
-        reconnect: make lost connections again (at once, then after 10 ms doubling to 1 s). False: a lost one stays
-            lost.
-        expected: for each payload the bytes of its right answer, or None. (Not with ids, which change the answer.)
-        check_every: compare about one in so many OK answers to payloads that have an expected one.
+        expected: for each payload the bytes of its right answer. (Not with ids, which change the answer.)
+        check_every: compare about one in so many OK answers with the expected one.
         samples_max, sample_every: keep about one in ``sample_every`` OK answers, at most ``samples_max`` of them, over
             all threads; at most 64 MiB in all.
         record_calls: keep the times of each measured call of an open loop: 24 bytes a call.
-        answer_bytes_max: an answer message longer than this is a BAD_ANSWER.
-        spin_ns: a thread sleeps until this long before the next send, then spins; 0: never spin.
 
         Raises ValueError for what contradicts these lines.
         """
@@ -300,16 +281,15 @@ class Engine:
         self,
         in_flight: int,
         duration_ns: int,
-        payload_index: NDArray[np.uint32] | None = None,
+        payload_index: NDArray[np.uint32],
         deadline_ns: int = 0,
         *,
         measure_from_ns: int = 0,
-        calls_max: int = 0,
     ) -> None:
-        """Closed loop: ``in_flight`` calls are always open, spread evenly over all connections, for ``duration_ns`` or
-        until ``calls_max`` calls (0: no limit) were started. Measured: what ends in [measure_from_ns, duration_ns).
+        """Closed loop: ``in_flight`` calls are always open, spread evenly over all connections, for ``duration_ns``.
+        Measured: what ends in [measure_from_ns, duration_ns).
 
-        payload_index: order in which payloads are sent, again and again; None: in turn. ``streams`` does not count here
+        payload_index: order in which payloads are sent, again and again. ``streams`` does not count here
         (unary, server-stream); bidi: in_flight ≤ connections × streams × stream_in_flight. Raises like ``start``.
         """
 
@@ -325,9 +305,6 @@ class Engine:
 
     def result(self) -> Result:
         """Everything of the run. Raises RuntimeError until it has ended (``wait`` returned True)."""
-
-    def progress(self) -> dict[Literal["due", "sent", "ended", "ok", "now_ns"], int]:
-        """Totals at this moment, warm-up included. Cheap; for a progress line between intervals."""
 
 class Server:
     """A gRPC server whose behaviour is known, on one thread of its own. It takes any method of any service.
@@ -345,9 +322,8 @@ class Server:
 
     def __init__(
         self,
-        host: str = "127.0.0.1",
-        port: int = 0,
         *,
+        port: int = 0,
         law: Literal["none", "constant", "exponential"] = "none",
         service_ns: int = 0,
         seed: int = 1,
@@ -360,7 +336,6 @@ class Server:
         fail_every: int = 0,
         fail_status: int = 14,
         streams_max: int = 0,
-        cpu: int = -1,
     ) -> None:
         """
         law: distribution of the service time, of mean ``service_ns``; its random numbers come from ``seed``.
@@ -372,27 +347,11 @@ class Server:
         path: if given, the only method there is; others are answered UNIMPLEMENTED (trailers only).
         fail_every, fail_status: every so many-th call is answered with this status alone (trailers only). 0: none.
         streams_max: its SETTINGS_MAX_CONCURRENT_STREAMS; 0: no limit.
-        cpu: pin the thread there; -1: do not.
-        Raises OSError when it cannot listen or pin, ValueError for what contradicts these lines.
+        Raises OSError when it cannot listen, ValueError for what contradicts these lines.
         """
 
     def stop(self) -> None:
         """Ends it: connections are closed, the thread is joined. Again: nothing."""
 
-    def counters(self) -> dict[Literal["connections", "calls", "messages", "answers", "bytes_in", "bytes_out"], int]:
-        """What it did so far."""
-
-def histogram_index(value_ns: int) -> int:
-    """Index in the layout that a value counts at; values are clamped to [0, HISTOGRAM_HIGHEST_NS]. ValueError if
-    negative."""
-
-def histogram_value_ns(index: int, which: Literal["lowest", "median", "highest"] = "highest") -> int:
-    """Lowest, middle or highest value that counts at this index (HdrHistogram's own percentiles take the highest).
-    ValueError outside the layout."""
-
 def record(values_ns: NDArray[np.int64] | Sequence[int]) -> Histogram:
-    """A histogram of these values, recorded as the engine does it. For tests and for tools that merge. ValueError if
-    one is negative."""
-
-def environment() -> dict[str, Any]:
-    """{"nghttp2": version linked, "compiler": …, "timer_slack_ns": …, "cpus": CPUs that this process may use}."""
+    """A histogram of these values, recorded as the engine does it: for tests."""

@@ -43,8 +43,7 @@ def serve(o: argparse.Namespace) -> None:
     stall_at_ns, stall_for_ns = o.stall
     try:
         server = Server(
-            o.host,
-            o.port,
+            port=o.port,
             law=law,
             service_ns=service_ns,
             seed=o.seed,
@@ -57,10 +56,9 @@ def serve(o: argparse.Namespace) -> None:
             fail_every=o.fail_every,
             fail_status=o.fail_status,
             streams_max=o.streams_max,
-            cpu=o.cpu,
         )
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot serve on {o.host}:{o.port}: {error}") from None
+        raise UsageError(f"cannot serve on port {o.port}: {error}") from None
     print(server.port, flush=True)
     while not over.wait(3600):
         pass
@@ -86,36 +84,19 @@ def _parser() -> Parser:
         prog="python -m loadgen.server", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
     )
     add = parser.add_argument
-    add("--host", default="127.0.0.1")
     add("--port", type=checked(whole(0, 65535)), default=0, help="0, the default: any free one; it is printed")
-    add(
-        "--service",
-        type=checked(_service),
-        default=("none", 0),
-        metavar="LAW",
-        help="none, constant:2ms, exponential:2ms",
-    )
-    add(
-        "--stall",
-        type=checked(_stall),
-        default=(0, 0),
-        metavar="AT:FOR",
-        help="do nothing, so long after the first call",
-    )
+    add("--service", type=checked(_service), default=("none", 0), metavar="LAW",
+        help="none, constant:2ms, exponential:2ms")  # fmt: skip
+    add("--stall", type=checked(_stall), default=(0, 0), metavar="AT:FOR",
+        help="do nothing, so long after the first call")  # fmt: skip
     add("--answer", type=checked(whole(0, 1 << 24)), default=-1, metavar="BYTES", help="default: the request's own")
     add("--messages", type=checked(whole(1, 10_000)), default=1, metavar="N", help="answers to each message")
     add("--message-gap", type=checked(units.duration_ns), default=0, help="time between them")
     add("--method", default="", help="the only one there is; others are UNIMPLEMENTED")
     add("--fail-every", type=checked(whole(0, 1 << 30)), default=0, metavar="N", help="every N-th call fails")
     add("--fail-status", type=checked(whole(1, 16)), default=14, metavar="CODE", help="with this gRPC code; default 14")
-    add(
-        "--streams-max",
-        type=checked(whole(0, 1 << 20)),
-        default=0,
-        metavar="N",
-        help="MAX_CONCURRENT_STREAMS; 0: no limit",
-    )
-    add("--cpu", type=checked(whole(0, 4095)), default=-1, help="pin it there")
+    add("--streams-max", type=checked(whole(0, 1 << 20)), default=0, metavar="N",
+        help="MAX_CONCURRENT_STREAMS; 0: no limit")  # fmt: skip
     add("--seed", type=checked(whole(0, 2**63)), default=1)
     return parser
 

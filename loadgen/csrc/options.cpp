@@ -45,7 +45,7 @@ std::string Options::error() const {
   const u64 per_thread = u64(connections + threads - 1) / threads * streams * stream_in_flight;
   if (call == CallKind::kBidi && per_thread > (1u << 19))
     return "bidi: connections * streams * stream_in_flight must be at most 524,288 per thread";
-  if (deadline_grace_ns < 0 || grace_ns < 0 || spin_ns < 0) return "times must not be negative";
+  if (deadline_grace_ns < 0 || grace_ns < 0) return "times must not be negative";
   if (interval_ns < kMillisecond) return "interval_ns must be at least 1,000,000";
   if (!expected.empty() && expected.size() != payloads.size()) return "expected must have one entry per payload";
   if (check_every < 1 || sample_every < 1) return "check_every and sample_every must be at least 1";
@@ -66,6 +66,7 @@ std::string Load::error(const Options& options) const {
     if (in_flight > 1'000'000) return "in_flight must be at most 1,000,000";
     if (options.call == CallKind::kBidi && in_flight > outlets * options.stream_in_flight)
       return "in_flight must be at most connections * streams * stream_in_flight";
+    if (payload_index.empty()) return "payload_index is empty";
     if (duration <= 0) return "duration_ns must be positive";
     if (measure_from >= duration) return "measure_from_ns must be less than duration_ns";
     return {};

@@ -65,7 +65,6 @@ py::list connections_of(const Engine& engine) {
     entry["ok"] = connection.ok;
     entry["connects"] = connection.connects;
     entry["losses"] = outcomes_of(connection.losses);
-    entry["peer_streams_max"] = connection.peer_streams_max;
     found.append(entry);
   }
   return found;
@@ -114,9 +113,7 @@ py::dict result_of(Engine& engine) {
   const RunResult& run = engine.result();
   const Tally& tally = run.tally;
   py::dict found;
-  found["start_monotonic_ns"] = run.start_monotonic_ns;
   found["start_unix_ns"] = run.start_unix_ns;
-  found["end_ns"] = run.end_ns;
   found["stopped"] = run.stopped;
   found["measure_from_ns"] = run.measure_from_ns;
   found["measure_until_ns"] = run.measure_until_ns;
@@ -137,8 +134,7 @@ py::dict result_of(Engine& engine) {
                              {"wrong_ids", tally.wrong_ids},
                              {"late_answers", tally.late_answers},
                              {"checked", tally.checked},
-                             {"wrong", tally.wrong},
-                             {"intervals_dropped", tally.intervals_dropped}})
+                             {"wrong", tally.wrong}})
     found[name] = value;
   for (auto [name, histogram] : {std::pair{"response", &tally.response},
                                  {"service", &tally.service},
@@ -149,7 +145,6 @@ py::dict result_of(Engine& engine) {
                                  {"message_gap", &tally.message_gap}})
     found[name] = to_dict(*histogram);
   found["samples"] = to_list(tally.samples);
-  found["wrong_samples"] = to_list(tally.wrong_samples);
   found["calls"] = to_dict(tally.calls);
   found["connections"] = connections_of(engine);
   found["threads"] = threads_of(engine);

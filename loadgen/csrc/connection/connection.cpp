@@ -138,8 +138,7 @@ void Connection::lost(Outcome why, std::string words) {
     return tick_at(context_.now);  // the name has other addresses
   if (!stood) context_.down = why;
   if (stood && context_.now - ready_since_ns_ > kSecond) backoff_ns_ = 0;
-  tick_at(context_.options.reconnect && context_.running ? context_.now + backoff_ns_ : kNever);
-  if (!context_.options.reconnect) context_.down = why;
+  tick_at(context_.running ? context_.now + backoff_ns_ : kNever);
   backoff_ns_ = std::clamp(backoff_ns_ * 2, kBackoffFirst, kBackoffMax);
 }
 

@@ -46,10 +46,7 @@ struct ServerContext {
   nghttp2_option* session_options = nullptr;
   i64 now = 0, first_request_ns = 0;
   u64 serials = 0, orders = 0;
-
-  struct Counters {
-    std::atomic<u64> connections{0}, calls{0}, messages{0}, answers{0}, bytes_in{0}, bytes_out{0};
-  } counters;
+  std::atomic<u64> calls{0};
 };
 
 class ServerConnection {

@@ -9,7 +9,6 @@ namespace loadgen {
 enum class Law { kNone, kConstant, kExponential };
 
 struct ServerOptions {
-  std::string host = "127.0.0.1";
   u16 port = 0;
   Law law = Law::kNone;
   i64 service_ns = 0;
@@ -22,7 +21,6 @@ struct ServerOptions {
   u64 fail_every = 0;
   int fail_status = 14;
   u32 streams_max = 0;  // 0: no limit
-  int cpu = -1;
 
   // What is wrong with them, or an empty string.
   std::string error() const {
