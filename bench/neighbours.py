@@ -28,17 +28,7 @@ DEEP, SIM_LOAD = Load(16, 64, warmup_s=WARMUP_S), Load(CONNECTIONS, 8, warmup_s=
 FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 # 20,000 items/s in steps of 32, 1.6 ms each: what a card does with a model of some hundred million parameters. The
 # host needs about a tenth of a core for it. In steps of 6, of 0.4 ms, it is late sooner.
-_PROFILE = """name = "neighbours"
-status = "estimated"
-source = "chosen, so that the device is the limit and not the host"
-task = "embed"
-[step]
-fixed_us = 128
-per_token_us = 0.0
-per_item_us = 46
-[host]
-launch_us = 12.8
-"""
+_DEVICE = {"fixed_us": 128, "per_item_us": 46, "launch_us": 12.8}
 _ITEMS, _FEW_ITEMS = 32, 6
 # Steps in flight on the modelled device, the running one included, and the flags that allow so many.
 IN_FLIGHT = {
@@ -82,8 +72,7 @@ def measure(bench: Bench) -> None:
 
 def _servers(bench: Bench) -> Iterator[Server]:
     payloads = bench.write(map(request, texts(1000)))
-    profile = bench.folder / "neighbours.toml"
-    profile.write_text(_PROFILE)
+    profile = bench.profile("neighbours", **_DEVICE)
 
     def modelled(items: int, steps: int) -> Measure:
         device = ("--device", f"sim:{profile}", "--max-batch-items", str(items))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.load import Load
 from bench.row import Row
-from bench.runner import Bench, Claim, Subject, ratio
+from bench.runner import Bench, Claim, Subject, apart
 from bench.texts import request, texts, write_body
 from bench.transport import DEEP, printing_server
 
@@ -35,8 +35,8 @@ def measure(bench: Bench) -> None:
         CLAIMS,
     )
     bench.rows.append(_offered(found["open"]))
-    both = ratio(found["closed, known"].values(), found["h2load, known"].values())
-    bench.rows.append(both.apart_row(f"loadgen apart from h2load, {KNOWN:,}/s server", 10))
+    both = apart(f"loadgen apart from h2load, {KNOWN:,}/s server", "closed, known", "h2load, known", 10)
+    bench.rows.append(both.row(found))
 
 
 def _offered(subject: Subject) -> Row:

@@ -11,8 +11,7 @@ from bench.protocols import peers
 from bench.protocols.perf_analyzer import install_perf_analyzer, perf_analyzer
 from bench.protocols.requests import BASE64, FLOATS, MODEL_INFER, OIP, TEI, check, http_requests, model_infer
 from bench.protocols.wrk import CONNECTIONS, HttpRequest, wrk
-from bench.row import Row
-from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, Subjects, ratio
+from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, apart
 from bench.texts import request, texts
 from fastqps.process.server_process import ServerProcess
 
@@ -32,15 +31,6 @@ _PEERS = (("ModelInfer", "Triton ModelInfer", 10), (BASE64, "mosec echo", 3), (F
 # perf_analyzer and loadgen in the same closed loop, on a device that is so slow that both can keep it busy.
 _IN_FLIGHT, _APART = 16, 5.0  # percent
 _RATE = 4000  # of the device, whatever the size of its steps: an item takes as long in each
-_PROFILE = f"""name = "steady"
-status = "estimated"
-source = "chosen, so that two load generators have the same limit"
-task = "embed"
-[step]
-fixed_us = 1
-per_token_us = 0.0
-per_item_us = {1e6 / _RATE}
-"""
 
 
 def claims() -> Iterator[Claim]:
@@ -50,6 +40,9 @@ def claims() -> Iterator[Claim]:
     for name, other, unit, accept, goal in [*shares, *beside]:
         yield Claim(f"{name} over {other}", unit, name, other, accept, goal)
         yield Claim("… by CPU time", unit, other, name, figure="cpu_us")
+    note = f"of {_RATE:,}/s"
+    name = f"perf_analyzer apart from loadgen, ModelInfer, {_IN_FLIGHT} in flight"
+    yield apart(name, "perf_analyzer", "loadgen", _APART, note)
 
 
 def measure(bench: Bench) -> None:
@@ -63,8 +56,7 @@ def measure(bench: Bench) -> None:
     subjects = [*_own(bench, server, infer, text), *_peers(bench, infer, text)]
     for subject in subjects:
         subject.load()  # a warm-up of all that a server does once
-    found = bench.measure([*subjects, *_generators(bench, infer, text)], claims())
-    bench.rows.append(agreement(found))
+    bench.measure([*subjects, *_generators(bench, infer, text)], claims())
 
 
 def _own(bench: Bench, server: ServerProcess, infer: Path, text: str) -> Iterator[Subject]:
@@ -98,19 +90,9 @@ def http_load(bench: Bench, address: str, body: HttpRequest) -> Measure:
 
 
 def _generators(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
-    profile = bench.folder / "steady.toml"
-    profile.write_text(_PROFILE)
+    profile = bench.profile("steady", fixed_us=1, per_item_us=1e6 / _RATE)
     # Steps of few items, so that one always waits while another one runs.
     server = bench.server(*FLAGS, "--device", f"sim:{profile}", "--lanes", "2", "--max-batch-items", "4")
     theirs = partial(perf_analyzer, server.address, text, _IN_FLIGHT, bench.seconds, bench.folder, LOAD_CPU)
     yield Subject("perf_analyzer", lambda: {"rate": theirs()})
     yield Subject("loadgen", bench.grpc(server.address, infer, Load(1, _IN_FLIGHT), MODEL_INFER))
-
-
-def agreement(subjects: Subjects) -> Row:
-    """How far the generators are apart."""
-    theirs, ours = subjects["perf_analyzer"], subjects["loadgen"]
-    both = ratio(theirs.values(), ours.values())
-    note = f"{theirs.median():,.0f}/s and {ours.median():,.0f}/s of {_RATE:,}/s; ratio {both}"
-    name = f"perf_analyzer apart from loadgen, ModelInfer, {_IN_FLIGHT} in flight"
-    return both.apart_row(name, _APART, note)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.protocols.part import SHARED, agreement, claims
+from bench.protocols.part import SHARED, claims
 from bench.protocols.perf_analyzer import parse as parse_report
 from bench.protocols.requests import BASE64, FLOATS, OIP, TEI, check, http_requests
 from bench.protocols.wrk import HttpRequest
@@ -73,7 +73,7 @@ def test_claims_compare_with_predict_and_with_other_servers() -> None:
     subjects = {
         name: Subject(name, dict, runs=[{"rate": rate, "cpu_us": 1000 / rate}] * 3) for name, rate in rates.items()
     }
-    rows = [*(claim.row(subjects) for claim in claims()), agreement(subjects)]
+    rows = [claim.row(subjects) for claim in claims()]
     found = {row.name: row for row in rows if not row.name.startswith("…")}
     assert {name: (round(row.measured or 0, 4), row.verdict) for name, row in found.items()} == {
         "ModelInfer over Predict": (0.8, "yes"),
