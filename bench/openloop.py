@@ -22,7 +22,7 @@ def measure(bench: Bench) -> None:
     """A native echo on one core, the generators in turn on the other; then a server whose rate is known."""
     payloads = bench.write(map(request, texts(1)))
     body = write_body(bench.folder / "body", request(texts(1)[0]))
-    constant = ("--service", f"constant:{10**9 // KNOWN}ns")
+    constant = ("--service", f"{10**9 // KNOWN}ns")
     echo, known = (f"127.0.0.1:{bench.start(printing_server('loadgen.server', *more))[0]}" for more in ((), constant))
     found = bench.measure(
         [

@@ -1,4 +1,4 @@
-"""The native half of the load generator (loadgen/csrc): the engine, and a server with a known law to prove it against.
+"""The native half of the load generator (loadgen/csrc): the engine, and a server of known behaviour for proofs.
 
 All times are int64 nanoseconds. Instants of one run count from its start (``Engine.start``).
 
@@ -249,7 +249,7 @@ class Engine:
             all threads; at most 64 MiB in all.
         record_calls: keep the times of each measured call of an open loop: 24 bytes a call.
 
-        Raises ValueError for what contradicts these lines.
+        Raises ValueError for what would break it: the command line checks the rest.
         """
 
     def connect(self, timeout_s: float) -> None:
@@ -274,7 +274,7 @@ class Engine:
 
         times_ns: int64[n], sorted, ≥ 0; payload_index: uint32[n] < len(payloads); deadline_ns: int64[n] ≥ 0 or one for
             all.
-        Raises ValueError for arrays that are not so, RuntimeError if not connected or started before.
+        Raises ValueError for arrays that do not fit together, RuntimeError if not connected or started before.
         """
 
     def start_closed(
@@ -309,12 +309,10 @@ class Engine:
 class Server:
     """A gRPC server whose behaviour is known, on one thread of its own. It takes any method of any service.
 
-    Each request message is one job. With a law, jobs go through one queue and one server, first come first served, in
-    virtual
-    time: a job that arrives at t ends at max(t, end of the job before) + service time, and is answered then; waiting
-    costs no CPU. Without a law each is answered at once. Unary, server-stream and bidi calls all work: a message is
-    answered by ``messages`` messages, and the trailers follow when the client has closed its side and all jobs of the
-    call are answered.
+    Each request message is one job. Jobs go through one queue and one server, first come first served, in virtual time:
+    a job that arrives at t ends at max(t, end of the job before) + ``service_ns``, and is answered then; waiting costs
+    no CPU. Unary, server-stream and bidi calls all work: a message is answered by ``messages`` messages, and the
+    trailers follow when the client has closed its side and all jobs of the call are answered.
     """
 
     port: int
@@ -324,9 +322,7 @@ class Server:
         self,
         *,
         port: int = 0,
-        law: Literal["none", "constant", "exponential"] = "none",
         service_ns: int = 0,
-        seed: int = 1,
         answer_bytes: int = -1,
         messages: int = 1,
         message_gap_ns: int = 0,
@@ -338,7 +334,6 @@ class Server:
         streams_max: int = 0,
     ) -> None:
         """
-        law: distribution of the service time, of mean ``service_ns``; its random numbers come from ``seed``.
         answer_bytes: length of answers (zeros); -1: the request's own bytes (echo).
         messages, message_gap_ns: answers per request message, and the time from one to the next (the service time leads
             to the first).

@@ -33,7 +33,7 @@ struct Options {
   i64 interval_ns = kSecond;
   i32 first_stream_id = 1;  // tests start near the end of the stream ids
 
-  // What is wrong with them, or an empty string.
+  // What would break the engine, or an empty string. The command line checks the rest.
   std::string error() const;
 };
 

@@ -25,7 +25,7 @@ from loadgen.histogram import DIGITS, HIGHEST_NS
 
 def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
     prefix = str(tmp_path / "latency")
-    with server(law="constant", service_ns=200_000, fail_every=10, fail_status=8) as found:
+    with server(service_ns=200_000, fail_every=10, fail_status=8) as found:
         flags = ("--rate", "800", "--duration", "2500ms", "--warmup", "300ms", "--deadline", "30s", "--hgrm", prefix)
         result = run(
             tmp_path,
@@ -207,7 +207,7 @@ def test_a_server_that_stops_for_good_is_a_failure(tmp_path: Path) -> None:
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    with server(law="constant", service_ns=100_000) as found:
+    with server(service_ns=100_000) as found:
         flags = ("--rate", "300", "--duration", "60s", "--warmup", "200ms", "--empty-payload", "--progress", "json")
         process = subprocess.Popen(
             command(found.port, *flags, "--json", str(path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -223,7 +223,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_the_server_of_known_behaviour_runs_alone(tmp_path: Path) -> None:
-    whole = [sys.executable, "-m", "loadgen.server", "--service", "constant:2ms", "--answer", "7"]
+    whole = [sys.executable, "-m", "loadgen.server", "--service", "2ms"]
     with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         result = run(
@@ -233,6 +233,6 @@ def test_the_server_of_known_behaviour_runs_alone(tmp_path: Path) -> None:
         assert process.wait(PATIENCE_S) == 0
     assert result["response_time_us"]["p50"] > 1990
     done = subprocess.run(
-        [*whole[:3], "--service", "often:2ms"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [*whole[:3], "--service", "often"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "write none, constant:2ms" in done.stderr
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "'often' is no duration" in done.stderr

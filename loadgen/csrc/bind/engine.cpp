@@ -40,7 +40,7 @@ CallKind kind_of(const std::string& name) {
   throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
 }
 
-std::unique_ptr<PyEngine> make_engine(std::string host, i64 port, std::string path,
+std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string path,
                                       std::vector<std::pair<std::string, std::string>> headers,
                                       const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
                                       std::optional<std::vector<int>> cpus, const std::string& call,
@@ -52,7 +52,7 @@ std::unique_ptr<PyEngine> make_engine(std::string host, i64 port, std::string pa
                                       const std::string& tls_key) {
   Options o;
   o.host = std::move(host);
-  o.port = port >= 1 && port <= 65535 ? u16(port) : 0;
+  o.port = port;
   o.path = std::move(path);
   o.headers = std::move(headers);
   for (const py::bytes& payload : payloads) o.payloads.emplace_back(payload);

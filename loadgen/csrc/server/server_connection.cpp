@@ -178,7 +178,7 @@ void ServerConnection::on_request(ServerStream& stream) {
 void ServerConnection::on_message(ServerStream& stream, std::string_view message) {
   const ServerOptions& options = context_.options;
   if (stream.done) return;
-  i64 at = context_.queue.add(context_.now);
+  i64 at = context_.free_ns = std::max(context_.free_ns, context_.now) + options.service_ns;
   if (context_.answers.size() + options.messages > kAnswersMax) return answer_status(stream, kResourceExhausted);
   stream.jobs += options.messages;
   for (u32 i = 0; i < options.messages; i++, at += options.message_gap_ns) {

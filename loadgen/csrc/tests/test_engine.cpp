@@ -62,7 +62,7 @@ TEST(threads_share_the_schedule) {
 }
 
 TEST(a_closed_loop_keeps_its_calls_in_flight) {
-  Server server({.law = Law::kConstant, .service_ns = kMillisecond});
+  Server server({.service_ns = kMillisecond});
   Options options = options_for(server.port());
   options.connections = 3;
   options.threads = 2;
@@ -78,7 +78,7 @@ TEST(a_closed_loop_keeps_its_calls_in_flight) {
 
 // One call at a time on the only stream that the server allows: what waits for it is late, and not by our doing.
 TEST(lateness_tells_whose_doing_it_was) {
-  Server server({.law = Law::kConstant, .service_ns = 5 * kMillisecond, .streams_max = 1});
+  Server server({.service_ns = 5 * kMillisecond, .streams_max = 1});
   CHECK(once_in(5, [&] {
     Drive drive(options_for(server.port()));
     drive.start(100, kMillisecond);
@@ -121,7 +121,7 @@ TEST(a_stall_shows_in_response_times) {
 
 TEST(deadlines_travel_and_are_kept) {
   CHECK(once_in(5, [&] {
-    Server server({.law = Law::kConstant, .service_ns = 100 * kMillisecond});
+    Server server({.service_ns = 100 * kMillisecond});
     Options options = options_for(server.port());
     options.deadline_grace_ns = 10 * kMillisecond;
     Drive drive(options);
@@ -138,7 +138,7 @@ TEST(deadlines_travel_and_are_kept) {
 
 TEST(what_finds_no_stream_in_time_expires) {
   CHECK(once_in(5, [&] {
-    Server server({.law = Law::kConstant, .service_ns = 100 * kMillisecond, .streams_max = 1});
+    Server server({.service_ns = 100 * kMillisecond, .streams_max = 1});
     const Named got = run(options_for(server.port()), 50, kMillisecond, 300 * kMillisecond);
     CHECK(got.of("EXPIRED_UNSENT") > 30);
     return got.of("OK") >= 1;
@@ -153,8 +153,7 @@ TEST(statuses_are_read) {
 }
 
 TEST(server_streams_are_timed_by_message) {
-  Server server(
-      {.law = Law::kConstant, .service_ns = kMillisecond, .messages = 5, .message_gap_ns = 10 * kMillisecond});
+  Server server({.service_ns = kMillisecond, .messages = 5, .message_gap_ns = 10 * kMillisecond});
   Options options = options_for(server.port());
   options.call = CallKind::kServerStream;
   CHECK(once_in(5, [&] {
@@ -181,7 +180,7 @@ Options bidi_options(u16 port) {
 }
 
 TEST(bidi_matches_answers_by_id) {
-  Server server({.law = Law::kExponential, .service_ns = 100 * kMicrosecond});
+  Server server({.service_ns = 100 * kMicrosecond});
   Options options = bidi_options(server.port());
   options.connections = 2;
   options.threads = 2;
@@ -224,7 +223,7 @@ TEST(bidi_counts_second_answers_and_late_ones) {
   CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 50}}));
   CHECK_EQ(run.tally.wrong_ids, 50u);
 
-  Server slow({.law = Law::kConstant, .service_ns = 100 * kMillisecond});
+  Server slow({.service_ns = 100 * kMillisecond});
   Options options = bidi_options(slow.port());
   options.deadline_grace_ns = 0;
   Drive late(options);
@@ -269,7 +268,7 @@ TEST(answers_are_compared) {
 }
 
 TEST(a_run_can_be_stopped_at_any_time) {
-  Server server({.law = Law::kConstant, .service_ns = 20 * kMillisecond});
+  Server server({.service_ns = 20 * kMillisecond});
   for (const bool closed : {false, true}) {
     for (const i64 after : {i64(0), 2 * kMillisecond, 150 * kMillisecond}) {
       Options options = options_for(server.port());
@@ -288,7 +287,7 @@ TEST(a_run_can_be_stopped_at_any_time) {
 }
 
 TEST(what_is_open_at_the_end_is_unfinished) {
-  Server server({.law = Law::kConstant, .service_ns = 30 * kSecond});
+  Server server({.service_ns = 30 * kSecond});
   for (const CallKind kind : {CallKind::kUnary, CallKind::kServerStream, CallKind::kBidi}) {
     Options options = bidi_options(server.port());
     options.call = kind;
