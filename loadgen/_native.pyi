@@ -54,31 +54,22 @@ class Interval(TypedDict):
 
     index: int
     """0, 1, …: the interval [index, index + 1) × ``interval_ns`` of the run. The last one may be shorter."""
-    end_ns: int
-    """Where the interval ended: (index + 1) × interval_ns, or the end of the run."""
+    end_ns: int  # where the interval ended: (index + 1) × interval_ns, or the end of the run
     due: int
     """Arrivals whose intended time lies in the interval. Closed loop: calls started in it."""
-    sent: int
-    """Calls whose bytes went to the socket."""
-    outcomes: dict[str, int]
-    """Calls that ended, by outcome."""
-    in_flight: int
-    """Calls sent and not ended, at the end of the interval."""
-    waiting: int
-    """Arrivals due and not sent, at the end of the interval (the send queue)."""
-    own_lateness_max_ns: int
-    """Largest lateness of a call sent in the interval that the generator itself caused."""
+    sent: int  # calls whose bytes went to the socket
+    outcomes: dict[str, int]  # calls that ended, by outcome
+    in_flight: int  # calls sent and not ended, at the end of the interval
+    waiting: int  # arrivals due and not sent, at the end of the interval (the send queue)
+    own_lateness_max_ns: int  # largest lateness of a call sent in the interval that the generator itself caused
     response_indexes: NDArray[np.uint32]
-    """Response times of calls that ended OK in the interval: indexes of the full layout (see ``histogram_value_ns``)
+    """Response times of calls that ended OK in the interval: indexes of the full layout
     that occur …"""
-    response_counts: NDArray[np.uint64]
-    """… and how often each does; same length."""
+    response_counts: NDArray[np.uint64]  # … and how often each does; same length
 
 class Sample(TypedDict):
-    payload: int
-    """Index of the payload that was sent."""
-    request_id: int
-    """The id written into the request, 0 without ``request_id_field``."""
+    payload: int  # index of the payload that was sent
+    request_id: int  # the id written into the request, 0 without ``request_id_field``
     answer: bytes
     """The answer's message (server-stream: the messages one behind the other, each with its five bytes of gRPC
     frame)."""
@@ -87,27 +78,19 @@ class CallRecords(TypedDict):
     """Measured calls of an open loop, in the order of their ends; arrays of one length."""
 
     intended_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    """The end of the answer, or the giving up."""
+    end_ns: NDArray[np.int64]  # the end of the answer, or the giving up
     payload: NDArray[np.uint32]
-    outcome: NDArray[np.uint32]
-    """Index in ``OUTCOMES``; from ``len(OUTCOMES)`` on: HTTP_<code>, code - 100 further on."""
+    outcome: NDArray[np.uint32]  # index in ``OUTCOMES``; from ``len(OUTCOMES)`` on: HTTP_<code>, code - 100 further on
 
 class ConnectionResult(TypedDict):
-    thread: int
-    sent: int
-    """Measured calls written to it."""
-    ok: int
-    """Measured calls that ended OK on it."""
-    connects: int
-    """Connections made; 1 unless it was lost."""
+    sent: int  # measured calls written to it
+    connects: int  # connections made; 1 unless it was lost
     losses: dict[str, int]
     """Why it ended, other than by the end of the run: CONNECTION_LOST, GOAWAY, PROTOCOL_ERROR, and attempts that
     failed: CONNECTION_REFUSED, CONNECT_FAILED."""
 
 class ThreadResult(TypedDict):
-    cpu_s: float
-    """CPU time of the thread from start to finish."""
+    cpu_s: float  # CPU time of the thread from start to finish
     wall_s: float
     slept_s: float
     """Time in epoll with nothing to do. cpu fraction = cpu_s / wall_s; busy fraction = 1 - slept_s / wall_s (the spin
@@ -115,38 +98,29 @@ class ThreadResult(TypedDict):
     run_delay_s: float
     """Time in which the thread was ready to run and the kernel ran something else on its CPU (/proc schedstat; 0 if
     unknown)."""
-    cpu: int
-    """CPU that the thread was pinned to, -1 for none."""
+    cpu: int  # CPU that the thread was pinned to, -1 for none
 
 class Result(TypedDict):
     """What a run was. "Measured" arrivals are those with an intended time in [measure_from_ns, measure_until_ns);
-    closed
-    loop: calls that *ended* then. Everything else was warm-up or cool-down."""
+    closed loop: calls that *ended* then. Everything else was warm-up or cool-down."""
 
-    start_unix_ns: int
-    """The instant 0 of the run."""
-    stopped: bool
-    """``stop`` was called before the schedule was through."""
+    start_unix_ns: int  # the instant 0 of the run
+    stopped: bool  # ``stop`` was called before the schedule was through
     measure_from_ns: int
     measure_until_ns: int
     """The measured window as it was: a run that was stopped early ends it at the instant of ``stop``."""
     due_all: int
     """Arrivals that became due, warm-up included. sum(outcomes_all.values()) == due_all, always."""
     outcomes_all: dict[str, int]
-    due: int
-    """Measured arrivals; sum(outcomes.values()) == due."""
+    due: int  # measured arrivals; sum(outcomes.values()) == due
     outcomes: dict[str, int]
-    sent: int
-    """Measured arrivals that were written to a socket, whenever that was."""
-    sent_in_window: int
-    """Calls written within the measured window: over its length, the achieved rate of sends."""
-    ok_in_window: int
-    """Calls that ended OK within the measured window: over its length, the rate of good answers."""
+    sent: int  # measured arrivals that were written to a socket, whenever that was
+    sent_in_window: int  # calls written within the measured window: over its length, the achieved rate of sends
+    ok_in_window: int  # calls that ended OK within the measured window: over its length, the rate of good answers
     response: Histogram
     """Measured calls that ended OK: from the intended time to the end of the answer (its trailers; bidi: its message).
     Closed loop: from the moment at which the call was made. response = lateness + service for each call."""
-    service: Histogram
-    """The same calls from the moment at which the last byte of the request was handed to the socket."""
+    service: Histogram  # the same calls from the moment at which the last byte of the request was handed to the socket
     response_failed: Histogram
     """Measured calls that did not end OK, from the intended time to the end or the giving up; not those never sent."""
     lateness: Histogram
@@ -158,30 +132,20 @@ class Result(TypedDict):
     was to do, had nothing to do but wait; from then on the time is its own again."""
     first_message: Histogram
     """server-stream, measured calls that ended OK: from the intended time to the first whole message. Else empty."""
-    message_gap: Histogram
-    """server-stream, same calls: between one message and the next."""
-    messages: int
-    """Messages in answers to measured calls that ended OK."""
-    empty_answers: int
-    """Measured calls that ended OK with a message of no bytes (or, server-stream, without a message)."""
+    message_gap: Histogram  # server-stream, same calls: between one message and the next
+    messages: int  # messages in answers to measured calls that ended OK
+    empty_answers: int  # measured calls that ended OK with a message of no bytes (or, server-stream, without a message)
     bytes_in: int
-    bytes_out: int
-    """Bytes received from and handed to sockets, all of the run."""
-    waiting_max: int
-    """Most arrivals that were due and not sent at one time, over all threads' own maxima, added up."""
-    in_flight_max: int
-    """The same for calls that were sent and not ended."""
+    bytes_out: int  # bytes received from and handed to sockets, all of the run
+    waiting_max: int  # most arrivals that were due and not sent at one time, over all threads' own maxima, added up
+    in_flight_max: int  # the same for calls that were sent and not ended
     wrong_ids: int
     """bidi: answers with an id that no open request has and that none had that was given up (see late_answers)."""
-    late_answers: int
-    """bidi: answers to requests that had been given up."""
-    checked: int
-    """Answers compared with ``expected`` …"""
-    wrong: int
-    """… and those that differed."""
+    late_answers: int  # bidi: answers to requests that had been given up
+    checked: int  # answers compared with ``expected`` …
+    wrong: int  # … and those that differed
     samples: list[Sample]
-    calls: CallRecords
-    """Empty without ``record_calls``, and in a closed loop."""
+    calls: CallRecords  # empty without ``record_calls``, and in a closed loop
     stream_outcomes: dict[str, int]
     """bidi: how the streams ended, those of the regular end (OK) included. Else empty."""
     connections: list[ConnectionResult]

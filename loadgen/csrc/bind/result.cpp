@@ -60,9 +60,7 @@ py::list connections_of(const Engine& engine) {
   for (u32 i = 0; i < engine.options().connections; i++) {
     const Connection& connection = *engine.workers()[i % threads]->connections()[i / threads];
     py::dict entry;
-    entry["thread"] = i % threads;
     entry["sent"] = connection.sent;
-    entry["ok"] = connection.ok;
     entry["connects"] = connection.connects;
     entry["losses"] = outcomes_of(connection.losses);
     found.append(entry);

@@ -44,7 +44,7 @@ class Connection {
   void close();
 
   // For the result.
-  u64 sent = 0, ok = 0, connects = 0;
+  u64 sent = 0, connects = 0;
   std::map<Outcome, u64> losses;
   u32 peer_streams_max = UINT32_MAX;
   std::string reason;  // of the last failure, in words
