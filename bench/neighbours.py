@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.load import Load
-from bench.noise.beside import NEIGHBOURS, autogroups, beside
-from bench.protocols.part import ECHO, http_load
-from bench.protocols.peers import install_mosec, mosec
-from bench.protocols.wrk import CONNECTIONS
+from bench.noise import PROGRAMS, autogroups, beside
+from bench.peers.servers import install_mosec, mosec
+from bench.protocols import ECHO, http_load
 from bench.row import Row
 from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
 from bench.texts import request, texts
 from bench.transport import printing_server
+from bench.wrk import CONNECTIONS
 
 ALONE = "alone"
+NEIGHBOURS = tuple(PROGRAMS)
 HALF_A_CORE = "… half of the core its own"  # of the server before
 KEPT_MIN = 95  # % of the modelled device's rate
 WARMUP_S = 0.5
@@ -58,7 +59,7 @@ class Server:
             yield Subject(f"{self.name}, {name}", partial(self._beside, name))
 
     def _beside(self, name: str) -> Run:
-        with beside(name, [SERVER_CPU], own_session=self.own_session):
+        with beside(name, SERVER_CPU, own_session=self.own_session):
             return self.load()
 
 
@@ -79,8 +80,7 @@ def _servers(bench: Bench) -> Iterator[Server]:
         return bench.grpc(bench.server(*FLAGS, *device, *IN_FLIGHT[steps]).address, payloads, SIM_LOAD)
 
     null, (echo, _) = bench.server(*FLAGS, "--device", "null"), bench.start(printing_server("bench.grpcio_echo"))
-    mosec_address, mosec_server = mosec(SERVER_CPU)
-    bench.start(mosec_server)
+    mosec_address, _ = bench.start(mosec(SERVER_CPU))
     device = modelled(_ITEMS, _GPU_STEPS)
     yield Server("fastqps", bench.grpc(null.address, payloads, DEEP))
     yield Server("grpc.aio echo", bench.grpc(echo, payloads, DEEP, may_fail=True))

@@ -1,20 +1,34 @@
-"""Each protocol on one core with the null device, the load on another one, beside other servers on the same core."""
+"""The protocols of other servers, as shares of our own ``Predict``, and those servers beside them.
+
+Each protocol is on one core with the null device, the load on another one; other servers are on the same core.
+"""
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bench.load import Load
-from bench.protocols import peers
-from bench.protocols.perf_analyzer import install_perf_analyzer, perf_analyzer
-from bench.protocols.requests import BASE64, FLOATS, MODEL_INFER, OIP, TEI, check, http_requests, model_infer
-from bench.protocols.wrk import CONNECTIONS, HttpRequest, wrk
+from bench.peers import servers
+from bench.peers.perf_analyzer import install_perf_analyzer, perf_analyzer
 from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, apart
 from bench.texts import request, texts
+from bench.wrk import CONNECTIONS, HttpRequest, wrk
+from fastqps.api.reflection import message_class
 from fastqps.process.server_process import ServerProcess
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+MODEL_INFER = "/inference.GRPCInferenceService/ModelInfer"
+BASE64, FLOATS = "/v1/embeddings, base64", "/v1/embeddings, floats"
+OIP, TEI = "/v2/models/minilm/infer, binary", "/embed"
+_JSON = {"Content-Type": "application/json"}
+ECHO = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})  # of mosec
 FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 SHARED = "Predict, 64 × 1"
 # Name, accepted and hoped-for share of Predict.
@@ -46,12 +60,11 @@ def claims() -> Iterator[Claim]:
 
 
 def measure(bench: Bench) -> None:
-    """All points in turn. ``BenchError`` where protocols differ in an answer."""
-    peers.install_servers()
+    """All points in turn."""
+    servers.install_servers()
     install_perf_analyzer()
     (text,) = texts(1)
     server = bench.server(*FLAGS, "--device", "null", "--http-port", "0")
-    check(server.address, server.http, text)
     infer = bench.write([model_infer(text)])
     subjects = [*_own(bench, server, infer, text), *_peers(bench, infer, text)]
     for subject in subjects:
@@ -69,18 +82,14 @@ def _own(bench: Bench, server: ServerProcess, infer: Path, text: str) -> Iterato
 
 
 def _peers(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
-    servers = (peers.triton(bench.folder, SERVER_CPU), peers.mosec(SERVER_CPU), peers.litserve(SERVER_CPU))
-    (triton, triton_pid), (mosec, mosec_pid), (litserve, litserve_pid) = (
-        (address, bench.start(server).pid) for address, server in servers
-    )
-    predict = HttpRequest("/predict", http_requests(text)[FLOATS].body, {"Content-Type": "application/json"})
+    triton, triton_pid = bench.start(servers.triton(bench.folder, SERVER_CPU))
+    mosec, mosec_pid = bench.start(servers.mosec(SERVER_CPU))
+    litserve, litserve_pid = bench.start(servers.litserve(SERVER_CPU))
+    predict = HttpRequest("/predict", http_requests(text)[FLOATS].body, _JSON)
     # With more in flight Triton's rate falls.
     yield Subject("Triton ModelInfer", bench.grpc(triton, infer, Load(16, 16), MODEL_INFER), triton_pid)
     yield Subject("mosec echo", http_load(bench, mosec, ECHO), mosec_pid)
     yield Subject("LitServe JSON", http_load(bench, litserve, predict), litserve_pid)
-
-
-ECHO = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})  # of mosec
 
 
 def http_load(bench: Bench, address: str, body: HttpRequest) -> Measure:
@@ -96,3 +105,31 @@ def _generators(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
     theirs = partial(perf_analyzer, server.address, text, _IN_FLIGHT, bench.seconds, bench.folder, LOAD_CPU)
     yield Subject("perf_analyzer", lambda: {"rate": theirs()})
     yield Subject("loadgen", bench.grpc(server.address, infer, Load(1, _IN_FLIGHT), MODEL_INFER))
+
+
+def model_infer(text: str) -> Message:
+    """``text`` as [1, 1], which Triton wants for its batches, and which is one item here, too."""
+    message: Any = message_class("inference.ModelInferRequest")(model_name="minilm")
+    message.inputs.add(name="text", datatype="BYTES", shape=[1, 1])
+    message.raw_input_contents.append(_bytes_tensor(text))
+    return message  # type: ignore[no-any-return]
+
+
+def http_requests(text: str) -> dict[str, HttpRequest]:
+    """By the name of their point."""
+    tensor, openai = _bytes_tensor(text), {"model": "minilm", "input": text}
+    parameters = {"binary_data_size": len(tensor)}
+    inputs = [{"name": "text", "datatype": "BYTES", "shape": [1, 1], "parameters": parameters}]
+    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+    length = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
+    return {
+        BASE64: HttpRequest("/v1/embeddings", json.dumps({**openai, "encoding_format": "base64"}).encode(), _JSON),
+        FLOATS: HttpRequest("/v1/embeddings", json.dumps(openai).encode(), _JSON),
+        OIP: HttpRequest("/v2/models/minilm/infer", head + tensor, length),
+        TEI: HttpRequest("/embed", json.dumps({"inputs": text}).encode(), _JSON),
+    }
+
+
+def _bytes_tensor(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<I", len(data)) + data
