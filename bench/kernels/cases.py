@@ -43,7 +43,6 @@ class Encoder:
     activation: Activation
     gated: bool = False
     window: int = 0  # and rotary positions
-    rms: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,6 @@ class Decoder:
     kv_heads: int
     head_dim: int
     inner: int
-    layers: int
     vocab: int
     qk_norm: bool = False
 
@@ -68,14 +66,14 @@ ENCODERS = (
 )
 # Decoders that embed: what their steps launch beside a decoder's norms and activations.
 EMBEDDING_DECODERS = (
-    Decoder("Qwen3-Embedding-0.6B", 1024, 16, 8, 128, 3072, 28, 151669, qk_norm=True),
-    Decoder("EmbeddingGemma-300m", 768, 3, 1, 256, 1152, 24, 262144, qk_norm=True),
+    Decoder("Qwen3-Embedding-0.6B", 1024, 16, 8, 128, 3072, 151669, qk_norm=True),
+    Decoder("EmbeddingGemma-300m", 768, 3, 1, 256, 1152, 262144, qk_norm=True),
 )
 DECODERS = (
-    Decoder("SmolLM2-135M", 576, 9, 3, 64, 1536, 30, 49152),
-    Decoder("Qwen2.5-0.5B", 896, 14, 2, 64, 4864, 24, 151936),
-    Decoder("Qwen3-0.6B", 1024, 16, 8, 128, 3072, 28, 151936, qk_norm=True),
-    Decoder("Llama-3.2-1B", 2048, 32, 8, 64, 8192, 16, 128256),
+    Decoder("SmolLM2-135M", 576, 9, 3, 64, 1536, 49152),
+    Decoder("Qwen2.5-0.5B", 896, 14, 2, 64, 4864, 151936),
+    Decoder("Qwen3-0.6B", 1024, 16, 8, 128, 3072, 151936, qk_norm=True),
+    Decoder("Llama-3.2-1B", 2048, 32, 8, 64, 8192, 128256),
 )
 
 
