@@ -63,20 +63,6 @@ def test_waits_are_those_of_the_recursion(perf: Perf) -> None:
     perf("waits in M/D/1 over the recursion's", measure, at_most=1.25, tries=6)
 
 
-def test_a_stall_shows_in_the_response_time_and_not_in_the_service_time(tmp_path: Path) -> None:
-    """One second of three. With few calls open at a time, only these few are slow once sent; all others waited."""
-    with server(stall_at_ns=1200 * MS, stall_for_ns=1000 * MS) as stalled:
-        flags = ("--rate", "400", "--arrivals", "constant", "--duration", "3s", "--warmup", "200ms")
-        found = run(tmp_path, stalled.port, *flags, "--connections", "1", "--streams", "3", code=None)
-    response, service, late = (found[f"{name}_us"] for name in ("response_time", "service_time", "lateness"))
-    assert response["p99"] > 900_000 and response["p90"] > 400_000 and late["p99"] > 500_000
-    assert service["max"] > 900_000 and service["p99"] < response["p99"] / 2
-    assert found["own_lateness_us"]["p99"] < late["p99"] / 2, "the server made it wait"
-    assert any("calls waited" in note for note in found["notes"])
-    stalled_second = min(found["timeline"], key=lambda second: second["ok"])
-    assert stalled_second["ok"] < 250 and max(second["waiting"] for second in found["timeline"]) > 150
-
-
 @pytest.mark.perf
 def test_grpc_aio_measures_the_same_p50(tmp_path: Path, perf: Perf) -> None:
     """A slow generator in plain Python, at a low rate, the same intended times: the best p50 of both differ little."""
@@ -156,6 +142,10 @@ def test_a_slow_server_is_never_the_generator_s_fault(tmp_path: Path, few: tuple
             return f"{result['reasons']}"
         assert (result["code"], result["verdict"]) == (6, "UNSTABLE"), result["reasons"]
         assert "fell behind throughout" in result["reasons"][0]
+        if few:
+            assert any("calls waited" in note for note in result["notes"])
+            assert max(second["waiting"] for second in result["timeline"]) > 50
+            assert result["own_lateness_us"]["p99"] < result["lateness_us"]["p99"] / 2
         return ""
 
     until_in_time(attempt)
@@ -179,9 +169,8 @@ def test_streams_are_measured_by_request(tmp_path: Path) -> None:
         ids = ("--request-id-field", "4", "--response-id-field", "4")
         flags = ("--rate", "500", "--duration", "1s", "--warmup", "100ms")
         result = run(tmp_path, found.port, *flags, "--call", "bidi", *ids, code=None)
-        assert (
-            set(result["status"]) == {"OK"} and result["streams"]["wrong_ids"] == 0 and result["load"]["streams"] == 1
-        )
+        assert set(result["status"]) == {"OK"} and result["load"]["streams"] == 1
+        assert result["streams"]["wrong_ids"] == 0
 
     with server(service_ns=MS, messages=3, message_gap_ns=5 * MS) as found:
         flags = ("--rate", "50", "--duration", "1s", "--warmup", "0s", "--call", "server-stream")
