@@ -1,11 +1,7 @@
-#include "engine.h"
-
-#include <pthread.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bind/bind.h"
-#include "bind/result.h"
 
 namespace py = pybind11;
 

@@ -1,5 +1,3 @@
-#include "bind/result.h"
-
 #include <pybind11/numpy.h>
 
 #include "bind/bind.h"
@@ -84,6 +82,16 @@ py::list threads_of(const Engine& engine) {
 }
 
 }  // namespace
+
+py::dict to_dict(const Histogram& histogram) {
+  py::dict found;
+  found["counts"] = py::array_t<u64>(py::ssize_t(histogram.counts.size()), histogram.counts.data());
+  found["count"] = histogram.count;
+  found["sum_ns"] = histogram.sum;
+  found["max_ns"] = histogram.largest;
+  found["min_ns"] = histogram.smallest;
+  return found;
+}
 
 py::dict to_dict(const Interval& interval) {
   const auto n = py::ssize_t(interval.response.size());

@@ -61,6 +61,8 @@ class Connection {
   void lost(const Fault& fault);
   bool read(std::span<const u8> bytes);
   void close_socket();
+  template <class OutcomeOf>
+  void end_all(Outcome of_streams, OutcomeOf outcome_of);
   void mark_dirty();
   void offer(Outlet& outlet);
   void update_capacity();
