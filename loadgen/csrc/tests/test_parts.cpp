@@ -8,27 +8,6 @@
 
 using namespace loadgen;
 
-TEST(histogram_counts_in_the_layout_of_hdr) {
-  const struct {
-    i64 value;
-    u32 index;
-  } table[] = {{0, 0},
-               {1, 1},
-               {1023, 1023},
-               {1024, 1024},
-               {2047, 2047},
-               {2048, 2048},
-               {2049, 2048},
-               {2050, 2049},
-               {4095, 3071},
-               {4096, 3072},
-               {1'000'000, 11169},
-               {-5, 0},
-               {kHistogramHighest, 33420},
-               {INT64_MAX, 33420}};
-  for (const auto& [value, index] : table) CHECK_EQ(histogram_index(value), index);
-}
-
 TEST(histogram_keeps_sum_and_extremes_exactly) {
   Histogram a, b;
   for (const i64 value : {5'000'001, 7, 123'456'789}) a.record(value);
