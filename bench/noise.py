@@ -1,17 +1,22 @@
-"""What a noisy neighbour does: ``python -m bench.noise.programs NAME PARENT [CPU]``.
+"""Noisy neighbours: small programs that take a server's CPUs, caches, process table and page cache.
 
-It runs on that CPU, prints a line once it is at work, and goes on until it is killed, by its starter or with it.
+``python -m bench.noise NAME PARENT CPU`` runs on that CPU, prints a line once it is at work, and goes on until it is
+killed, by its starter or with it. It touches nothing but what it makes itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.results.result import BenchError
 from fastqps.host import machine
 from fastqps.process.parent import die_with_parent
 
@@ -20,6 +25,7 @@ CHILD_S = 0.001  # of CPU time that each of them takes
 STREAM_BYTES_MIN, STREAM_BYTES_MAX = 64 << 20, 512 << 20
 FILE_BYTES, BLOCK_BYTES = 256 << 20, 1 << 20
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_AUTOGROUPS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 def spin() -> Iterator[None]:
@@ -84,11 +90,32 @@ def last_level_cache_bytes() -> int:
     return max((int(size.removesuffix("K")) << 10 for size in sizes if size.endswith("K")), default=0)
 
 
-def main(name: str, parent: str, *cpu: str) -> None:
+def autogroups() -> bool:
+    """Whether the kernel shares a core between sessions, not between processes."""
+    return _AUTOGROUPS.is_file() and _AUTOGROUPS.read_text().strip() == "1"
+
+
+@contextlib.contextmanager
+def beside(name: str, cpu: int, *, own_session: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """A process of this kind on a CPU, at work from ``with`` on.
+
+    It is of our own session: where the kernel schedules sessions or control groups, the server's processes and it share
+    one. ``own_session``: it has one, as programs of another container have. Then, where ``autogroups()`` says so, it
+    gets half of a core that it shares with the server.
+    """
+    command = [sys.executable, "-m", "bench.noise", name, str(os.getpid()), str(cpu)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    with child_process(command, own_session=own_session, **pipes) as process:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise BenchError(f"the neighbour {name} ended with exit code {process.wait()}")
+        yield process
+
+
+def main(name: str, parent: str, cpu: str) -> None:
     """Never returns."""
     die_with_parent(int(parent))
-    if cpu:
-        os.sched_setaffinity(0, map(int, cpu))
+    os.sched_setaffinity(0, [int(cpu)])
     work = PROGRAMS[name]()
     next(work)
     print("at work", flush=True)
