@@ -34,7 +34,7 @@ int, "max_ns": int, "min_ns": int}``; sum, max and min are exact, not rounded to
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Final, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -340,7 +340,7 @@ class Server:
     call are answered.
     """
 
-    port: int
+    port: Final[int]
     """The port it listens on."""
 
     def __init__(
