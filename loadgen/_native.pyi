@@ -34,7 +34,7 @@ int, "max_ns": int, "min_ns": int}``; sum, max and min are exact, not rounded to
 """
 
 from collections.abc import Sequence
-from typing import Final, Any, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
