@@ -11,7 +11,7 @@ import pytest
 from fastqps.models import ModelError
 from fastqps.models.adapters.expressions import Expression, Steps
 
-ATOMS = r"a b 1 . \. [ab] [^a] [a-c.] [^\d.] \d \W \s ^ $ \Z \b \B".split()
+ATOMS = [*"ab1.^$", r"\.", "[ab]", "[^a]", "[a-c.]", r"[^\d.]", r"\d", r"\W", r"\s", r"\Z", r"\b", r"\B"]
 REPEATS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{0,2}?", "{2,}"]
 
 
