@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "predict/formats/request_reader.h"
-#include "tei/rank_context.h"
+#include "tei/scores.h"
 #include "tei/text_request.h"
 
 namespace fastqps::front {
