@@ -1,4 +1,4 @@
-#include "openai/embeddings.h"
+#include "openai/openai.h"
 
 #include "http/json_writer.h"
 #include "openai/common.h"

@@ -1,4 +1,4 @@
-#include "tei/http/tei_error.h"
+#include "tei/http/tei_http.h"
 
 namespace fastqps::front {
 

@@ -1,4 +1,4 @@
-#include "step/sim/sim_host.h"
+#include "step/sim/sim_timeline.h"
 
 #include <sys/prctl.h>
 
@@ -9,6 +9,7 @@
 #include "core/clock.h"
 
 namespace fastqps {
+
 namespace {
 
 constexpr u64 kSpinNsMax = 50'000;  // most time that is spent spinning instead of sleeping
