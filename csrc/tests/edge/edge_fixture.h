@@ -29,7 +29,7 @@ struct Called {
 // A server that keeps what it gets.
 class KeepingServer final : public front::BareService, private front::Method {
  public:
-  KeepingServer() : door_(*this, front::quick_limits(), {}, counters_, {}, {}) { door_.attach(); }
+  KeepingServer() : door_(*this, front::without_sleep({}), {}, counters_, {}, {}) { door_.attach(); }
 
   void turn() {
     for (int fd; (fd = listening_.accepted()) >= 0;) door_.adopt(fd);

@@ -387,7 +387,7 @@ class Generating {
   }
   void finish(u32 id, Finish how, size_t which = 0) { dispatcher->finish(id, how, which), client->run(); }
 
-  Answer& answer(i32 stream) { return client->answers[stream]; }
+  StreamAnswer& answer(i32 stream) { return client->answers[stream]; }
   std::vector<Chunk> chunks(i32 stream) {
     std::vector<Chunk> out;
     for (const std::string& message : unframed(answer(stream).data)) out.push_back(read_chunk(message));

@@ -149,7 +149,7 @@ class Soak {
       }
     }
   }
-  static Chunk all_of(const front::Answer& answer, bool streamed) {
+  static Chunk all_of(const StreamAnswer& answer, bool streamed) {
     Chunk all;
     std::string data = answer.data;
     for (size_t at = 0; at + kPrefixBytes <= data.size();) {
@@ -175,7 +175,7 @@ class Soak {
     CHECK(oracle.text.starts_with(all.text));
   }
   void check(Calls& calls, i32 stream, std::pair<u32, bool> call) {
-    const front::Answer& answer = calls.client->answers[stream];
+    const StreamAnswer& answer = calls.client->answers[stream];
     const Oracle oracle(call.first);
     if (answer.code() == "13") return internal_++, check_part(calls, stream, call);
     // A deadline that passes when half of a message is with a slow reader is a reset.

@@ -30,7 +30,7 @@ struct Two {
     client.run();
     u32 n = 0;
     for (const i32 stream : streams) {
-      const front::Answer& answer = client.answers[stream];
+      const StreamAnswer& answer = client.answers[stream];
       n += answer.closed;
       if (answer.closed) CHECK_EQ(answer.fields.at("grpc-status"), kExhausted);
     }
@@ -45,7 +45,7 @@ struct Two {
   u32 refused_of(Client& client, i32 stream) {
     test.finish_all();
     client.run();
-    const front::Answer& answer = client.answers[stream];
+    const StreamAnswer& answer = client.answers[stream];
     CHECK_EQ(answer.code(), kOk);
     const auto messages = unframed(answer.data);
     CHECK_EQ(messages.size(), size_t(1));

@@ -186,7 +186,7 @@ struct SecureClient {
 
 // A door that speaks TLS.
 struct Secure : Fixture {
-  explicit Secure(const Limits& limits = quick_limits(), const Identity* client_ca = nullptr) : Fixture(limits) {
+  explicit Secure(const Limits& limits = {}, const Identity* client_ca = nullptr) : Fixture(limits) {
     door.net.tls = server_context(own, client_ca);
   }
   Identity own = Identity::make("server");

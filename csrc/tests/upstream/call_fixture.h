@@ -116,7 +116,7 @@ inline void until(const std::function<bool()>& condition, const std::function<vo
 
 // A front door's service behind a real socket.
 struct Door : front::Fixture {
-  explicit Door(const front::Limits& limits = front::quick_limits()) : Fixture(limits) {}
+  explicit Door(const front::Limits& limits = {}) : Fixture(limits) {}
   void turn() {
     for (int fd; (fd = listening.accepted()) >= 0;) door.adopt(fd);
     door.turn();

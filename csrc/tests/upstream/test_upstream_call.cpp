@@ -135,7 +135,7 @@ TEST(a_refused_call_has_the_servers_words) {
 
 // Windows of the server's, a socket that takes little, and more messages than fit: all arrive, in order.
 TEST(many_messages_through_narrow_windows) {
-  front::Limits limits = front::quick_limits();
+  front::Limits limits;
   limits.stream_window = 65'535;
   limits.connection_window = 65'535;
   Door door(limits);
