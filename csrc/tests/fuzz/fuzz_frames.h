@@ -6,29 +6,14 @@
 #include "grpc/grpc_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/transport/compressed.h"
+#include "tests/transport/frames.h"
 #include "tests/transport/transport_fixture.h"
 
 namespace fastqps::fuzz {
 
 enum FrameType : u8 { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoaway, kWindow, kContinuation };
 
-inline std::string number32(u32 value) {
-  std::string out(4, '\0');
-  for (int i = 0; i < 4; i++) out[size_t(i)] = char(value >> (24 - 8 * i));
-  return out;
-}
-
-inline std::string frame(u8 type, u8 flags, u32 stream, const std::string& payload) {
-  return number32(u32(payload.size())).substr(1) + char(type) + char(flags) + number32(stream) + payload;
-}
-
-// Literals that are not indexed, with lengths below 127.
-inline std::string header_block(const front::Fields& fields) {
-  std::string out;
-  for (const auto& [name, value] : fields)
-    (((out += '\0') += char(name.size())) += name) += char(value.size()), out += value;
-  return out;
-}
+using front::be32, front::frame, front::header_block;
 
 class Conversation {
  public:
@@ -50,13 +35,13 @@ class Conversation {
   std::string part() {
     switch (wrong_ ? random_.below(16) : random_.one_in(4) ? 2 : 6) {
       case 0:
-        return frame(kReset, 0, any_stream(), number32(u32(random_.below(16))));
+        return frame(kReset, 0, any_stream(), be32(u32(random_.below(16))));
       case 1:
-        return frame(kWindow, 0, random_.one_in(2) ? 0 : any_stream(), number32(u32(random_.next() >> 33)));
+        return frame(kWindow, 0, random_.one_in(2) ? 0 : any_stream(), be32(u32(random_.next() >> 33)));
       case 2:
         return frame(kPing, u8(random_.below(2)), 0, std::string(8, 'p'));
       case 3:
-        return frame(kSettings, 0, 0, std::string{0, char(1 + random_.below(6))} + number32(u32(random_.next())));
+        return frame(kSettings, 0, 0, std::string{0, char(1 + random_.below(6))} + be32(u32(random_.next())));
       case 4:
         return frame(u8(random_.below(14)), u8(random_.next()), u32(random_.below(9)), random_.bytes(300));
       case 5:

@@ -506,19 +506,22 @@ TEST(a_lost_connection_cancels_its_streams) {
   CHECK_EQ(test.counted(kGenerate, StatusCode::kCancelled), u64(2));
 }
 
-TEST(a_deadline_in_mid_stream) {
-  Generating test;
-  const u64 asked = now_ns();
-  const i32 stream = test.start("Generate", {.ids = {5}}, {{"grpc-timeout", "300m"}});
-  test.make({'a'});
-  ends_after(test.door, *test.client, asked, 300 * kMillisecond, [&] { return test.answer(stream).closed; });
-  CHECK_EQ(test.answer(stream).code(), kDeadline);
-  CHECK_EQ(test.answer(stream).fields["grpc-message"], std::string("the deadline passed at stage device"));
-  CHECK_EQ(text_of(test.chunks(stream)), std::string("a"));
-  CHECK(test.dispatcher->controls() == std::vector<Control>({Control::kCancel}));
-  test.finish('b', Finish::kLength);
-  CHECK_EQ(test.chunks(stream).size(), size_t(1));
-  CHECK_EQ(test.counted(kGenerate, StatusCode::kDeadlineExceeded), u64(1));
+TEST(a_deadline_ends_a_stream_that_has_begun_or_not) {
+  for (const bool begun : {true, false}) {
+    Generating test;
+    const u64 asked = now_ns();
+    const i32 stream = test.start("Generate", {.ids = {5}}, {{"grpc-timeout", "300m"}});
+    if (begun) test.make({'a'});
+    ends_after(test.door, *test.client, asked, 300 * kMillisecond, [&] { return test.answer(stream).closed; });
+    CHECK_EQ(test.answer(stream).code(), kDeadline);
+    CHECK_EQ(test.answer(stream).header_blocks, begun ? 2 : 1);
+    CHECK_EQ(test.answer(stream).fields["grpc-message"], std::string("the deadline passed at stage device"));
+    CHECK_EQ(text_of(test.chunks(stream)), std::string(begun ? "a" : ""));
+    CHECK(test.dispatcher->controls() == std::vector<Control>({Control::kCancel}));
+    test.finish('b', Finish::kLength);
+    CHECK_EQ(test.chunks(stream).size(), size_t(begun));
+    CHECK_EQ(test.counted(kGenerate, StatusCode::kDeadlineExceeded), u64(1));
+  }
 }
 
 // A usual generation takes 10 s here, but what asks for a few tokens has its answer long before.

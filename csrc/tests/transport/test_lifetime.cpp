@@ -9,7 +9,8 @@
 #include "front/loop.h"
 #include "http2/session.h"
 #include "tests/in_time.h"
-#include "tests/transport/transport_fixture.h"
+#include "tests/transport/frames.h"
+#include "tests/transport/http1_client.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -23,13 +24,6 @@ void closes(Fixture& fixture, Client& client, u64 since_ns, u64 wait_ns) {
     client.receive();
     return client.eof;
   });
-}
-
-std::string frame(u8 type, u8 flags, u32 stream, const std::string& payload) {
-  std::string out = {char(payload.size() >> 16), char(payload.size() >> 8), char(payload.size()), char(type),
-                     char(flags)};
-  for (int shift = 24; shift >= 0; shift -= 8) out += char(stream >> shift);
-  return out + payload;
 }
 
 }  // namespace
@@ -48,7 +42,7 @@ TEST(a_header_block_must_end) {
   Client client(fixture.door);
   client.run();
   const u64 began = now_ns();
-  client.send(frame(1, 0, 1, ""));  // HEADERS without END_HEADERS
+  client.send(frame(1, 0, 1));  // HEADERS without END_HEADERS
   client.turn();
   closes(fixture, client, began, fixture.limits.header_block_timeout);
   CHECK_EQ(fixture.counters.closed_header_timeout, u64(1));
@@ -283,6 +277,50 @@ TEST(who_came_just_before_a_drain_is_answered) {
   fixture.service.finish(fixture.service.waiting[0]);
   busy.run();
   CHECK(busy.eof);
+}
+
+TEST(floods_end_their_connection_with_a_reason) {
+  constexpr u8 kData = 0, kHeaders = 1, kPriority = 2, kSettings = 4, kWindow = 8, kContinuation = 9, kUnknown = 0x42;
+  const std::string idle = "too many bytes without a request", window_size("\0\4\0\0\xff\xff", 6);
+  const std::string block = header_block({{":method", "POST"},
+                                          {":scheme", "http"},
+                                          {":path", "/test.Service/Later"},
+                                          {":authority", "test"},
+                                          {"content-type", "application/grpc"},
+                                          {"te", "trailers"}});
+  const std::string overflow = be32(0x7fffffff), cut = frame(kHeaders, 0, 1, block.substr(0, 9));
+  const struct {
+    const char* name;
+    Flood kind;
+    std::string text, first;
+    int count;
+    std::function<std::string(u32)> next;
+  } cases[] = {
+      {"streams that the server must reset", Flood::kResets, "too many resets", "", 3000,
+       [&](u32 i) { return frame(kHeaders, 4, i, block) + frame(kWindow, 0, i, overflow); }},
+      {"settings", Flood::kSettings, "too many settings", "", 30,
+       [&](u32) { return frame(kSettings, 0, 0, window_size); }},
+      {"empty data", Flood::kIdleBytes, idle, frame(kHeaders, 4, 1, block), 200'000,
+       [](u32) { return frame(kData, 0, 1); }},
+      {"priorities", Flood::kIdleBytes, idle, "", 100'000,
+       [](u32 i) { return frame(kPriority, 0, i, be32(0) + "\x10"); }},
+      {"unknown frames", Flood::kIdleBytes, idle, "", 10'000,
+       [](u32) { return frame(kUnknown, 0, 0, std::string(200, 'x')); }},
+      {"a header block in ten frames", Flood::kLibrary, "", cut, 9, [](u32) { return frame(kContinuation, 0, 1); }},
+  };
+  for (const auto& each : cases) {
+    Fixture fixture;
+    Http1Client client(fixture.door, Entrance::kGrpc);
+    std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0) + each.first;
+    for (int i = 0; i < each.count; i++) bytes += each.next(u32(2 * i + 1));
+    for (size_t at = 0; at < bytes.size() && !client.eof; at += 8192)
+      client.try_send(std::string_view(bytes).substr(at, 8192)), client.turn();
+    client.run();
+    if (!client.received.ends_with(be32(NGHTTP2_ENHANCE_YOUR_CALM) + each.text))
+      test::fail(__FILE__, __LINE__, each.name);
+    CHECK_EQ(fixture.counters.floods[u32(each.kind)], u64(1));
+    CHECK(client.eof);
+  }
 }
 
 TEST(pings_are_forgiven_when_answers_flow) {

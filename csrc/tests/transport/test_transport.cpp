@@ -72,6 +72,8 @@ TEST(what_breaks_http_is_reset) {
                                           {"upgrade", "h2c"},
                                           {"te", "gzip"},
                                           {":path", "/test.Service/Echo"},
+                                          {":authority", "other"},
+                                          {":status", "200"},
                                           {":protocol", "x"},
                                           {"content-length", "7"},
                                           {"content-length", "9"},
@@ -204,6 +206,27 @@ TEST(a_rejection_waits_for_the_half_close) {
   CHECK(client.answers[wordy].reset);
   CHECK_EQ(client.answers[wordy].error, 0u);
   CHECK_EQ(fixture.door.calls.pool.used(), 0u);
+}
+
+// What is known to be wrong before the client's end: it may wait for the answer before it ends its side. A message
+// that is too long is not reset behind the answer when the client ends in time.
+TEST(some_rejections_do_not_wait) {
+  Fixture fixture({.message_bytes = 1000, .rejected_timeout = 300 * kMillisecond});
+  Client client(fixture.door);
+  const std::string too_long = framed(std::string(1001, 'x')).substr(0, 500);
+  const i32 ending = client.call("/test.Service/Echo", too_long, false);
+  const i32 silent = client.call("/test.Service/Echo", too_long, false);
+  const i32 bidi = client.call("/test.Service/Stream", "", false, {{"grpc-timeout", "x"}});
+  const u64 asked = now_ns();
+  client.run();
+  CHECK_EQ(client.answers[ending].code(), "8");
+  CHECK_EQ(client.answers[bidi].code(), "3");
+  client.more(ending, "the rest", true);
+  ends_after(fixture.door, client, asked, fixture.limits.rejected_timeout,
+             [&] { return client.answers[silent].reset; });
+  CHECK_EQ(client.answers[silent].code(), "8");
+  CHECK_EQ(client.answers[silent].error, 0u);
+  CHECK(client.answers[ending].closed && !client.answers[ending].reset);
 }
 
 TEST(a_held_stream_runs_out_of_window_and_goes_on_in_order) {
