@@ -2,8 +2,6 @@
 // time is stress_core.cpp's.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -16,7 +14,7 @@
 #include "core/slab.h"
 #include "core/supervise.h"
 #include "core/waiting.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 
@@ -167,15 +165,12 @@ TEST(segment_has_huge_pages_where_the_kernel_makes_them) {
   }
   Sizes sizes = kSizes;
   sizes.slots = 8192;
-  auto made = Segment::create(sizes);
-  std::string error;
-  const Segment segment = Segment::attach(made.fd, &error);
+  const Segment segment = test::made_segment(sizes);
   const u64 bytes = segment.header().total_bytes;
   CHECK(bytes > 2 * kHuge);
   touch(&segment.header(), bytes);
   CHECK_EQ(huge_bytes(&segment.header()), bytes / kHuge * kHuge);
   munmap(&segment.header(), bytes);
-  close(made.fd);
 }
 
 TEST(segment_lies_where_huge_pages_can_be_mapped) {
@@ -249,8 +244,7 @@ struct Ending {
   Verdict verdict;
 };
 
-struct World;
-struct Host {
+struct Host : test::SlabHost {
   std::vector<Ending> answers;
   std::vector<u32> released_slots;
   void answer(u32 slot, u64 user, Verdict verdict) { answers.push_back({slot, user, verdict}); }
@@ -258,8 +252,6 @@ struct Host {
   void progress(u32 slot, u64) { progressed.push_back(slot); }
   void restarted(u32 slot, u64) { restarts.push_back(slot); }
   void released(u32 slot, u64) { released_slots.push_back(slot); }
-  void expect(u32) {}
-  void expect_item(u32) {}
 };
 
 // An encoder's look at its work: limits that never change, controls behind every claim.
@@ -274,29 +266,13 @@ struct Encoder : Claimer {
   }
 };
 
-struct World {
-  Segment segment;
-  WakeFds fds;
+struct World : test::OwnSegment {
   Host hosts[2];
   std::vector<Slab<Host>> doors;
 
-  explicit World(bool rerun = true, u32 n_doors = 1) {
-    auto made = Segment::create(kSizes);
-    std::string error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK(segment.valid());
-    close(made.fd);
-    for (u32 d = 0; d < 3; d++) fds.dispatcher[d] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    for (u32 f = 0; f < 2; f++) fds.door[f] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  explicit World(bool rerun = true, u32 n_doors = 1) : OwnSegment(kSizes) {
     segment.route(0).dispatchers.store(7);
     for (u32 f = 0; f < n_doors; f++) doors.emplace_back(segment, &fds, f, hosts[f], rerun).adopt();
-  }
-  ~World() {
-    for (int fd : fds.dispatcher)
-      if (fd >= 0) close(fd);
-    for (int fd : fds.door)
-      if (fd >= 0) close(fd);
-    munmap(&segment.header(), segment.header().total_bytes);
   }
   Encoder claimer(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
     return Encoder(segment, &fds, me, epoch, limits);

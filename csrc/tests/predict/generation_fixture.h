@@ -1,7 +1,5 @@
 // A door that serves a generator, and a dispatcher that makes tokens as the test says: all in the test's own thread.
 #pragma once
-#include <sys/eventfd.h>
-
 #include <bit>
 #include <memory>
 #include <optional>
@@ -206,10 +204,8 @@ inline std::vector<std::string> unframed(std::string_view data) {
 
 // ---- the two sides
 
-struct GenerationWorld {
-  explicit GenerationWorld(const Sizes& sizes) {
-    segment = test::made_segment(sizes);
-    fds.door[0] = eventfd(0, EFD_NONBLOCK), fds.dispatcher[0] = eventfd(0, EFD_NONBLOCK);
+struct GenerationWorld : test::OwnSegment {
+  explicit GenerationWorld(const Sizes& sizes) : OwnSegment(sizes) {
     for (u32 m = 0; m < sizes.models; m++) {
       std::strcpy(segment.model(m).name, m ? "encoder" : "generator");
       segment.model(m).ready = 1;
@@ -226,8 +222,6 @@ struct GenerationWorld {
     }
     segment.supervisor().phase = fastqps::Phase::kServing;
   }
-  Segment segment;
-  WakeFds fds;
 };
 
 // A running sequence's end, driven token by token.

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/check.h"
-#include "text/tokenizer.h"
+#include "tests/text/tokenizing.h"
 #include "text/unigram/best_path.h"
 
 using namespace fastqps;
@@ -150,9 +149,7 @@ TEST(literal_ids) {
       {"ü", {2, 0}, {2, 0}},  // not all of its bytes are pieces
       {"the</s>the", {3, 1, 3}, {3, 1, 3}},
   };
-  std::string why;
-  const auto plain = load_native(file("false"), &why), bytes = load_native(file("true"), &why);
-  if (!plain || !bytes) test::fail(__FILE__, __LINE__, why);
+  const auto plain = loaded(file("false")), bytes = loaded(file("true"));
   for (const auto& row : kRows)
     for (int again = 0; again < 2; ++again) {  // from the cache
       if (ids_of(*plain, row.text) != row.ids || ids_of(*bytes, row.text) != row.with_bytes)

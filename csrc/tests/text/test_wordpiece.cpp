@@ -1,15 +1,11 @@
 // Literal ids, hostile bytes, and edges of the native WordPiece. That its ids are those of the `tokenizers` package is
 // for tests/tokenizers/test_tokenizer.py.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tests/check.h"
-#include "text/tokenizer.h"
+#include "tests/text/tokenizing.h"
 #include "text/trie.h"
 #include "text/unicode/utf8.h"
 #include "text/words/word_cache.h"
@@ -18,8 +14,6 @@ using namespace fastqps;
 using namespace fastqps::text;
 
 namespace {
-
-using Ids = std::vector<u32>;
 
 // [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, then these from 5 on.
 const char* const kWords[] = {"hello", "world", "##s", "un", "##aff", "##able", ",",   "!",    "[",  "]",
@@ -46,12 +40,7 @@ std::string file(const std::string& extra_token = "", const std::string& truncat
          R"("continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{)" + vocab + "}}}";
 }
 
-std::unique_ptr<Tokenizer> load(const std::string& content = file()) {
-  std::string why;
-  auto tokenizer = load_native(content, &why);
-  if (!tokenizer) test::fail(__FILE__, __LINE__, why);
-  return tokenizer;
-}
+std::unique_ptr<Tokenizer> load(const std::string& content = file()) { return loaded(content); }
 
 // Without the special tokens.
 Ids ids_of(Tokenizer& tokenizer, std::string_view text) {
@@ -64,34 +53,6 @@ Ids ids_of(Tokenizer& tokenizer, std::string_view text) {
   CHECK_EQ(out[done.n_tokens - 1], 3u);
   return Ids(out.begin() + 1, out.begin() + done.n_tokens - 1);
 }
-
-std::string show(const Ids& ids) {
-  std::string out;
-  for (u32 id : ids) out += std::to_string(id) + " ";
-  return out;
-}
-
-// Memory whose last byte is followed by a page that may not be touched.
-class Fenced {
- public:
-  Fenced() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-    void* at = mmap(nullptr, page_ * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(at != MAP_FAILED);
-    base_ = static_cast<char*>(at);
-    CHECK(mprotect(base_ + page_, page_, PROT_NONE) == 0);
-  }
-  ~Fenced() { munmap(base_, page_ * 2); }
-  std::string_view put(std::string_view text) {
-    CHECK(text.size() <= page_);
-    char* at = base_ + page_ - text.size();
-    std::memcpy(at, text.data(), text.size());
-    return {at, text.size()};
-  }
-
- private:
-  std::size_t page_;
-  char* base_;
-};
 
 }  // namespace
 
@@ -183,10 +144,7 @@ TEST(truncation) {
 }
 
 TEST(special_tokens_behind_a_text_alone) {
-  std::string why;
-  const auto trailing = load_native(file(), &why, SpecialTokens::kTrailing);
-  const auto none = load_native(file(), &why, SpecialTokens::kNone);
-  CHECK(trailing && none);
+  const auto trailing = loaded(file(), SpecialTokens::kTrailing), none = loaded(file(), SpecialTokens::kNone);
   u32 out[8];
   const auto ids = [&](Encoded done) { return show(Ids(out, out + done.n_tokens)); };
   const std::string hello = std::to_string(kHello) + " ", world = std::to_string(kWorld) + " ";
@@ -354,19 +312,10 @@ TEST(the_cache_never_gives_another_words_ids) {
 }
 
 TEST(refusals_have_a_reason) {
-  const struct {
-    std::string source, reason;
-  } table[] = {
-      {"/no/such/file", "cannot read"},
-      {"{", "not a JSON object"},
-      {"{}", "no model"},
-      {R"({"model":{"type":"BPE"},"pre_tokenizer":null})", "no vocab"},
-  };
-  for (const auto& row : table) {
-    std::string why;
-    CHECK(!load_native(row.source, &why));
-    if (why.find(row.reason) == std::string::npos) test::fail(__FILE__, __LINE__, why + " has no " + row.reason);
-  }
+  check_refused("/no/such/file", "cannot read");
+  check_refused("{", "not a JSON object");
+  check_refused("{}", "no model");
+  check_refused(R"({"model":{"type":"BPE"},"pre_tokenizer":null})", "no vocab");
 }
 
 TEST(trie_finds_every_key_and_no_other) {
