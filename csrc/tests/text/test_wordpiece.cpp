@@ -1,5 +1,5 @@
 // Literal ids, hostile bytes, and edges of the native WordPiece. That its ids are those of the `tokenizers` package is
-// for tests/tokenizers/test_tokenizer.py.
+// for tests/tokenizers/test_tokenizer.py, and where texts are cut for test_cuts.py.
 #include <map>
 #include <random>
 #include <string>
@@ -128,38 +128,6 @@ TEST(single_word_tokens) {
   CHECK_EQ(show(ids_of(*tokenizer, "solosolo \u4e2dsolo \u2014solo")), show({1, kChina, 1, 1, solo}));
 }
 
-TEST(truncation) {
-  const auto tokenizer = load();
-  u32 out[8];
-  for (u32 max_tokens = 0; max_tokens <= 8; ++max_tokens) {
-    std::fill(out, out + 8, 77);
-    const Encoded done = tokenizer->encode("a a a a", out, max_tokens);
-    CHECK_EQ(done.n_total, 6u);
-    CHECK_EQ(done.n_tokens, max_tokens < 2 ? 0u : std::min(max_tokens, 6u));
-    CHECK_EQ(done.truncated, max_tokens < 6);
-    if (done.n_tokens) CHECK_EQ(out[0], 2u);
-    if (done.n_tokens) CHECK_EQ(out[done.n_tokens - 1], 3u);
-    for (u32 i = std::max(max_tokens, done.n_tokens); i < 8; ++i) CHECK_EQ(out[i], 77u);  // nothing beyond its room
-  }
-}
-
-TEST(special_tokens_behind_a_text_alone) {
-  const auto trailing = loaded(file(), SpecialTokens::kTrailing), none = loaded(file(), SpecialTokens::kNone);
-  u32 out[8];
-  const auto ids = [&](Encoded done) { return show(Ids(out, out + done.n_tokens)); };
-  const std::string hello = std::to_string(kHello) + " ", world = std::to_string(kWorld) + " ";
-  CHECK_EQ(ids(trailing->encode("hello", out, 8)), hello + "3 ");
-  CHECK_EQ(ids(trailing->encode("[CLS] hello", out, 8)), "2 " + hello + "3 ");
-  CHECK_EQ(ids(trailing->encode("", out, 8)), std::string("3 "));
-  CHECK_EQ(ids(trailing->encode("hello world", out, 2)), hello + "3 ");
-  CHECK_EQ(ids(none->encode("hello", out, 8)), hello);
-  CHECK_EQ(none->encode("", out, 8).n_total, 0u);
-  const Encoded pair = trailing->encode_pair("hello", "world", out, 8);
-  CHECK_EQ(ids(pair), hello + "3 " + world + "3 ");
-  CHECK_EQ(pair.first_len, 2u);
-  CHECK_EQ(trailing->n_special(true), 2u);
-}
-
 TEST(pairs_are_cut_longest_first) {
   const struct {
     u32 first, second, max_tokens, kept_first, kept_second;
@@ -192,37 +160,6 @@ TEST(pairs_are_cut_longest_first) {
   u32 none = 77;
   const Encoded done = tokenizer->encode_pair("hello", "world", &none, 0);
   CHECK(done.n_tokens == 0 && done.truncated && done.n_total == 5 && none == 77);
-}
-
-// The end of a text stays; of a pair each text keeps its own, as many ids as a cut on the right leaves it.
-TEST(a_text_is_cut_on_the_left) {
-  const auto tokenizer = load(file("", R"({"direction":"Left","max_length":99,"strategy":"LongestFirst","stride":0})"));
-  const auto right = load();
-  const std::string text = "hello world , ! i a un hello", other = "! , world hello";
-  const Ids all = ids_of(*tokenizer, text), all_other = ids_of(*tokenizer, other);
-  for (u32 max_tokens = 2; max_tokens < 16; ++max_tokens) {
-    Ids out(max_tokens + 1, 77), expected{2};
-    const Encoded done = tokenizer->encode(text, out.data(), max_tokens);
-    const u32 kept = std::min<u32>(max_tokens - 2, u32(all.size()));
-    expected.insert(expected.end(), all.end() - kept, all.end());
-    expected.push_back(3);
-    CHECK_EQ(out[max_tokens], 77u);
-    CHECK(done.n_total == all.size() + 2 && done.truncated == (kept < all.size()));
-    out.resize(done.n_tokens);
-    CHECK_EQ(show(out), show(expected));
-    if (max_tokens < 3) continue;
-    Ids pair(max_tokens), cut_right(max_tokens);
-    const Encoded found = tokenizer->encode_pair(text, other, pair.data(), max_tokens);
-    const Encoded same = right->encode_pair(text, other, cut_right.data(), max_tokens);
-    CHECK(found.n_tokens == same.n_tokens && found.first_len == same.first_len && found.n_total == same.n_total);
-    Ids wanted{2};
-    wanted.insert(wanted.end(), all.end() - (found.first_len - 2), all.end());
-    wanted.push_back(3);
-    wanted.insert(wanted.end(), all_other.end() - (found.n_tokens - found.first_len - 1), all_other.end());
-    wanted.push_back(3);
-    pair.resize(found.n_tokens);
-    CHECK_EQ(show(pair), show(wanted));
-  }
 }
 
 TEST(nothing_outside_of_the_text_is_read) {
