@@ -58,12 +58,6 @@ def test_check_unknown(channel: grpc.Channel, service: str) -> None:
     assert raised.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-def test_check_of_something_else(channel: grpc.Channel) -> None:
-    with pytest.raises(grpc.RpcError) as raised:
-        channel.unary_unary("/grpc.health.v1.Health/Check")(b"\x0a\x05ab", timeout=PATIENCE_S)
-    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-
-
 @pytest.mark.parametrize(("service", "status"), [("", SERVING), (PREDICT, SERVING), ("unknown", SERVICE_UNKNOWN)])
 def test_watch(peer: Peer, service: str, status: int) -> None:
     """The state at once, then nothing until it changes; the stream stays open, also for an unknown service."""

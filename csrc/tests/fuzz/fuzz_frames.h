@@ -112,23 +112,21 @@ class Conversation {
 
 // Says it on a new connection, in some pieces, and goes: politely, half-closed first, or at once.
 inline void say(Random& random, front::FrontDoor& door, std::string_view bytes, const std::function<void()>& between) {
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  door.adopt(ends[1]);
+  const int fd = front::connected_to(door);
   for (u64 pieces = 1 + random.below(3); pieces; pieces--) {
     const size_t some = pieces == 1 ? bytes.size() : random.below(bytes.size() + 1);
-    if (some) (void)!send(ends[0], bytes.data(), some, MSG_NOSIGNAL);
+    if (some) (void)!send(fd, bytes.data(), some, MSG_NOSIGNAL);
     bytes.remove_prefix(some);
     door.turn();
   }
   between();
-  if (random.one_in(4)) shutdown(ends[0], SHUT_WR);
+  if (random.one_in(4)) shutdown(fd, SHUT_WR);
   for (u64 turns = random.below(4); turns; turns--) {
     char buffer[4096];
     door.turn();
-    (void)!recv(ends[0], buffer, sizeof buffer, 0);
+    (void)!recv(fd, buffer, sizeof buffer, 0);
   }
-  close(ends[0]);
+  close(fd);
   door.turn();
 }
 

@@ -21,6 +21,13 @@ inline std::string error_of(RequestReader& reader, std::string_view body) {
   return error ? std::string(error.field) + ": " + error.reason : "";
 }
 
+struct Wrong {
+  std::string_view body, error;
+};
+inline void check_wrong(RequestReader& reader, std::span<const Wrong> cases) {
+  for (const Wrong& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+}
+
 inline RequestView item_of(RequestReader& reader, u32 index = 0) {
   RequestView view;
   CHECK(!reader.item(index, view));

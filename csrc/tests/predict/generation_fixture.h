@@ -202,6 +202,20 @@ inline std::vector<std::string> unframed(std::string_view data) {
   return out;
 }
 
+// The items of a PredictBatchResponse.
+inline std::vector<Chunk> batch_items(std::string_view data) {
+  const auto messages = unframed(data);
+  CHECK_EQ(messages.size(), size_t(1));
+  std::vector<Chunk> items;
+  for (WireReader in(messages[0]); !in.done();) {
+    u32 tag;
+    std::string_view item;
+    CHECK(in.tag(&tag) && tag == length_tag(1) && in.bytes(&item));
+    items.push_back(read_prediction(item));
+  }
+  return items;
+}
+
 // ---- the two sides
 
 struct GenerationWorld : test::OwnSegment {
@@ -316,10 +330,10 @@ class TestDispatcher {
 
 class Generating {
  public:
-  explicit Generating(const Sizes& sizes = usual(), const Limits& limits = quick(), PredictOptions options = {})
+  explicit Generating(const Sizes& sizes = usual(16), const Limits& limits = {}, PredictOptions options = {})
       : world(sizes),
         service(world.segment, &world.fds, options),
-        door(service, limits, {}, counters),
+        door(service, without_sleep(limits), {}, counters),
         dispatcher(std::make_unique<TestDispatcher>(world.segment, &world.fds)) {
     service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
     door.attach();
@@ -336,28 +350,23 @@ class Generating {
     CHECK_EQ(world.segment.door(0).slots_used.load(), 0u);
     CHECK_EQ(service.generations(), 0u);
   }
-  static Sizes usual() {
-    return {.doors = 1,
-            .dispatchers = 1,
-            .models = 2,
-            .slots = 16,
-            .max_tokens = 64,
-            .answer_bytes = kMaxOutput * kTokenBytes};
-  }
-  static Limits quick() {
-    Limits limits;
-    limits.sleep_max = 0;
-    return limits;
+  static Sizes usual(u32 slots = 16) {
+    return {.models = 2, .slots = slots, .max_tokens = 64, .answer_bytes = kMaxOutput * kTokenBytes};
   }
 
   i32 call(const char* method, const Ask& ask, const Fields& extra = {}) {
     return client->call(std::string("/fastqps.v1.PredictService/") + method, framed(ask.bytes()), true, extra);
   }
   i32 generate(const Ask& ask, const Fields& extra = {}) { return call("Generate", ask, extra); }
-  // A call whose request has reached the dispatcher.
-  i32 start(const char* method, const Ask& ask, const Fields& extra = {}) {
+  // A call that the door has heard.
+  i32 send(const char* method, const Ask& ask, const Fields& extra = {}) {
     const i32 stream = call(method, ask, extra);
     client->run();
+    return stream;
+  }
+  // A call whose request has reached the dispatcher.
+  i32 start(const char* method, const Ask& ask, const Fields& extra = {}) {
+    const i32 stream = send(method, ask, extra);
     CHECK_EQ(dispatcher->claim(), size_t(1));
     return stream;
   }

@@ -46,7 +46,7 @@ struct Calls {
 
 class Soak {
  public:
-  explicit Soak(u32 seed) : random_(seed), test_(sizes()) {}
+  explicit Soak(u32 seed) : random_(seed), test_(Generating::usual(kSlots)) {}
 
   void run() {
     for (u32 step = 0; step < kSteps; step++) {
@@ -72,11 +72,6 @@ class Soak {
   }
 
  private:
-  static Sizes sizes() {
-    Sizes sizes = Generating::usual();
-    sizes.slots = kSlots;
-    return sizes;
-  }
   bool work_left() const {
     for (const Calls& each : calls_)
       if (!each.open.empty()) return true;

@@ -32,6 +32,14 @@ inline std::string framed(std::string_view message, u8 flag = 0) {
   return std::string(reinterpret_cast<char*>(prefix), kPrefixBytes) + std::string(message);
 }
 
+// The end of a new connection to the door, by a pair of sockets.
+inline int connected_to(FrontDoor& door, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) {
+  int ends[2];
+  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
+  door.adopt(ends[1], entrance, peer);
+  return ends[0];
+}
+
 // What one stream has brought.
 struct StreamAnswer {
   std::map<std::string, std::string> fields;
@@ -47,7 +55,7 @@ struct StreamAnswer {
 
 class Client {
  public:
-  explicit Client(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
+  explicit Client(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connected_to(door)) {}
   // Over a socket that leads to the door somehow. between: what has to happen before the door's turn and after it.
   Client(
       FrontDoor& door, u32 window, int fd, std::function<void()> between = [] {})
@@ -179,12 +187,6 @@ class Client {
   bool eof = false;
 
  private:
-  static int connect(FrontDoor& door) {
-    int ends[2];
-    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-    door.adopt(ends[1]);
-    return ends[0];
-  }
   struct Body {
     std::string bytes;
     bool end = true;

@@ -205,10 +205,7 @@ TEST(old_and_idle_connections_end) {
 
 TEST(tokens_are_asked_for) {
   Fixture fixture;
-  Tokens::Digest digest{};
-  unsigned bytes = 0;
-  EVP_Digest("secret", 6, digest.data(), &bytes, EVP_sha256(), nullptr);
-  fixture.door.calls.tokens = std::make_shared<Tokens>(std::vector{digest}, 1);
+  fixture.door.calls.tokens = tokens_of({"secret"});
   Http1Client client(fixture.door);
   const Response none = client.response(post("/echo", "a"));
   CHECK_EQ(none.status, 401);

@@ -7,15 +7,9 @@ using namespace fastqps::front;
 
 namespace {
 
-int connect_plain(FrontDoor& door) {
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  door.adopt(ends[1], Entrance::kHttp);
-  return ends[0];
-}
-
 struct PlainClient : Client {
-  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect_plain(door)) {}
+  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20)
+      : Client(door, window, connected_to(door, Entrance::kHttp)) {}
   StreamAnswer& response(const std::string& path, const std::string& body, const Fields& extra = {}) {
     const i32 stream = call(path, body, true, extra);
     run_until([&] { return answers[stream].closed; });
