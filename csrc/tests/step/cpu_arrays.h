@@ -24,7 +24,7 @@ struct Array {
   std::vector<float> floats;
   std::vector<u16> halves;
   Number number;
-  Array(Number kind, size_t n, u32 seed) : floats(n), halves(n), number(kind) {
+  Array(Number kind, size_t n, u32 seed = 0) : floats(n), halves(n), number(kind) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     for (size_t i = 0; i < n; i++) set(i, normal(random));
