@@ -53,7 +53,7 @@ $(NATIVE)/libfakeamdhip64.so: $(wildcard csrc/tests/cuda/fake_cuda/*)
 	@mkdir -p $(@D)
 	$(CXX) $(FLAGS) -Icsrc -include csrc/tests/cuda/fake_cuda/hip_names.h -shared $(filter %.cpp,$^) -o $@
 $(NATIVE)/test_cuda: | $(NATIVE)/libfakeamdhip64.so
-$(NATIVE)/test_cuda $(NATIVE)/bench/bench_cuda_step: | $(NATIVE)/libfakecudart.so
+$(NATIVE)/test_cuda: | $(NATIVE)/libfakecudart.so
 
 # One target for each run, so that `make -j` runs as many at once.
 NATIVE_RUNS := $(NATIVE_TESTS:%=%.run)

@@ -25,7 +25,7 @@ from fastqps import Engine
 from fastqps.architectures.heads import _ACTIVATIONS, Projection
 from fastqps.devices import make_runner
 from fastqps.models import load_card
-from fastqps.ops.cpu.projection import CpuProjection
+from fastqps.ops.cpu.encoder_ops import CpuProjection
 
 pytestmark = pytest.mark.compute
 

@@ -7,7 +7,7 @@
 
 #include "tests/check.h"
 #include "text/tokenizer.h"
-#include "text/unigram/best_path.h"
+#include "text/unigram/unigram.h"
 
 using namespace fastqps;
 using namespace fastqps::text;
