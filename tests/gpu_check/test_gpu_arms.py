@@ -7,7 +7,6 @@ from typing import Any
 
 import fake_cuda
 import pytest
-from dry_steps import measured
 
 from bench.gpu.arms import Arms, Claim
 from bench.gpu.run import Run
@@ -22,6 +21,12 @@ def formulas(monkeypatch: pytest.MonkeyPatch) -> None:
     """All servers are formulas."""
     monkeypatch.setenv(fake_cuda.VARIABLE, fake_cuda.library())
     monkeypatch.setattr("bench.gpu.servers.modelled.SERVED", ())
+
+
+def measured(run: Run) -> dict[str, dict[str, Any]]:
+    """The table by name, after the step has run."""
+    import_module(f"bench.gpu.steps.{run.step.partition(':')[0]}").measure(run)
+    return {row["name"]: row for row in run.results.read()["table"]}
 
 
 def give(arms: Arms, name: str, rate: float, **more: Any) -> Point | None:
