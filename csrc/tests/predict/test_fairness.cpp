@@ -68,6 +68,30 @@ TEST(a_small_request_does_not_wait_for_connections_with_unfinished_work) {
     client->run_until([&] { return fixture.service.messages.size() == kGreedy * kBombs + 3; });
 }
 
+// The same where more connections than epoll names in a turn have more input than one read takes.
+TEST(a_small_request_is_seen_at_once_beside_a_crowd_with_unread_input) {
+  Fixture fixture({.turn_work_ns = 1, .connection_work_ns = 1, .events = 8});
+  constexpr u32 kGreedy = 40, kMessages = 20;
+  std::vector<std::unique_ptr<Client>> greedy;
+  for (u32 i = 0; i < kGreedy; i++) greedy.emplace_back(std::make_unique<Client>(fixture.door))->run();
+  Client other(fixture.door);
+  other.run();
+  for (auto& client : greedy) {
+    for (u32 i = 0; i < kMessages; i++) client->call("/test.Service/Echo", framed(std::string(9'000, 'a')));
+    client->send(client->output());
+  }
+  while (fixture.door.net.queues.unfinished.size() < kGreedy) fixture.door.turn();
+  for (u32 i = 0; i < 3; i++) {
+    const i32 asked = other.call("/test.Service/Echo", framed("hello"));
+    other.send(other.output());
+    fixture.door.turn();
+    other.receive();
+    CHECK_EQ(other.answers[asked].code(), std::string("0"));
+  }
+  for (auto& client : greedy)
+    client->run_until([&] { return fixture.service.messages.size() == kGreedy * kMessages + 3; });
+}
+
 TEST(ready_connections_share_the_time_of_a_turn) {
   const Limits limits = {.turn_work_ns = 1000, .connection_work_ns = 400, .crowd_work_ns = 100};
   const u64 lengths[][2] = {{0, 400}, {1, 400}, {2, 400}, {4, 250}, {10, 100}, {1000, 100}};
