@@ -1,7 +1,7 @@
 // Which of the best paths of Unigram is taken. That its ids are those of the `tokenizers` package is for
-// tests/tokenizers/test_unigram.py.
+// tests/tokenizers/test_sentencepiece.py.
 #include "tests/check.h"
-#include "text/unigram/best_path.h"
+#include "text/unigram/unigram.h"
 
 using namespace fastqps;
 using namespace fastqps::text;
