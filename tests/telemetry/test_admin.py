@@ -177,32 +177,28 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(test(), PATIENCE_S))  # type: ignore[arg-type]
 
 
-def test_pages() -> None:
-    async def body() -> None:
-        served = Served()
-        async with admin(served) as port:
-            status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
-            assert status == 200 and b"/readyz" in content and b"http://localhost:9/predict" in content
-            accept = "accept: " + fake_source.OPENMETRICS
-            status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
-            assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
-            status, headers, content = await call(port, "HEAD", "/metrics")
-            assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
-            assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
-            assert (await call(port, "GET", "/livez"))[0] == 200
-            served.found = Readiness(
-                ("no front door is ready",), ("frontdoor 0 is down",), ("every front door",), False
-            )
-            status, _, content = await call(port, "GET", "/readyz")
-            assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
-            assert (await call(port, "GET", "/livez"))[0] == 503
-            assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
-            assert (await call(port, "GET", "/nothing"))[0] == 404
-            status, headers, _ = await call(port, "GET", "/predict")
-            assert (status, headers["allow"]) == (405, "POST")
-            assert (await call(port, "DELETE", "/metrics"))[0] == 405
+async def test_pages() -> None:
 
-    run(body)
+    served = Served()
+    async with admin(served) as port:
+        status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
+        assert status == 200 and b"/readyz" in content and b"http://localhost:9/predict" in content
+        accept = "accept: " + fake_source.OPENMETRICS
+        status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
+        assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
+        status, headers, content = await call(port, "HEAD", "/metrics")
+        assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
+        assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
+        assert (await call(port, "GET", "/livez"))[0] == 200
+        served.found = Readiness(("no front door is ready",), ("frontdoor 0 is down",), ("every front door",), False)
+        status, _, content = await call(port, "GET", "/readyz")
+        assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
+        assert (await call(port, "GET", "/livez"))[0] == 503
+        assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
+        assert (await call(port, "GET", "/nothing"))[0] == 404
+        status, headers, _ = await call(port, "GET", "/predict")
+        assert (status, headers["allow"]) == (405, "POST")
+        assert (await call(port, "DELETE", "/metrics"))[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -226,13 +222,11 @@ def test_pages() -> None:
         (b"GET /livez HTTP/1.0\r\n\r\n", 200),
     ],
 )
-def test_odd_requests(data: bytes, status: int) -> None:
-    async def body() -> None:
-        async with admin(Served()) as port:
-            answer = await exchange(port, data)
-            assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
+async def test_odd_requests(data: bytes, status: int) -> None:
 
-    run(body)
+    async with admin(Served()) as port:
+        answer = await exchange(port, data)
+        assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
 
 
 def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,47 +271,40 @@ def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     run(body)
 
 
-def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
     served = Served()
-
-    async def body() -> None:
-        async with admin(served) as port:
-            waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
-            await until(lambda: served.reloads.asked)
-            with contextlib.suppress(ConnectionResetError):
-                assert await exchange(port, b"") == b""  # there is no room
-            assert not waiting.done()
-            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
-            served.reloads.may_end.set()
-            assert (await waiting)[0] == 200
-
-    run(body)
+    async with admin(served) as port:
+        waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
+        await until(lambda: served.reloads.asked)
+        with contextlib.suppress(ConnectionResetError):
+            assert await exchange(port, b"") == b""  # there is no room
+        assert not waiting.done()
+        served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
+        served.reloads.may_end.set()
+        assert (await waiting)[0] == 200
 
 
-def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "WRITE_S", 3600.0)
     large = http.Answer(200, bytes(64 << 20), "text/plain")  # more than sockets hold
 
-    async def body() -> None:
-        def page(request: http.Request) -> http.Answer:
-            return large if request.path == "/large" else http.Answer.data(200, {})
+    def page(request: http.Request) -> http.Answer:
+        return large if request.path == "/large" else http.Answer.data(200, {})
 
-        async with listening() as (sock, port), AdminServer(sock, page) as server:
-            slow = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(2)]
-            for count, (_, writer) in enumerate(slow, 1):
-                writer.write(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
-                await until(lambda count=count: len(server.taking) == count)  # type: ignore[misc]
-            assert (await call(port, "GET", "/livez"))[0] == 200
-            assert len(server.taking) == 1
-            for _, writer in slow:
-                writer.transport.abort()
-
-    run(body)
+    async with listening() as (sock, port), AdminServer(sock, page) as server:
+        slow = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(2)]
+        for count, (_, writer) in enumerate(slow, 1):
+            writer.write(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
+            await until(lambda count=count: len(server.taking) == count)  # type: ignore[misc]
+        assert (await call(port, "GET", "/livez"))[0] == 200
+        assert len(server.taking) == 1
+        for _, writer in slow:
+            writer.transport.abort()
 
 
-def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as come at once are told that it is too many; all other pages answer."""
     may_end = asyncio.Event()
 
@@ -329,31 +316,27 @@ def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Predict, "__call__", predict)
     served = Served()
-
-    async def body() -> None:
-        async with admin(served) as port:
-            status, _, content = await call(port, "POST", "/predict", b'"no thread"')
-            assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
-            for _ in range(2):  # those who have their answers wait no more
-                asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
-                await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
-                refused = [task.result() for task in asked if task.done()]
-                assert all(
-                    (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
-                    for found, _, content in refused
-                )
-                for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
-                    assert (await call(port, "GET", path))[0] == 200
-                served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
-                assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
-                may_end.set()
-                assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
-                may_end.clear()
-
-    run(body)
+    async with admin(served) as port:
+        status, _, content = await call(port, "POST", "/predict", b'"no thread"')
+        assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
+        for _ in range(2):  # those who have their answers wait no more
+            asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
+            await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
+            refused = [task.result() for task in asked if task.done()]
+            assert all(
+                (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+                for found, _, content in refused
+            )
+            for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
+                assert (await call(port, "GET", path))[0] == 200
+            served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
+            assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
+            may_end.set()
+            assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
+            may_end.clear()
 
 
-def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, also where only what is done once a second fails, and measured again."""
     monkeypatch.setattr(pages, "TICK_S", 0.001)
     tick, calls = LoadMeter.tick, 0
@@ -367,31 +350,24 @@ def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(LoadMeter, "tick", fails)
     served = Served()
-
-    async def body() -> None:
-        async with admin(served):
-            await until(lambda: calls > 61)
-        assert served.said == ["the load cannot be measured: OSError(24, 'Too many open files')"] * 2
-
-    run(body)
+    async with admin(served):
+        await until(lambda: calls > 61)
+    assert served.said == ["the load cannot be measured: OSError(24, 'Too many open files')"] * 2
 
 
-def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
+async def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
     """Its page is not made, and nothing is said of that."""
 
     async def page() -> http.Answer:
         raise AssertionError("made")
 
-    async def body() -> None:
-        transport = mock.Mock(spec=asyncio.Transport)
-        connection = Connection(AdminServer(mock.Mock(), lambda request: page()), asyncio.get_running_loop())
-        connection.connection_made(transport)
-        connection.data_received(b"GET /live HTTP/1.1\r\n\r\n")
-        connection.connection_lost(None)
-        await asyncio.sleep(0.01)
-        transport.write.assert_not_called()
-
-    run(body)
+    transport = mock.Mock(spec=asyncio.Transport)
+    connection = Connection(AdminServer(mock.Mock(), lambda request: page()), asyncio.get_running_loop())
+    connection.connection_made(transport)
+    connection.data_received(b"GET /live HTTP/1.1\r\n\r\n")
+    connection.connection_lost(None)
+    await asyncio.sleep(0.01)
+    transport.write.assert_not_called()
     gc.collect()
     assert not [each for each in recwarn if "never awaited" in str(each.message)]
 
@@ -434,34 +410,30 @@ def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
         ({"text": "a", "dimensions": "x"}, 400, "integer"),
     ],
 )  # fmt: skip
-def test_predict(asked: Any, status: int, answer: Any) -> None:
-    async def body() -> None:
-        server = grpc.aio.server()
-        predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        async with admin(Served(f"127.0.0.1:{port}")) as http_port:
-            found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
-            given = json.loads(content)
-            assert found == status, given
-            if isinstance(answer, str):
-                assert given["error"]["code"] == "INVALID_ARGUMENT"
-                assert answer in given["error"]["message"]
-            else:
-                assert given == answer
-        await server.stop(None)
+async def test_predict(asked: Any, status: int, answer: Any) -> None:
 
-    run(body)
+    server = grpc.aio.server()
+    predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with admin(Served(f"127.0.0.1:{port}")) as http_port:
+        found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
+        given = json.loads(content)
+        assert found == status, given
+        if isinstance(answer, str):
+            assert given["error"]["code"] == "INVALID_ARGUMENT"
+            assert answer in given["error"]["message"]
+        else:
+            assert given == answer
+    await server.stop(None)
 
 
-def test_predict_without_json() -> None:
-    async def body() -> None:
-        async with admin(Served()) as port:
-            for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
-                status, _, content = await call(port, "POST", "/predict", sent)
-                assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
+async def test_predict_without_json() -> None:
 
-    run(body)
+    async with admin(Served()) as port:
+        for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
+            status, _, content = await call(port, "POST", "/predict", sent)
+            assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
 
 
 BAD_RELOADS = [
@@ -476,37 +448,33 @@ BAD_RELOADS = [
 ]
 
 
-def test_who_may_post() -> None:
+async def test_who_may_post() -> None:
     served = Served()
-
-    async def check() -> None:
-        async with admin(served) as port:
-            served.token = "Bearer right"
-            for path in ("/predict", "/reload", "/limits"):
-                for more in ((), ("authorization: Bearer wrong",)):
-                    status, headers, body = await call(port, "POST", path, b"{}", *more)
-                    assert (status, headers["www-authenticate"]) == (401, "Bearer")
-                    assert b"authorization: Bearer TOKEN" in body
-                assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
-            for path, status in (("/metrics", 405), ("/nothing", 404)):  # no stranger learns which pages there are
-                assert (await call(port, "POST", path))[0] == 401
-                assert (await call(port, "POST", path, b"", "authorization: Bearer right"))[0] == status
-            assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
-            assert served.reloads.asked == []
-            served.token, served.open = "", True
-            for path in ("/reload", "/limits"):
-                status, _, body = await call(port, "POST", path, b'{"model": "a"}')
-                assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
-            assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
-            served.open = False
-            for path in ("/predict", "/reload", "/limits"):
-                assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
-            assert served.reloads.asked == []
-
-    run(check)
+    async with admin(served) as port:
+        served.token = "Bearer right"
+        for path in ("/predict", "/reload", "/limits"):
+            for more in ((), ("authorization: Bearer wrong",)):
+                status, headers, body = await call(port, "POST", path, b"{}", *more)
+                assert (status, headers["www-authenticate"]) == (401, "Bearer")
+                assert b"authorization: Bearer TOKEN" in body
+            assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
+        for path, status in (("/metrics", 405), ("/nothing", 404)):  # no stranger learns which pages there are
+            assert (await call(port, "POST", path))[0] == 401
+            assert (await call(port, "POST", path, b"", "authorization: Bearer right"))[0] == status
+        assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
+        assert served.reloads.asked == []
+        served.token, served.open = "", True
+        for path in ("/reload", "/limits"):
+            status, _, body = await call(port, "POST", path, b'{"model": "a"}')
+            assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
+        assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
+        served.open = False
+        for path in ("/predict", "/reload", "/limits"):
+            assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
+        assert served.reloads.asked == []
 
 
-def test_hosts_of_other_sites() -> None:
+async def test_hosts_of_other_sites() -> None:
     """A page of another site whose name leads to loopback reads nothing. Where others can reach the port, its names
     are not known."""
     own = (
@@ -522,16 +490,12 @@ def test_hosts_of_other_sites() -> None:
     )
     foreign = ("evil.example", "evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example:9464", "x")
     served = Served()
-
-    async def check() -> None:
-        async with admin(served) as port:
-            for hosts, status in ((own, 200), (foreign, 403)):
-                for host in hosts:
-                    assert (await call(port, "GET", "/metrics", b"", f"host: {host}"))[0] == status, host
-            served.local = False
-            assert (await call(port, "GET", "/metrics", b"", "host: evil.example"))[0] == 200
-
-    run(check)
+    async with admin(served) as port:
+        for hosts, status in ((own, 200), (foreign, 403)):
+            for host in hosts:
+                assert (await call(port, "GET", "/metrics", b"", f"host: {host}"))[0] == status, host
+        served.local = False
+        assert (await call(port, "GET", "/metrics", b"", "host: evil.example"))[0] == 200
 
 
 def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
