@@ -294,14 +294,18 @@ class HungFiles:
         return Credentials(tokens=(digest(TOKEN.encode()),)), 0.0
 
 
-async def test_a_file_system_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credential_watch, "LOOK_S", 0.01)
     files = HungFiles()
     watch = CredentialWatch(cast(Any, files))
     files.answers.clear()
-    looking = asyncio.create_task(watch.run(cast(Any, None)))
-    while not files.asked:
-        await asyncio.sleep(0.01)
-    looking.cancel()
+
+    async def run() -> None:
+        looking = asyncio.create_task(watch.run(cast(Any, None)))
+        while not files.asked:
+            await asyncio.sleep(0.01)
+        looking.cancel()
+
+    asyncio.run(run())
     assert not files.answered  # the loop is closed, and did not wait for it
     files.answers.set()

@@ -9,7 +9,7 @@ import errno
 import gc
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from unittest import mock
 
@@ -173,12 +173,12 @@ async def call(port: int, method: str, path: str, body: bytes = b"", *more: str)
     return int(first.split()[1]), headers, content
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), PATIENCE_S))  # type: ignore[arg-type]
+async def ask(port: int, page: str, body: str, method: str = "POST") -> tuple[int, Any]:
+    status, _, content = await call(port, method, page, body.encode())
+    return status, json.loads(content)
 
 
 async def test_pages() -> None:
-
     served = Served()
     async with admin(served) as port:
         status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
@@ -223,52 +223,48 @@ async def test_pages() -> None:
     ],
 )
 async def test_odd_requests(data: bytes, status: int) -> None:
-
     async with admin(Served()) as port:
         answer = await exchange(port, data)
         assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
 
 
-def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "READ_S", 3600.0)
 
-    async def body() -> None:
-        async with listening() as (sock, port), AdminServer(sock, lambda request: http.Answer.data(200, {})) as server:
+    async with listening() as (sock, port), AdminServer(sock, lambda request: http.Answer.data(200, {})) as server:
 
-            async def connect(sending: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-                """One that begins a request and says nothing more. ``sending``: how many such there are then."""
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(b"GET /livez HT")
-                await until(lambda: len(server.sending) == sending)
-                return reader, writer
+        async def connect(sending: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            """One that begins a request and says nothing more. ``sending``: how many such there are then."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /livez HT")
+            await until(lambda: len(server.sending) == sending)
+            return reader, writer
 
-            async def ended(reader: asyncio.StreamReader) -> bool:
-                with contextlib.suppress(ConnectionResetError):
-                    return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
-                return True
+        async def ended(reader: asyncio.StreamReader) -> bool:
+            with contextlib.suppress(ConnectionResetError):
+                return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+            return True
 
-            one = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(3):
-                one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
-                assert b"200 OK" in await one[0].readuntil(b"}\n")
-            slow = await connect(1)
-            third = await connect(2)  # takes the place of the idle one
-            assert await ended(one[0])
-            assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
-            assert await ended(slow[0])
-            assert len(server.sending) == 1  # the third
-            third[1].close()
-            await until(lambda: not server.connections)
-            monkeypatch.setattr(http, "READ_S", 0.05)
-            fourth = await asyncio.open_connection("127.0.0.1", port)
-            fourth[1].write(b"GET /livez HT")
-            assert await ended(fourth[0])  # it is too slow
-            assert await exchange(port, b"GET /livez HT", eof=True) == b""
-            for _, writer in (one, slow, fourth):
-                writer.close()
-
-    run(body)
+        one = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(3):
+            one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
+            assert b"200 OK" in await one[0].readuntil(b"}\n")
+        slow = await connect(1)
+        third = await connect(2)  # takes the place of the idle one
+        assert await ended(one[0])
+        assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
+        assert await ended(slow[0])
+        assert len(server.sending) == 1  # the third
+        third[1].close()
+        await until(lambda: not server.connections)
+        monkeypatch.setattr(http, "READ_S", 0.05)
+        fourth = await asyncio.open_connection("127.0.0.1", port)
+        fourth[1].write(b"GET /livez HT")
+        assert await ended(fourth[0])  # it is too slow
+        assert await exchange(port, b"GET /livez HT", eof=True) == b""
+        for _, writer in (one, slow, fourth):
+            writer.close()
 
 
 async def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,7 +407,6 @@ async def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> N
     ],
 )  # fmt: skip
 async def test_predict(asked: Any, status: int, answer: Any) -> None:
-
     server = grpc.aio.server()
     predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -429,7 +424,6 @@ async def test_predict(asked: Any, status: int, answer: Any) -> None:
 
 
 async def test_predict_without_json() -> None:
-
     async with admin(Served()) as port:
         for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
             status, _, content = await call(port, "POST", "/predict", sent)
@@ -498,41 +492,34 @@ async def test_hosts_of_other_sites() -> None:
         assert (await call(port, "GET", "/metrics", b"", "host: evil.example"))[0] == 200
 
 
-def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served()
 
-    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
-        status, _, content = await call(port, method, "/reload", body.encode())
-        return status, json.loads(content)
-
-    async def check() -> None:
-        async with admin(served) as port:
-            for body, status, message in BAD_RELOADS:
-                found = await ask(port, body)
-                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
-            assert served.reloads.asked == []
-            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.23456)
-            told = {"model": "a", "outcome": "reloaded", "version": "2" * 12, "before": "1" * 12, "reason": ""}
-            asked = '{"model": "a", "from": "/new"}'
-            assert await ask(port, asked) == (200, {**told, "seconds": 1.235})
-            assert served.reloads.asked == [(0, "/new")]
-            served.reloads.end = Reloaded(
-                "a", "failed", "1" * 12, "1" * 12, "torn: \udc80", 1.0
-            )  # a path's byte that is no UTF-8
-            found = await ask(port, '{"model": "a"}')
-            assert (found[0], found[1]["reason"]) == (422, "torn: \udc80")
-            served.reloads.end = ReloadRefused("another reload runs: warming up a")
-            found = await ask(port, '{"model": "a"}')
-            assert found == (409, {"error": "another reload runs: warming up a"})
-            served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
-            monkeypatch.setattr(reload, "WAIT_S", 0.01)
-            for status, method in ((202, "POST"), (200, "GET")):
-                found = await ask(port, '{"model": "a"}' if method == "POST" else "", method)
-                assert found[0] == status
-                assert found[1]["doing"] == "warming up a@222222222222"
-                assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
-
-    run(check)
+    async with admin(served) as port:
+        for body, status, message in BAD_RELOADS:
+            found = await ask(port, "/reload", body)
+            assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+        assert served.reloads.asked == []
+        served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.23456)
+        told = {"model": "a", "outcome": "reloaded", "version": "2" * 12, "before": "1" * 12, "reason": ""}
+        asked = '{"model": "a", "from": "/new"}'
+        assert await ask(port, "/reload", asked) == (200, {**told, "seconds": 1.235})
+        assert served.reloads.asked == [(0, "/new")]
+        served.reloads.end = Reloaded(
+            "a", "failed", "1" * 12, "1" * 12, "torn: \udc80", 1.0
+        )  # a path's byte that is no UTF-8
+        found = await ask(port, "/reload", '{"model": "a"}')
+        assert (found[0], found[1]["reason"]) == (422, "torn: \udc80")
+        served.reloads.end = ReloadRefused("another reload runs: warming up a")
+        found = await ask(port, "/reload", '{"model": "a"}')
+        assert found == (409, {"error": "another reload runs: warming up a"})
+        served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
+        monkeypatch.setattr(reload, "WAIT_S", 0.01)
+        for status, method in ((202, "POST"), (200, "GET")):
+            found = await ask(port, "/reload", '{"model": "a"}' if method == "POST" else "", method)
+            assert found[0] == status
+            assert found[1]["doing"] == "warming up a@222222222222"
+            assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
 
 
 BAD_LIMITS = [
@@ -561,32 +548,31 @@ BAD_LIMITS = [
 ]
 
 
-def test_limits() -> None:
+async def test_limits() -> None:
     served = Served()
 
-    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
-        status, _, content = await call(port, method, "/limits", body.encode())
-        return status, json.loads(content)
-
-    async def check() -> None:
-        async with admin(served) as port:
-            of_a = {"running": None, "items": 64, "lanes": 2, "async_steps": True}
-            of_b = {"running": 512, "items": None, "lanes": 1, "async_steps": False}
-            before = {"models": [{"model": "a", **of_a, "most": of_a}, {"model": 'b"\n', **of_b, "most": of_b}]}
-            for body, status, message in BAD_LIMITS:
-                found = await ask(port, body)
-                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
-            assert await ask(port, "", "GET") == (200, before), "a refused request changes nothing"
-            lower = {"model": "a", **of_a, "items": 1, "lanes": 1, "most": of_a}
-            assert await ask(port, '{"model": "a", "items": 1, "lanes": 1}') == (200, lower)
-            assert await ask(port, '{"model": "a", "async_steps": false}') == (200, {**lower, "async_steps": False})
-            assert await ask(port, '{"model": "a", "items": 64, "async_steps": true}') == (200, {**lower, "items": 64})
-            assert (await ask(port, r'{"model": "b\"\n", "running": 512}'))[1] == before["models"][1]
-            served.found = Readiness(("starting",), (), (), answers=False)
-            assert await ask(port, '{"model": "a", "items": 1}') == (503, {"error": "the server is not ready"})
-            served.limits.found = []
-            assert await ask(port, "", "GET") == (200, {"models": []})
-            found = await ask(port, '{"model": "a", "items": 1}')
-            assert found[0] == 400 and found[1]["error"].startswith("this server is an edge (--device remote)")
-
-    run(check)
+    async with admin(served) as port:
+        of_a = {"running": None, "items": 64, "lanes": 2, "async_steps": True}
+        of_b = {"running": 512, "items": None, "lanes": 1, "async_steps": False}
+        before = {"models": [{"model": "a", **of_a, "most": of_a}, {"model": 'b"\n', **of_b, "most": of_b}]}
+        for body, status, message in BAD_LIMITS:
+            found = await ask(port, "/limits", body)
+            assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+        assert await ask(port, "/limits", "", "GET") == (200, before), "a refused request changes nothing"
+        lower = {"model": "a", **of_a, "items": 1, "lanes": 1, "most": of_a}
+        assert await ask(port, "/limits", '{"model": "a", "items": 1, "lanes": 1}') == (200, lower)
+        assert await ask(port, "/limits", '{"model": "a", "async_steps": false}') == (
+            200,
+            {**lower, "async_steps": False},
+        )
+        assert await ask(port, "/limits", '{"model": "a", "items": 64, "async_steps": true}') == (
+            200,
+            {**lower, "items": 64},
+        )
+        assert (await ask(port, "/limits", r'{"model": "b\"\n", "running": 512}'))[1] == before["models"][1]
+        served.found = Readiness(("starting",), (), (), answers=False)
+        assert await ask(port, "/limits", '{"model": "a", "items": 1}') == (503, {"error": "the server is not ready"})
+        served.limits.found = []
+        assert await ask(port, "/limits", "", "GET") == (200, {"models": []})
+        found = await ask(port, "/limits", '{"model": "a", "items": 1}')
+        assert found[0] == 400 and found[1]["error"].startswith("this server is an edge (--device remote)")

@@ -17,9 +17,11 @@ import pytest
 from busy import sees
 from gates import Gate
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from ledger import FORGOT, OK, Ledger, Load, stub_to, unary
+from ledger import FORGOT, OK, Ledger, Load, channel_to, stub_to, unary
 from serving import PATIENCE_S, Server, until
 from tries import until_in_time
+
+from fastqps.v1 import predict_pb2_grpc
 
 SERVING, NOT_SERVING = 1, 2
 
@@ -90,17 +92,17 @@ async def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
     ledger = Ledger()
     states: list[int] = []  # that a health watch has heard
-    async with stub_to(server.address) as stub:
+    async with channel_to(server.address) as channel:
 
         async def watch() -> None:
-            changes = health_pb2_grpc.Healthstub.Watch(health_pb2.HealthCheckRequest())
+            changes = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
             while (change := await changes.read()) is not grpc.aio.EOF:
                 states.append(change.status)
             assert await changes.code() == grpc.StatusCode.UNAVAILABLE
 
         watching = asyncio.create_task(watch())
         with server.gate() as gate:
-            calls = start_calls(stub, ledger, gate)
+            calls = start_calls(predict_pb2_grpc.PredictServiceStub(channel), ledger, gate)
             await running(server, 4)
             for child in psutil.Process(server.pid).children():  # as a service manager does, which signals everybody
                 child.terminate()
@@ -109,9 +111,9 @@ async def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
             with pytest.raises(urllib.error.HTTPError) as page:
                 server.page("/readyz")
             assert page.value.code == 503
-            async with stub_to(server.address) as stub:
+            async with stub_to(server.address) as late:
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
-                    await stub.Predict(ledger.ask(), timeout=PATIENCE_S)
+                    await late.Predict(ledger.ask(), timeout=PATIENCE_S)
                 assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
                 ledger.ended(4, "UNAVAILABLE")
         await asyncio.gather(*calls)
