@@ -31,7 +31,7 @@ layout; all are 0 when the count is 0.
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -275,7 +275,7 @@ class Server:
     trailers follow when the client has closed its side and all jobs of the call are answered.
     """
 
-    port: int
+    port: Final[int]
     """The port it listens on."""
 
     def __init__(

@@ -6,16 +6,17 @@ The loop is the same for every kind of steps: gather, launch, run, scatter. ``fa
 from __future__ import annotations
 
 import gc
+import mmap
+import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastqps._core import CudaError, Segment, Stepper
+from fastqps._core import CudaError, Segment, Stepper, burn_cpu
 from fastqps.devices import DeviceFault, make_runner
 from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
 from fastqps.dispatcher.refinement import Refinement
-from fastqps.dispatcher.slow_launch import PREPARE_FILE, launch_slowly
 from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
@@ -36,7 +37,6 @@ class Dispatcher:
     def __init__(self, stepper: Stepper, lanes: Sequence[Lane[Any]]) -> None:
         self.stopping = False
         self._stepper = stepper
-        self._launch_step = launch_slowly(stepper.launch, PREPARE_FILE) if PREPARE_FILE else stepper.launch
         self._steps = [
             _Step(runner.buffers().add_to(stepper, i), i, lane, place)
             for i, lane in enumerate(lanes)
@@ -72,7 +72,7 @@ class Dispatcher:
 
     def _launch(self, gathered: int) -> None:
         check_alive(gathered >= 0)
-        check_alive(self._launch_step(gathered))
+        check_alive(self._stepper.launch(gathered))
         step = self._steps[gathered]
         step.on.launch(step.place, *self._stepper.shape(gathered))
         self._in_flight[step.lane].append(step)
@@ -167,3 +167,19 @@ def serve(settings: DispatcherSettings) -> int:
         lane.close()
     process.end()
     return 0
+
+
+# Tests only: a file of a little-endian u64, the µs of CPU time that each launch takes first. It may change meanwhile.
+PREPARE_FILE = os.environ.get("FASTQPS_TEST_PREPARE", "")
+
+
+def launch_slowly(launch: Callable[[int], bool], path: str) -> Callable[[int], bool]:
+    """The same launch after as much CPU time as the file says at that moment. Raises ``OSError``, ``ValueError``."""
+    with open(path, "rb") as file:
+        shared = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
+
+    def launch_later(step: int) -> bool:
+        burn_cpu(int.from_bytes(shared, "little") * 1000)
+        return launch(step)
+
+    return launch_later

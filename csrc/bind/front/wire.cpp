@@ -1,7 +1,5 @@
 // The wire format's reader and writers as Python functions, for tests/api/test_wire.py, which holds them against the
 // protobuf runtime. Nothing else calls them.
-#include "bind/front/wire.h"
-
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -12,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "bind/front/json.h"
+#include "bind/bind.h"
 #include "wire/request_view.h"
 #include "wire/response_view.h"
 
@@ -114,11 +112,6 @@ py::dict parse_request(const py::bytes& message) {
   out["output"] = output_dict(view);
   out["generate"] = generate_dict(view);
   return out;
-}
-
-void check_request(const py::bytes& message) {
-  ReasonText reason;
-  throw_if(front::check_request(parsed(message), reason));
 }
 
 py::list split_batch(const py::bytes& message, std::size_t items_max) {
@@ -259,7 +252,6 @@ py::bytes encode_chunk(const py::dict& in) {
 void register_wire(py::module_& parent) {
   py::module_ m = parent.def_submodule("wire", "The front door's wire format, for tests.");
   m.def("parse_request", &parse_request, py::arg("message"), "A PredictRequest as a dict. Raises ValueError.");
-  m.def("check_request", &check_request, py::arg("message"), "Raises ValueError if a value is out of its limits.");
   m.def("split_batch", &split_batch, py::arg("message"), py::arg("items_max"), "The items' bytes. Raises ValueError.");
   m.def("encode_response", &encode_response, py::arg("response"), "A PredictResponse from a dict.");
   m.def("encode_batch", &encode_batch, py::arg("responses"), "A PredictBatchResponse from dicts.");

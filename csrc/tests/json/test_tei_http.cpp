@@ -1,8 +1,8 @@
 // TEI's requests and answers over HTTP against literal texts.
 #include "tei/http/readers.h"
-#include "tei/http/tei_error.h"
+#include "tei/http/tei_http.h"
 #include "tei/http/writers.h"
-#include "tei/rank_context.h"
+#include "tei/scores.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;
@@ -46,13 +46,6 @@ ResponseView scores_of_labels(std::span<const LabelView> labels) {
   view.output = Output::kClassification;
   view.labels = labels;
   return view;
-}
-
-struct Wrong {
-  std::string_view body, error;
-};
-void check_wrong(RequestReader& reader, std::span<const Wrong> cases) {
-  for (const Wrong& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(damaged_requests_are_read_or_refused) {
 TEST(damaged_requests_to_embed_are_read_or_refused) {
   World w;
   w.segment.route(0).task = Task::kEmbed;
-  EmbedReader embed(*w.routes);
+  EmbedReader embed(*w.routes, false);
   damage(embed, delimited(1, "text") + number(2, 1) + number(3, 0) + number(4, 0) + number(6, 3));
 }
 
@@ -50,11 +50,8 @@ TEST(the_context_of_a_stream_keeps_the_first_options) {
     reader.follow(context);
     const bool first = context.empty();
     const std::string message = delimited(1, "q") + delimited(2, text) + number(5, first) + number(4, !first);
-    ReasonText reason;
-    CHECK(!reader.read({reinterpret_cast<const u8*>(message.data()), message.size()}, CallInfo{}, reason));
-    RequestView view;
-    CHECK(!reader.item(0, view));
-    CHECK(!view.output.raw_scores);
+    CHECK_EQ(error_of(reader, message), "");
+    CHECK(!item_of(reader).output.raw_scores);
     context += reader.context();
   }
   const std::vector<std::string_view> texts = RankContext::texts(context);
