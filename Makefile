@@ -144,7 +144,7 @@ accuracy: ## what 8 bits cost: MiniLM on 1,000 texts, the grammar model on 2,000
 
 fuzz-tokenizer: ## 1,000,000 texts for each family against the package, 2,000 tokenizers of checkpoints against transformers
 	FASTQPS_FUZZ_TEXTS=1000000 FASTQPS_FUZZ_TOKENIZERS=2000 $(BIN)/python -m pytest tests/tokenizers/test_tokenizer.py \
-		tests/tokenizers/test_bpe.py tests/tokenizers/test_spaced_bpe.py tests/tokenizers/test_unigram.py \
+		tests/tokenizers/test_bpe.py tests/tokenizers/test_sentencepiece.py \
 		tests/tokenizers/test_tokenizer_files.py -k fuzz -m "nightly or not nightly"
 
 CLANG_FORMAT = $(firstword $(wildcard $(BIN)/clang-format) clang-format)
@@ -178,7 +178,7 @@ bench: $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure agai
 
 # By .venv's Python, or where there is no .venv by PYTHON with what `make gpu-kit` has gathered.
 GPU_KIT ?= build/gpu-kit
-gpu-check: ## measure on a CUDA GPU, two passes of 12 minutes together: PART=levers|claims, or a step by name; docs/gpu-check.md
+gpu-check: ## measure on a CUDA GPU, two passes of 11 minutes together: PART=levers|claims, or a step by name; docs/gpu-check.md
 	@PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" KIT="$(GPU_KIT)" tools/gpu_check.sh $(PART) $(GPU_FLAGS)
 
 gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one with a network; KIT_PYTHON=3.12

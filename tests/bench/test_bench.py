@@ -15,7 +15,6 @@ from serving import Server
 from bench.load import PREDICT, Load, h2load, loadgen, read_samples
 from bench.row import Row, markdown, number
 from bench.texts import request, texts, write_body
-from bench.transport import mean, stage_cost_us
 from examples.demo import check as demo_check
 from examples.demo.sentences import MANY
 from fastqps import Engine
@@ -47,8 +46,7 @@ def test_loadgen_counts_what_the_server_counts(server: Server, tmp_path: Path) -
     # What was in flight at the end is answered, but counted only where its answer came in time.
     items = {code: count for code, count in seen.by("fastqps_items_total", "code").items() if count}
     assert 0 <= items["OK"] - found["status_with_warmup"]["OK"] <= SHORT.connections * SHORT.inflight
-    assert set(items) == {"OK"} and mean(seen, "fastqps_batch_items") >= 1
-    assert stage_cost_us(seen)["tokenize"] > 0 and stage_cost_us(seen)["scatter"] > 0
+    assert set(items) == {"OK"}
     samples = list(read_samples(tmp_path / "s"))
     assert samples and all(len(answer.embedding.values) == 384 for _, answer in samples)
     assert {payload for payload, _ in samples} <= set(range(50))

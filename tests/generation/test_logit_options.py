@@ -13,8 +13,7 @@ import torch
 import transformers as tr
 from decoders import VOCAB, write_decoder
 from nightly import nightly, nightly_but
-from reference_ops.decode_ops import ReferenceDecodeOps
-from reference_ops.plain_decode_ops import PlainDecodeOps
+from padded import PaddedDecoder, TorchDecodeOps
 
 from bench.reference_rows import ReferenceRows
 from fastqps import Engine
@@ -94,7 +93,7 @@ def prompts_of(seed: object, n: int = 7) -> list[list[int]]:
 
 
 def generator(card: ModelCard, ops: Any, slots: int = 3, steps: int = 2) -> Generator:
-    runner = DecoderRunner.load(card, ops, slots, 40)
+    runner = (PaddedDecoder if isinstance(ops, TorchDecodeOps) else DecoderRunner).load(card, ops, slots, 40)
     runner.warm_up()
     return Generator(card, runner=runner, steps_in_flight=steps)
 
@@ -108,7 +107,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     want = answers(reread(tmp_path, **OPTIONS[name]), prompts, MAX_OUTPUT)
     assert want != plain, "the option changes nothing here: the test would show nothing"
     card, sampling = card_of(tmp_path), Sampling(MAX_OUTPUT)
-    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32), PlainDecodeOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         for steps in (1, 2):
             made = generator(card, ops, steps=steps)
             assert [a.token_ids for a in made.generate(prompts, sampling)] == want
@@ -158,31 +157,15 @@ def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
     write_options(tmp_path, repetition_penalty=1.01)
     seen: list[torch.dtype] = []
 
-    class Watched(ReferenceDecodeOps):
+    class Watched(CpuDecodeOps):
         def sample(self, logits: torch.Tensor, *rest: Any) -> None:
             seen.append(logits.dtype)
             super().sample(logits, *rest)
 
-    generator(card_of(tmp_path), Watched(torch.bfloat16)).generate([[1, 2]], Sampling(3))
+    warm = generator(card_of(tmp_path), Watched(torch.bfloat16))
+    seen.clear()
+    warm.generate([[1, 2]], Sampling(3))
     assert set(seen) == {FLOAT32}
-
-
-def test_lanes_do_not_share_tokens(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", 3)
-    model = reread(tmp_path, no_repeat_ngram_size=1)
-    runner = DecoderRunner.load(card_of(tmp_path), CpuDecodeOps(FLOAT32), 2, 40)
-    first, other = (Generator(runner.card, runner=r, steps_in_flight=2) for r in (runner, runner.for_another_lane()))
-    prompts = prompts_of("lanes", 4)
-    wanted = answers(model, prompts, MAX_OUTPUT)
-    numbers = [
-        g.add(ids, Sampling(MAX_OUTPUT).checked(runner.card))
-        for g, ids in zip((first, other), prompts[2:], strict=True)
-    ]
-    made: tuple[list[int], list[int]] = ([], [])
-    while first.busy or other.busy:
-        for one, into, number in zip((first, other), made, numbers, strict=True):
-            into.extend(token.id for token in one.step() if token.request == number)
-    assert list(made) == wanted[2:]
 
 
 def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> None:
@@ -209,7 +192,8 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
     state = DecodeState.allocate(card, len(prompts), 1, 1, 8, FLOAT32, torch.device("cpu"))
     nothing = torch.zeros(len(prompts), dtype=torch.int32)
     starts = torch.cat((torch.zeros(1, dtype=torch.int32), ends))
-    step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0])
+    counts = torch.tensor([len(ids), len(prompts), 0], dtype=torch.int32)
+    step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0], counts)
     # The checkpoint's penalty and n-grams come with each sequence's parameters.
     for slot, prompt in enumerate(prompts):
         rows = ReferenceRows()
@@ -217,7 +201,7 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
         rows.append(slot, 0, 0, prompt)
         state.params[slot] = torch.tensor(rows.admitted[0], dtype=torch.int32)
         state.history[slot, : len(prompt)] = torch.tensor(prompt, dtype=torch.int32)
-    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         got = ops.change_logits(logits.clone(), step, state)
         torch.testing.assert_close(got, torch.stack(want), rtol=0, atol=0)
 
@@ -230,14 +214,6 @@ def test_sampled_tokens_are_never_suppressed_ones(tmp_path: Path) -> None:
         (made,) = engine.generate([[85, 86]], temperature=5.0, seed=seed, ignore_eos=True, logprobs=True)
         assert set(made.token_ids) <= {*range(80, VOCAB)} - {85, 86}
         assert len(set(made.token_ids)) == 12 == len(made.logprobs) and all(p <= 0 for p in made.logprobs)
-
-
-def test_engine_has_the_options_of_the_checkpoint(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", 3)
-    model, prompts = reread(tmp_path, **OPTIONS["all"]), prompts_of("engine", 20)
-    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
-    made = engine.generate(prompts, max_tokens=MAX_OUTPUT)
-    assert [a.token_ids for a in made] == answers(model, prompts, MAX_OUTPUT)
 
 
 def test_a_card_keeps_the_options(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bare_compiler import bare_compiler, scanner
+from bare_compiler import bare_compiler
 from paths import ROOT
 
 pytestmark = [pytest.mark.compute, pytest.mark.timeout(900)]  # downloads, and reads all sources
@@ -21,13 +21,11 @@ pytestmark = [pytest.mark.compute, pytest.mark.timeout(900)]  # downloads, and r
 DOWNLOAD_FAILED = 75  # tools/gpu_kit.sh
 BUILD_S = 3600  # of all extensions, on two cores that do other things
 
-# Instead of the suite it says how the suite would run, and with BUILD builds as the suite does.
+# Instead of the suite it says how the suite would run.
 PYTHON = """#!/bin/bash
 [ "$1 $2" = "-m bench.gpu" ] || exec %s "$@"
 echo "the suite starts"
 echo "libraries: ${LD_LIBRARY_PATH:-}"
-[ -z "${BUILD:-}" ] || exec %s -c 'import sys; from bench.gpu.build import build
-sys.exit(build(open("build.log", "w"), 3600) or 0)'
 """
 
 
@@ -80,7 +78,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def check(tree: Path, kit: Path, cxx: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
     """Runs tools/gpu_check.sh of this tree up to the start of the suite."""
     wrapper = kit.parent / "python3"
-    wrapper.write_text(PYTHON % (python, python))
+    wrapper.write_text(PYTHON % python)
     wrapper.chmod(0o755)
     environment = {**os.environ, "KIT": str(kit), "PYTHON": str(wrapper), "CC": cxx, "CXX": cxx}
     command = [tree / "tools/gpu_check.sh"]
@@ -90,29 +88,6 @@ def check(tree: Path, kit: Path, cxx: str, python: str = sys.executable) -> subp
 def without_packages() -> str:
     """A Python that has its standard library and what PYTHONPATH names."""
     return f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]} -S -s"
-
-
-@pytest.mark.nightly  # it compiles all of csrc; in between, the other tests check what the kit holds
-def test_the_build_needs_no_header_and_no_library_beside_the_kit(
-    kit: Path, compiler: str, tree: Path, tmp_path: Path, environment: pytest.MonkeyPatch
-) -> None:
-    environment.setenv("PYTHONPATH", str(kit / "python/pybind11"))
-    environment.setenv("BUILD", "1")
-    cxx = scanner(compiler, tmp_path / "scanner")
-    done = check(tree, kit, cxx)
-    log = tree / "build.log"
-    assert done.stdout.startswith("the suite starts\n"), done.stderr
-    assert (done.returncode, log.read_text()) == (0, "")
-    built = {path.name.split(".")[0] for path in tree.glob("*/_*.so")}
-    assert built == {"_core", "_front", "_native"}
-    # It reads what headers include, too: this one is named by no source.
-    (kit / "usr/include/openssl/configuration.h").rename(tmp_path / "configuration.h")
-    for built_object in (tree / "build/native/net").glob("*.o"):  # TLS is there
-        built_object.unlink()
-    done = check(tree, kit, cxx)
-    (tmp_path / "configuration.h").rename(kit / "usr/include/openssl/configuration.h")
-    assert done.returncode == 1 and "the build ended with code 1" in done.stderr
-    assert "openssl/configuration.h: No such file" in log.read_text()
 
 
 @pytest.mark.nightly  # it downloads them; in between, the other tests check what a lack of them says
@@ -182,13 +157,12 @@ def test_the_extensions_run_with_every_openssl_3() -> None:
         assert set(re.findall(r"Name: (OPENSSL_\S+)", told)) == {"OPENSSL_3.0.0"}
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # it compiles all of csrc; in between, the other tests check what the kit holds
 @pytest.mark.timeout(BUILD_S)
 def test_extensions_built_from_the_kit_alone_load(
     kit: Path, compiler: str, tree: Path, environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("PYTHONPATH", str(kit / "python/pybind11"))
-    environment.setenv("BUILD", "1")
     done = check(tree, kit, compiler)
     assert "the suite starts" in done.stdout, done.stderr
     code = (

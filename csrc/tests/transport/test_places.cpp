@@ -12,7 +12,7 @@ namespace {
 constexpr u32 kPlaces = 8, kOfPeer = 6;
 
 Limits few_places() {
-  Limits limits = quick_limits();
+  Limits limits;
   limits.connections = kPlaces;
   limits.stranger_patience = 0;
   return limits;
@@ -107,10 +107,7 @@ TEST(who_makes_room_first) {
 
 TEST(calls_without_a_token_make_nobody_known) {
   Crowd crowd;
-  Tokens::Digest digest{};
-  unsigned bytes = 0;
-  EVP_Digest("secret", 6, digest.data(), &bytes, EVP_sha256(), nullptr);
-  crowd.door.calls.tokens = std::make_shared<Tokens>(std::vector{digest}, 1);
+  crowd.door.calls.tokens = tokens_of({"secret"});
   const std::string good = post("/echo", "a", "Authorization: Bearer secret\r\n");
   for (u32 i = 0; i < kPlaces; i++)
     CHECK_EQ(crowd.come().response(i < 4 ? good : post("/echo", "a")).status, i < 4 ? 200 : 401);
@@ -164,9 +161,7 @@ TEST(peers_have_names) {
 TEST(http2_clients_are_told) {
   Crowd crowd;
   Client client(crowd.door);
-  const i32 stream = client.call("/test.Service/Echo", framed("x"));
-  client.run();
-  CHECK_EQ(client.answers[stream].code(), std::string("0"));
+  CHECK_EQ(client.ask("/test.Service/Echo", framed("x")).code(), std::string("0"));
   for (u32 i = 0; i < kPlaces; i++) {
     Http1Client& other = crowd.come();
     other.send(post("/later", "x"));

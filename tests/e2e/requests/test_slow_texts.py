@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import grpc
 import psutil
@@ -14,24 +14,18 @@ from checkpoints import write_checkpoint
 from serving import Server, title_of, until
 from word_files import ENDLESS, GROWS, PANICS_SLOWLY, write_words
 
-from fastqps import Client
+from fastqps import Client, PredictionError
 from fastqps.errors import DeadlineExceeded, InvalidArgument
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
     path = tmp_path_factory.mktemp("hurtful")
     write_checkpoint(path, "bert")
     write_words(path, hurtful=True)
-    running = Server(f"--model=hurtful={path}", "--frontdoors=1", "--dispatchers=1", "--max-input-tokens=64")
-    try:
-        yield running
-        running.until_idle()
-        running.stop()
-    finally:
-        running.kill()
+    return module_server(f"--model=hurtful={path}", "--frontdoors=1", "--dispatchers=1", "--max-input-tokens=64")
 
 
 def processes(server: Server, title: str = "tokenizer") -> set[psutil.Process]:
@@ -101,14 +95,17 @@ def test_memory_is_bounded(server: Server) -> None:
 
 
 def test_many_bad_texts(server: Server) -> None:
-    """More than the restarts that a server makes of its own processes."""
-    doors = processes(server, "frontdoor")
+    """More than the restarts that a server makes of its own processes; in a batch each fails alone."""
+    assert "tokenizing through the tokenizers package" in server.log()
+    before = processes(server, "frontdoor") | processes(server, "dispatcher")
     with Client(server.address) as client:
         for _ in range(8):
             with pytest.raises(InvalidArgument, match="text: the tokenizer refused it"):
                 client.predict(PANICS_SLOWLY)
+        found = client.predict_batch(["a", PANICS_SLOWLY, "a b", ("a", PANICS_SLOWLY), ("a", "b")])
         client.predict("a b")
-    assert processes(server, "frontdoor") == doors
+    assert [isinstance(answer, PredictionError) for answer in found] == [False, True, False, True, False], found
+    assert processes(server, "frontdoor") | processes(server, "dispatcher") == before
     assert "panicked" not in server.log()
 
 
