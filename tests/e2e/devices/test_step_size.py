@@ -16,13 +16,13 @@ import pytest
 from checkpoints import write_checkpoint
 from fake_cuda import environment
 from generators import write_generator
+from nightly import nightly
 from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
-from fastqps.host import machine
 from fastqps.supervisor.split import SPLITS
 
 Serve = Callable[..., Server]
@@ -163,7 +163,7 @@ def test_a_modelled_gpu_runs_thousands_of_sequences(
         assert len(client.generate([5, 6, 7], max_tokens=3, ignore_eos=True).token_ids) == 3
 
 
-@pytest.mark.parametrize("device", ["sim", "cuda:0"])
+@pytest.mark.parametrize("device", ["sim", *nightly("cuda:0")])  # test_sequences_are_measured_on_a_gpu, too
 def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, model: Path, tmp_path: Path) -> None:
     """For good, with whatever outcome this machine has time for."""
     if device == "sim":
@@ -208,24 +208,6 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
     assert not any(file.path(model).exists() for file in (STEPS, SPLITS))
 
 
-@pytest.mark.skipif(machine.usable_cores() < 2, reason="one core cannot be split")
-@pytest.mark.nightly  # in between, tests/supervisor/test_split.py compares splits
-def test_the_first_start_measures_the_split_of_the_cores(serve: Serve, model: Path) -> None:
-    """One line says what was found, and the server has the dispatchers that follow from it."""
-    server = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
-    _, line = [line for line in server.lines if "dispatchers auto: m: " in line]
-    started = sum("started dispatcher" in line for line in server.lines)
-    if "not measured (it took longer than" in line or "too uncertain" in line:  # a busy machine
-        assert started == max(1, machine.usable_cores() // 2) and not SPLITS.path(model).exists()
-        return
-    assert re.search(r"m: [\d,]+/s with \d+ of \d+ threads?, [\d,]+/s with \d+ of 1 thread", line), line
-    assert SPLITS.path(model).exists()
-    again = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
-    [read] = [line for line in again.lines if "dispatchers auto: m: " in line]
-    assert f"Z read from {SPLITS.path(model)}" in read
-    assert sum("started dispatcher" in line for line in again.lines) == started
-
-
 def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "three"
     write_checkpoint(path, "bert", num_hidden_layers=3)
@@ -234,3 +216,23 @@ def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path
     assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
     assert len([line for line in said if f" read from {PRECISION.path(path)}" in line]) == 1
     assert len({line for line in said if "matrix products" in line}) == 1
+
+
+@pytest.mark.parametrize(
+    ("quantization", "products"),
+    [("fp8", "6 of 17 matrix products in FP8"), *nightly(("int8", "8 of 17 matrix products in int8"))],
+)
+def test_a_server_computes_in_the_precision_that_is_set(serve: Serve, quantization: str, products: str) -> None:
+    """As an engine does in its process."""
+    prompts = ["Nora have these axes and your ant feeds us.", "She go home yesterday."]
+    flags = ("--model=grammar", "--device=cpu", "--dispatchers=1", "--max-running=4")
+    server = serve(*flags, f"--quantization={quantization}")
+    assert any(line.endswith(f"dispatcher 0 (cpu): quantization {quantization}: {products}") for line in server.lines)
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        served = [client.generate(prompt, logprobs=True) for prompt in prompts]
+    here, plain = (
+        fastqps.Engine("grammar", quantization=each).generate(prompts, logprobs=True) for each in (quantization, "none")
+    )
+    assert [found.token_ids for found in served] == [found.token_ids for found in here]
+    assert served[0].logprobs == pytest.approx(here[0].logprobs, abs=0.02)
+    assert here[0].logprobs != plain[0].logprobs
