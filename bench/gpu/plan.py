@@ -51,7 +51,6 @@ STEPS = {
     "encoder": Step("MiniLM-L6: steps in process, the transport ceiling, then over gRPC", 100),
     "encoder_peers": Step("sentence-transformers beside ours", 60, ("sentence_transformers",)),
     "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
-    "calibrate": Step("profiles for --device sim, measured", 60),
     "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
     "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
     "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),

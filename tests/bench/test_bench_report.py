@@ -131,7 +131,7 @@ def pages() -> Pages:
 OF_LOADS = "latency goodput stages duty-cycle timeline spectrum"
 OF_ALTERNATIVES = "stages duty-cycle timeline spectrum"
 PLOTS = {
-    **dict.fromkeys(("rate", "breakdown", "calibrate", "compare"), OF_ALTERNATIVES),
+    **dict.fromkeys(("rate", "breakdown", "compare"), OF_ALTERNATIVES),
     **dict.fromkeys(("sweep", "find-max", "overload"), OF_LOADS),
     "tune": f"search {OF_ALTERNATIVES}",
     "soak": "stages duty-cycle timeline processes spectrum",
@@ -222,7 +222,7 @@ def test_labels_of_devices(pages: Pages) -> None:
     assert "arithmetic from data sheets" in pages["rate"]
     mixed = copy.deepcopy(result)
     mixed["target"] |= {"device": "sim:h200-minilm-l6,sim:/a/own.toml"}
-    mixed["target"]["profiles"].append({"name": "own", "status": "measured", "source": "calibrate"})
+    mixed["target"]["profiles"].append({"name": "own", "status": "measured", "source": "by hand"})
     assert "the step times of sim:h200-minilm-l6 are an estimate" in page(mixed)
     result["target"]["profiles"][0]["status"] = "measured"
     assert [label.title for label in labels_of(result)] == ["Simulated device"]
@@ -266,7 +266,6 @@ SENTENCES = {
     "rate": "VALID  1,000/s of 1,000/s offered  p99 25.0 ms ≤ 50 ms  goodput 99.99 %  duty cycle 81.9 %  (n = 30,000)",
     "find-max": "VALID  max 1,050/s  p99 34.3 ms ≤ 50 ms  goodput 99.9 %  duty cycle 86.0 %  (n = 31,500)",
     "breakdown": "VALID  1 in flight: 844 µs end to end  device 82.9 %, queue 3.9 %, host 6.5 %, wire 6.6 %",
-    "calibrate": "VALID  12 shapes of steps, the profile is off by 3.1 % at most  peak rate on the profile \u22122.2 %",
     "compare": "VALID  rate +4.2 %  p99 \u221212.0 %",
     "overload": "VALID  at 5,924/s offered goodput is 100 % of its peak 1,153/s  80.3 % refused",
     "interrupted": "INTERRUPTED  no point was measured",

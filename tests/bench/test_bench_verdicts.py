@@ -12,13 +12,14 @@ from typing import Any, get_args
 
 import pytest
 
+from fastqps.bench import modes
 from fastqps.bench.flags import add_common, read_common
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.workload import Call, Payloads
-from fastqps.bench.modes import MODES, calibrate, mode
+from fastqps.bench.modes import MODES, mode
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.terminal import print_result
 from fastqps.bench.results.environment import OTHERS
@@ -38,7 +39,6 @@ FLAGS = {
     "breakdown": "--concurrency 1,2",
     "overload": "--capacity 50",
     "soak": "--rate 50 --duration 60s",
-    "calibrate": "-c 64",
 }
 Plant = Callable[[Point, int], None]  # changes a sound point; by how many have been measured before
 
@@ -70,21 +70,15 @@ class Planted(Context):
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant], Planted]:
     """Runs a mode to its end, however that is."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(calibrate, "_calibrate", lambda *_: None)
-    monkeypatch.setattr(calibrate, "write_profile", lambda *_: None)
-    monkeypatch.setattr(Target, "model", lambda *_: SimpleNamespace(task="embed"))
 
     def play(name: str, plant: Plant) -> Planted:
         parser = argparse.ArgumentParser()
         add_common(parser)
         mode(name).add_arguments(parser)
-        device = "sim:h200-minilm-l6" if name == "calibrate" else "null"
-        options = parser.parse_args(f"{FLAGS[name]} --model minilm --device {device}".split())
+        options = parser.parse_args(f"{FLAGS[name]} --model minilm --device null".split())
         common = read_common(options)
         payloads = Payloads(tmp_path / "payloads", Call("predict", "/x/Predict", "unary"), b"", 1)
         result = Result(name, started="2026-11-20T16:30:00Z", environment={OTHERS: 0.4})
-        if name == "calibrate":
-            result.extra["calibration"] = {"steps": [], "worst_deviation": 0.0}
         context = Planted(
             options, Target(common.settings), payloads, common.load, common.slo, Pinning(server=(0, 1)), 1, 1,
             tmp_path, SimpleNamespace(expect=print, say=print, end=print), result,  # type: ignore[arg-type]
@@ -203,5 +197,5 @@ def test_an_interval_with_a_gain_and_a_loss_that_matter_is_open(low: float, high
 
 
 def test_no_mode_sets_a_verdict_by_itself() -> None:
-    for file in Path(calibrate.__file__).parent.glob("*.py"):
+    for file in Path(modes.__file__).parent.glob("*.py"):
         assert not re.search(r"\bresult\.verdict(, \S+)* = ", file.read_text()), file

@@ -187,9 +187,9 @@ def test_a_failing_step_stops_no_other_but_a_failing_build_does(make_suite: Any)
     assert not made.run({"build": 75, "encoder": 100, "fp8": 65}, time.monotonic())
     assert states(made) == {"build": "done", "encoder": "failed", "fp8": "done"}
     assert made._results.read()["steps"]["encoder"]["error"] == "it broke"
-    made = make_suite(["build", "calibrate"], lambda step, ends_s: "no compiler")
-    assert not made.run({"build": 75, "calibrate": 100}, time.monotonic())
-    assert states(made)["build"] == "failed" and states(made)["calibrate"] == "pending"
+    made = make_suite(["build", "products"], lambda step, ends_s: "no compiler")
+    assert not made.run({"build": 75, "products": 100}, time.monotonic())
+    assert states(made)["build"] == "failed" and states(made)["products"] == "pending"
 
 
 def test_what_cannot_run_is_left_out_by_name(make_suite: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.servers.program import check_flags
-from bench.gpu.steps import calibrate, correct
+from bench.gpu.steps import correct
 from bench.gpu.targets import TARGETS
-from fastqps.devices.profile_file import load_profile
 from fastqps.errors import ConfigError
 
 pytestmark = pytest.mark.compute
@@ -200,26 +198,9 @@ def test_what_no_time_is_left_for_is_named(dry: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_flags_of_programs_are_checked() -> None:
-    with pytest.raises(ConfigError, match="--speed"):
-        check_flags("calibrate", ["--speed", "9"])
+    with pytest.raises(ConfigError, match="--speeds"):
+        check_flags("breakdown", ["--speeds", "9"])
     with pytest.raises(ConfigError, match="max-batch-itms"):
-        check_flags("calibrate", ["--set", "max-batch-itms=9"])
+        check_flags("breakdown", ["--set", "max-batch-itms=9"])
     with pytest.raises(ConfigError, match="at least 1"):
         check_flags("tune", ["--probes", "0"])
-
-
-@pytest.mark.parametrize(("gpu", "factor"), [("NVIDIA H200", 1.0), ("NVIDIA H100 80GB HBM3", 1.16), ("NVIDIA L4", 0.0)])
-def test_a_measured_profile_is_compared_with_the_shipped_one(dry: Any, gpu: str, factor: float) -> None:
-    """Of the same make of GPU, where there is one: here the measured steps are those of an H200."""
-    run, known = dry("calibrate"), load_profile("h200-minilm-l6")
-    shapes = [(32, 1), (16384, 512), (8192, 256)]
-    steps = [{"tokens": tokens, "items": items, "us": known.step_us(tokens, items)} for tokens, items in shapes]
-    measured = dataclasses.replace(known, gpu=gpu, fixed_us=90.0, kernels=())
-    calibrate.tell(run, "minilm-l6", measured, {"worst_deviation": 0.02, "steps": steps})
-    fixed, *compared = run.results.read()["table"]
-    assert (fixed["measured"], fixed["bound_by"]) == (90.0, "deviation 2 %")
-    if not factor:
-        assert not compared
-        return
-    [row] = compared
-    assert row["measured"] == pytest.approx(factor, rel=0.01) and f"by {gpu[7:11].lower()}-minilm-l6" in row["bound_by"]

@@ -18,7 +18,8 @@ from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder
 from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, steps_of
 from bench.gpu.run import Run
 from bench.gpu.stand import Stand, open_stand
-from fastqps.bench.steps.step_costs import Steps, open_steps
+from bench.gpu.step_lane import equal_texts, open_lane
+from fastqps.runners.lane import Lane
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler
 LENGTH = 32  # of an encoder's texts
@@ -59,41 +60,41 @@ def _model(run: Run, stand: Stand, peaks: Peaks, quantization: str) -> None:
 
 def _encoder(run: Run, stand: Stand, peaks: Peaks, own: dict[str, Any], quantization: str) -> None:
     items = (2, 4) if run.dry else ENCODER
-    steps = open_steps({**own, "max-batch-items": items[-1], "max-batch-tokens": max(512, items[-1] * LENGTH)}, "")
-    _warm_up(stand, steps)
+    lane = open_lane({**own, "max-batch-items": items[-1], "max-batch-tokens": max(512, items[-1] * LENGTH)})
+    _warm_up(stand, lane)
     for count in items:
         if run.enough(8, f"{count * LENGTH} tokens"):
             work = encoder_work(run.shape(run.argument), count, LENGTH, 2 if stand.cuda else 4)
             name = f"{run.argument}, {count * LENGTH:,} tokens"
-            once = partial(_prepared, stand, steps, (count, LENGTH))
+            once = partial(_prepared, stand, lane, count)
             step_us = _case(run, stand, peaks, Case(name, once, work, run.shape(run.argument).layers))
             if count == items[-1] and run.argument == "minilm-l6":
                 run.target("encoder-step", step_us, "one step at a time, by its own stamps, not profiled")
-    steps.lane.close()
+    lane.close()
 
 
 def _decoder(run: Run, stand: Stand, peaks: Peaks, own: dict[str, Any], quantization: str) -> None:
     places = ((4, 0), (2, 1)) if run.dry else DECODER
     most = {"max-running": places[0][0], "max-input-tokens": 64, "max-output-tokens": 64}
-    steps = open_steps({**own, **most}, "")
-    _warm_up(stand, steps)
+    lane = open_lane({**own, **most})
+    _warm_up(stand, lane)
     fp8 = quantization == "fp8"
     for running, prompts in places:
         if run.enough(8, f"{running} running and {prompts} prompts"):
-            mix = DecodeMix(steps.lane, running, prompts, PROMPT, partial(_run_once, stand, steps))
+            mix = DecodeMix(lane, running, prompts, PROMPT, partial(_run_once, stand, lane))
             step = DecoderStep(running, prompts, PROMPT, PROMPT + STEPS)
             work = decoder_work(run.shape(run.argument), step, 2 if stand.cuda else 4, fp8)
             name = f"{run.argument}{' FP8' if fp8 else ''}, {running} running"
             name += f" and {prompts} prompts of {PROMPT}" if prompts else ""
             _case(run, stand, peaks, Case(name, mix.once, work, run.shape(run.argument).layers))
             mix.close()
-    steps.lane.close()
+    lane.close()
 
 
-def _warm_up(stand: Stand, steps: Steps) -> None:
+def _warm_up(stand: Stand, lane: Lane[Any]) -> None:
     """Captures the graphs. A dry run has none: its steps run eagerly."""
     if stand.cuda:
-        steps.lane.warm_up()
+        lane.warm_up()
 
 
 def _case(run: Run, stand: Stand, peaks: Peaks, case: Case) -> float:
@@ -145,21 +146,19 @@ def _profiled(stand: Stand, once: Callable[[], float], steps: int) -> list[Kerne
     return [Kernel(each.name, float(each.time_range.elapsed_us()), float(each.time_range.start)) for each in events]
 
 
-def _prepared(stand: Stand, steps: Steps, shape: tuple[int, int]) -> float:
-    took_us = _run_once(stand, steps, steps.prepare(shape))
-    steps.retire()
-    return took_us
+def _prepared(stand: Stand, lane: Lane[Any], items: int) -> float:
+    return _run_once(stand, lane, equal_texts(lane, items, LENGTH))
 
 
-def _run_once(stand: Stand, steps: Steps, made: Made) -> float:
+def _run_once(stand: Stand, lane: Lane[Any], made: Made) -> float:
     """µs by the device's clock; where kernels are interpreted in this thread, since the profiler sees no other."""
-    runner = steps.lane.runners[0]
+    runner = lane.runners[0]
     if not stand.cuda:
         began_ns = time.monotonic_ns()
         getattr(runner, "run_eagerly", runner.run)(*made)
         return (time.monotonic_ns() - began_ns) / 1000
-    steps.lane.launch(0, *made)
-    steps.lane.wait(0)
+    lane.launch(0, *made)
+    lane.wait(0)
     start_ns, end_ns = runner.buffers().stamps.tolist()
     return float(end_ns - start_ns) / 1000
 

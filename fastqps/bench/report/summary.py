@@ -134,15 +134,6 @@ def _compare(result: Result) -> list[str]:
     return [f"{row['name']} {wording.signed_percent(row['difference'])}" for row in changed]
 
 
-def _calibrate(result: Result) -> list[str]:
-    found = result.extra.get("calibration")
-    if found is None:
-        return _point_facts(result)
-    worst, ratio = wording.percent(found["worst_deviation"]), found.get("predicted_rate_ratio")
-    facts = [f"{len(found['steps'])} shapes of steps, the profile is off by {worst} at most"]
-    return facts if ratio is None else [*facts, f"peak rate on the profile {wording.signed_percent(ratio - 1)}"]
-
-
 def _accuracy(result: Result) -> list[str]:
     rows = result.extra["accuracy"]["figures"]
     limited = [row for row in rows if row["limit"] is not None] or rows[:2]
@@ -175,6 +166,5 @@ _MODES: dict[str, Callable[[Result], list[str]]] = {
     "tune": _tune,
     "breakdown": _breakdown,
     "compare": _compare,
-    "calibrate": _calibrate,
     "overload": _overload,
 }
