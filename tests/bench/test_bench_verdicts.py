@@ -112,7 +112,7 @@ def few_steps(point: Point, before: int) -> None:
 
 
 def test_every_mode_is_planted() -> None:
-    assert {*FLAGS, "accuracy", "compare"} == {*MODES}
+    assert {*FLAGS, "compare"} == {*MODES}
 
 
 @pytest.mark.parametrize("name", FLAGS)

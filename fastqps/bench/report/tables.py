@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fastqps.bench.report import wording
 from fastqps.bench.report.points import number, text
 from fastqps.bench.report.stages import stage_table
-from fastqps.bench.report.summary import accuracy_figure, accuracy_limit
 from fastqps.bench.results.result import Result
 
 
@@ -24,14 +23,8 @@ class PlainTable:
 
 def tables_of(result: Result) -> list[PlainTable]:
     """The tables that are not empty."""
-    makers = (_accuracy, _differences, _drift, _stages, _decisions)
+    makers = (_differences, _drift, _stages, _decisions)
     return [table for make in makers if (table := make(result)).rows]
-
-
-def _accuracy(result: Result) -> PlainTable:
-    figures = result.extra.get("accuracy", {}).get("figures", ())
-    rows = [[row["name"], accuracy_figure(row, "value"), accuracy_limit(row)] for row in figures]
-    return PlainTable("accuracy", "Accuracy", ["", "found", "limit"], rows)
 
 
 def _differences(result: Result) -> PlainTable:
