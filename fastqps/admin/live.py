@@ -9,7 +9,7 @@ JSON = "application/json"
 
 
 class Live:
-    """The page and the two answers that it asks for, all of them ready-made."""
+    """The page and the answers that it and other readers ask for."""
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
@@ -25,3 +25,7 @@ class Live:
     async def history(self, request: Request) -> Answer:
         """The last minutes."""
         return Answer(200, self.sampler.history(), JSON)
+
+    async def counts(self, request: Request) -> Answer:
+        """This moment, for whoever takes differences."""
+        return Answer(200, self.sampler.counts(), JSON)

@@ -115,6 +115,7 @@ class Admin:
             "/live": self._live.page,
             "/live.json": self._live.now,
             "/live/history.json": self._live.history,
+            "/live/counts.json": self._live.counts,
             "/predict": self._predict_page,
             "/reload": self._reload.answer,
             "/limits": self._limits.answer,

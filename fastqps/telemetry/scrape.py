@@ -1,4 +1,4 @@
-"""A server's /metrics page, parsed, and the difference between two scrapes of it."""
+"""A server's admin port, read: its /metrics page, parsed, and the difference between two scrapes of it."""
 
 from __future__ import annotations
 
@@ -116,27 +116,34 @@ class Difference(Scrape):
 
 
 def scrape(admin: str, timeout_s: float = 10.0, path: str = "/metrics") -> Scrape:
-    """The page of ``admin`` (HOST:PORT, as written or behind http://). Raises ``ScrapeError``."""
+    """The metrics of ``admin``. Raises ``ScrapeError``."""
+    began = time.monotonic()
+    page = fetch(admin, path, timeout_s)
+    at_s = (began + time.monotonic()) / 2  # the server read its numbers in between
+    try:
+        return Scrape(_samples(page.decode()), at_s)
+    except ValueError:
+        raise ScrapeError(f"no metrics at {admin}: the page is not Prometheus text") from None
+
+
+def fetch(admin: str, path: str, timeout_s: float) -> bytes:
+    """A page of ``admin`` (HOST:PORT, as written or behind http://). Raises ``ScrapeError``."""
     host, port = _address(admin)
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     began = time.monotonic()
     try:
-        connection.request("GET", path, headers={"accept": "text/plain"})
+        connection.request("GET", path)
         answer = connection.getresponse()
         page = _read(answer, began + timeout_s)
     except (OSError, http.client.HTTPException) as error:
         raise ScrapeError(f"no metrics at {admin}: {_reason(error)}") from None
     finally:
         connection.close()
-    at_s = (began + time.monotonic()) / 2  # the server read its numbers in between
     if answer.status != 200:
         raise ScrapeError(f"no metrics at {admin}: it answers {answer.status} {shown(answer.reason)}")
     if len(page) > PAGE_BYTES_MAX:
         raise ScrapeError(f"no metrics at {admin}: the page is longer than {PAGE_BYTES_MAX} bytes")
-    try:
-        return Scrape(_samples(page.decode()), at_s)
-    except ValueError:
-        raise ScrapeError(f"no metrics at {admin}: the page is not Prometheus text") from None
+    return page
 
 
 def _read(answer: http.client.HTTPResponse, until_s: float) -> bytes:

@@ -147,7 +147,7 @@ function drawUpstreams(s) {
     s.upstreams.map((u) => [u.name,
       make("td", {class: u.state === "serving" ? "good" : "bad"}, u.reason ? `${u.state}: ${u.reason}` : u.state),
       u.utilization.toFixed(2), count(u.in_flight), count(u.window), span(u.rtt),
-      ...["sent", "answered", "refused", "lost"].map((event) => `${count(u[event])}/s`),
+      ...["sent", "answered", "refused", "lost"].map((event) => `${count(u.rates[event])}/s`),
       `${bytes(u.sent_bytes)}/s`, `${bytes(u.received_bytes)}/s`]));
 }
 function draw(s) {

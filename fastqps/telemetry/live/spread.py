@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from fastqps._core import histogram_upper
-from fastqps.telemetry.metrics.histograms import BUCKETS, Merged
+from fastqps.telemetry.live.counts import Histogram
+from fastqps.telemetry.metrics.histograms import BUCKETS
 
 _UPPER = np.array([float(histogram_upper(i)) for i in range(BUCKETS)])
 _LOWER = np.concatenate(([0.0], _UPPER[:-1]))
@@ -14,11 +16,11 @@ _LOWER = np.concatenate(([0.0], _UPPER[:-1]))
 class Spread:
     """The distribution of the observations between ``before`` and ``after``, in the histogram's unit."""
 
-    def __init__(self, before: Merged, after: Merged) -> None:
+    def __init__(self, before: Histogram, after: Histogram) -> None:
         # One process counts and another reads, so a value that seems to shrink was read a moment too early.
-        self._buckets = np.maximum(after.buckets.astype(np.int64) - before.buckets.astype(np.int64), 0)
+        self._buckets = np.maximum(_dense(after) - _dense(before), 0)
         self.count = int(self._buckets.sum())
-        self._sum = max(0, after.sum - before.sum)
+        self._sum = max(0, after["sum"] - before["sum"])
 
     @property
     def mean(self) -> float | None:
@@ -34,3 +36,10 @@ class Spread:
         i = int(np.searchsorted(reached, rank, side="left"))
         below = float(reached[i - 1]) if i else 0.0
         return float(_LOWER[i] + (_UPPER[i] - _LOWER[i]) * (rank - below) / float(self._buckets[i]))
+
+
+def _dense(found: Histogram) -> npt.NDArray[np.int64]:
+    buckets = np.zeros(BUCKETS, dtype=np.int64)
+    for index, count in found["buckets"]:
+        buckets[index] = count
+    return buckets
