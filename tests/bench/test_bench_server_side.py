@@ -27,7 +27,7 @@ NS = dict.fromkeys(IDLES, 0)
 def looked(*stats: Any, at_s: float = 0.0, active_s: tuple[float, ...] = (0.0,), **changes: Any) -> Look:
     """Two doors and three dispatchers, the first of which are as given."""
     idle = [fake_source.process() for _ in range(5 - len(stats))]
-    devices = [{"name": "ab"[i], "active_ns": round(s * SECOND)} for i, s in enumerate(active_s)]
+    devices = {"ab"[i]: round(s * SECOND) for i, s in enumerate(active_s)}
     source = fake_source.FakeSource(*stats, *idle)
     return Look(fake_source.counts(source, at_s, devices=devices, **changes), None, at_s)
 

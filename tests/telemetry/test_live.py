@@ -23,7 +23,7 @@ from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
 from fastqps.telemetry.live import PAGE, Sampler, remote
 from fastqps.telemetry.live.counts import _merged
 from fastqps.telemetry.live.sampler import COLUMNS
-from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.live.view import view
 from fastqps.telemetry.metrics.meter import Load
 from fastqps.telemetry.scrape import ScrapeError
@@ -54,7 +54,7 @@ def test_what_happened_between_two_looks() -> None:
     """In two seconds; a reload has replaced dispatcher 1, whose counters stay."""
     seen = idle_server()
     seen.filled = lambda: {0: True, 2: False}  # type: ignore[method-assign]
-    before = counts(seen, devices=[{"name": "cpu", "active_ns": 0}])
+    before = counts(seen, devices={"cpu": 0})
     seen.all[0] = busy_door()
     seen.all[2] = fake_source.process(
         {
@@ -64,7 +64,7 @@ def test_what_happened_between_two_looks() -> None:
         idle_ns={**dict.fromkeys(IDLES, 0), "no_work": SECOND}, batch_items=fake_source.histogram(30, 50),
         batch_tokens=fake_source.histogram(240),
     )  # fmt: skip
-    found = view(before, counts(seen, 2.0, load=LOAD, devices=[{"name": "cpu", "active_ns": SECOND}]))
+    found = view(before, counts(seen, 2.0, load=LOAD, devices={"cpu": SECOND}))
     assert found.seconds == 2 and found.load == LOAD
     assert found.codes == {"OK": 200, "RESOURCE_EXHAUSTED": 10}
     assert (found.calls, found.refused, found.expired) == (25, {"queue_full": 10}, 2)
@@ -83,7 +83,7 @@ def test_what_happened_between_two_looks() -> None:
     assert (dispatcher.busy, dispatcher.idle["no_work"], sum(dispatcher.idle.values())) == (0.75, 0.25, 0.25)
     assert (dispatcher.steps, dispatcher.items, dispatcher.awake) == (5, 200, 0.25)
     assert (other.index, other.model, other.ready, other.busy, other.idle) == (2, seen.models[1], False, None, {})
-    assert [(device.name, device.active) for device in found.devices] == [("cpu", 0.5)]
+    assert found.devices == {"cpu": 0.5}
     door = found.doors[0]
     assert (door.index, door.ready, door.connections, door.received, door.sent) == (0, True, 3, 1_000, 4_000)
     json.dumps(asdict(found), allow_nan=False)
@@ -130,11 +130,11 @@ def test_history_is_bounded_and_has_the_columns() -> None:
 def test_a_quantile_lies_in_the_bucket_of_the_exact_one(seed: int) -> None:
     values = np.random.default_rng(seed).lognormal(10, 2, 500).astype(int)
     empty, full = _merged([]), _merged([fake_source.histogram(*values.tolist())])
-    spread = Spread(empty, full)
-    for q in (0.5, 0.9, 0.99):
+    found = spread(empty, full)
+    for q, value in ((0.5, found.p50), (0.9, found.p90), (0.95, found.p95), (0.99, found.p99)):
         exact = np.quantile(values, q, method="inverted_cdf")
-        assert spread.quantile(q) == pytest.approx(exact, rel=0.126)
-    assert Spread(full, full).quantile(0.5) is None
+        assert value == pytest.approx(exact, rel=0.126)
+    assert spread(full, full) == Spread()
 
 
 def test_the_page_needs_nothing_else() -> None:

@@ -80,7 +80,7 @@ def page(n: int, started_s: float) -> bytes:
 
 def example(dispatchers: int = 3, load: Any = None) -> View:
     """Two doors made two rounds each in two seconds."""
-    device = [[{"name": "cpu", "active_ns": ns}] for ns in (SECOND, 28 * SECOND // 10)]
+    device = [{"cpu": ns} for ns in (SECOND, 28 * SECOND // 10)]
     at = time.time()
     return view(
         counts(source(1, dispatchers), devices=device[0]),
@@ -127,7 +127,7 @@ def test_an_edge() -> None:
 
 def test_a_quiet_server_has_no_figures() -> None:
     found = view(counts(source(1)), counts(source(1), 1.0))
-    assert found.codes == {} and found.latency.p99 is None and found.load is None and found.devices[0].active == 0
+    assert found.codes == {} and found.latency.p99 is None and found.load is None and found.devices == {"cpu": 0}
     assert found.dispatchers[0].busy is None and found.models[0].batch_items is None
     assert "None" not in "\n".join(lines(found)) and "None" not in rendered(found, 100, 40)
 

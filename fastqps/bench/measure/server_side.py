@@ -14,10 +14,13 @@ from fastqps.bench.results.point import Point, Summary
 from fastqps.host.gpus import find_gpus
 from fastqps.telemetry.live.counts import Counts
 from fastqps.telemetry.live.remote import fetch_counts
-from fastqps.telemetry.live.view import Times, View, view
+from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.gpm import Gpm, GpmLook
 from fastqps.telemetry.metrics.meter import WINDOW_S
 from fastqps.telemetry.scrape import ScrapeError
+
+_HOP = {"wire": "upstream", "queue": "upstream_queue", "device": "device"}
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,10 @@ def describe(point: Point, before: Look, after: Look) -> None:
         }
         for d in seen.dispatchers
     ]
-    point.devices = [{"device": d.name, "duty_cycle": d.active, "sm_utilization": None} for d in seen.devices]
-    point.duty_cycle = fmean(d.active for d in seen.devices) if seen.devices else None
+    point.devices = [
+        {"device": name, "duty_cycle": share, "sm_utilization": None} for name, share in seen.devices.items()
+    ]
+    point.duty_cycle = fmean(seen.devices.values()) if seen.devices else None
     reasons = dict.fromkeys(reason for d in seen.dispatchers for reason in d.idle)
     point.idle_reasons = {r: fmean(d.idle.get(r, 0.0) for d in seen.dispatchers) for r in reasons}
     point.steps = seen.seconds * sum(d.steps for d in seen.dispatchers)
@@ -127,21 +132,19 @@ def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
 def _stages(seen: View) -> dict[str, Summary]:
     """All stages. Of an edge ``device`` is the whole hop to another server, so its parts stand instead: ``upstream`` is
     neither here nor there, ``upstream_queue`` is that server's queue, and ``device`` its device."""
-    found = {stage.name: _summary(stage) for stage in seen.stages}
-    if any(part.count for part in seen.hop):
-        names = {"wire": "upstream", "queue": "upstream_queue", "device": "device"}
-        found |= {names[part.name]: _summary(part) for part in seen.hop}
-    return found
+    found = dict(seen.stages)
+    if any(spent.count for spent in seen.hop.values()):
+        found |= {name: seen.hop[part] for part, name in _HOP.items()}
+    return {stage: _summary(spent) for stage, spent in found.items()}
 
 
-def _summary(spent: Times) -> Summary:
+def _summary(spent: Spread) -> Summary:
     return {"mean": spent.mean, "p50": spent.p50, "p99": spent.p99, "count": float(spent.count)}
 
 
 def _limits(seen: View) -> dict[str, float]:
     """The possible limits, as in ``fastqps.telemetry.metrics.saturation``."""
-    queue = next((stage.p95 for stage in seen.stages if stage.name == "queue"), None)
-    found = {"queue_wait_p95_s": (queue or 0.0) * 1e-6}
+    found = {"queue_wait_p95_s": (seen.stages["queue"].p95 or 0.0) * 1e-6}
     if seen.load and seen.seconds > 0.98 * WINDOW_S:  # else it is of the time before, too
         found["device_load"] = seen.load["device"]
     found["dispatcher"] = max((d.awake for d in seen.dispatchers), default=0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast, get_type_hints
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fastqps.api.codes import CODES
 from fastqps.telemetry.live.seen import Seen
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.meter import Load
-from fastqps.telemetry.metrics.upstream_rows import COUNTERS, upstreams
+from fastqps.telemetry.metrics.upstream_rows import upstreams
 
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
 _PARTS = ("wire", "queue", "device")  # of an edge's hop to another server
@@ -61,13 +61,6 @@ class DispatcherCounts(TypedDict):
     items: int
 
 
-class DeviceCounts(TypedDict):
-    """``active_ns``: time in which a step of any dispatcher ran."""
-
-    name: str
-    active_ns: int
-
-
 class DoorCounts(TypedDict):
     """A front door."""
 
@@ -91,6 +84,9 @@ class UpstreamState(TypedDict):
     running: int
     rtt_ns: int
     counts: dict[str, int]
+
+
+_UPSTREAM = tuple(get_type_hints(UpstreamState))  # all of them attributes of a row
 
 
 class Counts(TypedDict):
@@ -120,7 +116,7 @@ class Counts(TypedDict):
     hop: dict[str, Histogram]
     models: list[ModelCounts]
     dispatchers: list[DispatcherCounts]
-    devices: list[DeviceCounts]
+    devices: dict[str, int]  # time in which a step of any dispatcher ran, in ns
     doors: list[DoorCounts]
     upstreams: list[UpstreamState]
 
@@ -157,7 +153,7 @@ def read_counts(seen: Seen, started: float, load: Load | None) -> Counts:
         hop=_hop(seen),
         models=[_model(seen, model, dispatchers) for model in range(len(seen.models))],
         dispatchers=[_dispatcher(seen, i, serves, dispatchers[i]) for i, serves in seen.filled().items()],
-        devices=[DeviceCounts(name=name, active_ns=seen.busy.busy_ns(i)) for i, name in enumerate(seen.devices)],
+        devices={name: seen.busy.busy_ns(i) for i, name in enumerate(seen.devices)},
         doors=[
             DoorCounts(
                 ready=serves,
@@ -168,21 +164,7 @@ def read_counts(seen: Seen, started: float, load: Load | None) -> Counts:
             )
             for serves, line, door in zip(seen.doors(), lines, doors, strict=True)
         ],
-        upstreams=[
-            UpstreamState(
-                name=each.name,
-                state=each.state,
-                reason=each.reason,
-                in_flight=each.in_flight,
-                window=each.window,
-                utilization=each.utilization,
-                waiting=each.waiting,
-                running=each.running,
-                rtt_ns=each.rtt_ns,
-                counts={name: each.counts[name] for name in COUNTERS},
-            )
-            for each in upstreams(seen)
-        ],
+        upstreams=[cast(UpstreamState, {key: getattr(each, key) for key in _UPSTREAM}) for each in upstreams(seen)],
     )
 
 
@@ -229,4 +211,4 @@ def _dispatcher(seen: Seen, index: int, serves: bool, found: ProcessStats) -> Di
 def _hop(seen: Seen) -> dict[str, Histogram]:
     sizes = seen.segment.sizes
     totals = [seen.segment.upstream_totals(d) for d in range(sizes.dispatchers if sizes.upstreams else 0)]
-    return {part: _merged(getattr(each, part) for each in totals) for part in _PARTS} if totals else {}
+    return {part: _merged(getattr(each, part) for each in totals) for part in _PARTS if totals}

@@ -57,7 +57,7 @@ def _json(found: Any) -> bytes:
 
 
 def _line(found: View) -> list[float | None]:
-    active = [device.active for device in found.devices]
+    active = found.devices.values()
     return [
         found.at,
         found.codes.get("OK", 0.0),

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fastqps.telemetry.live.counts import Counts, DispatcherCounts, ModelCounts, UpstreamState
-from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.metrics.meter import Load
 from fastqps.telemetry.metrics.upstream_rows import EVENTS
+
+_US = 1e-3  # of nanoseconds
 
 
 @dataclass(frozen=True)
@@ -42,33 +44,6 @@ class Dispatcher:
     busy: float | None
     idle: Mapping[str, float]
     awake: float
-
-
-@dataclass(frozen=True)
-class Device:
-    """``active``: the union over its dispatchers."""
-
-    name: str
-    active: float
-
-
-@dataclass(frozen=True)
-class Times:
-    """How long something took, of so many observations."""
-
-    mean: float | None
-    p50: float | None
-    p90: float | None
-    p95: float | None
-    p99: float | None
-    count: int
-
-
-@dataclass(frozen=True)
-class Stage(Times):
-    """Time that items spent in a stage."""
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -119,7 +94,7 @@ class View:
     calls: float
     refused: Mapping[str, float]
     expired: float
-    latency: Times
+    latency: Spread
     in_flight: float
     queued: float
     running: int
@@ -127,9 +102,9 @@ class View:
     slots: int
     load: Load | None
     models: Sequence[Model]
-    stages: Sequence[Stage]
-    hop: Sequence[Stage]  # of an edge: the parts of ``device``
-    devices: Sequence[Device]
+    stages: Mapping[str, Spread]
+    hop: Mapping[str, Spread]  # of an edge: the parts of ``device``
+    devices: Mapping[str, float]  # the share of time in which a step of any dispatcher ran
     dispatchers: Sequence[Dispatcher]
     doors: Sequence[Door]
     upstreams: Sequence[Upstream]
@@ -159,7 +134,7 @@ def view(before: Counts, after: Counts) -> View:
         calls=_rate(before["calls"], after["calls"], seconds),
         refused=_rates(before["refused"], after["refused"], seconds),
         expired=_rate(before["expired"], after["expired"], seconds),
-        latency=Times(*_times(Spread(before["request"], after["request"]))),
+        latency=spread(before["request"], after["request"], _US),
         in_flight=_rate(before["held_ns"], after["held_ns"], seconds * 1e9),
         queued=_rate(before["waited_ns"], after["waited_ns"], seconds * 1e9),
         running=after["running"],
@@ -167,12 +142,9 @@ def view(before: Counts, after: Counts) -> View:
         slots=after["slots"],
         load=after["load"],
         models=[_model(models.get(now["name"], now), now, seconds) for now in after["models"]],
-        stages=[Stage(*_times(Spread(before["stages"][name], now)), name) for name, now in after["stages"].items()],
-        hop=[Stage(*_times(Spread(before["hop"][part], now)), part) for part, now in after["hop"].items()],
-        devices=[
-            Device(now["name"], share(then["active_ns"], now["active_ns"]))
-            for then, now in zip(before["devices"], after["devices"], strict=True)
-        ],
+        stages={name: spread(before["stages"][name], now, _US) for name, now in after["stages"].items()},
+        hop={part: spread(before["hop"][part], now, _US) for part, now in after["hop"].items()},
+        devices={name: share(before["devices"][name], ns) for name, ns in after["devices"].items()},
         dispatchers=[_dispatcher(dispatchers.get(now["index"], now), now, seconds) for now in after["dispatchers"]],
         doors=[
             Door(
@@ -196,9 +168,9 @@ def _model(then: ModelCounts, now: ModelCounts, seconds: float) -> Model:
         version=now["version"],
         waiting=sum(now["waiting"].values()),
         waiting_by_class=now["waiting"],
-        oldest=now["oldest_ns"] * 1e-3,
-        batch_items=Spread(then["items"], now["items"]).mean,
-        batch_tokens=Spread(then["tokens"], now["tokens"]).mean,
+        oldest=now["oldest_ns"] * _US,
+        batch_items=spread(then["items"], now["items"]).mean,
+        batch_tokens=spread(then["tokens"], now["tokens"]).mean,
         fill=(now["step_tokens"] - then["step_tokens"]) / room if room > 0 else None,
         tokens_made=_rate(then["tokens_made"], now["tokens_made"], seconds) if now["cache_slots"] else None,
         cache_slots=now["cache_slots"],
@@ -235,18 +207,11 @@ def _upstream(then: UpstreamState, now: UpstreamState, seconds: float) -> Upstre
         utilization=now["utilization"],
         waiting=now["waiting"],
         running=now["running"],
-        rtt=now["rtt_ns"] * 1e-3 or None,
+        rtt=now["rtt_ns"] * _US or None,
         rates={event: rates[event] for event in EVENTS},
         sent_bytes=rates["bytes_out"],
         received_bytes=rates["bytes_in"],
     )
-
-
-def _times(spent: Spread) -> tuple[float | None, float | None, float | None, float | None, float | None, int]:
-    """The fields of ``Times``, of nanoseconds."""
-    found = (spent.mean, *(spent.quantile(q) for q in (0.5, 0.9, 0.95, 0.99)))
-    mean, p50, p90, p95, p99 = (None if ns is None else ns * 1e-3 for ns in found)
-    return mean, p50, p90, p95, p99, spent.count
 
 
 def _rate(then: int, now: int, seconds: float) -> float:

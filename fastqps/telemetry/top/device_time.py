@@ -21,7 +21,7 @@ def rows(view: View) -> int:
 
 def device_time(view: View, width: int, colour: bool, room: int) -> RenderableType:
     """The device time of dispatchers in ``room`` rows. Those that do not fit are summed up."""
-    name = min(NAME_MOST, width // 5, max(NAME_LEAST, *(len(device.name) for device in view.devices), 0))
+    name = min(NAME_MOST, width // 5, max(NAME_LEAST, *map(len, view.devices), 0))
     bar = bar_of((width - name - PERCENT - GAPS) // 2)
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, width=name)
@@ -30,11 +30,10 @@ def device_time(view: View, width: int, colour: bool, room: int) -> RenderableTy
     table.add_column(no_wrap=True, overflow="ellipsis", width=max(1, width - name - PERCENT - bar - GAPS))
     cut_off = len(view.dispatchers) - (room if len(view.dispatchers) <= room else max(0, room - 1))
     shown = view.dispatchers[: len(view.dispatchers) - max(0, cut_off)]
-    for device in view.devices:
-        line = single(device.active, bar, "green", colour=colour)
-        why = Text("any dispatcher's step", DIM)
-        table.add_row(Text(cut(device.name, name), "bold"), percent(device.active), line, why)
-        for d in (d for d in shown if d.device == device.name):
+    for device, active in view.devices.items():
+        line = single(active, bar, "green", colour=colour)
+        table.add_row(Text(cut(device, name), "bold"), percent(active), line, Text("any dispatcher's step", DIM))
+        for d in (d for d in shown if d.device == device):
             table.add_row(*_row(d, bar, colour, d.model if len(view.models) > 1 else ""))
     if more := view.dispatchers[len(shown) :]:
         busy = [d.busy for d in more if d.busy is not None]

@@ -66,8 +66,8 @@ def lines(view: View) -> Iterator[str]:
             cache_slots_used=model.cache_used if generates else None,
             cache_slots=model.cache_slots if generates else None,
         )
-    for device in view.devices:
-        yield _line(f"device {device.name}", active=device.active)
+    for device, active in view.devices.items():
+        yield _line(f"device {device}", active=active)
     for d in view.dispatchers:
         yield _line(
             f"dispatcher {d.index}",
@@ -88,7 +88,7 @@ def lines(view: View) -> Iterator[str]:
             rtt_us=each.rtt,
             **each.rates,
         )
-    yield _line("stages", **{f"{stage.name}_us": stage.mean for stage in view.stages})
+    yield _line("stages", **{f"{name}_us": spent.mean for name, spent in view.stages.items()})
 
 
 def _line(what: str, **values: float | int | str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -10,7 +10,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fastqps.telemetry.live.view import Model, Stage, View
+from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.live.view import Model, View
 from fastqps.telemetry.top.bars import DIM, bar_of, single
 from fastqps.telemetry.top.device_time import device_time, rows
 from fastqps.telemetry.top.upstream_table import upstream_table
@@ -164,11 +165,11 @@ def _cache(model: Model) -> str:
     return f"{model.cache_used:,} of {model.cache_slots:,}" if model.cache_slots else NONE
 
 
-def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> Table:
+def _stages(stages: Mapping[str, Spread], columns: int, width: int, colour: bool) -> Table:
     """The stages in one column with their tails, or in two columns, which take half the height."""
     table = Table.grid(padding=(0, 1))
     bar = bar_of(width // columns - (38 if columns == 1 else 21))
-    longest = max((stage.mean or 0.0 for stage in stages), default=0.0) or 1.0
+    longest = max((spent.mean or 0.0 for spent in stages.values()), default=0.0) or 1.0
     rows = -(-len(stages) // columns)
     for _ in range(columns):
         table.add_column(no_wrap=True, min_width=8)
@@ -177,10 +178,10 @@ def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> 
     table.add_column(no_wrap=True)
     for row in range(rows):
         cells: list[RenderableType] = []
-        for stage in stages[row::rows]:
-            line = single((stage.mean or 0.0) / longest, bar, "white", colour=colour)
-            cells += [stage.name, Text(span(stage.mean)), line]
-        tail = stages[row].p99 if columns == 1 else None
+        for name, spent in [*stages.items()][row::rows]:
+            line = single((spent.mean or 0.0) / longest, bar, "white", colour=colour)
+            cells += [name, Text(span(spent.mean)), line]
+        tail = spent.p99 if columns == 1 else None
         table.add_row(*cells, Text(f"p99 {span(tail)}" if tail else "", DIM))
     return table
 
