@@ -292,7 +292,8 @@ def test_the_report_says_why_the_best_is_the_best(tune: Tune) -> None:
     assert choice["lead"]["over"] == 2 and 0.05 < choice["lead"]["beyond_noise"] < 0.2
     assert "it is faster than 2 by +1" in choice["why"] and "beyond the noise" in choice["why"]
     (table,) = [table for table in tables_of(played.result) if table.key == "decisions"]
-    assert table.rows[0][:2] == ["dispatchers 4", "2"] and table.rows[0][3].endswith(" %")
+    cells = [cell.text for cell in table.rows[0].cells]
+    assert cells[:2] == ["dispatchers 4", "2"] and cells[3].endswith(" %")
     assert "all choices together: +8" in played.notes
     assert facts_of(played.result)[-1].endswith("over the start")
 
