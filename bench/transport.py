@@ -14,7 +14,8 @@ from bench.texts import request, texts, write_body
 from fastqps.bench.measure.child_process import child_process
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerProcess
-from fastqps.telemetry.scrape import Difference, scrape
+from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.view import View, view
 
 DISTINCT = 20_000
 DEEP, SINGLE = Load(16, 64), Load(16, 1)
@@ -88,24 +89,19 @@ def _staged(server: ServerProcess, load: Measure) -> Measure:
     """A load with the cost of the stages and the items of a batch."""
 
     def run() -> Run:
-        before = scrape(server.admin)
+        before = fetch_counts(server.admin)
         found = load()
-        seen = Difference(before, scrape(server.admin))
+        seen = view(before, fetch_counts(server.admin))
         stages = {f"{stage}_us": cost for stage, cost in stage_cost_us(seen).items()}
-        return found | stages | {"batch_items": mean(seen, "fastqps_batch_items")}
+        return found | stages | {"batch_items": seen.models[0].batch_items or 0.0}
 
     return run
 
 
-def mean(seen: Difference, histogram: str, **labels: str) -> float:
-    """Of what was observed; 0 where nothing was."""
-    return seen.histogram(histogram, **labels).mean or 0.0
-
-
-def stage_cost_us(seen: Difference) -> dict[str, float]:
+def stage_cost_us(seen: View) -> dict[str, float]:
     """CPU time of an item in the stages that compute, in µs: waiting (queue, drain) is no cost."""
-    items = max(1.0, mean(seen, "fastqps_batch_items"))
-    spent_us = {stage: 1e6 * mean(seen, "fastqps_stage_duration_seconds", stage=stage) for stage in STAGES}
+    items = max(1.0, seen.models[0].batch_items or 0.0)
+    spent_us = {stage: seen.stages[stage].mean or 0.0 for stage in STAGES}
     return {stage: us / items if stage in BATCH_STAGES else us for stage, us in spent_us.items()}
 
 

@@ -13,7 +13,8 @@ from bench.isolation.mix import Ends, Kind, run
 from bench.isolation.subject import host_share, step_us
 from bench.runner import Bench
 from fastqps.process.server_process import ServerProcess
-from fastqps.telemetry.scrape import Difference, scrape
+from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.view import view
 
 BEHIND = 0.05  # share of the time
 
@@ -71,14 +72,14 @@ def measure(bench: Bench, claim: str, server: ServerProcess, loads: Loads, deadl
     rounds = Rounds()
     for number in range(bench.repetitions):
         for name, kinds in loads.items():
-            before = scrape(server.admin)
+            before = fetch_counts(server.admin)
             mixed = run(server.address, kinds(number), bench.folder, deadline_s)
-            during = Difference(before, scrape(server.admin))
-            step = step_us(during)
+            after = fetch_counts(server.admin)
+            step = step_us(before, after)
             rounds.steps_us.setdefault(name, []).append(step)
             for kind, ends in mixed.ends.items():
                 rounds.ends.setdefault(name, {}).setdefault(kind, []).append(ends)
-            seen = {"step_us": step, "host_share": host_share(during)}
+            seen = {"step_us": step, "host_share": host_share(view(before, after))}
             rounds.points.append({"name": name, "round": number, **seen, **mixed.run})
     bench.points += [{**point, "name": f"{claim}, {point['name']}"} for point in rounds.points]
     return rounds

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench.runner import SERVER_CPU
 from fastqps.process.server_process import ServerProcess
-from fastqps.telemetry.scrape import Difference
+from fastqps.telemetry.live.counts import Counts
+from fastqps.telemetry.live.view import View
 from fastqps.v1 import predict_pb2 as pb
 
 QUEUE = 256  # less than the streams of a connection: a flood fills the queue, and not only its own streams
@@ -54,13 +55,13 @@ def message(priority: pb.Priority = pb.PRIORITY_UNSPECIFIED, tenant: str = "", g
     return pb.PredictRequest(token_ids={"ids": ids}, priority=priority, tenant=tenant, group=group)
 
 
-def step_us(during: Difference) -> float:
+def step_us(before: Counts, after: Counts) -> float:
     """The mean time of the device's steps."""
-    steps = during.total("fastqps_steps_total")
-    return 1e6 * during.total("fastqps_device_busy_seconds_total") / max(1.0, steps)
+    [then], [now] = before["dispatchers"], after["dispatchers"]
+    return (now["busy_ns"] - then["busy_ns"]) / 1000 / max(1, now["steps"] - then["steps"])
 
 
-def host_share(during: Difference) -> float:
+def host_share(during: View) -> float:
     """The share of the time in which the device waited for the host to prepare a step or to read its answers."""
-    idle_s = during.by("fastqps_device_idle_seconds_total", "reason")
-    return sum(idle_s.get(reason, 0.0) for reason in ("gather", "launch", "scatter")) / during.seconds
+    [dispatcher] = during.dispatchers
+    return sum(dispatcher.idle.get(reason, 0.0) for reason in ("gather", "launch", "scatter"))

@@ -32,7 +32,7 @@ OTHERS = {
     ("models/hub/progress.py", "shown"): "constant text",
     ("models/hub/progress.py", "_show"): "through shown",
     ("supervisor/log.py", "_write"): "through shown",
-    ("telemetry/top/plain.py", "follow"): "what the scrape has made fit for a terminal",
+    ("telemetry/top/plain.py", "follow"): "what fetch_counts has made fit for a terminal",
     ("terminal.py", "say"): "the one place",
 }
 FILES = {"supervisor/run_directory.py"}  # writes to files alone

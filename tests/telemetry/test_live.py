@@ -20,13 +20,13 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
+from fastqps.telemetry.fetch import FetchError
 from fastqps.telemetry.live import PAGE, Sampler, remote
 from fastqps.telemetry.live.counts import _merged
 from fastqps.telemetry.live.sampler import COLUMNS
 from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.live.view import view
 from fastqps.telemetry.metrics.meter import Load
-from fastqps.telemetry.scrape import ScrapeError
 from fastqps.terminal import shown
 
 SECOND = 10**9
@@ -111,7 +111,7 @@ def test_counters_are_read_as_they_were_written(monkeypatch: pytest.MonkeyPatch)
     whole = json.loads(pages[-1])
     for wrong in (b"no JSON", b"null", *(json.dumps(whole | {key: "x"}).encode() for key in ("at_ns", "stages"))):
         pages.append(wrong)
-        with pytest.raises(ScrapeError, match="is not a fastqps server of this version"):
+        with pytest.raises(FetchError, match="is not a fastqps server of this version"):
             remote.fetch_counts("h:1")
 
 

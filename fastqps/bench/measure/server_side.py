@@ -12,13 +12,13 @@ from statistics import fmean
 from fastqps.bench.measure.processes import cpu_by_role
 from fastqps.bench.results.point import Point, Summary
 from fastqps.host.gpus import find_gpus
+from fastqps.telemetry.fetch import FetchError
 from fastqps.telemetry.live.counts import Counts
 from fastqps.telemetry.live.remote import fetch_counts
 from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.gpm import Gpm, GpmLook
 from fastqps.telemetry.metrics.meter import WINDOW_S
-from fastqps.telemetry.scrape import ScrapeError
 
 _HOP = {"wire": "upstream", "queue": "upstream_queue", "device": "device"}
 
@@ -37,7 +37,7 @@ def look(admin: str, pid: int | None, gpm: Gpm | None = None) -> Look:
     """Now. Counters that cannot be read are None, so that an overloaded server does not end the measurement."""
     counts = None
     if admin:
-        with contextlib.suppress(ScrapeError):
+        with contextlib.suppress(FetchError):
             counts = fetch_counts(admin)
     return Look(counts, cpu_by_role(pid) if pid else None, time.monotonic(), gpm.look() if gpm else None)
 

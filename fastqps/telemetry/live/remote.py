@@ -6,21 +6,21 @@ from typing import Any, cast
 
 from fastqps.files.documents import parse_json
 from fastqps.files.shape import fits
+from fastqps.telemetry.fetch import FetchError, fetch
 from fastqps.telemetry.live.counts import Counts
-from fastqps.telemetry.scrape import ScrapeError, fetch
 from fastqps.terminal import shown
 
 PATH = "/live/counts.json"
 
 
 def fetch_counts(admin: str, timeout_s: float = 10.0) -> Counts:
-    """Now. Raises ``ScrapeError`` where there is no server, or another program or version."""
+    """Now. Raises ``FetchError`` where there is no server, or another program or version."""
     try:
         found = _shown(parse_json(fetch(admin, PATH, timeout_s)))
     except ValueError:
         found = None
     if not fits(found, Counts):
-        raise ScrapeError(f"what answers at {admin} is not a fastqps server of this version")
+        raise FetchError(f"what answers at {admin} is not a fastqps server of this version")
     return cast(Counts, found)
 
 

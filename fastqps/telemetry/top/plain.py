@@ -10,7 +10,7 @@ from fastqps.telemetry.top.watch import Ticks, Watch
 
 
 def follow(watch: Watch, interval_s: float, *, once: bool) -> None:
-    """Prints the lines of each interval; of the first one, if ``once``. Raises ``ScrapeError`` if that one fails."""
+    """Prints the lines of each interval; of the first one, if ``once``. Raises ``FetchError`` if that one fails."""
     ticks = Ticks(interval_s)
     while True:
         ticks.wait()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from fastqps.telemetry.fetch import FetchError
 from fastqps.telemetry.live.remote import fetch_counts
 from fastqps.telemetry.live.view import View, view
-from fastqps.telemetry.scrape import ScrapeError
 
 ANSWER_MAX_S = 5.0  # then the look has failed, and the next one is due
 
@@ -16,7 +16,7 @@ class Watch:
     ""."""
 
     def __init__(self, admin: str) -> None:
-        """Takes the first look. Raises ``ScrapeError`` where there is no server."""
+        """Takes the first look. Raises ``FetchError`` where there is no server."""
         self.admin = admin
         self.view: View | None = None
         self.trouble = ""
@@ -31,10 +31,10 @@ class Watch:
 
     def look(self, *, raising: bool = False) -> None:
         """Reads the server once more. A failure is noted in ``trouble``, and the last view stays. ``raising``: it
-        raises ``ScrapeError`` instead."""
+        raises ``FetchError`` instead."""
         try:
             found = fetch_counts(self.admin, ANSWER_MAX_S)
-        except ScrapeError as error:
+        except FetchError as error:
             if raising:
                 raise
             self.trouble = str(error)
