@@ -155,7 +155,7 @@ class Target:
         """Asks once for the first item that is to be sent. Raises ``CallError``."""
         from fastqps.v1 import predict_pb2 as pb
 
-        batch = payloads.method.endswith("Batch")
+        batch = payloads.call.method.endswith("Batch")
         item = pb.PredictBatchRequest.FromString(payloads.first).items[0] if batch else None
         with self._client(server) as client:
             client.predict(item or pb.PredictRequest.FromString(payloads.first), timeout_s=60)
