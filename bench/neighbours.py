@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench.load import Load
-from bench.noise.beside import NEIGHBOURS, autogroups, beside
-from bench.protocols.part import ECHO, http_load
-from bench.protocols.peers import install_mosec, mosec
-from bench.protocols.wrk import CONNECTIONS
+from bench.noise import PROGRAMS, autogroups, beside
+from bench.peers.servers import install_mosec, mosec
+from bench.protocols import ECHO, http_load
 from bench.row import Row
 from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
 from bench.texts import request, texts
 from bench.transport import printing_server
+from bench.wrk import CONNECTIONS
 
 ALONE = "alone"
+NEIGHBOURS = tuple(PROGRAMS)
 HALF_A_CORE = "… half of the core its own"  # of the server before
 KEPT_MIN = 95  # % of the modelled device's rate
 WARMUP_S = 0.5
@@ -28,17 +29,7 @@ DEEP, SIM_LOAD = Load(16, 64, warmup_s=WARMUP_S), Load(CONNECTIONS, 8, warmup_s=
 FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 # 20,000 items/s in steps of 32, 1.6 ms each: what a card does with a model of some hundred million parameters. The
 # host needs about a tenth of a core for it. In steps of 6, of 0.4 ms, it is late sooner.
-_PROFILE = """name = "neighbours"
-status = "estimated"
-source = "chosen, so that the device is the limit and not the host"
-task = "embed"
-[step]
-fixed_us = 128
-per_token_us = 0.0
-per_item_us = 46
-[host]
-launch_us = 12.8
-"""
+_DEVICE = {"fixed_us": 128, "per_item_us": 46, "launch_us": 12.8}
 _ITEMS, _FEW_ITEMS = 32, 6
 # Steps in flight on the modelled device, the running one included, and the flags that allow so many.
 IN_FLIGHT = {
@@ -68,7 +59,7 @@ class Server:
             yield Subject(f"{self.name}, {name}", partial(self._beside, name))
 
     def _beside(self, name: str) -> Run:
-        with beside(name, [SERVER_CPU], own_session=self.own_session):
+        with beside(name, SERVER_CPU, own_session=self.own_session):
             return self.load()
 
 
@@ -82,16 +73,14 @@ def measure(bench: Bench) -> None:
 
 def _servers(bench: Bench) -> Iterator[Server]:
     payloads = bench.write(map(request, texts(1000)))
-    profile = bench.folder / "neighbours.toml"
-    profile.write_text(_PROFILE)
+    profile = bench.profile("neighbours", **_DEVICE)
 
     def modelled(items: int, steps: int) -> Measure:
         device = ("--device", f"sim:{profile}", "--max-batch-items", str(items))
         return bench.grpc(bench.server(*FLAGS, *device, *IN_FLIGHT[steps]).address, payloads, SIM_LOAD)
 
     null, (echo, _) = bench.server(*FLAGS, "--device", "null"), bench.start(printing_server("bench.grpcio_echo"))
-    mosec_address, mosec_server = mosec(SERVER_CPU)
-    bench.start(mosec_server)
+    mosec_address, _ = bench.start(mosec(SERVER_CPU))
     device = modelled(_ITEMS, _GPU_STEPS)
     yield Server("fastqps", bench.grpc(null.address, payloads, DEEP))
     yield Server("grpc.aio echo", bench.grpc(echo, payloads, DEEP, may_fail=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.load import Load
 from bench.row import Row
-from bench.runner import SERVER_CPU, Bench, Claim, Subject, ratio
+from bench.runner import Bench, Claim, Subject, apart
 from bench.texts import request, texts, write_body
 from bench.transport import DEEP, printing_server
 
@@ -22,9 +22,8 @@ def measure(bench: Bench) -> None:
     """A native echo on one core, the generators in turn on the other; then a server whose rate is known."""
     payloads = bench.write(map(request, texts(1)))
     body = write_body(bench.folder / "body", request(texts(1)[0]))
-    pinned = ("loadgen.server", "--port", "0", "--cpu", str(SERVER_CPU))
-    constant = ("--service", f"constant:{10**9 // KNOWN}ns")
-    echo, known = (f"127.0.0.1:{bench.start(printing_server(*pinned, *more))[0]}" for more in ((), constant))
+    constant = ("--service", f"{10**9 // KNOWN}ns")
+    echo, known = (f"127.0.0.1:{bench.start(printing_server('loadgen.server', *more))[0]}" for more in ((), constant))
     found = bench.measure(
         [
             Subject("closed", bench.grpc(echo, payloads, DEEP)),
@@ -36,8 +35,8 @@ def measure(bench: Bench) -> None:
         CLAIMS,
     )
     bench.rows.append(_offered(found["open"]))
-    both = ratio(found["closed, known"].values(), found["h2load, known"].values())
-    bench.rows.append(both.apart_row(f"loadgen apart from h2load, {KNOWN:,}/s server", 10))
+    both = apart(f"loadgen apart from h2load, {KNOWN:,}/s server", "closed, known", "h2load, known", 10)
+    bench.rows.append(both.row(found))
 
 
 def _offered(subject: Subject) -> Row:

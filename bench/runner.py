@@ -87,10 +87,12 @@ Subjects = Mapping[str, Subject]
 
 @dataclass(frozen=True)
 class Claim:
-    """A row of ``figure`` of a subject, times ``scale``; with ``baseline`` of its ratio to the baseline's.
+    """A row of ``figure`` of a subject, times ``scale``; with ``baseline`` of its ratio to the baseline's, or of what
+    ``combine`` makes of a run of each.
 
-    ``note``: text, or a function of all subjects. A ratio also notes what it is made of. Where a run of an open
-    loop was not VALID, nothing is asked: its figures prove nothing.
+    ``of``: makes one figure of the rounds'; a ratio is always one of medians. ``spread``: the row has the 95 % interval
+    of the rounds' mean. ``note``: text, or a function of all subjects. A ratio also notes what it is made of. Where a
+    run of an open loop was not VALID, nothing is asked: its figures prove nothing.
     """
 
     name: str
@@ -103,14 +105,23 @@ class Claim:
     figure: str = "rate"
     scale: float = 1.0
     note: str | Callable[[Subjects], str] = ""
+    combine: Callable[[Run, Run], float] | None = None
+    of: Callable[[Sequence[float]], float] = statistics.median
+    spread: bool = False
 
     def row(self, subjects: Subjects) -> Row:
         """The row of what was measured."""
         used = [subjects[name] for name in (self.subject, self.baseline) if name]
-        value, interval, note = used[0].median(self.figure), None, ""
-        if self.baseline:
+        if self.baseline and not self.combine:
             found = ratio(*(subject.values(self.figure) for subject in used))
-            value, interval = found.value, found.interval
+        else:
+            values = used[0].values(self.figure)
+            if self.combine:
+                values = [self.combine(*runs) for runs in zip(*(subject.runs for subject in used), strict=True)]
+            ends = mean_interval(values) if self.spread or self.combine else None
+            found = Ratio(self.of(values), (ends[0], ends[1]) if ends else None)
+        note = ""
+        if self.baseline:
             note = f"{' and '.join(number(subject.median(self.figure)) for subject in used)}; {found}"
         notes = [note, self.note if isinstance(self.note, str) else self.note(subjects)]
         bound, not_valid = (
@@ -118,28 +129,21 @@ class Claim:
         )
         notes += [f"loadgen was the limit in {bound} runs"] if bound else []
         notes += [f"{not_valid} open-loop runs were not VALID"] if not_valid else []
-        ends = (self.scale * interval[0], self.scale * interval[1]) if interval else None
-        asked = (None, None) if not_valid else (self.accept, self.goal)
-        return Row(self.name, self.scale * value, self.unit, *asked, self.at_most, "; ".join(filter(None, notes)), ends)
+        interval = (self.scale * found.interval[0], self.scale * found.interval[1]) if found.interval else None
+        asked, note = (None, None) if not_valid else (self.accept, self.goal), "; ".join(filter(None, notes))
+        return Row(self.name, self.scale * found.value, self.unit, *asked, self.at_most, note, interval)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """``interval``: 95 %, of the mean log ratio of a round; None where there was one round only."""
+    """A ratio, or another figure of rounds. ``interval``: 95 %, of a ratio that of the mean log ratio of a round; None
+    where there was one round only, or none is wanted."""
 
     value: float
     interval: tuple[float, float] | None
 
     def __str__(self) -> str:
         return f"{self.interval[0]:.3g} to {self.interval[1]:.3g}" if self.interval else "one round: no interval"
-
-    def apart_row(self, name: str, accept: float, note: str = "") -> Row:
-        """How far it is from 1, in percent, and at most may be."""
-        interval = None
-        if self.interval:
-            ends = [100 * abs(end - 1) for end in self.interval]
-            interval = (0.0 if self.interval[0] <= 1 <= self.interval[1] else min(ends), max(ends))
-        return Row(name, 100 * abs(self.value - 1), "%", accept, at_most=True, note=note, interval=interval)
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
@@ -148,6 +152,12 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     logs = mean_interval([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])
     value = statistics.median(ours) / statistics.median(theirs)
     return Ratio(value, (math.exp(logs[0]), math.exp(logs[1])) if logs else None)
+
+
+def apart(name: str, ours: str, theirs: str, accept: float, note: str = "") -> Claim:
+    """How far two rates are apart in a round, in percent, and at most may be."""
+    distance: Callable[[Run, Run], float] = lambda a, b: 100 * abs(a["rate"] / b["rate"] - 1)  # noqa: E731
+    return Claim(name, "%", ours, theirs, accept, at_most=True, combine=distance, note=note)
 
 
 @dataclass
@@ -174,6 +184,14 @@ class Bench:
         """Writes payloads for loadgen."""
         self._files += 1
         return write_messages(self.folder / f"payloads-{self._files}", messages)
+
+    def profile(self, name: str, launch_us: float = 0.0, **step: float) -> Path:
+        """Writes a modelled device for ``--device sim:PATH``. ``step``: what its steps take, as ``fixed_us``."""
+        path = self.folder / f"{name}.toml"
+        head = [f'name = "{name}"', 'status = "estimated"', 'source = "chosen"', 'task = "embed"', "[step]"]
+        steps = [f"{key} = {value}" for key, value in {"per_token_us": 0.0, **step}.items()]
+        path.write_text("\n".join([*head, *steps, "[host]", f"launch_us = {launch_us}"]) + "\n")
+        return path
 
     def measure(self, subjects: Iterable[Subject], claims: Iterable[Claim] = ()) -> Subjects:
         """Each subject in turn, ``repetitions`` times, beginning with another one in each round; then the rows."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from bench.load import PREDICT, Load, loadgen
@@ -29,11 +26,12 @@ def measure(bench: Bench) -> None:
     loadgen(server.address, PREDICT, payloads, Load(8, 16, 2.0))
 
     def scraped(page: str, rate: float) -> Run:
-        idle = _share(server.pid, bench.seconds)
-        with scraping(server.admin, page, rate) as taken:
-            share, count = _share(server.pid, bench.seconds), max(1, len(taken))
-        cost_us = 1e6 * (share - idle) * bench.seconds / count
-        return {"cost_us": cost_us, "bytes": sum(taken) / count, "idle_share": idle}
+        began = _spent_s(server.pid)
+        time.sleep(bench.seconds)
+        idle_s, count = _spent_s(server.pid) - began, max(1, round(rate * bench.seconds))
+        taken = _scrape(server.admin, page, rate, count)
+        cost_s = _spent_s(server.pid) - began - 2 * idle_s
+        return {"cost_us": 1e6 * cost_s / count, "bytes": taken / count, "idle_share": idle_s / bench.seconds}
 
     bench.measure([Subject(page, partial(scraped, page, rate)) for page, rate in PAGES.items()], CLAIMS)
 
@@ -61,34 +59,20 @@ CLAIMS = (
 )  # fmt: skip
 
 
-def _share(pid: int, seconds: float) -> float:
-    """Of a core, while nothing but time passes here."""
-    began, before = time.monotonic(), cpu_s(pid)
-    time.sleep(seconds)
-    after = cpu_s(pid)
-    if before is None or after is None:
+def _spent_s(pid: int) -> float:
+    spent = cpu_s(pid)
+    if spent is None:
         raise OSError("the server has ended")
-    return (after - before) / (time.monotonic() - began)
+    return spent
 
 
-@contextmanager
-def scraping(admin: str, page: str, rate: float) -> Iterator[list[int]]:
-    """Asks for a page over one connection, as scrapers do, while the body runs; the lengths of the answers."""
-    taken: list[int] = []
-    over = threading.Event()
-    thread = threading.Thread(target=_scrape, args=(admin, page, rate, taken, over), daemon=True)
-    thread.start()
-    try:
-        yield taken
-    finally:
-        over.set()
-        thread.join()
-
-
-def _scrape(admin: str, page: str, rate: float, taken: list[int], over: threading.Event) -> None:
+def _scrape(admin: str, page: str, rate: float, count: int) -> int:
+    """Asks for a page over one connection, as scrapers do, ``rate`` times a second; the length of all answers."""
     connection = http.client.HTTPConnection(admin.removeprefix("http://"), timeout=10)
-    began = time.monotonic()
-    while not over.wait(max(0.0, began + len(taken) / rate - time.monotonic())):
+    began, taken = time.monotonic(), 0
+    for number in range(1, count + 1):
         connection.request("GET", page, headers=HEADERS)
-        taken.append(len(connection.getresponse().read()))
+        taken += len(connection.getresponse().read())
+        time.sleep(max(0.0, began + number / rate - time.monotonic()))
     connection.close()
+    return taken

@@ -9,28 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.load import Load
-from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects, counted
+from bench.runner import SERVER_CPU, Bench, Claim, Subject, Subjects, counted
 from bench.texts import request, texts, write_body
 from fastqps.bench.measure.child_process import child_process
 from fastqps.bench.results.result import BenchError
-from fastqps.process.server_process import ServerProcess
-from fastqps.telemetry.live.remote import fetch_counts
-from fastqps.telemetry.live.view import View, view
 
 DISTINCT = 20_000
 DEEP, SINGLE = Load(16, 64), Load(16, 1)
 ECHO = "grpc.aio echo"
-# Stages whose stamps belong to a whole batch: an item's share is the batch's time over its items.
-BATCH_STAGES = ("gather", "launch", "device", "scatter")
-STAGES = ("parse", "tokenize", *BATCH_STAGES)
 
 
 def _parts(subjects: Subjects) -> str:
-    """The CPU time of a request by process, then by where it goes: ``http2`` is all that is not kernel or stage."""
-    deep = subjects["deep"]
-    parts = {name: deep.median(f"{name}_us") for name in ("supervisor", "dispatcher", "frontdoor", "kernel", *STAGES)}
-    parts["http2"] = deep.median("cpu_us") - sum(parts[name] for name in ("kernel", *STAGES))
-    return ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
+    """The CPU time of a request by process; ``kernel`` is a part of theirs."""
+    roles = ("supervisor", "dispatcher", "frontdoor", "kernel")
+    return ", ".join(f"{role} {subjects['deep'].median(f'{role}_us'):.2f}" for role in roles)
 
 
 def _tls(subjects: Subjects) -> str:
@@ -70,7 +62,7 @@ def measure(bench: Bench) -> None:
         "repeated text": (server, bench.grpc(server.address, repeated, DEEP)),
         "distinct texts": (server, bench.grpc(server.address, distinct, DEEP)),
     }
-    subjects = [Subject(name, _staged(of, counted(of, load)), of.pid) for name, (of, load) in loads.items()]
+    subjects = [Subject(name, counted(of, load), of.pid) for name, (of, load) in loads.items()]
     bench.measure([*subjects, Subject(ECHO, bench.h2load(echo, whole, DEEP), pid)], CLAIMS)
 
 
@@ -83,26 +75,6 @@ def _certificate(folder: Path) -> tuple[str, str]:
     if done.returncode:
         raise BenchError(f"no certificate: {done.stderr}")
     return f"--tls-cert={certificate}", f"--tls-key={key}"
-
-
-def _staged(server: ServerProcess, load: Measure) -> Measure:
-    """A load with the cost of the stages and the items of a batch."""
-
-    def run() -> Run:
-        before = fetch_counts(server.admin)
-        found = load()
-        seen = view(before, fetch_counts(server.admin))
-        stages = {f"{stage}_us": cost for stage, cost in stage_cost_us(seen).items()}
-        return found | stages | {"batch_items": seen.models[0].batch_items or 0.0}
-
-    return run
-
-
-def stage_cost_us(seen: View) -> dict[str, float]:
-    """CPU time of an item in the stages that compute, in µs: waiting (queue, drain) is no cost."""
-    items = max(1.0, seen.models[0].batch_items or 0.0)
-    spent_us = {stage: seen.stages[stage].mean or 0.0 for stage in STAGES}
-    return {stage: us / items if stage in BATCH_STAGES else us for stage, us in spent_us.items()}
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ Then against OpenVINO and onnxruntime: ``work_peers``.
 from __future__ import annotations
 
 import itertools
-import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,11 +29,7 @@ THREADS = 2
 TEXTS, BATCH = 512, 64
 COSINE_MIN = 0.999
 DTYPE = "bfloat16" if bfloat16_flags() else "float32"  # of both sides
-_LAYERS = 6
-_SHAPES = ((384, 1152), (384, 384), (384, 1536), (1536, 384))  # inputs, outputs of each layer's products
-
-
-PEER, PRODUCTS = "sentence-transformers", "matrix products"
+PEER = "sentence-transformers"
 CLAIMS = (
     Claim("MiniLM texts over gRPC, PredictBatch of 64", "/s", "PredictBatch"),
     Claim("MiniLM texts over gRPC, PredictStream", "/s", "PredictStream", note="Python client, same cores"),
@@ -45,7 +40,7 @@ CLAIMS = (
 
 
 def measure(bench: Bench) -> None:
-    """Unary and batch calls, the peer and the bound, in turn. Raises ``BenchError`` if an answer is wrong."""
+    """Unary and batch calls and the peer, in turn. Raises ``BenchError`` if an answer is wrong."""
     torch.set_num_threads(THREADS)
     many = texts(TEXTS, seed=2)
     peer, kept = _Peer(many), bench.folder / "kept"
@@ -61,15 +56,13 @@ def measure(bench: Bench) -> None:
             return found
 
         def note(found: Subjects) -> str:
-            least = f"{peer.tokens_mean:.0f} tokens; least cosine {peer.cosine_least:.5f}"
-            return f"{THREADS} cores, {DTYPE}, {least}; matrix products alone: {found[PRODUCTS].median():,.0f}/s"
+            return f"{THREADS} cores, {DTYPE}; least cosine {peer.cosine_least:.5f}"
 
         subjects = [
             Subject(PEER, bench.calls(peer.encode)),
             Subject("Predict", predict),
             Subject("PredictBatch", bench.grpc(server.address, batch, few, PREDICT_BATCH, items=BATCH, cpu=None)),
             Subject("PredictStream", lambda: {"rate": _stream_rate(server.address, many, bench.seconds)}),
-            Subject(PRODUCTS, lambda: {"rate": _bound(peer.tokens_mean, bench.seconds / 4)}),
         ]
         bench.measure(subjects, [Claim("MiniLM texts over gRPC, Predict", "/s", "Predict", note=note), *CLAIMS])
     measure_peers(bench, many)
@@ -101,8 +94,6 @@ class _Peer:
         _, path = resolve("minilm")
         self._model = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": getattr(torch, DTYPE)})
         self._exact = SentenceTransformer(str(path), device="cpu").encode(many, batch_size=BATCH)
-        lengths = [len(self._model.tokenizer.encode(text)) for text in many]
-        self.tokens_mean = statistics.fmean(lengths)
         self.cosine_least = 1.0
 
     def encode(self) -> int:
@@ -113,30 +104,7 @@ class _Peer:
     def check(self, kept: Path) -> None:
         """Compares the server's kept answers with the exact ones."""
         answers = list(read_samples(kept))
-        if not answers:
-            raise BenchError("no answer was kept")
-        for payload, answer in answers:
-            values = np.asarray(answer.embedding.values, np.float32)
-            cosine = float(values @ self._exact[payload]) if values.shape == self._exact[payload].shape else -1.0
-            self.cosine_least = min(self.cosine_least, cosine)
+        found = [np.asarray(answer.embedding.values, np.float32) @ self._exact[payload] for payload, answer in answers]
+        self.cosine_least = min(self.cosine_least, float(min(found, default=-1.0)))
         if self.cosine_least < COSINE_MIN:
             raise BenchError(f"an answer has cosine {self.cosine_least:.5f} to sentence-transformers' in fp32")
-
-
-def _bound(tokens_mean: float, seconds: float) -> float:
-    """Texts per second if only the model's matrix products had to be done, with packed weights, on THREADS cores: one
-    core's rate times THREADS, so that no thread waits for another one."""
-    torch.set_num_threads(1)
-    rows = round(BATCH * tokens_mean)
-    inputs = {width: torch.randn(rows, width, dtype=getattr(torch, DTYPE)) for width, _ in _SHAPES}
-    weights = [torch.randn(outputs, width, dtype=getattr(torch, DTYPE)) for width, outputs in _SHAPES]
-    packed = [torch.ops.mkldnn._reorder_linear_weight(weight, rows) for weight in weights]
-    began, done = time.perf_counter(), 0
-    while not done or time.perf_counter() - began < seconds:
-        for _ in range(_LAYERS):
-            for (width, _), weight in zip(_SHAPES, packed, strict=True):
-                torch.ops.mkldnn._linear_pointwise(inputs[width], weight, None, "none", [], "")
-        done += BATCH
-    rate = THREADS * done / (time.perf_counter() - began)
-    torch.set_num_threads(THREADS)
-    return rate

@@ -1,7 +1,7 @@
 """The C++ core. tests/project/test_stubs.py compares this file with the extension."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,11 @@ class NativeTokenizer:
     ) -> tuple[list[int], int, list[tuple[int, int, bool] | None]]: ...
     def finds_spans(self, unknown_id: int) -> bool: ...
     def n_special(self, pair: bool) -> int: ...
-    @property
-    def n_leading(self) -> int: ...
-    @property
-    def family(self) -> str: ...
-    @property
-    def second_type_id(self) -> int: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def file_truncation(self) -> tuple[int, int] | None: ...
+    n_leading: Final[int]
+    family: Final[str]
+    second_type_id: Final[int]
+    vocab_size: Final[int]
+    file_truncation: Final[tuple[int, int] | None]
 
 class Detokenizer:
     def __init__(self, source: str) -> None: ...
@@ -76,14 +71,10 @@ def create_segment(sizes: Sizes) -> int: ...
 def why_no_huge_pages() -> str: ...
 
 class CounterRow:
-    @property
-    def name(self) -> str: ...  # a key of ProcessStats.counters
-    @property
-    def metric(self) -> str: ...  # without "fastqps_" and "_total"; empty: the metrics page has no such row
-    @property
-    def help(self) -> str: ...
-    @property
-    def scale(self) -> float: ...  # from the counter's unit to the metric's
+    name: Final[str]  # a key of ProcessStats.counters
+    metric: Final[str]  # without "fastqps_" and "_total"; empty: the metrics page has no such row
+    help: Final[str]
+    scale: Final[float]  # from the counter's unit to the metric's
 
 class Sizes:
     def __init__(
@@ -102,300 +93,170 @@ class Sizes:
         caller_bytes: int = 0,
         upstreams: int = 0,
     ) -> None: ...
-    @property
-    def doors(self) -> int: ...
-    @property
-    def dispatchers(self) -> int: ...
-    @property
-    def models(self) -> int: ...
-    @property
-    def devices(self) -> int: ...
-    @property
-    def slots(self) -> int: ...
-    @property
-    def max_tokens(self) -> int: ...
-    @property
-    def answer_bytes(self) -> int: ...
-    @property
-    def large_answers(self) -> int: ...
-    @property
-    def large_answer_bytes(self) -> int: ...
-    @property
-    def class_weights(self) -> tuple[int, int, int]: ...
-    @property
-    def caller_bytes(self) -> int: ...  # of an edge: CALLER_BYTES
-    @property
-    def upstreams(self) -> int: ...  # of an edge: 1
+    doors: Final[int]
+    dispatchers: Final[int]
+    models: Final[int]
+    devices: Final[int]
+    slots: Final[int]
+    max_tokens: Final[int]
+    answer_bytes: Final[int]
+    large_answers: Final[int]
+    large_answer_bytes: Final[int]
+    class_weights: Final[tuple[int, int, int]]
+    caller_bytes: Final[int]  # of an edge: CALLER_BYTES
+    upstreams: Final[int]  # of an edge: 1
 
 class SegmentPlan:
-    @property
-    def total_bytes(self) -> int: ...
-    @property
-    def slot_stride(self) -> int: ...
-    @property
-    def slots_bytes(self) -> int: ...
-    @property
-    def rings_bytes(self) -> int: ...
-    @property
-    def layout_hash(self) -> int: ...
+    total_bytes: Final[int]
+    slot_stride: Final[int]
+    slots_bytes: Final[int]
+    rings_bytes: Final[int]
+    layout_hash: Final[int]
 
 class DoorState:
-    @property
-    def tokenizers(self) -> list[int]: ...
-    @property
-    def pid(self) -> int: ...
-    @property
-    def live(self) -> bool: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def heartbeat_ns(self) -> int: ...
-    @property
-    def turn_started_ns(self) -> int: ...
-    @property
-    def flips_seen(self) -> int: ...
-    @property
-    def connections(self) -> int: ...
-    @property
-    def slots_used(self) -> int: ...
-    @property
-    def running(self) -> int: ...
+    tokenizers: Final[list[int]]
+    pid: Final[int]
+    live: Final[bool]
+    ready: Final[bool]
+    heartbeat_ns: Final[int]
+    turn_started_ns: Final[int]
+    flips_seen: Final[int]
+    connections: Final[int]
+    slots_used: Final[int]
+    running: Final[int]
 
 class DispatcherState:
-    @property
-    def pid(self) -> int: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def dead_epoch(self) -> int: ...
-    @property
-    def route(self) -> int: ...
-    @property
-    def device(self) -> int: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def heartbeat_ns(self) -> int: ...
-    @property
-    def step_started_ns(self) -> int: ...
-    @property
-    def step_usual_ns(self) -> int: ...
-    @property
-    def items_done(self) -> int: ...
-    @property
-    def steps_done(self) -> int: ...
-    @property
-    def running(self) -> int: ...
-    @property
-    def canary_since_ns(self) -> int: ...
-    @property
-    def canaries(self) -> int: ...
+    pid: Final[int]
+    epoch: Final[int]
+    dead_epoch: Final[int]
+    route: Final[int]
+    device: Final[int]
+    ready: Final[bool]
+    heartbeat_ns: Final[int]
+    step_started_ns: Final[int]
+    step_usual_ns: Final[int]
+    items_done: Final[int]
+    steps_done: Final[int]
+    running: Final[int]
+    canary_since_ns: Final[int]
+    canaries: Final[int]
 
 class ModelView:
-    @property
-    def name(self) -> str: ...
-    @property
-    def serving(self) -> int: ...
-    @property
-    def ready(self) -> bool: ...
+    name: Final[str]
+    serving: Final[int]
+    ready: Final[bool]
 
 class RouteView:
-    @property
-    def state(self) -> Literal["empty", "warming", "serving", "draining"]: ...
-    @property
-    def dispatchers(self) -> int: ...  # one bit each
-    @property
-    def generation(self) -> int: ...
-    @property
-    def dimensions(self) -> int: ...
-    @property
-    def max_input_tokens(self) -> int: ...
-    @property
-    def max_queue_items(self) -> int: ...
-    @property
-    def most_items(self) -> int: ...
-    @property
-    def max_batch_items(self) -> int: ...
-    @property
-    def max_batch_tokens(self) -> int: ...
-    @property
-    def max_batch_delay_ns(self) -> int: ...
-    @property
-    def max_output_tokens(self) -> int: ...
-    @property
-    def prefix_tokens(self) -> int: ...
-    @property
-    def cache_slots(self) -> int: ...
-    @property
-    def lanes(self) -> int: ...  # 0: all
-    @property
-    def async_steps(self) -> bool: ...
-    @property
-    def version(self) -> str: ...
+    state: Final[Literal["empty", "warming", "serving", "draining"]]
+    dispatchers: Final[int]  # one bit each
+    generation: Final[int]
+    dimensions: Final[int]
+    max_input_tokens: Final[int]
+    max_queue_items: Final[int]
+    most_items: Final[int]
+    max_batch_items: Final[int]
+    max_batch_tokens: Final[int]
+    max_batch_delay_ns: Final[int]
+    max_output_tokens: Final[int]
+    prefix_tokens: Final[int]
+    cache_slots: Final[int]
+    lanes: Final[int]  # 0: all
+    async_steps: Final[bool]
+    version: Final[str]
 
 class Histogram:
-    @property
-    def count(self) -> int: ...
-    @property
-    def sum(self) -> int: ...
-    @property
-    def buckets(self) -> NDArray[np.uint64]: ...  # bucket i ends before histogram_upper(i)
+    count: Final[int]
+    sum: Final[int]
+    buckets: Final[NDArray[np.uint64]]  # bucket i ends before histogram_upper(i)
 
 class ProcessStats:
-    @property
-    def stage(self) -> dict[str, Histogram]: ...  # by STAGES; nanoseconds
-    @property
-    def class_wait(self) -> dict[str, Histogram]: ...  # by CLASSES; nanoseconds
-    @property
-    def request(self) -> list[list[Histogram]]: ...  # by model and METHODS; nanoseconds
-    @property
-    def batch_items(self) -> Histogram: ...
-    @property
-    def batch_tokens(self) -> Histogram: ...
-    @property
-    def requests(self) -> NDArray[np.uint64]: ...  # [MODELS_MAX, METHODS, codes]
-    @property
-    def items(self) -> NDArray[np.uint64]: ...  # [MODELS_MAX, codes]
-    @property
-    def failed_ns(self) -> list[int]: ...  # by model: the part of the sums of `request` of failed calls
-    @property
-    def answered_at_ns(self) -> list[int]: ...  # by model, by now_ns(); 0: no good answer yet
-    @property
-    def rejected(self) -> dict[str, int]: ...  # by REJECTS
-    @property
-    def expired(self) -> dict[str, int]: ...  # by STAGES
-    @property
-    def idle_ns(self) -> dict[str, int]: ...  # by IDLES
-    @property
-    def start_ns(self) -> dict[str, int]: ...  # by START_STAGES
-    @property
-    def transport(self) -> dict[str, int]: ...  # by TRANSPORT_COUNTERS
-    @property
-    def counters(self) -> dict[str, int]: ...  # by the names in COUNTERS
+    stage: Final[dict[str, Histogram]]  # by STAGES; nanoseconds
+    class_wait: Final[dict[str, Histogram]]  # by CLASSES; nanoseconds
+    request: Final[list[list[Histogram]]]  # by model and METHODS; nanoseconds
+    batch_items: Final[Histogram]
+    batch_tokens: Final[Histogram]
+    requests: Final[NDArray[np.uint64]]  # [MODELS_MAX, METHODS, codes]
+    items: Final[NDArray[np.uint64]]  # [MODELS_MAX, codes]
+    failed_ns: Final[list[int]]  # by model: the part of the sums of `request` of failed calls
+    answered_at_ns: Final[list[int]]  # by model, by now_ns(); 0: no good answer yet
+    rejected: Final[dict[str, int]]  # by REJECTS
+    expired: Final[dict[str, int]]  # by STAGES
+    idle_ns: Final[dict[str, int]]  # by IDLES
+    start_ns: Final[dict[str, int]]  # by START_STAGES
+    transport: Final[dict[str, int]]  # by TRANSPORT_COUNTERS
+    counters: Final[dict[str, int]]  # by the names in COUNTERS
 
 class UpstreamReading:
     """A server that a dispatcher of an edge sends to, as it knows it."""
 
-    @property
-    def row(self) -> int: ...
-    @property
-    def name(self) -> str: ...  # HOST:PORT
-    @property
-    def reason(self) -> str: ...  # of a state in which nothing is sent
-    @property
-    def state(self) -> str: ...  # one of UPSTREAM_STATES
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def window(self) -> int: ...
-    @property
-    def utilization_thousandth(self) -> int: ...
-    @property
-    def waiting(self) -> int: ...
-    @property
-    def running(self) -> int: ...
-    @property
-    def rtt_ns(self) -> int: ...
-    @property
-    def heard_ns(self) -> int: ...
-    @property
-    def sent(self) -> int: ...  # items, as the following ones, since the row has its name
-    @property
-    def answered(self) -> int: ...
-    @property
-    def refused(self) -> int: ...
-    @property
-    def lost(self) -> int: ...
-    @property
-    def connects(self) -> int: ...
-    @property
-    def bytes_out(self) -> int: ...
-    @property
-    def bytes_in(self) -> int: ...
+    row: Final[int]
+    name: Final[str]  # HOST:PORT
+    reason: Final[str]  # of a state in which nothing is sent
+    state: Final[str]  # one of UPSTREAM_STATES
+    in_flight: Final[int]
+    window: Final[int]
+    utilization_thousandth: Final[int]
+    waiting: Final[int]
+    running: Final[int]
+    rtt_ns: Final[int]
+    heard_ns: Final[int]
+    sent: Final[int]  # items, as the following ones, since the row has its name
+    answered: Final[int]
+    refused: Final[int]
+    lost: Final[int]
+    connects: Final[int]
+    bytes_out: Final[int]
+    bytes_in: Final[int]
 
 class UpstreamTotals:
-    @property
-    def resent(self) -> int: ...
-    @property
-    def unroutable(self) -> int: ...
-    @property
-    def wire(self) -> Histogram: ...
-    @property
-    def queue(self) -> Histogram: ...
-    @property
-    def device(self) -> Histogram: ...
+    resent: Final[int]
+    unroutable: Final[int]
+    wire: Final[Histogram]
+    queue: Final[Histogram]
+    device: Final[Histogram]
 
 class LoadMeans:
     """Means over one window: items per second, items in flight, shares of 1."""
 
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def asked(self) -> float: ...
-    @property
-    def errors(self) -> float: ...
-    @property
-    def items(self) -> float: ...
-    @property
-    def in_flight(self) -> float: ...
-    @property
-    def slots(self) -> float: ...
-    @property
-    def dispatcher(self) -> float: ...
-    @property
-    def frontdoor(self) -> float: ...
-    @property
-    def device(self) -> float: ...
-    @property
-    def queue_wait_s(self) -> list[float]: ...  # the p95, by model
-    @property
-    def step_s(self) -> list[float]: ...  # by model
+    seconds: Final[float]
+    asked: Final[float]
+    errors: Final[float]
+    items: Final[float]
+    in_flight: Final[float]
+    slots: Final[float]
+    dispatcher: Final[float]
+    frontdoor: Final[float]
+    device: Final[float]
+    queue_wait_s: Final[list[float]]  # the p95, by model
+    step_s: Final[list[float]]  # by model
 
 class TraceRecord:
     """A call that has ended, or an item of one that has many. -1: no such thing is known."""
 
-    @property
-    def is_item(self) -> bool: ...
-    @property
-    def trace_id(self) -> bytes: ...
-    @property
-    def parent_id(self) -> bytes: ...  # all 0: no parent
-    @property
-    def span_id(self) -> bytes: ...
-    @property
-    def state(self) -> bytes: ...  # the client's tracestate
-    @property
-    def method(self) -> int: ...
-    @property
-    def code(self) -> int: ...
-    @property
-    def model(self) -> int: ...
-    @property
-    def dispatcher(self) -> int: ...
-    @property
-    def items(self) -> int: ...
-    @property
-    def input_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-    @property
-    def batch_items(self) -> int: ...  # in the item's batch; 0: not known
-    @property
-    def at_ns(self) -> list[int]: ...  # stage k from at_ns[k] to at_ns[k + 1], by now_ns(); 0: it was not reached
+    is_item: Final[bool]
+    trace_id: Final[bytes]
+    parent_id: Final[bytes]  # all 0: no parent
+    span_id: Final[bytes]
+    state: Final[bytes]  # the client's tracestate
+    method: Final[int]
+    code: Final[int]
+    model: Final[int]
+    dispatcher: Final[int]
+    items: Final[int]
+    input_tokens: Final[int]
+    output_tokens: Final[int]
+    batch_items: Final[int]  # in the item's batch; 0: not known
+    at_ns: Final[list[int]]  # stage k from at_ns[k] to at_ns[k + 1], by now_ns(); 0: it was not reached
 
 class WakeFds:
     def __init__(self, *, dispatchers: Sequence[int], doors: Sequence[int]) -> None: ...
 
 class Segment:
     def __init__(self, fd: int) -> None: ...
-    @property
-    def sizes(self) -> Sizes: ...
-    @property
-    def total_bytes(self) -> int: ...
-    @property
-    def boot_id(self) -> str: ...
-    @property
-    def phase(self) -> str: ...
+    sizes: Final[Sizes]
+    total_bytes: Final[int]
+    boot_id: Final[str]
+    phase: Final[str]
     def lock(self) -> bool: ...
     def set_phase(self, phase: str, drain_deadline_ns: int = 0) -> None: ...
     def set_model(self, i: int, name: str) -> None: ...
@@ -468,18 +329,15 @@ class BusyUnion:
     def __init__(self, segment: Segment) -> None: ...
     def update(self) -> None: ...
     def busy_ns(self, device: int) -> int: ...
-    @property
-    def missed(self) -> int: ...
+    missed: Final[int]
 
 class LoadWindow:
     def __init__(self, segment: Segment, busy: BusyUnion) -> None: ...
     def look(self) -> None: ...
     def long(self) -> LoadMeans: ...
     def short(self) -> LoadMeans: ...
-    @property
-    def items_waiting(self) -> int: ...
-    @property
-    def items_running(self) -> int: ...
+    items_waiting: Final[int]
+    items_running: Final[int]
 
 class Heartbeat:
     def __init__(self, segment: Segment, role: str, i: int, parent_fd: int = -1) -> None: ...
@@ -559,28 +417,17 @@ SUPPRESS_IDS_MAX: int
 
 class DecodeLayout:
     def __init__(self, max_tokens: int, max_runs: int) -> None: ...
-    @property
-    def token_ids(self) -> int: ...
-    @property
-    def positions(self) -> int: ...
-    @property
-    def kv_slots(self) -> int: ...
-    @property
-    def starts(self) -> int: ...
-    @property
-    def made(self) -> int: ...
-    @property
-    def admitted(self) -> int: ...
-    @property
-    def words(self) -> int: ...
-    @property
-    def out_tokens(self) -> int: ...
-    @property
-    def out_logprobs(self) -> int: ...
-    @property
-    def out_finish(self) -> int: ...
-    @property
-    def out_words(self) -> int: ...
+    token_ids: Final[int]
+    positions: Final[int]
+    kv_slots: Final[int]
+    starts: Final[int]
+    made: Final[int]
+    admitted: Final[int]
+    words: Final[int]
+    out_tokens: Final[int]
+    out_logprobs: Final[int]
+    out_finish: Final[int]
+    out_words: Final[int]
 
 class DecodeBatch:
     def __init__(self, slots: int, prefix_len: int = 0) -> None: ...
@@ -609,8 +456,7 @@ class DecodeBatch:
     def seal(self, step: int) -> tuple[int, int, int]: ...
     def retire(self, step: int) -> list[tuple[int, int, float, int]]: ...
     def drop(self, user: int) -> None: ...
-    @property
-    def running(self) -> int: ...
+    running: Final[int]
 
 # ---- csrc/bind/core/sim.cpp
 
@@ -644,20 +490,13 @@ class EncodeLayout:
     def __init__(
         self, max_tokens: int, max_items: int, width: int, token_types: bool = True, rows_by_token: bool = False
     ) -> None: ...
-    @property
-    def input_ids(self) -> int: ...
-    @property
-    def token_type_ids(self) -> int: ...
-    @property
-    def cu_seqlens(self) -> int: ...
-    @property
-    def position_ids(self) -> int: ...
-    @property
-    def device_words(self) -> int: ...
-    @property
-    def words(self) -> int: ...
-    @property
-    def out_words(self) -> int: ...
+    input_ids: Final[int]
+    token_type_ids: Final[int]
+    cu_seqlens: Final[int]
+    position_ids: Final[int]
+    device_words: Final[int]
+    words: Final[int]
+    out_words: Final[int]
 
 class CudaError(RuntimeError):
     call: str  # CUDA's name for it, also where the runtime is HIP; dlopen, dlsym
@@ -665,8 +504,7 @@ class CudaError(RuntimeError):
 
 class CudaApi:
     def __init__(self, path: str | None = None) -> None: ...
-    @property
-    def path(self) -> str: ...
+    path: Final[str]
     def runtime_version(self) -> int: ...
     def device_count(self) -> int: ...
     def set_device(self, device: int) -> None: ...
@@ -684,16 +522,11 @@ class CudaApi:
     def counts(self) -> dict[str, int]: ...
 
 class CudaGraph:
-    @property
-    def graph(self) -> int: ...
-    @property
-    def max_tokens(self) -> int: ...
-    @property
-    def max_items(self) -> int: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def usual_ns(self) -> int: ...
+    graph: Final[int]
+    max_tokens: Final[int]
+    max_items: Final[int]
+    steps: Final[int]
+    usual_ns: Final[int]
 
 class CudaLane:
     @staticmethod
@@ -715,19 +548,14 @@ class CudaLane:
     ) -> CudaLane: ...
     def add_graph(self, graph: int, *, max_tokens: int, max_items: int) -> None: ...
     def graphs(self) -> list[CudaGraph]: ...
-    @property
-    def stream(self) -> int: ...
+    stream: Final[int]
 
 class CudaStep:
     def __init__(self, lane: CudaLane) -> None: ...
-    @property
-    def staging(self) -> NDArray[np.int32]: ...
-    @property
-    def output(self) -> NDArray[np.int32]: ...
-    @property
-    def stamps(self) -> NDArray[np.int64]: ...
-    @property
-    def graph(self) -> tuple[int, int]: ...
+    staging: Final[NDArray[np.int32]]
+    output: Final[NDArray[np.int32]]
+    stamps: Final[NDArray[np.int64]]
+    graph: Final[tuple[int, int]]
     def launch(self, n_items: int, n_tokens: int, n_new: int) -> None: ...
     def pack(
         self, n_items: int, n_tokens: int, n_new: int, *, max_tokens: int, max_items: int

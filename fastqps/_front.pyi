@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Literal
+from typing import Final, Literal
 
 from fastqps._core import Segment, WakeFds
 
@@ -45,26 +45,16 @@ class EdgeDispatcher:
     def news(self) -> list[str]: ...
 
 class ProbeAnswer:
-    @property
-    def state(self) -> str: ...  # one of UPSTREAM_STATES; serving: it would take an edge's items
-    @property
-    def reason(self) -> str: ...  # of any other state
-    @property
-    def server(self) -> str: ...  # its version of fastqps
-    @property
-    def max_input_tokens(self) -> int: ...
-    @property
-    def max_output_tokens(self) -> int: ...
-    @property
-    def max_inflight(self) -> int: ...
-    @property
-    def rtt_ns(self) -> int: ...
-    @property
-    def utilization_thousandth(self) -> int: ...
-    @property
-    def waiting(self) -> int: ...
-    @property
-    def running(self) -> int: ...
+    state: Final[str]  # one of UPSTREAM_STATES; serving: it would take an edge's items
+    reason: Final[str]  # of any other state
+    server: Final[str]  # its version of fastqps
+    max_input_tokens: Final[int]
+    max_output_tokens: Final[int]
+    max_inflight: Final[int]
+    rtt_ns: Final[int]
+    utilization_thousandth: Final[int]
+    waiting: Final[int]
+    running: Final[int]
 
 def probe(
     address: tuple[str, str, int, str],

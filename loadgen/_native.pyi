@@ -1,13 +1,10 @@
-"""The native half of the load generator (loadgen/csrc): the engine, and a server with a known law to prove it against.
+"""The native half of the load generator (loadgen/csrc): the engine, and a server of known behaviour for proofs.
 
-All times are int64 nanoseconds. Instants of one run count from its start (``Engine.start``); ``start_monotonic_ns`` of
-the result says when that was on CLOCK_MONOTONIC, the clock of ``time.monotonic_ns``.
+All times are int64 nanoseconds. Instants of one run count from its start (``Engine.start``).
 
-**Histograms** are numpy uint64 arrays of counts in the layout of HdrHistogram: value in ns, lowest 1, highest
-``HISTOGRAM_HIGHEST_NS`` (1 h; what is above counts there), ``HISTOGRAM_DIGITS`` (3) significant digits, so exactly the
-counts of ``hdrh.histogram.HdrHistogram(1, HISTOGRAM_HIGHEST_NS, HISTOGRAM_DIGITS)``. ``histogram_value_ns`` tells what
-an index stands for. A histogram in a result is a dict ``{"counts": uint64[HISTOGRAM_LENGTH], "count": int, "sum_ns":
-int, "max_ns": int, "min_ns": int}``; sum, max and min are exact, not rounded to the layout; all 0 when the count is 0.
+**Histograms** are numpy uint64 arrays of counts in the layout of HdrHistogram from 1 ns to 1 h (what is above counts
+there) with three significant digits: ``loadgen.histogram`` reads them. Sum, max and min are exact, not rounded to the
+layout; all are 0 when the count is 0.
 
 **Outcomes.** Every arrival ends in exactly one count, under one of these names:
 
@@ -34,14 +31,14 @@ int, "max_ns": int, "min_ns": int}``; sum, max and min are exact, not rounded to
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-HISTOGRAM_LENGTH: int
-HISTOGRAM_DIGITS: int
-HISTOGRAM_HIGHEST_NS: int
+NGHTTP2: str
+COMPILER: str
+"""Their versions."""
 OUTCOMES: tuple[str, ...]
 """Every name of an outcome, without the HTTP_<code> ones; the gRPC codes first, in the order of their numbers."""
 
@@ -57,31 +54,22 @@ class Interval(TypedDict):
 
     index: int
     """0, 1, …: the interval [index, index + 1) × ``interval_ns`` of the run. The last one may be shorter."""
-    end_ns: int
-    """Where the interval ended: (index + 1) × interval_ns, or the end of the run."""
+    end_ns: int  # where the interval ended: (index + 1) × interval_ns, or the end of the run
     due: int
     """Arrivals whose intended time lies in the interval. Closed loop: calls started in it."""
-    sent: int
-    """Calls whose bytes went to the socket."""
-    outcomes: dict[str, int]
-    """Calls that ended, by outcome."""
-    in_flight: int
-    """Calls sent and not ended, at the end of the interval."""
-    waiting: int
-    """Arrivals due and not sent, at the end of the interval (the send queue)."""
-    own_lateness_max_ns: int
-    """Largest lateness of a call sent in the interval that the generator itself caused."""
+    sent: int  # calls whose bytes went to the socket
+    outcomes: dict[str, int]  # calls that ended, by outcome
+    in_flight: int  # calls sent and not ended, at the end of the interval
+    waiting: int  # arrivals due and not sent, at the end of the interval (the send queue)
+    own_lateness_max_ns: int  # largest lateness of a call sent in the interval that the generator itself caused
     response_indexes: NDArray[np.uint32]
-    """Response times of calls that ended OK in the interval: indexes of the full layout (see ``histogram_value_ns``)
+    """Response times of calls that ended OK in the interval: indexes of the full layout
     that occur …"""
-    response_counts: NDArray[np.uint64]
-    """… and how often each does; same length."""
+    response_counts: NDArray[np.uint64]  # … and how often each does; same length
 
 class Sample(TypedDict):
-    payload: int
-    """Index of the payload that was sent."""
-    request_id: int
-    """The id written into the request, 0 without ``request_id_field``."""
+    payload: int  # index of the payload that was sent
+    request_id: int  # the id written into the request, 0 without ``request_id_field``
     answer: bytes
     """The answer's message (server-stream: the messages one behind the other, each with its five bytes of gRPC
     frame)."""
@@ -90,29 +78,19 @@ class CallRecords(TypedDict):
     """Measured calls of an open loop, in the order of their ends; arrays of one length."""
 
     intended_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    """The end of the answer, or the giving up."""
+    end_ns: NDArray[np.int64]  # the end of the answer, or the giving up
     payload: NDArray[np.uint32]
-    outcome: NDArray[np.uint32]
-    """Index in ``OUTCOMES``; from ``len(OUTCOMES)`` on: HTTP_<code>, code - 100 further on."""
+    outcome: NDArray[np.uint32]  # index in ``OUTCOMES``; from ``len(OUTCOMES)`` on: HTTP_<code>, code - 100 further on
 
 class ConnectionResult(TypedDict):
-    thread: int
-    sent: int
-    """Measured calls written to it."""
-    ok: int
-    """Measured calls that ended OK on it."""
-    connects: int
-    """Connections made; 1 unless it was lost."""
+    sent: int  # measured calls written to it
+    connects: int  # connections made; 1 unless it was lost
     losses: dict[str, int]
     """Why it ended, other than by the end of the run: CONNECTION_LOST, GOAWAY, PROTOCOL_ERROR, and attempts that
     failed: CONNECTION_REFUSED, CONNECT_FAILED."""
-    peer_streams_max: int
-    """SETTINGS_MAX_CONCURRENT_STREAMS of the server, as last heard; 4294967295 when it sets no limit."""
 
 class ThreadResult(TypedDict):
-    cpu_s: float
-    """CPU time of the thread from start to finish."""
+    cpu_s: float  # CPU time of the thread from start to finish
     wall_s: float
     slept_s: float
     """Time in epoll with nothing to do. cpu fraction = cpu_s / wall_s; busy fraction = 1 - slept_s / wall_s (the spin
@@ -120,41 +98,29 @@ class ThreadResult(TypedDict):
     run_delay_s: float
     """Time in which the thread was ready to run and the kernel ran something else on its CPU (/proc schedstat; 0 if
     unknown)."""
-    cpu: int
-    """CPU that the thread was pinned to, -1 for none."""
+    cpu: int  # CPU that the thread was pinned to, -1 for none
 
 class Result(TypedDict):
     """What a run was. "Measured" arrivals are those with an intended time in [measure_from_ns, measure_until_ns);
-    closed
-    loop: calls that *ended* then. Everything else was warm-up or cool-down."""
+    closed loop: calls that *ended* then. Everything else was warm-up or cool-down."""
 
-    start_monotonic_ns: int
-    start_unix_ns: int
-    """The instant 0 of the run, on CLOCK_MONOTONIC and as Unix time."""
-    end_ns: int
-    """When the run ended."""
-    stopped: bool
-    """``stop`` was called before the schedule was through."""
+    start_unix_ns: int  # the instant 0 of the run
+    stopped: bool  # ``stop`` was called before the schedule was through
     measure_from_ns: int
     measure_until_ns: int
     """The measured window as it was: a run that was stopped early ends it at the instant of ``stop``."""
     due_all: int
     """Arrivals that became due, warm-up included. sum(outcomes_all.values()) == due_all, always."""
     outcomes_all: dict[str, int]
-    due: int
-    """Measured arrivals; sum(outcomes.values()) == due."""
+    due: int  # measured arrivals; sum(outcomes.values()) == due
     outcomes: dict[str, int]
-    sent: int
-    """Measured arrivals that were written to a socket, whenever that was."""
-    sent_in_window: int
-    """Calls written within the measured window: over its length, the achieved rate of sends."""
-    ok_in_window: int
-    """Calls that ended OK within the measured window: over its length, the rate of good answers."""
+    sent: int  # measured arrivals that were written to a socket, whenever that was
+    sent_in_window: int  # calls written within the measured window: over its length, the achieved rate of sends
+    ok_in_window: int  # calls that ended OK within the measured window: over its length, the rate of good answers
     response: Histogram
     """Measured calls that ended OK: from the intended time to the end of the answer (its trailers; bidi: its message).
     Closed loop: from the moment at which the call was made. response = lateness + service for each call."""
-    service: Histogram
-    """The same calls from the moment at which the last byte of the request was handed to the socket."""
+    service: Histogram  # the same calls from the moment at which the last byte of the request was handed to the socket
     response_failed: Histogram
     """Measured calls that did not end OK, from the intended time to the end or the giving up; not those never sent."""
     lateness: Histogram
@@ -166,38 +132,24 @@ class Result(TypedDict):
     was to do, had nothing to do but wait; from then on the time is its own again."""
     first_message: Histogram
     """server-stream, measured calls that ended OK: from the intended time to the first whole message. Else empty."""
-    message_gap: Histogram
-    """server-stream, same calls: between one message and the next."""
-    messages: int
-    """Messages in answers to measured calls that ended OK."""
-    empty_answers: int
-    """Measured calls that ended OK with a message of no bytes (or, server-stream, without a message)."""
+    message_gap: Histogram  # server-stream, same calls: between one message and the next
+    messages: int  # messages in answers to measured calls that ended OK
+    empty_answers: int  # measured calls that ended OK with a message of no bytes (or, server-stream, without a message)
     bytes_in: int
-    bytes_out: int
-    """Bytes received from and handed to sockets, all of the run."""
-    waiting_max: int
-    """Most arrivals that were due and not sent at one time, over all threads' own maxima, added up."""
-    in_flight_max: int
-    """The same for calls that were sent and not ended."""
+    bytes_out: int  # bytes received from and handed to sockets, all of the run
+    waiting_max: int  # most arrivals that were due and not sent at one time, over all threads' own maxima, added up
+    in_flight_max: int  # the same for calls that were sent and not ended
     wrong_ids: int
     """bidi: answers with an id that no open request has and that none had that was given up (see late_answers)."""
-    late_answers: int
-    """bidi: answers to requests that had been given up."""
-    checked: int
-    """Answers compared with ``expected`` …"""
-    wrong: int
-    """… and those that differed."""
-    wrong_samples: list[Sample]
-    """At most 16 of them."""
+    late_answers: int  # bidi: answers to requests that had been given up
+    checked: int  # answers compared with ``expected`` …
+    wrong: int  # … and those that differed
     samples: list[Sample]
-    calls: CallRecords
-    """Empty without ``record_calls``, and in a closed loop."""
+    calls: CallRecords  # empty without ``record_calls``, and in a closed loop
     stream_outcomes: dict[str, int]
     """bidi: how the streams ended, those of the regular end (OK) included. Else empty."""
     connections: list[ConnectionResult]
     threads: list[ThreadResult]
-    intervals_dropped: int
-    """Intervals that nobody polled in time (600 are kept)."""
 
 class Engine:
     """Sends calls of one gRPC method on threads of its own. One engine is one run: connect, start, (poll …), wait,
@@ -224,16 +176,12 @@ class Engine:
         response_id_field: int = 0,
         timeout_field: int = 0,
         status_field: Sequence[int] = (),
-        deadline_grace_ns: int = 100_000_000,
         grace_ns: int = 5_000_000_000,
-        reconnect: bool = True,
-        expected: Sequence[bytes | None] | None = None,
+        expected: Sequence[bytes] | None = None,
         check_every: int = 1,
         samples_max: int = 0,
         sample_every: int = 97,
         record_calls: bool = False,
-        answer_bytes_max: int = 16 << 20,
-        spin_ns: int = 30_000,
         interval_ns: int = 1_000_000_000,
         tls: bool = False,
         tls_ca: bytes = b"",
@@ -256,19 +204,14 @@ class Engine:
         response_id_field: number of the varint field of the answer that repeats the id.
         timeout_field: number of a varint field of the request that gets the time left until the deadline, in µs.
         status_field: path of field numbers to a varint in the answer that holds a gRPC code, (6, 1) for 6.1; absent: 0.
-        deadline_grace_ns: a call is given up locally this long after its deadline, if the server says nothing.
         grace_ns: how long calls that are open may take after the last arrival, or after ``stop``.
-        reconnect: make lost connections again (at once, then after 10 ms doubling to 1 s). False: a lost one stays
-            lost.
-        expected: for each payload the bytes of its right answer, or None. (Not with ids, which change the answer.)
-        check_every: compare about one in so many OK answers to payloads that have an expected one.
+        expected: for each payload the bytes of its right answer. (Not with ids, which change the answer.)
+        check_every: compare about one in so many OK answers with the expected one.
         samples_max, sample_every: keep about one in ``sample_every`` OK answers, at most ``samples_max`` of them, over
             all threads; at most 64 MiB in all.
         record_calls: keep the times of each measured call of an open loop: 24 bytes a call.
-        answer_bytes_max: an answer message longer than this is a BAD_ANSWER.
-        spin_ns: a thread sleeps until this long before the next send, then spins; 0: never spin.
 
-        Raises ValueError for what contradicts these lines.
+        Raises ValueError for what would break it: the command line checks the rest.
         """
 
     def connect(self, timeout_s: float) -> None:
@@ -293,23 +236,22 @@ class Engine:
 
         times_ns: int64[n], sorted, ≥ 0; payload_index: uint32[n] < len(payloads); deadline_ns: int64[n] ≥ 0 or one for
             all.
-        Raises ValueError for arrays that are not so, RuntimeError if not connected or started before.
+        Raises ValueError for arrays that do not fit together, RuntimeError if not connected or started before.
         """
 
     def start_closed(
         self,
         in_flight: int,
         duration_ns: int,
-        payload_index: NDArray[np.uint32] | None = None,
+        payload_index: NDArray[np.uint32],
         deadline_ns: int = 0,
         *,
         measure_from_ns: int = 0,
-        calls_max: int = 0,
     ) -> None:
-        """Closed loop: ``in_flight`` calls are always open, spread evenly over all connections, for ``duration_ns`` or
-        until ``calls_max`` calls (0: no limit) were started. Measured: what ends in [measure_from_ns, duration_ns).
+        """Closed loop: ``in_flight`` calls are always open, spread evenly over all connections, for ``duration_ns``.
+        Measured: what ends in [measure_from_ns, duration_ns).
 
-        payload_index: order in which payloads are sent, again and again; None: in turn. ``streams`` does not count here
+        payload_index: order in which payloads are sent, again and again. ``streams`` does not count here
         (unary, server-stream); bidi: in_flight ≤ connections × streams × stream_in_flight. Raises like ``start``.
         """
 
@@ -326,31 +268,23 @@ class Engine:
     def result(self) -> Result:
         """Everything of the run. Raises RuntimeError until it has ended (``wait`` returned True)."""
 
-    def progress(self) -> dict[Literal["due", "sent", "ended", "ok", "now_ns"], int]:
-        """Totals at this moment, warm-up included. Cheap; for a progress line between intervals."""
-
 class Server:
     """A gRPC server whose behaviour is known, on one thread of its own. It takes any method of any service.
 
-    Each request message is one job. With a law, jobs go through one queue and one server, first come first served, in
-    virtual
-    time: a job that arrives at t ends at max(t, end of the job before) + service time, and is answered then; waiting
-    costs no CPU. Without a law each is answered at once. Unary, server-stream and bidi calls all work: a message is
-    answered by ``messages`` messages, and the trailers follow when the client has closed its side and all jobs of the
-    call are answered.
+    Each request message is one job. Jobs go through one queue and one server, first come first served, in virtual time:
+    a job that arrives at t ends at max(t, end of the job before) + ``service_ns``, and is answered then; waiting costs
+    no CPU. Unary, server-stream and bidi calls all work: a message is answered by ``messages`` messages, and the
+    trailers follow when the client has closed its side and all jobs of the call are answered.
     """
 
-    port: int
+    port: Final[int]
     """The port it listens on."""
 
     def __init__(
         self,
-        host: str = "127.0.0.1",
-        port: int = 0,
         *,
-        law: Literal["none", "constant", "exponential"] = "none",
+        port: int = 0,
         service_ns: int = 0,
-        seed: int = 1,
         answer_bytes: int = -1,
         messages: int = 1,
         message_gap_ns: int = 0,
@@ -360,10 +294,8 @@ class Server:
         fail_every: int = 0,
         fail_status: int = 14,
         streams_max: int = 0,
-        cpu: int = -1,
     ) -> None:
         """
-        law: distribution of the service time, of mean ``service_ns``; its random numbers come from ``seed``.
         answer_bytes: length of answers (zeros); -1: the request's own bytes (echo).
         messages, message_gap_ns: answers per request message, and the time from one to the next (the service time leads
             to the first).
@@ -372,27 +304,11 @@ class Server:
         path: if given, the only method there is; others are answered UNIMPLEMENTED (trailers only).
         fail_every, fail_status: every so many-th call is answered with this status alone (trailers only). 0: none.
         streams_max: its SETTINGS_MAX_CONCURRENT_STREAMS; 0: no limit.
-        cpu: pin the thread there; -1: do not.
-        Raises OSError when it cannot listen or pin, ValueError for what contradicts these lines.
+        Raises OSError when it cannot listen, ValueError for what contradicts these lines.
         """
 
     def stop(self) -> None:
         """Ends it: connections are closed, the thread is joined. Again: nothing."""
 
-    def counters(self) -> dict[Literal["connections", "calls", "messages", "answers", "bytes_in", "bytes_out"], int]:
-        """What it did so far."""
-
-def histogram_index(value_ns: int) -> int:
-    """Index in the layout that a value counts at; values are clamped to [0, HISTOGRAM_HIGHEST_NS]. ValueError if
-    negative."""
-
-def histogram_value_ns(index: int, which: Literal["lowest", "median", "highest"] = "highest") -> int:
-    """Lowest, middle or highest value that counts at this index (HdrHistogram's own percentiles take the highest).
-    ValueError outside the layout."""
-
 def record(values_ns: NDArray[np.int64] | Sequence[int]) -> Histogram:
-    """A histogram of these values, recorded as the engine does it. For tests and for tools that merge. ValueError if
-    one is negative."""
-
-def environment() -> dict[str, Any]:
-    """{"nghttp2": version linked, "compiler": …, "timer_slack_ns": …, "cpus": CPUs that this process may use}."""
+    """A histogram of these values, recorded as the engine does it: for tests."""

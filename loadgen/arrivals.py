@@ -22,17 +22,6 @@ from loadgen.units import duration_ns, number, rate
 
 CALLS_MAX = 100_000_000  # of one run: 12 bytes each while it is made and while it runs
 SECONDS_MAX = 7 * 86400.0
-KINDS = {
-    "constant": "constant",
-    "poisson": "poisson",
-    "gamma": "gamma:SHAPE",
-    "onoff": "onoff:ON,OFF",
-    "mmpp": "mmpp:R1,R2,T1,T2",
-    "step": "step:R1,R2,…",
-    "ramp": "ramp:R1,R2",
-    "sine": "sine:AMPLITUDE,PERIOD",
-}
-_OWN_RATES = ("mmpp", "step", "ramp")
 _OVERSHOOT = 6.0  # standard deviations; more gaps are drawn if even that was too few
 
 
@@ -47,7 +36,7 @@ class Arrivals:
     @property
     def has_rate(self) -> bool:
         """Whether it can do without ``--rate``."""
-        return self.kind in _OWN_RATES
+        return KINDS[self.kind].own_rate
 
     def schedule(self, rate: float | None, seconds: float, warmup_s: float, seed: int) -> NDArray[np.int64]:
         """Nanoseconds from the start of the warm-up, sorted, ``int64[n]``; the same arguments give the same array.
@@ -60,10 +49,13 @@ class Arrivals:
         if not 0 < seconds <= SECONDS_MAX or not 0 <= warmup_s <= SECONDS_MAX:
             raise UsageError("a run lasts longer than 0 s and at most 7 days")
         gaps, path = (np.random.default_rng([seed, part]) for part in (0, 1))
-        shape = self._shape(seconds, path)
+        kind = KINDS[self.kind]
+        shape = kind.shape(self.numbers, seconds, path)
         if rate is not None:
-            shape = self._to_mean(shape, rate, seconds)
-        shape = shape.preceded(self._first_rate(shape, seconds), warmup_s)
+            mean = kind.mean(self.numbers) if kind.mean else shape.total / seconds
+            shape = Shape(shape.t_s, shape.calls * (rate / mean if mean else 0.0))
+        first = shape.calls[1] / shape.t_s[1] if kind.begins else shape.total / seconds
+        shape = shape.preceded(float(first), warmup_s)
         if shape.total > CALLS_MAX:
             raise UsageError(
                 f"that makes {shape.total:,.0f} calls; a run has at most {CALLS_MAX:,}: lower --rate or --duration"
@@ -73,39 +65,6 @@ class Arrivals:
             raise UsageError(f"no call is due within {seconds:g} s at this rate; raise --rate or --duration")
         due *= 1e9
         return np.rint(due, out=due).astype(np.int64)
-
-    def _shape(self, seconds: float, rng: np.random.Generator) -> Shape:
-        n = self.numbers
-        match self.kind:
-            case "onoff":
-                return shapes.on_off(n[0], n[1], seconds)
-            case "mmpp":
-                return shapes.modulated((n[0], n[1]), (n[2], n[3]), seconds, rng)
-            case "step":
-                return shapes.steps(n, seconds)
-            case "ramp":
-                return shapes.ramp(n[0], n[1], seconds)
-            case "sine":
-                return shapes.sine(n[0], n[1], seconds)
-        return shapes.constant(seconds)
-
-    def _to_mean(self, shape: Shape, rate: float, seconds: float) -> Shape:
-        """Scaled to a mean of ``rate``: over the run, or in the long run where the run cuts a period short."""
-        factor = rate * seconds / shape.total if shape.total else 0.0
-        match self.kind:
-            case "onoff":
-                factor = rate * sum(self.numbers) / self.numbers[0]
-            case "mmpp":
-                r1, r2, t1, t2 = self.numbers
-                factor = rate * (t1 + t2) / (r1 * t1 + r2 * t2)
-            case "sine":
-                factor = rate
-        return Shape(shape.t_s, shape.calls * factor)
-
-    def _first_rate(self, shape: Shape, seconds: float) -> float:
-        if self.kind in ("step", "ramp"):
-            return float(shape.calls[1] / shape.t_s[1])
-        return shape.total / seconds
 
     def _counts(self, total: float, rng: np.random.Generator) -> Floats:
         """The places below ``total`` of a renewal process of rate 1."""
@@ -127,23 +86,6 @@ class Arrivals:
         return places[: np.searchsorted(places, total)]
 
 
-def parse(text: str) -> Arrivals:
-    """A specification from the command line. ``UsageError``: what is wrong with it and what would be right."""
-    kind, colon, rest = text.strip().partition(":")
-    if kind not in KINDS:
-        raise UsageError(f"{text!r} is no kind of arrivals; there are: {', '.join(KINDS.values())}")
-    words = [word.strip() for word in rest.split(",")] if colon else []
-    form = KINDS[kind]
-    wanted = form.count(",") + 1 if ":" in form else 0
-    if len(words) < 2 if kind == "step" else len(words) != wanted:
-        raise UsageError(f"{text!r} should read {form}")
-    try:
-        numbers = _READ[kind](words)
-    except UsageError as error:
-        raise UsageError(f"{text!r}: {error} ({form})") from None
-    return Arrivals(kind, numbers, text.strip())
-
-
 def _seconds(text: str) -> float:
     found = duration_ns(text)
     if found == 0:
@@ -159,17 +101,66 @@ def _rates(words: list[str]) -> tuple[float, ...]:
     return found
 
 
-def _mmpp(words: list[str]) -> tuple[float, ...]:
-    return (*_rates(words[:2]), *map(_seconds, words[2:]))
+Numbers = tuple[float, ...]
 
 
-_READ: dict[str, Callable[[list[str]], tuple[float, ...]]] = {
-    "constant": lambda words: (),
-    "poisson": lambda words: (),
-    "gamma": lambda words: (number(words[0], "SHAPE", 0.01, 10_000),),
-    "onoff": lambda words: (_seconds(words[0]), _seconds(words[1])),
-    "mmpp": _mmpp,
-    "step": _rates,
-    "ramp": _rates,
-    "sine": lambda words: (number(words[0], "AMPLITUDE", 0, 1), _seconds(words[1])),
+@dataclass(frozen=True)
+class Kind:
+    """``read``: its words as numbers. ``shape``: its rate over time. ``mean``: that of the shape in the long run, where
+    a run may cut a period short. ``own_rate``: it names its rates. ``begins``: with a rate that is not the mean."""
+
+    form: str
+    read: Callable[[list[str]], Numbers] = lambda words: ()
+    shape: Callable[[Numbers, float, np.random.Generator], Shape] = lambda n, seconds, rng: shapes.constant(seconds)
+    mean: Callable[[Numbers], float] | None = None
+    own_rate: bool = False
+    begins: bool = False
+
+
+KINDS = {
+    "constant": Kind("constant"),
+    "poisson": Kind("poisson"),
+    "gamma": Kind("gamma:SHAPE", lambda words: (number(words[0], "SHAPE", 0.01, 10_000),)),
+    "onoff": Kind(
+        "onoff:ON,OFF",
+        lambda words: (_seconds(words[0]), _seconds(words[1])),
+        lambda n, seconds, rng: shapes.on_off(n[0], n[1], seconds),
+        lambda n: n[0] / sum(n),
+    ),
+    "mmpp": Kind(
+        "mmpp:R1,R2,T1,T2",
+        lambda words: (*_rates(words[:2]), *map(_seconds, words[2:])),
+        lambda n, seconds, rng: shapes.modulated((n[0], n[1]), (n[2], n[3]), seconds, rng),
+        lambda n: (n[0] * n[2] + n[1] * n[3]) / (n[2] + n[3]),
+        own_rate=True,
+    ),
+    "step": Kind("step:R1,R2,…", _rates, lambda n, seconds, rng: shapes.steps(n, seconds), None, True, True),
+    "ramp": Kind("ramp:R1,R2", _rates, lambda n, seconds, rng: shapes.ramp(n[0], n[1], seconds), None, True, True),
+    "sine": Kind(
+        "sine:AMPLITUDE,PERIOD",
+        lambda words: (number(words[0], "AMPLITUDE", 0, 1), _seconds(words[1])),
+        lambda n, seconds, rng: shapes.sine(n[0], n[1], seconds),
+        lambda n: 1.0,
+    ),
 }
+
+
+def parse(text: str) -> Arrivals:
+    """A specification from the command line. ``UsageError``: what is wrong with it and what would be right."""
+    kind, colon, rest = text.strip().partition(":")
+    if kind not in KINDS:
+        raise UsageError(f"{text!r} is no kind of arrivals; there are: {forms(', ')}")
+    words = [word.strip() for word in rest.split(",")] if colon else []
+    form = KINDS[kind].form
+    wanted = form.count(",") + 1 if ":" in form else 0
+    if len(words) < 2 if kind == "step" else len(words) != wanted:
+        raise UsageError(f"{text!r} should read {form}")
+    try:
+        return Arrivals(kind, KINDS[kind].read(words), text.strip())
+    except UsageError as error:
+        raise UsageError(f"{text!r}: {error} ({form})") from None
+
+
+def forms(between: str) -> str:
+    """All kinds, as they are written."""
+    return between.join(kind.form for kind in KINDS.values())

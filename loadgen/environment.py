@@ -12,6 +12,8 @@ from typing import Any
 
 def environment() -> dict[str, Any]:
     """The machine of the generator, and its software."""
+    from loadgen import _native  # not for a run that fails before
+
     cpuinfo = _text("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", cpuinfo)
     return {
@@ -22,14 +24,9 @@ def environment() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "numpy": metadata.version("numpy"),
-        **_native(),
+        "nghttp2": _native.NGHTTP2,
+        "compiler": _native.COMPILER,
     }
-
-
-def _native() -> dict[str, Any]:
-    from loadgen import _native
-
-    return _native.environment()
 
 
 def _text(path: str) -> str:

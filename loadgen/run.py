@@ -42,7 +42,7 @@ def measure(
     engine: Engine,
     plan: Plan,
     o: argparse.Namespace,
-    watch: Callable[[Engine, list[Second]], None],
+    watch: Callable[[list[Second]], None],
     started: Callable[[int], None] = lambda at_ns: None,
 ) -> Run:
     """Runs ``plan``. ``started`` hears when it began (CLOCK_MONOTONIC); ``watch`` is called several times a second,
@@ -109,7 +109,7 @@ def _start(engine: Engine, plan: Plan) -> None:
 def _follow(
     engine: Engine,
     timeline: Timeline,
-    watch: Callable[[Engine, list[Second]], None],
+    watch: Callable[[list[Second]], None],
     limit_s: float,
     cut: bool = False,
 ) -> None:
@@ -118,7 +118,7 @@ def _follow(
     while True:
         ended = engine.wait(_WATCH_S)
         seconds = timeline.take(engine.poll(), ended, cut)
-        watch(engine, seconds)
+        watch(seconds)
         if ended:
             return
         if seconds and all(set(second.status) == {"UNIMPLEMENTED"} for second in timeline.seconds):

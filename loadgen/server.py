@@ -1,7 +1,7 @@
 """``python -m loadgen.server``: a gRPC server whose behaviour is known, to prove a load generator against.
 
-It takes any method. With a law, jobs go through one queue and one server, first come first served, in virtual time:
-they wait as theory says, and that costs no CPU.
+It takes any method. Jobs go through one queue and one server, first come first served, in virtual time: they wait as
+theory says, and that costs no CPU.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from loadgen import units
 from loadgen.errors import OK, LoadgenError, UsageError
 from loadgen.flags import Parser, checked, whole
-
-LAWS = ("none", "constant", "exponential")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,39 +37,15 @@ def serve(o: argparse.Namespace) -> None:
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
-    law, service_ns = o.service
     stall_at_ns, stall_for_ns = o.stall
     try:
-        server = Server(
-            o.host,
-            o.port,
-            law=law,
-            service_ns=service_ns,
-            seed=o.seed,
-            answer_bytes=o.answer,
-            messages=o.messages,
-            message_gap_ns=o.message_gap,
-            stall_at_ns=stall_at_ns,
-            stall_for_ns=stall_for_ns,
-            path=o.method,
-            fail_every=o.fail_every,
-            fail_status=o.fail_status,
-            streams_max=o.streams_max,
-            cpu=o.cpu,
-        )
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot serve on {o.host}:{o.port}: {error}") from None
+        server = Server(port=o.port, service_ns=o.service, stall_at_ns=stall_at_ns, stall_for_ns=stall_for_ns)
+    except OSError as error:
+        raise UsageError(f"cannot serve on port {o.port}: {error}") from None
     print(server.port, flush=True)
     while not over.wait(3600):
         pass
     server.stop()
-
-
-def _service(text: str) -> tuple[str, int]:
-    law, _, mean = text.partition(":")
-    if law not in LAWS or (law == "none") != (mean == ""):
-        raise UsageError(f"{text!r} is no service time; write none, constant:2ms or exponential:2ms")
-    return law, units.duration_ns(mean) if mean else 0
 
 
 def _stall(text: str) -> tuple[int, int]:
@@ -86,37 +60,10 @@ def _parser() -> Parser:
         prog="python -m loadgen.server", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
     )
     add = parser.add_argument
-    add("--host", default="127.0.0.1")
     add("--port", type=checked(whole(0, 65535)), default=0, help="0, the default: any free one; it is printed")
-    add(
-        "--service",
-        type=checked(_service),
-        default=("none", 0),
-        metavar="LAW",
-        help="none, constant:2ms, exponential:2ms",
-    )
-    add(
-        "--stall",
-        type=checked(_stall),
-        default=(0, 0),
-        metavar="AT:FOR",
-        help="do nothing, so long after the first call",
-    )
-    add("--answer", type=checked(whole(0, 1 << 24)), default=-1, metavar="BYTES", help="default: the request's own")
-    add("--messages", type=checked(whole(1, 10_000)), default=1, metavar="N", help="answers to each message")
-    add("--message-gap", type=checked(units.duration_ns), default=0, help="time between them")
-    add("--method", default="", help="the only one there is; others are UNIMPLEMENTED")
-    add("--fail-every", type=checked(whole(0, 1 << 30)), default=0, metavar="N", help="every N-th call fails")
-    add("--fail-status", type=checked(whole(1, 16)), default=14, metavar="CODE", help="with this gRPC code; default 14")
-    add(
-        "--streams-max",
-        type=checked(whole(0, 1 << 20)),
-        default=0,
-        metavar="N",
-        help="MAX_CONCURRENT_STREAMS; 0: no limit",
-    )
-    add("--cpu", type=checked(whole(0, 4095)), default=-1, help="pin it there")
-    add("--seed", type=checked(whole(0, 2**63)), default=1)
+    add("--service", type=checked(units.duration_ns), default=0, metavar="TIME", help="of each job, as 2ms")
+    add("--stall", type=checked(_stall), default=(0, 0), metavar="AT:FOR",
+        help="do nothing, so long after the first call")  # fmt: skip
     return parser
 
 

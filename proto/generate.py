@@ -1,8 +1,8 @@
 """Writes the Python code of proto/: `make proto`. What it writes is checked in, so users need no protobuf compiler.
 
 * fastqps/v1/predict_pb2.py, .pyi and predict_pb2_grpc.py: the public contract, as protoc writes it.
-* fastqps/api/descriptors.py: every .proto as a serialized FileDescriptorProto, for reflection and health. These are
-  loaded into a pool of their own (fastqps/api/reflection.py), because a process may also import
+* fastqps/api/descriptors.py: each public .proto as a serialized FileDescriptorProto, for reflection and health.
+  These are loaded into a pool of their own (fastqps/api/reflection.py), because a process may also import
   grpcio-health-checking or grpcio-reflection, which put the same names into protobuf's default pool.
 """
 
@@ -15,8 +15,8 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 PREDICT = "fastqps/v1/predict.proto"
+INTERNAL = "fastqps/v1/step.proto"  # csrc/wire reads and writes it by hand
 OTHERS = [
-    "fastqps/v1/step.proto",
     "grpc/health/v1/health.proto",
     "grpc/reflection/v1/reflection.proto",
     "grpc/reflection/v1alpha/reflection.proto",
@@ -27,7 +27,10 @@ HEAD = '''"""The .proto files as serialized FileDescriptorProto, by file name. W
 
 from base64 import b64decode
 
+from ..v1 import predict_pb2
+
 FILES: dict[str, bytes] = {
+    "fastqps/v1/predict.proto": predict_pb2.DESCRIPTOR.serialized_pb,
 '''
 
 
@@ -40,7 +43,7 @@ def run_protoc(*arguments: str) -> None:
 def compile_files(folder: Path) -> list[descriptor_pb2.FileDescriptorProto]:
     """All files, without comments and json names; `folder` takes an intermediate file."""
     out = folder / "descriptors.binpb"
-    run_protoc(f"--descriptor_set_out={out}", PREDICT, *OTHERS)
+    run_protoc(f"--descriptor_set_out={out}", PREDICT, INTERNAL, *OTHERS)
     files = list(descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file)
     for file in files:
         for message in file.message_type:
@@ -61,7 +64,7 @@ def main() -> None:
     # protoc imports by the name of the package, but fastqps-client installs these files as fastqps_client.v1.
     stubs = ROOT / "fastqps" / "v1" / "predict_pb2_grpc.py"
     stubs.write_text(stubs.read_text().replace("from fastqps.v1 import predict_pb2", "from . import predict_pb2"))
-    files = [(file.name, literal(file.SerializeToString())) for file in compile_files(build)]
+    files = [(file.name, literal(file.SerializeToString())) for file in compile_files(build) if file.name in OTHERS]
     entries = [f'    "{name}": b64decode(\n{text}\n    ),\n' for name, text in files]
     (ROOT / "fastqps" / "api" / "descriptors.py").write_text(HEAD + "".join(entries) + "}\n")
 

@@ -47,7 +47,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """With a failure goes what its servers wrote, and where they stood: it may not come again."""
     report = yield
     if report.failed:
-        shared = (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Server))
+        given = (getattr(value, "server", value) for value in getattr(item, "funcargs", {}).values())
+        shared = (value for value in given if isinstance(value, Server))
         for server in dict.fromkeys([*item.stash.get(SERVERS, []), *shared]):
             report.sections.append((f"server {server.pid}", server.account()))
     return report
@@ -112,6 +113,19 @@ def serve(request: pytest.FixtureRequest) -> Iterator[Callable[..., Server]]:
             server.kill()
 
 
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[Callable[..., Server]]:
+    """Starts a server for all tests of a module, as ``serve`` does for one. At the end nothing may be left in it."""
+    servers: list[Server] = []
+
+    def start(*flags: str, **options: Any) -> Server:
+        servers.append(Server(*flags, **options))
+        return servers[-1]
+
+    with ended_at_last(servers):
+        yield start
+
+
 @pytest.fixture(scope="session")
 def server_pool() -> Iterator[dict[tuple[Any, ...], Server]]:
     """The servers of ``shared_server``, by their flags."""
@@ -122,9 +136,24 @@ def server_pool() -> Iterator[dict[tuple[Any, ...], Server]]:
         servers += pool.values()
 
 
+@pytest.fixture(scope="session")
+def pooled_server(server_pool: dict[tuple[Any, ...], Server]) -> Callable[..., Server]:
+    """The server with these flags: ``shared_server`` for fixtures of several tests, which check it themselves."""
+
+    def find(*flags: str, echo: bool = False) -> Server:
+        key = (*flags, echo)
+        if key not in server_pool:
+            server_pool[key] = Server(*flags, echo=echo)
+        return server_pool[key]
+
+    return find
+
+
 @pytest.fixture
 def shared_server(
-    request: pytest.FixtureRequest, server_pool: dict[tuple[Any, ...], Server]
+    request: pytest.FixtureRequest,
+    server_pool: dict[tuple[Any, ...], Server],
+    pooled_server: Callable[..., Server],
 ) -> Iterator[Callable[..., Server]]:
     """The server with these flags, for all tests that ask for it: ``shared_server("--frontdoors=1", echo=True)``.
 
@@ -134,12 +163,10 @@ def shared_server(
     used = set()
 
     def find(*flags: str, echo: bool = False) -> Server:
-        key = (*flags, echo)
-        if key not in server_pool:
-            server_pool[key] = Server(*flags, echo=echo)
-        used.add(key)
-        request.node.stash.setdefault(SERVERS, []).append(server_pool[key])
-        return server_pool[key]
+        server = pooled_server(*flags, echo=echo)
+        used.add((*flags, echo))
+        request.node.stash.setdefault(SERVERS, []).append(server)
+        return server
 
     yield find
     for key in used:

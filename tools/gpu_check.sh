@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs the GPU suite, `python -m bench.gpu` with the arguments given, which builds the C++ extensions if they are not
-# built. Before that it takes from a kit what this machine lacks, and reports everything that is still missing in one
-# message. `make gpu-check` calls it with PYTHON and KIT, the folder that `make gpu-kit` filled.
+# Runs the GPU suite, `python -m bench.gpu` with the arguments given. Before that it takes from a kit what this machine
+# lacks, reports everything that is still missing in one message, and builds the C++ extensions if they are not built. `make gpu-check` calls it with PYTHON and KIT, the folder that `make gpu-kit` filled.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3} KIT=${KIT:-build/gpu-kit}
@@ -103,4 +102,5 @@ if ! built; then
     fi
 fi
 [ "${#missing[@]}" = 0 ] || die "missing on this machine:$(printf '\n  %s' "${missing[@]}")"
-exec "$PYTHON" -m bench.gpu "$@"
+built || "$PYTHON" setup.py -q build_ext --inplace || die "the extensions could not be built"
+exec "$PYTHON" -m bench.gpu --spent "$SECONDS" "$@"

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from bench.gpu.build import is_built
-from bench.gpu.models.checkpoints import CACHE
-from bench.gpu.plan import BEFORE, PASSES, STEPS, chosen, limits
+from bench.gpu.plan import BEFORE_S, PASSES, STEPS, chosen
 from bench.gpu.preflight import Found, examine
 from bench.gpu.results import Results, page, slug
 from bench.gpu.suite import Suite, ended_by_signals, perform
@@ -24,25 +22,27 @@ from fastqps.process.parent import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "make gpu-check"
+Calls = dict[str, dict[str, float]]  # by pass: its steps, each with its limit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0, also where there is no GPU; 1 if a step failed or a target was missed; 2: wrong usage."""
-    began_s = time.monotonic()
     options = _options(arguments)
+    began_s = time.monotonic() - options.spent
     if options.dry:
         _interpret_kernels()
     if options.step:
         die_with_parent(os.getppid())
-        return int(not perform(options, options.step, Results(options.file), options.ends))
+        return int(not perform(options.step, Results(options.file), options.ends))
     try:
-        calls = {name: limits(steps, options.longer) for name, steps in chosen(options.part).items()}
+        steps = chosen(options.part)
     except ValueError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
-    found = examine(is_built())
+    calls = {part: {name: options.longer * STEPS[name].limit_s for name in names} for part, names in steps.items()}
+    found = examine()
     print("\n".join(found.describe()), flush=True)
-    if not found.gpu and not options.dry:
+    if found.why and not options.dry:
         _print_plan(options.part, calls)
         return 0
     with ended_by_signals():
@@ -50,26 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    listed = [f"  {name:<22} {each.what}; {each.limit_s:g} s" for name, each in PASSES.items()]
-    steps = [f"  {name:<22} {each.what}; {each.limit_s:g} s" for name, each in STEPS.items()]
+    listed = [f"  {name:<22} {each.what}; {each.limit_s:g} s" for name, each in (PASSES | STEPS).items()]
     parser = argparse.ArgumentParser(
-        prog="python -m bench.gpu", epilog="\n".join(["passes:", *listed, "steps:", *steps]),
+        prog="python -m bench.gpu", epilog="\n".join(["passes and steps:", *listed]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("part", nargs="*", metavar="PASS|STEP", help="default: both passes, in this order")
     parser.add_argument("--dry", action="store_true", help="on the CPU at tiny shapes: proves the code, not a GPU")
-    parser.add_argument("--repetitions", type=int, default=3, help="rounds at most, as time allows (default: 3)")
-    parser.add_argument("--seconds", type=float, default=0.0, help="of every point (default: 2.5; dry: 0.3)")
     parser.add_argument("--longer", type=float, default=1.0, metavar="FACTOR", help="for the limits of the steps")
     parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json, .md and .log (default: bench/results)")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="folder for checkpoints")
     parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
-    parser.add_argument("--step", help=argparse.SUPPRESS)
-    parser.add_argument("--ends", type=float, help=argparse.SUPPRESS)
-    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    options.seconds = options.seconds or (0.3 if options.dry else 2.5)
-    return options
+    for name, kind in (("spent", float), ("ends", float), ("file", Path), ("step", str)):
+        parser.add_argument(f"--{name}", type=kind, default=kind(0) if kind is float else None, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
 
 
 def _interpret_kernels() -> None:
@@ -79,20 +72,20 @@ def _interpret_kernels() -> None:
         import_module("interpreter").interpret_kernels()
 
 
-def _print_plan(named: list[str], calls: dict[str, dict[str, float]]) -> None:
+def _print_plan(named: list[str], calls: Calls) -> None:
     """What would run, in order, with its limits."""
     print(f"gpu-check: no GPU here, so nothing is measured. With one, {COMMAND} would run:")
-    for name, steps in calls.items():
-        print(f"{name}: {PASSES[name].what}" if name else "steps:")
-        for step, limit_s in steps.items():
-            print(f"  {limit_s:>5.0f} s  {step:<24} {(BEFORE | STEPS)[step].what}")
-        starts = f", {PASSES[name].starts} server starts" if name else ""
-        print(f"  {sum(steps.values()):>5.0f} s  in all{starts}")
+    for part, steps in calls.items():
+        print(f"{part}: {PASSES[part].what}" if part else "steps:")
+        print(f"  {BEFORE_S:>5.0f} s  at most before, to examine this machine and to build the extensions")
+        for name, limit_s in steps.items():
+            print(f"  {limit_s:>5.0f} s  {name:<24} {STEPS[name].what}")
+        print(f"  {BEFORE_S + sum(steps.values()):>5.0f} s  in all")
     wanted = f' PART="{" ".join(named)}"' if named else ""
     print(f"On a machine with a CUDA GPU and a torch that can use it: {COMMAND}{wanted} (docs/gpu-check.md)")
 
 
-def _measure(options: argparse.Namespace, calls: dict[str, dict[str, float]], found: Found, began_s: float) -> int:
+def _measure(options: argparse.Namespace, calls: Calls, found: Found, began_s: float) -> int:
     name = "dry" if options.dry else slug(str(found.facts["gpu"]))
     folder = options.results or (Path(tempfile.mkdtemp(prefix="fastqps-gpu-check-")) if options.dry else RESULTS)
     today = time.strftime("%Y-%m-%d", time.gmtime())
@@ -114,35 +107,21 @@ def _measure(options: argparse.Namespace, calls: dict[str, dict[str, float]], fo
     except (OSError, ValueError) as error:  # before anything is measured
         print(f"gpu-check: no results can be put into {results.path}: {error}", file=sys.stderr)
         return 2
+    well = True
     with log:
-        well = _run(options, calls, found, Suite(options, results, log, found.without()), results, began_s)
+        suite = Suite(options.dry, results, log, found.without())
+        try:
+            for limits in calls.values():
+                well &= suite.run(limits, began_s + BEFORE_S)
+                began_s = time.monotonic()
+        except KeyboardInterrupt as error:
+            print(f"gpu-check: ended by {error or 'Ctrl-C'}; what was measured is kept", file=sys.stderr)
+            well = False
     os.close(lock)
     print(page(results.read()))
     print(f"written: {results.path}, .md and .log")
     missed = [row for row in results.read()["table"] if row["accepted"] is False and row["step"] in steps]
     return 0 if well and (options.dry or not missed) else 1
-
-
-def _run(
-    options: argparse.Namespace, calls: dict[str, dict[str, float]], found: Found, suite: Suite, results: Results,
-    began_s: float,
-) -> bool:  # fmt: skip
-    """Whether all went well."""
-    lacks = "; ".join(lack.what for lack in found.lacks if lack.stops)
-    stopped = found.stops and not options.dry
-    results.begin("preflight")
-    results.end("preflight", "failed" if stopped else "done", time.monotonic() - began_s, lacks if stopped else "")
-    if stopped:
-        return False
-    well = True
-    try:
-        for steps in calls.values():
-            well &= suite.run(steps, began_s)
-            began_s = time.monotonic()
-    except KeyboardInterrupt as error:
-        print(f"gpu-check: ended by {error or 'Ctrl-C'}; what was measured is kept", file=sys.stderr)
-        return False
-    return well
 
 
 if __name__ == "__main__":

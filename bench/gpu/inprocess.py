@@ -50,17 +50,6 @@ class EncoderLoop:
             lane.wait(step)
         return done / took
 
-    def step_us(self, rounds: int = 50) -> float:
-        """Median time of a step on the device, by its own stamps, one at a time."""
-        lane = self._lanes[0]
-        taken = []
-        for _ in range(rounds):
-            lane.launch(0, self._items, self._items * self._tokens, self._items)
-            lane.wait(0)
-            start_ns, end_ns = lane.runners[0].buffers().stamps.tolist()
-            taken.append((end_ns - start_ns) / 1000)
-        return float(np.median(taken))
-
     def close(self) -> None:
         """Gives the device back."""
         for lane in self._lanes:

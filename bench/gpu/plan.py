@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -19,29 +20,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Pass:
-    """Steps of one call, the most valuable first. ``limit_s`` includes what comes before.
-
-    ``starts``: how many servers its steps start in all. A start takes as long as a point, or longer.
-    """
+    """Steps of one call, the most valuable first. ``limit_s`` includes what comes before."""
 
     what: str
     limit_s: float
-    starts: int
     steps: tuple[str, ...]
 
 
+BEFORE_S = 95.0  # before the steps of a call: a look at the machine, and a build of the extensions unless they load
 START_S = {1: 8.0, 2: 12.0, 4: 18.0}  # about what the start of a server takes, by its dispatchers
-
-# Before the steps of every call. Neither is a module: both run where nothing has been built yet.
-BEFORE = {
-    "preflight": Step("versions, driver, GPU, MPS, headers, memory: everything that is missing, at once", 20),
-    "build": Step("the C++ extensions, unless they load", 75),
-}
 STEPS = {
-    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes and running sequences", 70),
+    "decoder:smollm2-135m": Step("135M Llama shape, 50 in / 50 out: lanes, running sequences, FP8", 105),
     "decoder:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape, 50 in / 50 out: FP8 over bf16, rate with p99 < 1 s", 80),
-    "decoder:smollm2-135m-fp8": Step("135M Llama shape in FP8, at the best place of bf16", 35),
-    "products": Step("matrix products: the best of cuBLASLt's algorithms over torch's choice", 45),
     "profile:minilm-l6": Step("MiniLM at 5,632 and 16,384 tokens, by kernel", 60),
     "dispatchers:smollm2-135m": Step("135M Llama shape: N dispatchers under MPS over one", 105),
     "dispatchers:minilm-l6": Step("MiniLM: N dispatchers under MPS over one", 65),
@@ -50,45 +40,26 @@ STEPS = {
     "correct": Step("all tests that need a GPU", 450),
     "encoder": Step("MiniLM-L6: steps in process, the transport ceiling, then over gRPC", 100),
     "encoder_peers": Step("sentence-transformers beside ours", 60, ("sentence_transformers",)),
-    "fp8": Step("Llama-1B shape in FP8 against bf16", 65),
+    "decoder:llama-1b": Step("Llama-1B shape in FP8 against bf16", 65),
     "profile:smollm2-135m": Step("135M Llama shape at 1,024 rows, by kernel", 90),
     "profile:qwen2.5-0.5b": Step("Qwen2.5-0.5B shape at 1,024 rows, by kernel", 90),
     "profile:llama-1b": Step("Llama-1B shape at 1,024 rows in bf16 and FP8, by kernel", 120),
-    "changes": Step("the changes that would gain most, from the profiles", 10),
-    "kernels": Step("each kernel alone at true shapes, beside its bound", 255),
-    "ipc": Step("device memory shared by two processes when one of them is killed", 35),
 }
 PASSES = {
     "levers": Pass(
-        "which settings and which precision raise the rates, and what products and kernels leave",
-        390,
-        4,
-        (
-            "decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "decoder:smollm2-135m-fp8", "products",
-            "profile:minilm-l6",
-        ),
+        "which settings and which precision raise the rates, and where a step's time goes",
+        345,
+        ("decoder:smollm2-135m", "decoder:qwen2.5-0.5b", "profile:minilm-l6"),
     ),
     "claims": Pass(
         "do N processes win over one, and by how much do we win over transformers",
         330,
-        7,
         ("dispatchers:smollm2-135m", "dispatchers:minilm-l6", "decoder_peers"),
     ),
-}  # fmt: skip
+}
 
 
-def module_of(step: str) -> str:
-    """The module of a step; the part after a colon is its argument."""
-    return f"bench.gpu.steps.{step.partition(':')[0]}"
-
-
-def limits(steps: tuple[str, ...], longer: float = 1.0) -> dict[str, float]:
-    """Seconds by step, with what comes before the steps of a call."""
-    found = {name: step.limit_s for name, step in BEFORE.items()}
-    return found | {name: longer * STEPS[name].limit_s for name in steps}
-
-
-def chosen(named: list[str]) -> dict[str, tuple[str, ...]]:
+def chosen(named: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Steps by pass: of the named passes, and under "" of the named steps; of none named all passes.
 
     ``ValueError`` names what is neither a pass nor a step.

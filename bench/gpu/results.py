@@ -15,6 +15,7 @@ from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 3
 MODE = "gpu-check"
+PROGRAMS = ("driver", "python", "torch", "triton", "transformers")
 
 
 class Results:
@@ -43,11 +44,7 @@ class Results:
 
     def row(self, step: str, row: Row, target: str = "") -> None:
         """A figure, in the place of one of the same step and name. ``target``: its key in TARGETS."""
-        found = self.read()
-        entry = _entry(step, row, target)
-        others = [each for each in found["table"] if (each["step"], each["name"]) != (step, row.name)]
-        found["table"] = [*others, entry]
-        self._write(found)
+        self._write(_put(self.read(), "table", _entry(step, row, target)))
 
     def raw(self, step: str, name: str, value: Any) -> None:
         """What a figure was made of; JSON."""
@@ -55,15 +52,7 @@ class Results:
         found["raw"].setdefault(step, {})[name] = value
         figures = value if isinstance(value, dict) else {"figure": value}
         [point] = medians([{**figures, "name": name}])
-        others = [each for each in found["points"] if (each["step"], each["name"]) != (step, name)]
-        found["points"] = [*others, {"step": step, **point}]
-        self._write(found)
-
-    def count_start(self, step: str) -> None:
-        """A server was started for a step."""
-        found = self.read()
-        found["steps"][step]["starts"] = found["steps"][step].get("starts", 0) + 1
-        self._write(found)
+        self._write(_put(found, "points", {"step": step, **point}))
 
     def leave_out(self, step: str, what: str) -> None:
         """Names something that a step did not measure."""
@@ -117,6 +106,12 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _put(found: dict[str, Any], key: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """With this entry in the place of one of the same step and name."""
+    others = [each for each in found[key] if (each["step"], each["name"]) != (entry["step"], entry["name"])]
+    return found | {key: [*others, entry]}
+
+
 def _entry(step: str, row: Row, target: str) -> dict[str, Any]:
     return {**row.as_json(), "step": step, "target": target}
 
@@ -133,12 +128,10 @@ def page(found: dict[str, Any]) -> str:
     lines = [markdown(rows_of({"table": entries})), "", *(f"* {line}" for line in missing(found))]
     commits = {step: facts["commit"] for step, facts in found["steps"].items()}
     lines += [f"* {step} is of commit {commit}" for step, commit in commits.items() if commit != found["commit"]]
-    where = found.get("environment", {})
+    where = found["environment"]
     facts = [where.get("gpu", ""), where.get("cpu", ""), f"{where.get('cores', '?')} cores"]
-    facts += [
-        f"{name} {where[name]}" for name in ("driver", "python", "torch", "triton", "transformers") if name in where
-    ]
-    lines += ["", f"{', '.join(filter(None, facts))}; commit {found.get('commit', '')}; `{found.get('command', '')}`"]
+    facts += [f"{name} {where[name]}" for name in PROGRAMS if name in where]
+    lines += ["", f"{', '.join(filter(None, facts))}; commit {found['commit']}; `{found['command']}`"]
     if where.get("dry"):
         lines = ["**A dry run on a CPU at tiny shapes: no figure here says anything about a GPU.**", "", *lines]
     return "\n".join(lines) + "\n"

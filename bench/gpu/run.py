@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 from bench.gpu.models.checkpoints import CACHE, checkpoint
 from bench.gpu.models.shapes import SHAPES, Shape
 from bench.gpu.results import Results
-from bench.gpu.sampler import Clocks, GpuSampler
+from bench.gpu.sampler import GpuSampler
 from bench.gpu.targets import TARGETS
 from bench.row import Row
 from fastqps.host.gpus import FAKE_LIBRARY
 
 T = TypeVar("T")
 Interval = tuple[float, float]
-TOGETHER_S = 0.5  # figures that are this near to each other are of one measurement
 
 
 @dataclass
@@ -30,14 +29,15 @@ class Run:
     step: str
     results: Results
     dry: bool
-    repetitions: int
-    seconds: float  # of each point
     ends_s: float
     cache: Path = CACHE
     gpu: GpuSampler = field(default_factory=GpuSampler)
-    _clocks: dict[str, Clocks] = field(default_factory=dict)  # by figure
-    _since_s: float = field(default_factory=time.monotonic)
     _failed: dict[str, Exception] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Of each point."""
+        return 0.3 if self.dry else 2.5
 
     @property
     def device(self) -> str:
@@ -65,13 +65,6 @@ class Run:
             return True
         self.leave_out(f"{what}: {max(0.0, self.left_s):.0f} s left of about {seconds:.0f} s needed")
         return False
-
-    def rounds(self, seconds: float) -> Iterator[int]:
-        """Up to ``repetitions`` rounds of about so many seconds: the first always, others while time is left."""
-        for number in range(self.repetitions):
-            if number and self.left_s < seconds:
-                return
-            yield number
 
     def leave_out(self, what: str) -> None:
         """Names what is not measured."""
@@ -106,32 +99,16 @@ class Run:
         t = TARGETS[key]
         accept, goal = t.marks(str(self.results.read()["environment"].get("gpu", "")))
         row = Row(t.name, measured, t.unit, accept, goal, t.at_most, note=bound_by, interval=interval)
-        self._row(row, key)
+        self.results.row(self.step, row, key)
 
-    def figure(
-        self, name: str, measured: float, unit: str, note: str = "", interval: Interval | None = None
-    ) -> None:  # fmt: skip
+    def figure(self, name: str, measured: float, unit: str, note: str = "", interval: Interval | None = None) -> None:
         """A figure that is reported."""
-        self._row(Row(name, measured, unit, note=note, interval=interval))
+        self.results.row(self.step, Row(name, measured, unit, note=note, interval=interval))
 
     def raw(self, name: str, value: Any) -> None:
         """What figures were made of."""
         self.results.raw(self.step, name, value)
 
-    def count_start(self) -> None:
-        """A server was started."""
-        self.results.count_start(self.step)
-
     def say(self, text: str) -> None:
         """For whoever watches."""
         print(f"   {text}", flush=True)
-
-    def _row(self, row: Row, target: str = "") -> None:
-        """With the GPU's clock and power since the figure before it, or together with that one, if just written."""
-        now_s = time.monotonic()
-        if now_s - self._since_s >= TOGETHER_S or not self._clocks:
-            self._clocks[row.name], self._since_s = self.gpu.between(self._since_s, now_s), now_s
-        else:
-            self._clocks[row.name] = next(reversed(self._clocks.values()))
-        self.results.row(self.step, row, target)
-        self.results.raw(self.step, "gpu", self._clocks)

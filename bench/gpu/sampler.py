@@ -6,10 +6,9 @@ import contextlib
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
 from importlib import import_module
-from statistics import median
-from typing import Any, Self
+from statistics import fmean, median
+from typing import Any, NamedTuple, Self
 
 from fastqps.host.gpus import find_gpus
 
@@ -28,8 +27,7 @@ _REASONS = {  # NVML's bits. Not here: an idle GPU, and clocks that somebody has
 Clocks = dict[str, Any]  # medians: sm_mhz, power_w, temperature_c; slowed: {reason: share of the samples}; samples
 
 
-@dataclass(frozen=True)
-class _Sample:
+class _Sample(NamedTuple):
     at_s: float
     sm_mhz: float
     power_w: float
@@ -55,14 +53,12 @@ class GpuSampler:
         found = [sample for sample in tuple(self._samples) if begin_s <= sample.at_s <= end_s]
         if not found:
             return {"missing": self.missing or "no sample in that time"}
-        slowed = {name: sum(bool(sample.reasons & bit) for sample in found) for bit, name in _REASONS.items()}
-        return {
-            "sm_mhz": median(sample.sm_mhz for sample in found),
-            "power_w": median(sample.power_w for sample in found),
-            "temperature_c": median(sample.temperature_c for sample in found),
-            "slowed": {name: round(count / len(found), 3) for name, count in slowed.items() if count},
-            "samples": len(found),
+        medians = {
+            name: median(getattr(each, name) for each in found) for name in ("sm_mhz", "power_w", "temperature_c")
         }
+        slowed = {name: fmean(bool(sample.reasons & bit) for sample in found) for bit, name in _REASONS.items()}
+        slowed = {name: round(share, 3) for name, share in slowed.items() if share}
+        return {**medians, "slowed": slowed, "samples": len(found)}
 
     def __enter__(self) -> Self:
         """Begins to sample. Without NVML, or a GPU that answers it, there are no samples."""

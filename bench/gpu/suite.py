@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from bench.gpu.build import build, is_built
 from bench.gpu.isolation import run_step
-from bench.gpu.plan import BEFORE, STEPS, module_of
+from bench.gpu.models.checkpoints import CACHE
+from bench.gpu.plan import STEPS
 from bench.gpu.results import Results, rows_of
 from bench.gpu.run import Run
 from bench.gpu.sampler import GpuSampler
@@ -30,30 +29,26 @@ TAIL = 12  # lines of output that a failed step shows
 class Suite:
     """Steps into ``results``, their output into ``log``. ``without``: steps that are left out, and why."""
 
-    def __init__(self, options: argparse.Namespace, results: Results, log: IO[str], without: Mapping[str, str]) -> None:
-        self._options, self._results, self._log, self._without = options, results, log, without
+    def __init__(self, dry: bool, results: Results, log: IO[str], without: Mapping[str, str]) -> None:
+        self._dry, self._results, self._log, self._without = dry, results, log, without
 
-    def run(self, limits: Mapping[str, float], began_s: float) -> bool:
-        """Whether all went well. A step has its own limit and what those before it have saved."""
-        ends_s, well = began_s, True
+    def run(self, limits: Mapping[str, float], ends_s: float) -> bool:
+        """Whether all went well. A step has its own limit and what those before it, and before ``ends_s``, saved."""
+        well = True
         for step, limit_s in limits.items():
             ends_s += limit_s
-            if step != "preflight":  # it is done, and its time counts
-                well &= self._run(step, ends_s)
-            if step == "build" and not well:  # nothing could run
-                return False
+            well &= self._run(step, ends_s)
         return well
 
     def _run(self, step: str, ends_s: float) -> bool:
         began_s, others = time.monotonic(), Others()
         left_s = ends_s - began_s
-        print(f"== {step}: {(BEFORE | STEPS)[step].what}; {left_s:.0f} s", flush=True)
-        if why := self._without.get(step) or ("no time left" if left_s < LEAST_S and not self._options.dry else ""):
-            self._results.begin(step)
+        print(f"== {step}: {STEPS[step].what}; {left_s:.0f} s", flush=True)
+        self._results.begin(step)
+        if why := self._without.get(step) or ("no time left" if left_s < LEAST_S and not self._dry else ""):
             self._results.end(step, "left out", 0.0, why)
             print(f"   left out: {why}", flush=True)
             return True
-        self._results.begin(step)
         self._log.write(f"==== {step}\n")
         self._log.flush()
         at, error = self._log.tell(), "it was interrupted"
@@ -62,27 +57,17 @@ class Suite:
         finally:
             self._results.end(step, "failed" if error else "done", time.monotonic() - began_s, error)
             self._tell(step, error, at)
-            starts = self._results.read()["steps"][step].get("starts", 0)
-            facts = f"{time.monotonic() - began_s:.0f} s, {starts} server starts"
-            facts += f", other programs {100 * others.share():.0f} % of CPU"
+            facts = f"{time.monotonic() - began_s:.0f} s, other programs {100 * others.share():.0f} % of CPU"
             print(f"   {'failed' if error else 'done'}; {facts}", flush=True)
         return not error
 
     def _ended(self, step: str, ends_s: float) -> str:
         """Why it failed, or nothing."""
-        if step == "build":
-            return "" if is_built() else build(self._log, ends_s - time.monotonic())
-        if self._options.dry:
+        if self._dry:
             with contextlib.redirect_stdout(self._log), contextlib.redirect_stderr(self._log):
-                return "" if perform(self._options, step, self._results, time.monotonic() + DRY_S) else "it failed"
-        return run_step(self._command(step), ends_s, self._log)
-
-    def _command(self, step: str) -> Sequence[str]:
-        """What runs a step in a process of its own; see ``__main__``."""
-        o = self._options
-        found = [sys.executable, "-m", "bench.gpu", "--step", step, "--file", str(self._results.path)]
-        found += ["--cache", str(o.cache), "--seconds", f"{o.seconds:g}", "--repetitions", str(o.repetitions)]
-        return found
+                return "" if perform(step, self._results, time.monotonic() + DRY_S, dry=True) else "it failed"
+        command = [sys.executable, "-m", "bench.gpu", "--step", step, "--file", str(self._results.path)]
+        return run_step(command, ends_s, self._log)
 
     def _tell(self, step: str, error: str, at: int) -> None:
         """The step's figures, what it left out, and the end of its output where it failed."""
@@ -99,15 +84,14 @@ class Suite:
             print(f"   {found['steps'][step]['error']}")
 
 
-def perform(options: argparse.Namespace, step: str, results: Results, ends_s: float) -> bool:
-    """Runs one step in this process; its error goes into the file."""
-    repetitions = 1 if options.dry else options.repetitions
+def perform(step: str, results: Results, ends_s: float, *, dry: bool = False) -> bool:
+    """Runs one step in this process; its error goes into the file. A dry run keeps its checkpoints beside that."""
     try:
         with GpuSampler() as gpu:
-            run = Run(step, results, options.dry, repetitions, options.seconds, ends_s, options.cache, gpu)
+            run = Run(step, results, dry, ends_s, results.path.parent / "checkpoints" if dry else CACHE, gpu)
             if gpu.missing:
                 run.say(f"clock and power of the GPU are not sampled: {gpu.missing}")
-            import_module(module_of(step)).measure(run)
+            import_module(f"bench.gpu.steps.{step.partition(':')[0]}").measure(run)
     except Exception as error:
         traceback.print_exc()
         results.end(step, "failed", 0.0, f"{type(error).__name__}: {' '.join(str(error).split())[:400]}")

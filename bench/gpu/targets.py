@@ -46,7 +46,7 @@ TARGETS = {
     "fp8-0.5b": Target("FP8 over bf16, Qwen2.5-0.5B shape, p99 < 1 s", "×", "decoder:qwen2.5-0.5b", 1.15, None),
     "peer": Target("over transformers' asynchronous continuous batching", "×", "decoder_peers", 5, 10),
     "duty": Target("device duty cycle under saturation", "%", "decoder:qwen2.5-0.5b", 99, 99.9),
-    "fp8": Target("FP8 over bf16, Llama-1B shape", "×", "fp8", 1.2, 1.3),
+    "fp8": Target("FP8 over bf16, Llama-1B shape", "×", "decoder:llama-1b", 1.2, 1.3),
     "dispatchers": Target(f"{_ONE}: 135M", "×", "dispatchers:smollm2-135m", None, 1.2),
     "dispatchers-encoder": Target(f"{_ONE}: MiniLM-L6", "×", "dispatchers:minilm-l6", None, 1.2),
 }

@@ -19,8 +19,7 @@ def _heading(target: Target) -> str:
 
     return (
         f"# Kernels as compiled for {target.name}\n\nWritten by `make kernels`; docs/kernels.md explains it. Triton "
-        f"{triton.__version__}, {target.compiler()}. Nothing here was measured: bound and issue are estimates, of "
-        f"{target.chip.name}.\n\n"
+        f"{triton.__version__}, {target.compiler()}.\n\n"
     )
 
 

@@ -7,16 +7,11 @@ spill is visible there), shared memory, the instructions that matter.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from bench.kernels.machine_code import Target
-from bench.kernels.machine_code_amd import LDS_BYTES, AmdTarget
-from bench.kernels.machine_code_nvidia import SHARED_BYTES, NvidiaTarget
+from bench.kernels.machine_code import LDS_BYTES, SHARED_BYTES, AmdTarget, NvidiaTarget, Target
 
 TARGETS: dict[str, Target] = {
     **{str(capability): NvidiaTarget(capability) for capability in SHARED_BYTES},
@@ -38,8 +33,6 @@ class Build:
     shared_bytes: int
     occupancy: float  # theoretical: resident warps of 64, by registers and shared memory
     instructions: dict[str, int]
-    bound_us: float  # estimated: what memory or matrix products alone would take on the chip, whichever is longer
-    issue_us: float  # estimated: what its instructions alone would take; loops as if they had one turn
     error: str = ""  # why it did not compile; the numbers are then 0
 
 
@@ -49,8 +42,6 @@ class Case:
 
     name: str
     launch: Callable[[], object]
-    flop: float = 0.0  # of matrix products
-    bytes: int = 0  # read and written; 0: every tensor once
 
 
 class _Compiling:
@@ -74,13 +65,11 @@ def compile_all(cases: Iterable[Case], target: Target) -> list[Build]:
     from triton.runtime.driver import driver
     from triton.runtime.jit import JITFunction
 
-    compiled: list[_Launched] = []
+    compiled: list[Any] = []
     run = JITFunction.run
 
     def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-        tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor)]
-        kernel = run(self, *args, grid=grid, warmup=True, **kwargs)
-        compiled.append(_Launched(kernel, math.prod(grid), sum(t.nbytes for t in tensors)))
+        compiled.append(run(self, *args, grid=grid, warmup=True, **kwargs))
 
     builds: list[Build] = []
     seen: set[str] = set()
@@ -94,29 +83,21 @@ def compile_all(cases: Iterable[Case], target: Target) -> list[Build]:
             except Exception as error:  # the compiler's own, of many types; the table shows it
                 builds.append(_failed(case, target, error))
                 continue
-            for launched in compiled:
-                if launched.kernel.hash not in seen:
-                    seen.add(launched.kernel.hash)
-                    builds.append(_read(case, target, launched))
+            for kernel in compiled:
+                if kernel.hash not in seen:
+                    seen.add(kernel.hash)
+                    builds.append(_read(case, target, kernel))
     finally:
         JITFunction.run = run
     return builds
 
 
-@dataclass(frozen=True)
-class _Launched:
-    kernel: Any
-    programs: int
-    bytes: int  # of its tensors
-
-
 def _failed(case: Case, target: Target, error: Exception) -> Build:
-    return Build(case.name, "", target.name, 0, 0, 0, 0, 0, 0.0, {}, 0.0, 0.0, f"{type(error).__name__}: {error}")
+    return Build(case.name, "", target.name, 0, 0, 0, 0, 0, 0.0, {}, f"{type(error).__name__}: {error}")
 
 
-def _read(case: Case, target: Target, launched: _Launched) -> Build:
-    kernel, meta, chip = launched.kernel, launched.kernel.metadata, target.chip
-    code = target.read(kernel)
+def _read(case: Case, target: Target, kernel: Any) -> Build:
+    meta, code = kernel.metadata, target.read(kernel)
     return Build(
         case=case.name,
         kernel=meta.name,
@@ -128,22 +109,20 @@ def _read(case: Case, target: Target, launched: _Launched) -> Build:
         shared_bytes=meta.shared,
         occupancy=target.occupancy(meta.num_warps, code.registers, meta.shared),
         instructions={name: count for name, count in code.instructions.items() if count},
-        bound_us=1e6 * max((case.bytes or launched.bytes) / chip.bytes_per_s, case.flop / chip.flop_per_s),
-        issue_us=1e6 * code.issued * meta.num_warps * launched.programs / chip.issued_per_s,
     )
 
 
 def table(builds: Iterable[Build]) -> str:
     """Markdown, one row for each build."""
     lines = [
-        "| case | kernel | target | warps | stages | registers | spilled bytes | shared bytes | occupancy | bound, µs "
-        "| issue, µs | instructions |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| case | kernel | target | warps | stages | registers | spilled bytes | shared bytes | occupancy "
+        "| instructions |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for b in builds:
         told = b.error.replace("\n", " ")[:200] or " ".join(f"{name} {count}" for name, count in b.instructions.items())
         lines.append(
             f"| {b.case} | {b.kernel} | {b.target} | {b.warps} | {b.stages} | {b.registers} | {b.spill_bytes} "
-            f"| {b.shared_bytes} | {b.occupancy:.0%} | {b.bound_us:.2f} | {b.issue_us:.2f} | {told} |"
+            f"| {b.shared_bytes} | {b.occupancy:.0%} | {told} |"
         )
     return "\n".join(lines) + "\n"

@@ -1,5 +1,6 @@
-"""Other runtimes of MiniLM, from text to embedding: OpenVINO and onnxruntime, in a virtual environment of their own.
+"""Other software that the bench compares with, each in a virtual environment that is installed when it is first needed.
 
-``environment`` installs it and writes MiniLM as an ONNX file; ``process`` starts a runtime as a program of its own.
-The programs, ``export`` and ``run_*``, import nothing of fastqps or of the rest of ``bench`` (but ``run_fastqps``).
+``environment`` installs them and writes MiniLM as an ONNX file; ``process`` starts a runtime as a program of its own,
+``servers`` a server. The programs, ``export`` and ``run_*``, import nothing of fastqps or of the rest of ``bench`` (but
+``run_fastqps``).
 """

@@ -35,8 +35,8 @@ def install(folder: Path, packages: Sequence[str], *flags: str) -> None:
     if made.is_file() and made.read_text() == wanted:
         return
     print(f"installing {', '.join(packages)} into {folder}", flush=True)
-    _run(sys.executable, "-m", "venv", str(folder))
-    _run(str(folder / "bin/python"), "-m", "pip", "install", "-q", *flags, *packages)
+    run(sys.executable, "-m", "venv", str(folder))
+    run(str(folder / "bin/python"), "-m", "pip", "install", "-q", *flags, *packages)
     made.write_text(wanted)
 
 
@@ -46,12 +46,14 @@ def minilm_onnx() -> Path:
     if not exported.is_file():
         _, checkpoint = resolve("minilm")
         unfinished = exported.with_suffix(".part")
-        _run(str(PYTHON), "-m", "bench.peers.export", str(checkpoint), str(unfinished))
+        run(str(PYTHON), "-m", "bench.peers.export", str(checkpoint), str(unfinished))
         unfinished.rename(exported)
     return exported
 
 
-def _run(*command: str) -> None:
+def run(*command: str) -> str:
+    """What a command prints. ``BenchError`` where it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
+    return done.stdout

@@ -22,10 +22,23 @@ void register_cpu_ops(pybind11::module_& m);
 void register_cpu_decode(pybind11::module_& m);
 void register_text(pybind11::module_& m);
 void register_trace(pybind11::module_& m);
+void register_edge(pybind11::module_& m);
+void register_wire(pybind11::module_& m);
+void register_json(pybind11::module_& wire);  // adds parse_json to that submodule
 
 // The segment as Python holds it.
 struct SegmentHandle {
   Segment segment;
 };
+
+// Which version and which sources an extension was built from. setup.py writes the definitions, one file for each
+// extension; fastqps/_native.py compares them when the extension is imported.
+extern const char* const kBuiltVersion;
+extern const char* const kBuiltSources;
+
+// First of all in a module: throws ImportError if the extension is not the one of the Python code around it.
+inline void check_identity(const char* name) {
+  pybind11::module_::import("fastqps._native").attr("check")(name, kBuiltVersion, kBuiltSources);
+}
 
 }  // namespace fastqps::bind

@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 #include "grpc/grpc_status.h"
-#include "upstream/greeting.h"
+#include "upstream/http2_call.h"
 
 namespace fastqps::edge {
 

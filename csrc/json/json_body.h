@@ -2,8 +2,10 @@
 #pragma once
 #include <simdjson.h>
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "predict/formats/options.h"
@@ -28,5 +30,8 @@ class JsonBody {
 OptionValue option_value(const simdjson::dom::element& value);
 // The same, and an array of such, whose elements are put into `lists`.
 OptionValue option_value(const simdjson::dom::element& value, OptionLists& lists);
+
+// Sets priority ("low", "normal", "high"), timeout (seconds), tenant or group. Nothing for any other name.
+std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view);
 
 }  // namespace fastqps::front

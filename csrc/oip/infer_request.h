@@ -1,14 +1,53 @@
 // An inference request, over gRPC and HTTP alike: named tensors and parameters, which become items.
 #pragma once
+#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "oip/input_tensor.h"
+#include "core/types.h"
 #include "oip/output_tensors.h"
-#include "oip/parameters.h"
+#include "predict/formats/options.h"
 #include "predict/tables/model_routes.h"
 
 namespace fastqps::front {
+
+// What the parameters of a tensor say that concerns this server.
+struct TensorParameters {
+  std::optional<u64> binary_data_size;  // HTTP: the contents are so many bytes behind the JSON
+  std::optional<bool> binary_data;      // HTTP: the output is to be sent behind the JSON
+};
+
+// Reads one parameter of an input or of a requested output. where: "inputs" or "outputs", for errors. An unknown name
+// is ignored, as clients annotate tensors for themselves; what Triton has and this server has not is an error.
+FieldError set_tensor_parameter(std::string_view name, const OptionValue& value, const char* where,
+                                TensorParameters& parameters, ReasonText& reason);
+
+// Writes one parameter of a request into the view that all items of the request share. An unknown name, or a value of a
+// wrong kind or range, is an error. lists: what the view's lists refer to.
+FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, OptionLists& lists,
+                         ReasonText& reason);
+
+// An input of a request, over gRPC and HTTP alike.
+struct InputTensor {
+  static constexpr u32 kDimensionsMax = 2;
+
+  bool given = false;
+  std::string_view datatype = {};
+  u64 shape[kDimensionsMax] = {};
+  u32 dimensions = 0;                        // may be above the most
+  std::vector<std::string_view> texts = {};  // of BYTES
+  std::vector<i64> numbers = {};             // of INT32 and INT64
+
+  void clear();
+  bool holds_text() const { return datatype == "BYTES"; }
+  void add_dimension(u64 size) {
+    if (dimensions < kDimensionsMax) shape[dimensions] = size;
+    dimensions++;
+  }
+  // Reads raw contents: numbers in little-endian, strings behind their lengths of 4 bytes. Returns false if they end
+  // inside an element. The contents of a datatype that no input has are not read.
+  bool read_raw(std::string_view raw);
+};
 
 enum class InputName : u8 { kText, kTextPair, kInputIds, kAttentionMask, kCount };
 inline constexpr const char* kInputNames[] = {"text", "text_pair", "input_ids", "attention_mask"};

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "json/call_options.h"
+#include "json/json_body.h"
 
 namespace fastqps::front {
 
@@ -21,6 +21,42 @@ FieldError read_common_field(std::string_view name, const simdjson::dom::element
   if (const auto error = set_call_option(name, value, view)) return *error;
   if (const auto error = set_option(name, value, view, lists)) return *error;
   return unknown_field(name, lists);
+}
+
+namespace {
+
+struct ErrorKind {
+  const char *type, *code;  // code nullptr: null
+};
+
+ErrorKind kind_of(const HttpError& error, u16 status) {
+  switch (status) {
+    case 401:
+      return {"authentication_error", "invalid_api_key"};
+    case 404:
+      return {"invalid_request_error", error.field == "model" ? "model_not_found" : "not_found"};
+    case 429:
+      return {"rate_limit_error", "rate_limit_exceeded"};
+    default:
+      return {status < 500 ? "invalid_request_error" : "server_error", nullptr};
+  }
+}
+
+}  // namespace
+
+void write_openai_error(const HttpError& error, HttpErrorBody& body) {
+  const ErrorKind kind = kind_of(error, body.status);
+  body.text = R"({"error":{"message":)";
+  append_json_string(body.text, error.message);
+  body.text += R"(,"type":")" + std::string(kind.type) + R"(","param":)";
+  if (error.field.empty()) {
+    body.text += "null";
+  } else {
+    append_json_string(body.text, error.field);
+  }
+  body.text += R"(,"code":)";
+  body.text += kind.code ? '"' + std::string(kind.code) + '"' : "null";
+  body.text += "}}";
 }
 
 }  // namespace fastqps::front

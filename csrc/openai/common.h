@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include "http/http_error.h"
 #include "json/json_body.h"
 #include "predict/formats/answer_writer.h"
 
@@ -14,5 +15,8 @@ FieldError read_common_field(std::string_view name, const simdjson::dom::element
                              OptionLists& lists);
 
 FieldError unknown_field(std::string_view name, OptionLists& lists);
+
+// {"error": {"message", "type", "param", "code"}}
+void write_openai_error(const HttpError& error, HttpErrorBody& body);
 
 }  // namespace fastqps::front

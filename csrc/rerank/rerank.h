@@ -1,13 +1,80 @@
 // The rerank API of Cohere, which Jina and vLLM have taken over.
 #pragma once
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "http/http_error.h"
 #include "http/http_routes.h"
+#include "json/json_body.h"
+#include "predict/formats/answer_writer.h"
 #include "predict/formats/protocol.h"
+#include "predict/formats/request_reader.h"
 #include "predict/items_method.h"
-#include "rerank/reader.h"
-#include "rerank/rerank_error.h"
-#include "rerank/writer.h"
+#include "tei/text_request.h"
 
 namespace fastqps::front {
+
+// What a rerank answer must know of its request, in front of the RankContext.
+struct AnswerHead {
+  u32 results_max = ~u32(0);  // top_n
+  char version = '1';         // of the API
+  char id[35] = "";           // of the answer, with a NUL
+
+  std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+  static AnswerHead of(std::string_view context) {
+    AnswerHead head;
+    std::memcpy(&head, context.data(), sizeof head);
+    return head;
+  }
+  static std::string_view rest(std::string_view context) { return context.substr(sizeof(AnswerHead)); }
+};
+
+// {"message", "detail"}: Cohere's clients read the one, Jina's the other.
+void write_rerank_error(const HttpError& error, HttpErrorBody& body);
+
+// Rerank requests: a query, and documents that are items.
+class DocumentsReader final : public RequestReader {
+ public:
+  DocumentsReader(ModelRoutes& routes, u32 items_max) : routes_(routes), requests_(routes), items_max_(items_max) {}
+
+  FieldError read(std::span<const u8> message, const CallInfo& info, ReasonText& reason) override;
+  u32 items() const override { return u32(documents_.size()); }
+  FieldError item(u32 index, RequestView& view) override;
+  std::string_view context() const override { return context_; }
+
+ private:
+  FieldError read_field(std::string_view name, const simdjson::dom::element& value, ReasonText& reason);
+  FieldError read_documents(const simdjson::dom::element& value, ReasonText& reason);
+  FieldError read_rank_fields(const simdjson::dom::element& value);
+  FieldError check(ReasonText& reason);
+  void write_context(const CallInfo& info);
+
+  ModelRoutes& routes_;
+  TextRequests requests_;
+  const u32 items_max_;
+  JsonBody body_;
+  TextOptions options_;
+  RequestView base_;  // priority and timeout
+  bool query_given_ = false, documents_given_ = false, return_documents_ = false;
+  std::string_view query_;
+  std::vector<std::string_view> documents_;
+  u32 top_n_ = 0, tokens_per_document_ = 0;  // 0: not given
+  std::string context_;
+  u64 made_ = 0;  // requests so far, for the ids of their answers
+  ReasonText item_reason_;
+};
+
+// They have the fields of Cohere's, Jina's and vLLM's: each client reads its own.
+// {"id", "model", "results": [{"index", "relevance_score", "document": {"text"}}, …], "usage", "meta"}
+class DocumentsWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, std::span<const ResponseView> items) const override;
+  u8* write(const AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
+  const FieldNames* fields() const override { return &kRerankFields; }
+};
 
 class Rerank final : public Protocol {
  public:

@@ -4,106 +4,104 @@
 #include <vector>
 
 #include "predict/formats/request_reader.h"
-#include "tei/rank_context.h"
+#include "tei/scores.h"
 #include "tei/text_request.h"
+#include "wire/wire.h"
 
 namespace fastqps::front {
 
-// Of messages with one item.
-class EmbedReader final : public RequestReader {
- public:
-  explicit EmbedReader(ModelRoutes& routes) : requests_(routes) {}
-
-  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
-  u32 items() const override { return 1; }
-  FieldError item(u32, RequestView& view) override;
-
- private:
-  TextRequests requests_;
-  std::string_view text_;
-  TextOptions options_;
-  ReasonText item_reason_;
+// What the messages are made of, each with numbers of its own. kText: one; kTexts: any number.
+enum class TeiPart : u8 {
+  kQuery,
+  kText,
+  kTexts,
+  kTruncate,
+  kNormalize,
+  kRawScores,
+  kReturnText,
+  kDirection,
+  kPromptName,
+  kDimensions
 };
 
-class EmbedSparseReader final : public RequestReader {
+class TeiReader : public RequestReader {
  public:
-  explicit EmbedSparseReader(ModelRoutes& routes) : requests_(routes) {}
-
-  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
+  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) final;
   u32 items() const override { return 1; }
+  std::string_view context() const final { return context_; }
+
+ protected:
+  // parts: by the numbers of their fields, from 1. text_field: the name of the text or the texts.
+  TeiReader(ModelRoutes& routes, std::span<const TeiPart> parts, const char* text_field)
+      : requests_(routes), parts_(parts), text_field_(text_field) {}
+
+  // After all fields.
+  virtual FieldError check(ReasonText&) { return {}; }
+
+  TextRequests requests_;
+  std::string_view query_;
+  std::vector<std::string_view> texts_;  // of kText always one
+  TextOptions options_;
+  bool return_text_ = false;
+  std::string context_;
+  ReasonText item_reason_;
+
+ private:
+  FieldError read_part(TeiPart part, WireReader& in);
+
+  const std::span<const TeiPart> parts_;
+  const char* const text_field_;
+};
+
+// EmbedRequest and EmbedSparseRequest.
+class EmbedReader final : public TeiReader {
+ public:
+  EmbedReader(ModelRoutes& routes, bool sparse);
   FieldError item(u32, RequestView& view) override;
 
  private:
-  TextRequests requests_;
-  std::string_view text_;
-  TextOptions options_;
-  ReasonText item_reason_;
+  const bool sparse_;
 };
 
 // PredictRequest, with one text, and PredictPairRequest, with one or two.
-class PredictReader final : public RequestReader {
+class PredictReader final : public TeiReader {
  public:
-  PredictReader(ModelRoutes& routes, bool pairs) : requests_(routes), pairs_(pairs) {}
-
-  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
-  u32 items() const override { return 1; }
+  PredictReader(ModelRoutes& routes, bool pairs);
   FieldError item(u32, RequestView& view) override {
     view.output.timings = true;
     return requests_.predict(texts_, options_, view, item_reason_);
   }
-
- private:
-  TextRequests requests_;
-  const bool pairs_;
-  std::vector<std::string_view> texts_;
-  TextOptions options_;
-  ReasonText item_reason_;
 };
 
 // RerankRequest: an item for each text.
-class RerankReader final : public RequestReader {
+class RerankReader : public TeiReader {
  public:
-  RerankReader(ModelRoutes& routes, u32 items_max) : requests_(routes), items_max_(items_max) {}
-
-  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
+  RerankReader(ModelRoutes& routes, u32 items_max);
   u32 items() const override { return u32(texts_.size()); }
-  FieldError item(u32 index, RequestView& view) override {
+  FieldError item(u32 index, RequestView& view) final {
     view.output.timings = true;
     return requests_.rerank("texts", query_, texts_[index], options_, view, item_reason_);
   }
-  std::string_view context() const override { return context_; }
 
- private:
-  TextRequests requests_;
+ protected:
+  RerankReader(ModelRoutes& routes, u32 items_max, std::span<const TeiPart> parts, const char* text_field)
+      : TeiReader(routes, parts, text_field), items_max_(items_max) {}
+  FieldError check(ReasonText& reason) override;
+
   const u32 items_max_;
-  std::string_view query_;
-  std::vector<std::string_view> texts_;
-  TextOptions options_;
-  std::string context_;
-  ReasonText item_reason_;
 };
 
 // RerankStreamRequest: one text. The first message of a stream decides for all whether scores are raw and texts
 // returned.
-class RerankStreamReader final : public RequestReader {
+class RerankStreamReader final : public RerankReader {
  public:
-  explicit RerankStreamReader(ModelRoutes& routes) : requests_(routes) {}
-
+  explicit RerankStreamReader(ModelRoutes& routes);
   void follow(std::string_view context) override { before_ = context; }
-  FieldError read(std::span<const u8> message, const CallInfo&, ReasonText& reason) override;
-  u32 items() const override { return 1; }
-  FieldError item(u32, RequestView& view) override {
-    view.output.timings = true;
-    return requests_.rerank("texts", query_, text_, options_, view, item_reason_);
-  }
-  std::string_view context() const override { return context_; }
 
  private:
-  TextRequests requests_;
-  std::string_view before_, query_, text_;
-  TextOptions options_;
-  std::string context_;
-  ReasonText item_reason_;
+  FieldError check(ReasonText& reason) override;
+
+  std::string_view before_;
 };
 
 }  // namespace fastqps::front

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
-
-#include "tei/item_note.h"
 
 namespace fastqps::front {
 
@@ -61,6 +60,23 @@ AnswerMetadata metadata_of(std::span<const ResponseView> items) {
   found.tokenization_ns /= items.size();
   found.queue_ns /= items.size();
   found.inference_ns /= items.size();
+  return found;
+}
+
+void RankContext::add_text(std::string& context, std::string_view text) {
+  const auto size = u32(text.size());
+  context.append(reinterpret_cast<const char*>(&size), sizeof size);
+  context += text;
+}
+
+std::vector<std::string_view> RankContext::texts(std::string_view context) {
+  std::vector<std::string_view> found;
+  for (size_t at = 1; at < context.size();) {
+    u32 size;
+    std::memcpy(&size, context.data() + at, sizeof size);
+    found.push_back(context.substr(at + sizeof size, size));
+    at += sizeof size + size;
+  }
   return found;
 }
 

@@ -1,8 +1,11 @@
 // What becomes of an item's scores, over gRPC and HTTP alike.
 #pragma once
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/types.h"
 #include "wire/response_view.h"
 
 namespace fastqps::front {
@@ -35,5 +38,26 @@ struct AnswerMetadata {
   u64 total_ns = 0, tokenization_ns = 0, queue_ns = 0, inference_ns = 0;
 };
 AnswerMetadata metadata_of(std::span<const ResponseView> items);
+
+// The context of an answer with ranks, as its reader makes it and its writer reads it: options, then the texts if they
+// are returned.
+struct RankContext {
+  enum Bit : u8 { kReturnText = 1, kRawScores = 2 };
+  static constexpr size_t kBytesMax = 4 << 20;  // of the texts to return: as many as a message may have
+
+  static void add_text(std::string& context, std::string_view text);
+  static bool returns_text(std::string_view context) { return u8(context[0]) & kReturnText; }
+  // In the order of the request.
+  static std::vector<std::string_view> texts(std::string_view context);
+};
+
+// What the writer of an answer must know of each item. It travels as the item's request id, which this API has not.
+struct ItemNote {
+  u32 characters = 0;     // of its texts
+  bool activate = false;  // the scores are logits, and the client wants probabilities
+
+  u64 as_id() const { return u64(activate) << 32 | characters; }
+  static ItemNote of(u64 id) { return {u32(id), (id >> 32) != 0}; }
+};
 
 }  // namespace fastqps::front

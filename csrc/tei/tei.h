@@ -11,8 +11,8 @@ namespace fastqps::front {
 class Tei final : public Protocol {
  public:
   Tei(const ItemsPath& path, ModelRoutes& routes)
-      : embed_reader_(routes),
-        sparse_reader_(routes),
+      : embed_reader_(routes, false),
+        sparse_reader_(routes, true),
         predict_reader_(routes, false),
         pair_reader_(routes, true),
         rerank_reader_(routes, path.items_max),
@@ -44,8 +44,7 @@ class Tei final : public Protocol {
   }
 
  private:
-  EmbedReader embed_reader_;
-  EmbedSparseReader sparse_reader_;
+  EmbedReader embed_reader_, sparse_reader_;
   PredictReader predict_reader_, pair_reader_;
   RerankReader rerank_reader_;
   RerankStreamReader rerank_stream_reader_;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "predict/tables/model_routes.h"
-#include "tei/item_note.h"
+#include "tei/scores.h"
 #include "wire/request_view.h"
 
 namespace fastqps::front {

@@ -14,15 +14,40 @@ from fastqps.admin import guard
 from fastqps.admin.guard import Guarded
 from fastqps.admin.http import CONNECTIONS_MAX, Answer, Request
 from fastqps.admin.limits import Limited, LimitsPage
-from fastqps.admin.live import Live
 from fastqps.admin.predict import Predict
 from fastqps.admin.reload import Reloadable, ReloadPage
 from fastqps.admin.server import Server
 from fastqps.process.background import UnexpectedError
-from fastqps.telemetry.live import Sampler, Seen
+from fastqps.telemetry.live import PAGE, Sampler, Seen
 from fastqps.telemetry.metrics import Metrics
-from fastqps.telemetry.metrics.load_page import CONTENT_TYPE as LOAD_PAGE
+from fastqps.telemetry.metrics.meter import CONTENT_TYPE as LOAD_PAGE
 from fastqps.telemetry.metrics.meter import TICK_S
+
+JSON = "application/json"
+
+
+class Live:
+    """The page and the answers that it and other readers ask for."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+
+    async def page(self, request: Request) -> Answer:
+        """The source of the live page's data."""
+        return Answer(200, PAGE, "text/html; charset=utf-8")
+
+    async def now(self, request: Request) -> Answer:
+        """The last second."""
+        return Answer(200, self.sampler.now, JSON)
+
+    async def history(self, request: Request) -> Answer:
+        """The last minutes."""
+        return Answer(200, self.sampler.history(), JSON)
+
+    async def counts(self, request: Request) -> Answer:
+        """This moment, for whoever takes differences."""
+        return Answer(200, self.sampler.counts(), JSON)
+
 
 # A request that waits for its answer keeps its connection. Some connections stay free for probes and scrapers.
 PREDICTING_MAX = CONNECTIONS_MAX - 16

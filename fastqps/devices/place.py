@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from fastqps._core import Segment
+from fastqps.devices.errors import DeviceError
+from fastqps.models.card import ModelCard
 
 
 class Options(TypedDict, total=False):
@@ -39,3 +41,17 @@ class Place:
     table_fd: int = -1  # a file in memory that a static model's processes share; -1: this process is alone
     kernels: str = "auto"  # own, torch, or auto: own where they agree with torch
     kernels_fd: int = -1  # the file of the server's kernels.journal; -1: this process is alone
+
+
+_KNOWN = (("dtype", ("auto", "float32")), ("quantization", ("none", "auto")))
+
+
+def check_static_settings(card: ModelCard, place: Place) -> None:
+    """``DeviceError`` for a type or quantization other than that of the table."""
+    for setting, known in _KNOWN:
+        given = getattr(place, setting)
+        if given not in known:
+            raise DeviceError(
+                f"--{setting} {given} has no effect on {card.name}, a static model: its table is read as it is stored, "
+                f"and summed in float32; leave --{setting} at {known[0]}"
+            )

@@ -11,8 +11,7 @@ from fastqps.api import zero_shot
 from fastqps.api.prediction import Chunk, Entity, Generation, Label, SparseEmbedding, Vector
 from fastqps.api.request import Aggregation, GenerateOptions
 from fastqps.devices import one_device
-from fastqps.engine.answers import Answer, answer, best_labels, embedding, sparse_embedding, vectors
-from fastqps.engine.entities import entities
+from fastqps.engine.answers import Answer, answer, best_labels, embedding, entities, sparse_embedding, vectors
 from fastqps.engine.generator import Generator
 from fastqps.engine.predictor import Item, Predictor, TokenIds
 from fastqps.engine.sampling import Sampling

@@ -11,7 +11,7 @@ from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.fleet import Fleet
+from fastqps.supervisor.workers.slots import Fleet
 
 
 class RuntimeLimits:

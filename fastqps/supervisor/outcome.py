@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastqps.errors import FAILURE, NO_DEVICE, NO_MODEL, USAGE
 from fastqps.supervisor.log import Log
-from fastqps.supervisor.terminal import Terminal
 
 # A child that ends with one of these codes can never start, so the server ends with the same code.
 FATAL_AT_START = (USAGE, NO_DEVICE, NO_MODEL)
@@ -90,3 +90,25 @@ class Outcome:
     def _on_task_end(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(FAILURE, f"broken: {error!r}")
+
+
+class Terminal:
+    """The terminal from which the server was started, if any."""
+
+    def __init__(self) -> None:
+        self._had = _is_there()
+
+    def lost(self) -> bool:
+        """Whether the terminal has closed since the last call, which explains a SIGHUP."""
+        if not self._had or _is_there():
+            return False
+        self._had = False
+        return True
+
+
+def _is_there() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -15,7 +15,7 @@ from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.slots import WorkerSlots
-from fastqps.telemetry.metrics.canaries import Canaries
+from fastqps.telemetry.metrics.source import Canaries
 from fastqps.telemetry.tracing import Tracing
 
 

@@ -139,7 +139,6 @@ const RunResult& Engine::result() {
   for (auto& worker : workers_) {
     worker->join();
     result_.tally.merge(worker->recorder().tally);
-    result_.end_ns = std::max(result_.end_ns, worker->ended_ns());
   }
   auto& samples = result_.tally.samples;
   if (samples.size() > options_.samples_max) samples.resize(options_.samples_max);

@@ -14,7 +14,7 @@ struct ConnectError : std::runtime_error {
 };
 
 struct RunResult {
-  i64 start_monotonic_ns = 0, start_unix_ns = 0, end_ns = 0;
+  i64 start_monotonic_ns = 0, start_unix_ns = 0;
   i64 measure_from_ns = 0, measure_until_ns = 0;
   bool stopped = false;
   Tally tally;
@@ -38,8 +38,6 @@ class Engine {
 
   const Options& options() const { return options_; }
   const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
-  bool started() const { return started_; }
-  i64 since_start_ns() const { return now_ns() - result_.start_monotonic_ns; }
 
  private:
   std::vector<Address> resolve() const;

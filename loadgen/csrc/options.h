@@ -26,16 +26,14 @@ struct Options {
   u32 request_id_field = 0, response_id_field = 0, timeout_field = 0;
   std::vector<u32> status_field;
   i64 deadline_grace_ns = 100 * kMillisecond, grace_ns = 5 * kSecond;
-  bool reconnect = true;
-  std::vector<std::string> expected;  // empty, or one per payload …
-  std::vector<bool> has_expected;     // … where this says so
+  std::vector<std::string> expected;  // empty, or one per payload
   u32 check_every = 1, samples_max = 0, sample_every = 97;
   bool record_calls = false;  // of an open loop
   u64 answer_bytes_max = 16 << 20;
-  i64 spin_ns = 30 * kMicrosecond, interval_ns = kSecond;
+  i64 interval_ns = kSecond;
   i32 first_stream_id = 1;  // tests start near the end of the stream ids
 
-  // What is wrong with them, or an empty string.
+  // What would break the engine, or an empty string. The command line checks the rest.
   std::string error() const;
 };
 
@@ -43,13 +41,12 @@ struct Options {
 struct Load {
   bool closed = false;
   std::span<const i64> times;          // open loop
-  std::span<const u32> payload_index;  // closed loop: empty means in turn
+  std::span<const u32> payload_index;  // closed loop: used again and again
   std::span<const i64> deadlines;      // empty: `deadline` for all
   i64 deadline = 0;                    // 0: none
   i64 measure_from = 0, measure_until = kNever;
   u32 in_flight = 0;  // closed loop, from here on
   i64 duration = 0;
-  u64 calls_max = 0;
 
   std::string error(const Options& options) const;
 };

@@ -77,7 +77,7 @@ void Worker::look_for_orders() {
 void Worker::take_up() {
   const Load& load = *load_;
   const i64 start = start_ns_;
-  schedule_ = std::make_unique<Schedule>(load, options_.threads, index_, u32(options_.payloads.size()), start);
+  schedule_ = std::make_unique<Schedule>(load, options_.threads, index_, start);
   context_.recorder.begin(load, start);
   context_.running = true;
   used_ = ThreadTime::read();

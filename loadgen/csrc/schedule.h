@@ -16,11 +16,13 @@ struct Arrival {
 
 class Schedule {
  public:
-  Schedule(const Load& load, u32 threads, u32 thread, u32 payloads, i64 start_ns)
-      : load_(load), threads_(threads), payloads_(payloads), start_ns_(start_ns), next_(thread), due_(thread) {
-    until_ns_ = load.closed ? start_ns + load.duration : kNever;
-    if (load.calls_max) calls_max_ = load.calls_max / threads + (thread < load.calls_max % threads);
-  }
+  Schedule(const Load& load, u32 threads, u32 thread, i64 start_ns)
+      : load_(load),
+        threads_(threads),
+        start_ns_(start_ns),
+        next_(thread),
+        due_(thread),
+        until_ns_(load.closed ? start_ns + load.duration : kNever) {}
 
   // Marks what has become due.
   void notice(i64 now) {
@@ -31,10 +33,7 @@ class Schedule {
   // No arrival after this instant.
   void end_at(i64 instant_ns) { until_ns_ = std::min(until_ns_, instant_ns); }
 
-  bool waiting(i64 now) const {
-    if (!load_.closed) return next_ < due_;
-    return now < until_ns_ && (!load_.calls_max || taken_ < calls_max_);
-  }
+  bool waiting(i64 now) const { return load_.closed ? now < until_ns_ : next_ < due_; }
   u64 waiting_count() const { return load_.closed ? 0 : (due_ - next_) / threads_; }
   // Arrivals so far; closed loop: calls made so far.
   u64 due_count() const { return taken_ + waiting_count(); }
@@ -45,8 +44,7 @@ class Schedule {
     const i64 deadline = load_.deadlines.empty() ? load_.deadline : load_.deadlines[load_.closed ? 0 : next_];
     if (load_.closed) {
       arrival.intended_ns = now;
-      const u64 turn = load_.payload_index.empty() ? next_ % payloads_ : next_ % load_.payload_index.size();
-      arrival.payload = load_.payload_index.empty() ? u32(turn) : load_.payload_index[turn];
+      arrival.payload = load_.payload_index[next_ % load_.payload_index.size()];
     } else {
       arrival.intended_ns = start_ns_ + load_.times[next_];
       arrival.payload = load_.payload_index[next_];
@@ -72,10 +70,10 @@ class Schedule {
 
  private:
   const Load& load_;
-  const u32 threads_, payloads_;
+  const u32 threads_;
   const i64 start_ns_;
   u64 next_, due_;  // the first not sent, and the first not due
-  u64 taken_ = 0, calls_max_ = 0;
+  u64 taken_ = 0;
   i64 until_ns_;
 };
 

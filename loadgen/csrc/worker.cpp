@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kBurst = 256;                      // calls that are started before what they wrote is sent
 constexpr i64 kReallySlept = 5 * kMicrosecond;   // longer than it takes to be told what is ready
+constexpr i64 kSpin = 30 * kMicrosecond;         // before the next send
 constexpr i64 kBlockedSleep = 5 * kMillisecond;  // what becomes due meanwhile has to wait anyway
 constexpr i64 kCloseGrace = kSecond;             // for the trailers of bidi streams
 
@@ -45,7 +46,6 @@ void Worker::turn() {
   }
   flush();
   if (!connected_) watch_connecting();
-  publish();
 }
 
 void Worker::tick_connections() {
@@ -139,11 +139,9 @@ void Worker::settle() {
   schedule_->end_at(context_.now);
   for (; schedule_->waiting_count(); schedule_->pop())
     context_.recorder.unsent(schedule_->front(context_.now), kNotSent, context_.now);
-  ended_ns_ = context_.now - start_ns_;
   roll_intervals();
   context_.recorder.close_interval(context_.now, schedule_->due_count(), 0, 0);
   context_.recorder.tally.due_all = schedule_->due_count();
-  publish();
   std::lock_guard lock(context_.recorder.mutex);
   context_.recorder.all_finished = true;
 }
@@ -169,7 +167,7 @@ void Worker::sleep() {
   i64 until = wake_ns();
   const i64 before = now_ns();
   const i64 due = context_.running ? schedule_->next_due_ns() : kNever;
-  if (due != kNever) until = std::min(until, blocked ? std::max(due, before + kBlockedSleep) : due - options_.spin_ns);
+  if (due != kNever) until = std::min(until, blocked ? std::max(due, before + kBlockedSleep) : due - kSpin);
   const bool busy = more_to_send_ || context_.unread || !context_.dirty.empty();
   const i64 left = busy ? 0 : std::max<i64>(until - before, 0);
   epoll_event events[kEvents];
@@ -192,14 +190,6 @@ void Worker::sleep() {
   context_.unread = false;
   for (auto& connection : connections_)
     if (connection->readable()) connection->receive();
-}
-
-void Worker::publish() {
-  if (!schedule_) return;
-  progress.due.store(schedule_->due_count(), std::memory_order_relaxed);
-  progress.sent.store(context_.recorder.sent_count(), std::memory_order_relaxed);
-  progress.ended.store(context_.recorder.ended_count(), std::memory_order_relaxed);
-  progress.ok.store(context_.recorder.ok_count(), std::memory_order_relaxed);
 }
 
 }  // namespace loadgen

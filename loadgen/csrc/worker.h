@@ -36,12 +36,6 @@ class Worker {
   // From the start to the end of the run.
   const ThreadTime& used() const { return used_; }
   i64 slept_ns() const { return slept_ns_; }
-  i64 ended_ns() const { return ended_ns_; }
-
-  struct Progress {
-    std::atomic<u64> due{0}, sent{0}, ended{0}, ok{0};
-  };
-  Progress progress;
 
  private:
   void run();
@@ -59,7 +53,6 @@ class Worker {
   void settle();
   void sleep();
   i64 wake_ns() const;
-  void publish();
   void wake();
 
   const Options& options_;
@@ -80,7 +73,6 @@ class Worker {
   i64 end_ns_ = kNever;  // of the grace, once nothing more is to be sent
   ThreadTime used_;
   i64 slept_ns_ = 0, connect_timeout_ns_ = 0;
-  i64 ended_ns_ = 0;
 };
 
 }  // namespace loadgen

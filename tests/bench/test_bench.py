@@ -15,7 +15,6 @@ from serving import Server
 from bench.load import PREDICT, Load, h2load, loadgen, read_samples
 from bench.row import Row, markdown, number
 from bench.texts import request, texts, write_body
-from bench.transport import stage_cost_us
 from examples.demo import check as demo_check
 from examples.demo.sentences import MANY
 from fastqps import Engine
@@ -24,7 +23,6 @@ from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerError, ServerProcess
 from fastqps.telemetry.live.remote import fetch_counts
-from fastqps.telemetry.live.view import view
 
 SHORT = Load(connections=2, inflight=8, seconds=0.5, warmup_s=0.2)
 
@@ -41,16 +39,14 @@ def server() -> Iterator[Server]:
 
 def test_loadgen_counts_what_the_server_counts(server: Server, tmp_path: Path) -> None:
     payloads = write_messages(tmp_path / "p", map(request, texts(50)))
-    before = fetch_counts(server.admin)
+    before = fetch_counts(server.admin)["codes"]
     found = loadgen(server.address, PREDICT, payloads, SHORT, samples=tmp_path / "s")
-    after = fetch_counts(server.admin)
-    seen = view(before, after)
+    after = fetch_counts(server.admin)["codes"]
     assert found["loop"] == "closed" and found["rate"] > 0 and not set(found) & {"timeline", "histograms"}
     # What was in flight at the end is answered, but counted only where its answer came in time.
-    items = {code: n for code, count in after["codes"].items() if (n := count - before["codes"][code])}
+    items = {code: n for code, count in after.items() if (n := count - before[code])}
     assert 0 <= items["OK"] - found["status_with_warmup"]["OK"] <= SHORT.connections * SHORT.inflight
-    assert set(items) == {"OK"} and (seen.models[0].batch_items or 0) >= 1
-    assert stage_cost_us(seen)["tokenize"] > 0 and stage_cost_us(seen)["scatter"] > 0
+    assert set(items) == {"OK"}
     samples = list(read_samples(tmp_path / "s"))
     assert samples and all(len(answer.embedding.values) == 384 for _, answer in samples)
     assert {payload for payload, _ in samples} <= set(range(50))

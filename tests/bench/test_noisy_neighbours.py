@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from serving import PATIENCE_S
 
-from bench.neighbours import ALONE, KEPT_MIN, Server, rows
-from bench.noise.beside import NEIGHBOURS, beside
+from bench.neighbours import ALONE, KEPT_MIN, NEIGHBOURS, Server, rows
+from bench.noise import beside
 from fastqps.bench.results.result import BenchError
 
 CPU = min(os.sched_getaffinity(0))
@@ -21,7 +21,7 @@ CPU = min(os.sched_getaffinity(0))
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_a_neighbour_works_on_its_cpu_and_ends(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with beside(name, [CPU]) as (process,):
+    with beside(name, CPU) as process:
         assert os.sched_getaffinity(process.pid) == {CPU} and process.poll() is None
         assert not list(tmp_path.iterdir())  # a file has no name, so that nothing has to be removed
     assert process.returncode == -9
@@ -29,7 +29,7 @@ def test_a_neighbour_works_on_its_cpu_and_ends(name: str, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("own_session", [False, True])
 def test_a_neighbour_has_a_session_of_its_own_if_asked(own_session: bool) -> None:
-    with beside("spinner", [CPU], own_session=own_session) as (process,):
+    with beside("spinner", CPU, own_session=own_session) as process:
         assert (os.getsid(process.pid) == process.pid) is own_session
         assert os.getpgid(process.pid) == process.pid
     assert process.returncode == -9
@@ -37,15 +37,15 @@ def test_a_neighbour_has_a_session_of_its_own_if_asked(own_session: bool) -> Non
 
 def test_a_neighbour_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(BenchError, match="the neighbour spinner ended with exit code 1"), beside("spinner", [CPU]):
+    with pytest.raises(BenchError, match="the neighbour spinner ended with exit code 1"), beside("spinner", CPU):
         pass
 
 
 def test_a_neighbour_ends_with_whoever_started_it() -> None:
     program = f"""
 import os
-from bench.noise.beside import beside
-with beside("fork-storm", [{CPU}]) as (storm,):
+from bench.noise import beside
+with beside("fork-storm", {CPU}) as storm:
     print(storm.pid, flush=True)
     os.kill(os.getpid(), 9)
 """

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import grpc
+import numpy as np
 import pytest
+from serving import PATIENCE_S
 
-from bench.protocols.part import SHARED, agreement, claims
-from bench.protocols.perf_analyzer import parse as parse_report
-from bench.protocols.requests import BASE64, FLOATS, OIP, TEI, check, http_requests
-from bench.protocols.wrk import HttpRequest
-from bench.protocols.wrk import parse as parse_wrk
+from bench.peers.perf_analyzer import parse as parse_report
+from bench.protocols import BASE64, FLOATS, MODEL_INFER, OIP, SHARED, TEI, claims, http_requests, model_infer
 from bench.runner import Subject
+from bench.wrk import HttpRequest
+from bench.wrk import parse as parse_wrk
+from fastqps import Client
+from fastqps.api.reflection import message_class
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerProcess
 
+ANSWER = "inference.ModelInferResponse"
+READ: dict[str, Callable[[bytes], np.ndarray]] = {
+    BASE64: lambda body: np.frombuffer(base64.b64decode(json.loads(body)["data"][0]["embedding"]), np.float32),
+    FLOATS: lambda body: np.asarray(json.loads(body)["data"][0]["embedding"], np.float32),
+    OIP: lambda body: np.frombuffer(body[-4 * 384 :], np.float32),
+    TEI: lambda body: np.asarray(json.loads(body)[0], np.float32),
+}
 WRK = """Running 4s test @ http://127.0.0.1:7201/inference
   1 threads and 64 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -73,7 +89,7 @@ def test_claims_compare_with_predict_and_with_other_servers() -> None:
     subjects = {
         name: Subject(name, dict, runs=[{"rate": rate, "cpu_us": 1000 / rate}] * 3) for name, rate in rates.items()
     }
-    rows = [*(claim.row(subjects) for claim in claims()), agreement(subjects)]
+    rows = [claim.row(subjects) for claim in claims()]
     found = {row.name: row for row in rows if not row.name.startswith("…")}
     assert {name: (round(row.measured or 0, 4), row.verdict) for name, row in found.items()} == {
         "ModelInfer over Predict": (0.8, "yes"),
@@ -92,10 +108,15 @@ def test_claims_compare_with_predict_and_with_other_servers() -> None:
 
 
 def test_every_protocol_has_a_request_that_is_answered_as_predict() -> None:
+    """Bit by bit."""
     with ServerProcess("--model", "minilm", "--device", "null", "--http-port", "0") as server:
-        check(server.address, server.http, "a text")
-    assert {request.path for request in http_requests("a").values()} == {
-        "/v1/embeddings",
-        "/v2/models/minilm/infer",
-        "/embed",
-    }
+        with Client(server.address) as client, grpc.insecure_channel(server.address) as channel:
+            wanted = np.asarray(client.predict("a text").embedding, np.float32)
+            call = channel.unary_unary(MODEL_INFER, response_deserializer=message_class(ANSWER).FromString)
+            answer: Any = call(model_infer("a text").SerializeToString(), timeout=PATIENCE_S)
+        found = {"ModelInfer": np.frombuffer(answer.raw_output_contents[0], np.float32)}
+        for name, request in http_requests("a text").items():
+            asked = urllib.request.Request(f"http://{server.http}{request.path}", request.body, request.headers)
+            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as body:
+                found[name] = READ[name](body.read())
+    assert {name: np.array_equal(floats, wanted) for name, floats in found.items()} == dict.fromkeys(found, True)

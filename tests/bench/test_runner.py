@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.row import Row
-from bench.runner import Bench, Claim, Ratio, Run, Subject, figures, ratio
+from bench.runner import Bench, Claim, Ratio, Run, Subject, apart, figures, ratio
 
 
 def test_a_ratio_is_one_of_medians_with_an_interval_from_rounds() -> None:
@@ -27,21 +27,25 @@ def test_a_ratio_is_one_of_medians_with_an_interval_from_rounds() -> None:
     assert ratio([20, 2], [10, 1]).interval == pytest.approx((2, 2))
 
 
+ROUNDS = {"a": [1.0, 2.0, 6.0], "b": [1.0, 1.0, 4.0]}
+AWAY: dict[str, Any] = {"subject": "a", "baseline": "b", "combine": lambda a, b: a["rate"] - b["rate"]}
+
+
 @pytest.mark.parametrize(
-    ("value", "interval", "measured", "apart"),
+    ("claim", "measured", "interval"),
     [
-        (0.96, (0.94, 0.98), 4, (2, 6)),
-        (1.02, (0.99, 1.05), 2, (0, 5)),
-        (1.1, (1.08, 1.12), 10, (8, 12)),
-        (1.1, None, 10, None),
+        (Claim("x", "", "a"), 2, None),
+        (Claim("x", "", "a", of=max, scale=10), 60, None),
+        (Claim("x", "", "a", spread=True, scale=10), 20, (30 - 65.73, 30 + 65.73)),
+        (Claim("x", "", **AWAY), 1, (1 - 2.484, 1 + 2.484)),
+        (apart("x", "b", "a", 5), 100 / 3, (-35.47, 91.02)),
     ],
 )
-def test_apart(
-    value: float, interval: tuple[float, float] | None, measured: float, apart: tuple[float, float] | None
-) -> None:
-    row = Ratio(value, interval).apart_row("x", 5)
-    assert (row.measured, row.unit, row.at_most) == (pytest.approx(measured), "%", True)
-    assert row.interval == (pytest.approx(apart) if apart else None)
+def test_a_figure_of_rounds(claim: Claim, measured: float, interval: tuple[float, float] | None) -> None:
+    subjects = {name: Subject(name, dict, runs=[{"rate": r} for r in rates]) for name, rates in ROUNDS.items()}
+    row = claim.row(subjects)
+    assert row.measured == pytest.approx(measured)
+    assert row.interval == (pytest.approx(interval, rel=1e-3) if interval else None)
 
 
 @pytest.mark.parametrize(

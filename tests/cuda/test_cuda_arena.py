@@ -18,9 +18,8 @@ import torch
 from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from decoders import DECODERS, write_decoder
 from model_runs import random_items, run
-from padded import PaddedEncoder
+from padded import PaddedEncoder, TorchEncoderOps
 from paths import python_path
-from reference_ops.encoder_ops import ReferenceEncoderOps
 from serving import PATIENCE_S
 
 from fastqps._core import CudaApi, CudaError
@@ -47,16 +46,16 @@ from fastqps.devices.cuda.arena import write_arena
 from fastqps.devices.cuda.manifest import publish
 from fastqps.models import load_card
 from fastqps.architectures.packed import PackedModel
-from reference_ops.encoder_ops import ReferenceEncoderOps
+from padded import TorchEncoderOps
 path, fd, library = sys.argv[1:]
-build = lambda parameters: PackedModel(load_card(path), ReferenceEncoderOps(torch.bfloat16, parameters))
+build = lambda parameters: PackedModel(load_card(path), TorchEncoderOps(torch.bfloat16, parameters))
 publish(int(fd), write_arena(CudaApi(library), torch.device("cpu"), build, {"model": "m@1"}))
 signal.pause()
 """
 
 
 def load(path: str, parameters: Parameters) -> PackedModel:
-    return PackedModel(load_card(path), ReferenceEncoderOps(torch.bfloat16, parameters))
+    return PackedModel(load_card(path), TorchEncoderOps(torch.bfloat16, parameters))
 
 
 def answers(model: PackedModel) -> np.ndarray:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 from decode_load import OnDemand, simulate, within
+from nightly import nightly
 
 from fastqps.devices.cuda.buckets import (
     TILE,
@@ -117,7 +118,7 @@ def test_the_closest_graph_is_the_one_that_a_step_runs_in(max_runs: int) -> None
             assert smallest([*start, closest], Shape(tokens, runs)) == closest, (tokens, runs)
 
 
-LOADS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95)
+LOADS = (0.3, 0.6, 0.95, *nightly(0.45, 0.7, 0.8, 0.9))
 ADMISSIONS: dict[str, Callable[[int], int]] = {
     "all that fits": lambda running: 16_384,
     "twice the running": lambda running: max(512, 2 * running),

@@ -13,13 +13,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import fake_cuda
 import numpy as np
 import pytest
 import torch
-from paths import python_path
 from sum_lane import SumLane
 
 from fastqps._core import CudaApi, CudaError, CudaStep, EncodeLayout, now_ns
@@ -166,51 +164,6 @@ def test_memory_is_copied_both_ways(lane: SumLane) -> None:
     api.free(there)
     with pytest.raises(CudaError, match="cudaMalloc: out of memory"):
         api.malloc(1 << 40)
-
-
-# A fault breaks the device for the process: each in one of its own.
-_FAULT = """
-import fake_cuda
-from fastqps._core import CudaApi, CudaError, CudaStep
-from sum_lane import SumLane
-lane = SumLane(CudaApi(fake_cuda.library()))
-step, twin = CudaStep(lane.lane), CudaStep(lane.lane)
-shape = lane.pack(step.staging, [[1, 2]])
-step.launch(*shape)
-step.wait()
-def told(call, *arguments):
-    try:
-        call(*arguments)
-    except CudaError as error:
-        assert isinstance(error, RuntimeError) and str(error).startswith(error.call + ": ")
-        print(error.code, str(error).partition(": ")[2])
-def run():
-    step.launch(*shape)
-    step.wait()
-told(run)
-assert step.due_s() == 0
-told(step.wait)
-told(twin.launch, *shape)
-told(CudaApi(fake_cuda.library()).malloc, 5)
-"""
-
-
-@pytest.mark.parametrize(
-    ("fault", "told"),
-    [
-        ("fail_graph=2", "700 an illegal memory access was encountered (700)"),
-        ("fail_launch=2", "719 unspecified launch failure (719)"),
-        ("fail_copy=4", "719 unspecified launch failure (719)"),
-    ],
-)
-def test_a_fault_stays(fault: str, told: str) -> None:
-    environment: dict[str, Any] = os.environ | {
-        "FASTQPS_FAKE_CUDA": fault,
-        "PYTHONPATH": python_path(),
-    }
-    done = subprocess.run([sys.executable, "-c", _FAULT], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [told] * 4
 
 
 def test_a_step_in_flight_is_waited_for_when_it_goes(lane: SumLane) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import static_models
 import torch
-from checkpoints import TASKS, write_checkpoint, write_sentence_modules
+from checkpoints import write_checkpoint
 from decoders import VOCAB, write_decoder
+from device_checks import CHANCE, FEW_MODELS, MODELS, check_decoder, check_model, items, pairs
 from fake_cuda import VARIABLE, Knobs, environment, library
 from nightly import nightly, nightly_but
 from paths import ROOT
-from sparse_encoders import dense_rows, write_splade
 
 from fastqps import Engine
 from fastqps.architectures import vocabulary_head
@@ -26,6 +27,7 @@ from fastqps.devices import make_runner
 from fastqps.devices.cuda import lane as cuda_lane
 from fastqps.devices.cuda import steps as cuda_steps
 from fastqps.devices.cuda.fake import FakeCuda
+from fastqps.devices.errors import DeviceError
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.errors import ConfigError
@@ -35,7 +37,6 @@ from fastqps.runners.pack_items import pack_items
 
 pytestmark = pytest.mark.compute
 
-CHANCE = np.random.default_rng(7)
 GIB = 1 << 30
 
 
@@ -55,66 +56,10 @@ def same_chance() -> None:
     CHANCE.bit_generator.state = np.random.default_rng(7).bit_generator.state
 
 
-def items(count: int, vocab: int, longest: int) -> list[list[int]]:
-    return [CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist() for _ in range(count)]
-
-
-def pairs(found: list[list[int]]) -> list[tuple[list[int], int]]:
-    return [(ids, int(CHANCE.integers(1, len(ids) + 1))) for ids in found]
-
-
-# One for each kind of attention and each kind of answer: the arithmetic of families is in tests/models.
-FEW_TASKS = [
-    ("albert", "embed"),
-    ("deberta-v2", "classify"),
-    ("gemma3_text", "embed"),
-    ("jina_bert", "embed"),
-    ("modernbert", "classify_tokens"),
-    ("new", "classify"),
-    ("qwen2", "embed"),
-    ("roberta", "classify_tokens"),
-    ("t5", "embed"),
-]
-
-
-@pytest.mark.parametrize(("family", "task"), nightly_but(FEW_TASKS, TASKS))
-def test_every_encoder_equals_the_cpu(tmp_path: Path, family: str, task: str) -> None:
-    """In fp32, in batches of every size up to the largest, and alone as batched."""
-    write_checkpoint(tmp_path, family, task)
-    if task == "embed":
-        write_sentence_modules(tmp_path, pooling=["mean", "cls", "max", "lasttoken"][len(family) % 4], dense=True)
-    card = load_card(str(tmp_path), 60)
-    cpu, gpu = (make_runner(device, card, 16, 300, dtype="float32") for device in ("cpu", "cuda"))
-    for count in (1, 2, 7, 16):
-        batch = pairs(items(count, card.vocab_size, min(60, 300 // count)))
-        rows = []
-        for runner in (cpu, gpu):
-            shape = pack_items(card, batch, runner.buffers())
-            runner.run(*shape)
-            rows.append(runner.buffers().rows(*shape[:2]).copy())
-        np.testing.assert_allclose(rows[1], rows[0], rtol=0, atol=2e-5)
-    lengths = [len(ids) if card.rows_by_token else 1 for ids, _ in batch]
-    for item, row in zip(batch, np.split(rows[1], np.cumsum(lengths)[:-1]), strict=True):
-        shape = pack_items(card, [item], gpu.buffers())
-        gpu.run(*shape)
-        np.testing.assert_allclose(gpu.buffers().rows(*shape[:2]), row, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("family", ["bert", "modernbert"])
-def test_sparse_embeddings_equal_the_cpus(tmp_path: Path, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", nightly_but(FEW_MODELS, MODELS))
+def test_every_model_equals_the_cpu(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabulary_head, "_COLUMNS", 48)
-    write_checkpoint(tmp_path, family, "embed_sparse")
-    write_splade(tmp_path)
-    card = load_card(str(tmp_path), 60)
-    cpu, gpu = (make_runner(device, card, 16, 300, dtype="float32") for device in ("cpu", "cuda"))
-    for count in (1, 7, 16):
-        batch = pairs(items(count, card.vocab_size, 300 // count if count > 5 else 60))
-        rows = []
-        for runner in (cpu, gpu):
-            shape = pack_items(card, batch, runner.buffers())
-            runner.run(*shape)
-            rows.append(dense_rows(card, runner.buffers().rows(*shape[:2])))
-        np.testing.assert_allclose(rows[1], rows[0], rtol=0, atol=2e-5)
+    check_model(tmp_path / "model", name, close=1e-5 if name.startswith("static") else 2e-5)
 
 
 def test_minilm_in_bf16() -> None:
@@ -213,26 +158,7 @@ def test_lanes_at_once_equal_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "prefix"), [("qwen2", 9), ("qwen3", 0), *nightly(("llama", 9), ("llama-5-heads", 0))])
 def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str, prefix: int) -> None:
-    """Token by token in fp32, greedy and drawn, whatever shares the steps, and with one or two steps in flight."""
-    write_decoder(tmp_path, kind, eos_token_id=5)
-    card = replace(load_card(str(tmp_path), 40, max_output_tokens=24), prefix_ids=tuple(range(3, 3 + prefix)))
-    prompts = items(9, VOCAB, 20)
-    drawn = Sampling(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
-    answers = []
-    for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
-        generator = Generator(
-            card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
-        )
-        found = [generator.generate(prompts), generator.generate(prompts, drawn)]
-        answers.append([[(made.token_ids, made.finish_reason) for made in each] for each in found])
-        logprobs = np.concatenate([made.logprobs for made in found[1]])
-        if device == "cpu":
-            expected = logprobs
-        np.testing.assert_allclose(logprobs, expected, rtol=0, atol=1e-4)
-        alone = generator.generate(prompts[3:4], drawn)[0]
-        assert alone.token_ids == found[1][3].token_ids
-        generator.close()
-    assert answers[0] == answers[1] == answers[2]
+    check_decoder(tmp_path, kind, prefix, close=1e-4)
 
 
 def test_a_generators_lanes_have_their_own_sequences(tmp_path: Path) -> None:
@@ -358,24 +284,31 @@ def test_the_kernels_themselves_interpreted(tmp_path: Path, monkeypatch: pytest.
     """A tiny encoder and a tiny decoder through Triton's interpreter, called by the streams' threads."""
     monkeypatch.setattr(FakeCuda, "interprets", True)
     write_checkpoint(tmp_path / "modern", "modernbert", num_hidden_layers=1)
-    card = load_card(str(tmp_path / "modern"), 40)
-    batch = pairs(items(4, card.vocab_size, 16))
+    card = load_card(str(tmp_path / "modern"), 12)
+    batch = pairs(items(2, card.vocab_size, 9))
     rows = []
     for device in ("cpu", "cuda"):
-        runner = make_runner(device, card, 4, 64, dtype="float32")
+        runner = make_runner(device, card, 2, 20, dtype="float32")
         runner.run(*pack_items(card, batch, runner.buffers()))
-        rows.append(runner.buffers().output[:4].copy())
+        rows.append(runner.buffers().output[:2].copy())
         start, end = runner.buffers().stamps
         assert device == "cpu" or 0 < start <= end
     np.testing.assert_allclose(rows[1], rows[0], rtol=0, atol=2e-5)
 
     write_decoder(tmp_path / "qwen", "qwen3", num_hidden_layers=1)
-    card = replace(load_card(str(tmp_path / "qwen"), 12, max_output_tokens=3), prefix_ids=(3, 4, 5))
-    prompts, made = items(2, VOCAB, 9), []
+    card = replace(load_card(str(tmp_path / "qwen"), 6, max_output_tokens=2), prefix_ids=(3, 4, 5))
+    prompts, made = items(2, VOCAB, 6), []
     for device in ("cpu", "cuda"):
-        generator = Generator(card, device=device, dtype="float32", max_running=2, max_step_tokens=16)
+        generator = Generator(card, device=device, dtype="float32", max_running=2, max_step_tokens=8)
         made.append(
             [each.token_ids for each in generator.generate(prompts, Sampling(temperature=0.7, top_k=9, seed=4))]
         )
         generator.close()
     assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("options", [{"quantization": "fp8"}, {"dtype": "bfloat16"}])
+def test_settings_without_effect_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    static_models.model2vec(tmp_path / "m")
+    with pytest.raises(DeviceError, match="has no effect on m, a static model"):
+        make_runner("cuda", load_card(str(tmp_path / "m")), 16, 300, **options)

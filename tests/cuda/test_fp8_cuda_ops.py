@@ -1,4 +1,4 @@
-"""The ops of a GPU in FP8, their kernels interpreted on the CPU, against the reference's."""
+"""The ops of a GPU in FP8, their kernels interpreted on the CPU, against those of the CPU."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from decoders import write_decoder
 from model_runs import encoded, random_items
 from nightly import nightly
 from padded import PaddedDecoder, PaddedEncoder
-from reference_ops.decode_ops import ReferenceDecodeOps
-from reference_ops.encoder_ops import ReferenceEncoderOps
 
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
 from fastqps.models import load_card
+from fastqps.ops.cpu.decode_ops import CpuDecodeOps
+from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
 from fastqps.ops.precision import Precision
+from fastqps.runners.decoder import DecoderRunner
+from fastqps.runners.encoder import EncoderRunner
 
 pytestmark = [
     pytest.mark.compute,
@@ -47,11 +49,9 @@ def test_encoders(tmp_path: Path, family: str, held: bool) -> None:
         compress(tmp_path, r"(encoder\.layer|layers)\.\d+\..*(query|key|value|dense|Wqkv|Wo|Wi)\.weight")
     steps = [random_items(np.random.default_rng(0), 2, longest=8, pairs=True)]
     lines: list[str] = []
-    want = encoded(
-        tmp_path, steps, ReferenceEncoderOps(FLOAT32, precision=precision(lines)), PaddedEncoder, ITEMS, TOKENS
-    )
+    want = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32, precision(lines)), EncoderRunner, ITEMS, TOKENS)
     got = encoded(tmp_path, steps, CudaEncoderOps(FLOAT32, "cpu", precision(lines)), PaddedEncoder, ITEMS, TOKENS)
-    plain = encoded(tmp_path, steps, ReferenceEncoderOps(FLOAT32), PaddedEncoder, ITEMS, TOKENS)
+    plain = encoded(tmp_path, steps, CpuEncoderOps(FLOAT32), EncoderRunner, ITEMS, TOKENS)
     assert np.linalg.norm(want - plain) > 0.01 * np.linalg.norm(plain), "this was not FP8"
     # On a GPU the bias of an FP8 product is bf16; and where one number is rounded to the other side, others follow.
     assert np.linalg.norm(got - want) < 0.004 * np.linalg.norm(want)
@@ -66,12 +66,13 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
     card = load_card(str(tmp_path), 8, max_output_tokens=3)
     lines: list[str] = []
     found = []
-    for ops in (
-        ReferenceDecodeOps(FLOAT32, precision=precision(lines)),
-        CudaDecodeOps(FLOAT32, "cpu", precision(lines)),
-        ReferenceDecodeOps(FLOAT32),
-    ):
-        runner = PaddedDecoder.load(card, ops, 2, 10)
+    made: list[tuple[Any, type[DecoderRunner]]] = [
+        (CpuDecodeOps(FLOAT32, precision(lines)), DecoderRunner),
+        (CudaDecodeOps(FLOAT32, "cpu", precision(lines)), PaddedDecoder),
+        (CpuDecodeOps(FLOAT32), DecoderRunner),
+    ]
+    for ops, make in made:
+        runner = make.load(card, ops, 2, 10)
         answers = Generator(card, runner=runner).generate([[1, 2, 3], [7]], Sampling(logprobs=True))
         found.append(np.array([answer.logprobs[0] for answer in answers if answer.logprobs]))
     want, got, plain = found

@@ -19,9 +19,8 @@ from fake_mps.path import FAKE_MPS_PATH
 from paths import FAKE_MPS, python_path
 from serving import PATIENCE_S, until
 
-from bench.gpu.servers import mps as measured
 from fastqps.devices import Device, DeviceError
-from fastqps.host.gpus import AMD, FAKE_LIBRARY, NVIDIA, Gpu, Vendor
+from fastqps.host.gpus import AMD, NVIDIA, Gpu, Vendor
 from fastqps.supervisor import run_directory
 from fastqps.supervisor.gpu import mps
 from fastqps.supervisor.gpu.mps import MpsDaemon, MpsError
@@ -325,18 +324,3 @@ def test_auto_starts_no_daemon_for_gpus_that_have_none(
         await sharing.close()
 
     asyncio.run(work())
-
-
-def test_measurements_run_under_the_same_daemon(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``bench.gpu.servers.mps``: processes outside a server, with a daemon and without."""
-    monkeypatch.setenv(FAKE_LIBRARY, "any")
-    with measured.daemon() as environment, client(environment["CUDA_MPS_PIPE_DIRECTORY"]) as attached:
-        assert environment["CUDA_VISIBLE_DEVICES"] == "GPU-fake-0"
-        with measured.without() as alone:
-            assert alone["CUDA_MPS_PIPE_DIRECTORY"] != environment["CUDA_MPS_PIPE_DIRECTORY"]
-            assert not os.listdir(alone["CUDA_MPS_PIPE_DIRECTORY"])
-        attached.communicate()
-    check_gone(Path(tempfile.gettempdir()))
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(mps.MpsError, match="nvidia-cuda-mps-control is not here"), measured.daemon():
-        pass

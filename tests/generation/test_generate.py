@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from decoders import DECODERS, VOCAB, expected, write_decoder
-from reference_ops.plain_decode_ops import PlainDecodeOps
 
 from bench.reference_batch import ReferenceBatch
 from fastqps._core import DecodeBatch
@@ -36,11 +35,10 @@ def make_generator(
     slots: int = 4,
     steps_in_flight: int = 2,
     batch: Callable[[int, int], Any] = DecodeBatch,
-    ops: Any = None,
     dtype: torch.dtype = FLOAT32,
     step_tokens: int = 32,
 ) -> Generator:
-    runner = DecoderRunner.load(card, ops or CpuDecodeOps(dtype), slots, step_tokens)
+    runner = DecoderRunner.load(card, CpuDecodeOps(dtype), slots, step_tokens)
     runner.warm_up()
     return Generator(card, runner=runner, steps_in_flight=steps_in_flight, batch=batch)
 
@@ -126,14 +124,13 @@ def test_every_family_alone_and_together(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)
     prompts = [random_ids(rng) for _ in range(5)]
     want = [expected(model, ids, MAX_OUTPUT) for ids in prompts]
-    for ops in (CpuDecodeOps(FLOAT32), PlainDecodeOps(FLOAT32)):
-        generator = make_generator(card_of(tmp_path), ops=ops)
-        together = generator.generate(prompts, Sampling(logprobs=True))
-        alone = generator.generate(prompts[:1], Sampling(logprobs=True))
-        assert [answer.token_ids for answer in together] == want
-        assert alone[0].token_ids == want[0]
-        assert alone[0].logprobs == pytest.approx(together[0].logprobs, abs=1e-5)
-        check_logprobs(model, prompts, together)
+    generator = make_generator(card_of(tmp_path))
+    together = generator.generate(prompts, Sampling(logprobs=True))
+    alone = generator.generate(prompts[:1], Sampling(logprobs=True))
+    assert [answer.token_ids for answer in together] == want
+    assert alone[0].token_ids == want[0]
+    assert alone[0].logprobs == pytest.approx(together[0].logprobs, abs=1e-5)
+    check_logprobs(model, prompts, together)
 
 
 def check_logprobs(model: Any, prompts: Sequence[Sequence[int]], answers: Sequence[Any]) -> None:

@@ -13,8 +13,7 @@ import torch
 import transformers as tr
 from decoders import VOCAB, write_decoder
 from nightly import nightly, nightly_but
-from reference_ops.decode_ops import ReferenceDecodeOps
-from reference_ops.plain_decode_ops import PlainDecodeOps
+from padded import PaddedDecoder, TorchDecodeOps
 
 from bench.reference_rows import ReferenceRows
 from fastqps import Engine
@@ -94,7 +93,7 @@ def prompts_of(seed: object, n: int = 7) -> list[list[int]]:
 
 
 def generator(card: ModelCard, ops: Any, slots: int = 3, steps: int = 2) -> Generator:
-    runner = DecoderRunner.load(card, ops, slots, 40)
+    runner = (PaddedDecoder if isinstance(ops, TorchDecodeOps) else DecoderRunner).load(card, ops, slots, 40)
     runner.warm_up()
     return Generator(card, runner=runner, steps_in_flight=steps)
 
@@ -108,7 +107,7 @@ def test_tokens_are_those_of_transformers(tmp_path: Path, name: str) -> None:
     want = answers(reread(tmp_path, **OPTIONS[name]), prompts, MAX_OUTPUT)
     assert want != plain, "the option changes nothing here: the test would show nothing"
     card, sampling = card_of(tmp_path), Sampling(MAX_OUTPUT)
-    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32), PlainDecodeOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         for steps in (1, 2):
             made = generator(card, ops, steps=steps)
             assert [a.token_ids for a in made.generate(prompts, sampling)] == want
@@ -158,12 +157,14 @@ def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
     write_options(tmp_path, repetition_penalty=1.01)
     seen: list[torch.dtype] = []
 
-    class Watched(ReferenceDecodeOps):
+    class Watched(CpuDecodeOps):
         def sample(self, logits: torch.Tensor, *rest: Any) -> None:
             seen.append(logits.dtype)
             super().sample(logits, *rest)
 
-    generator(card_of(tmp_path), Watched(torch.bfloat16)).generate([[1, 2]], Sampling(3))
+    warm = generator(card_of(tmp_path), Watched(torch.bfloat16))
+    seen.clear()
+    warm.generate([[1, 2]], Sampling(3))
     assert set(seen) == {FLOAT32}
 
 
@@ -209,7 +210,8 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
     state = DecodeState.allocate(card, len(prompts), 1, 1, 8, FLOAT32, torch.device("cpu"))
     nothing = torch.zeros(len(prompts), dtype=torch.int32)
     starts = torch.cat((torch.zeros(1, dtype=torch.int32), ends))
-    step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0])
+    counts = torch.tensor([len(ids), len(prompts), 0], dtype=torch.int32)
+    step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0], counts)
     # The checkpoint's penalty and n-grams come with each sequence's parameters.
     for slot, prompt in enumerate(prompts):
         rows = ReferenceRows()
@@ -217,7 +219,7 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
         rows.append(slot, 0, 0, prompt)
         state.params[slot] = torch.tensor(rows.admitted[0], dtype=torch.int32)
         state.history[slot, : len(prompt)] = torch.tensor(prompt, dtype=torch.int32)
-    for ops in (CpuDecodeOps(FLOAT32), ReferenceDecodeOps(FLOAT32)):
+    for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         got = ops.change_logits(logits.clone(), step, state)
         torch.testing.assert_close(got, torch.stack(want), rtol=0, atol=0)
 

@@ -14,8 +14,6 @@ import torch
 from decoders import DECODERS, VOCAB, write_decoder
 from nightly import nightly
 from padded import PaddedDecoder
-from reference_ops.decode_ops import ReferenceDecodeOps
-from reference_ops.plain_decode_ops import PlainDecodeOps
 from test_generate import Request, play
 from test_logit_options import EOS, OPTIONS, reread
 
@@ -131,8 +129,7 @@ def test_random_requests_in_random_company(tmp_path: Path, seed: int) -> None:
     card, requests = scenario(tmp_path, seed)
     rng = random.Random(seed)
     slots = rng.randint(1, 5)
-    ops = rng.choice([CpuDecodeOps, CpuDecodeOps, ReferenceDecodeOps, PlainDecodeOps])(FLOAT32)
-    runner = DecoderRunner.load(card, ops, slots, MAX_INPUT + slots + rng.choice([0, 40]))
+    runner = DecoderRunner.load(card, CpuDecodeOps(FLOAT32), slots, MAX_INPUT + slots + rng.choice([0, 40]))
     runner.warm_up()
     batch = rng.choice([DecodeBatch, ReferenceBatch])
     play(Generator(card, runner=runner, steps_in_flight=rng.choice([1, 2]), batch=batch), requests)

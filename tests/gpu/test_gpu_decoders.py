@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from decoders import DECODERS, VOCAB, write_decoder
+from device_checks import check_decoder, items
 
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
@@ -22,38 +22,17 @@ from fastqps.runners.first_steps import fill_rows
 from fastqps.runners.lane import make_lanes
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
-CHANCE = np.random.default_rng(5)
-
-
-def prompts(count: int, vocab: int, longest: int) -> list[list[int]]:
-    return [CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist() for _ in range(count)]
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-def test_every_family_in_fp32(tmp_path: Path, kind: str) -> None:
-    """Greedy and drawn, alone and in company, with one and two steps in flight, behind a prefix."""
-    write_decoder(tmp_path, kind, eos_token_id=5)
-    card = replace(load_card(str(tmp_path), 40, max_output_tokens=24), prefix_ids=(3, 9, 4, 7, 8))
-    asked = prompts(9, VOCAB, 20)
-    drawn = Sampling(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
-    from_all = Sampling(temperature=1.3, seed=12, logprobs=True)
-    made: list[list[list[int]]] = []
-    for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
-        generator = Generator(
-            card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
-        )
-        found = [generator.generate(asked, sampling) for sampling in (Sampling(), drawn, from_all)]
-        made.append([each.token_ids for answers in found for each in answers])
-        assert generator.generate(asked[3:4], drawn)[0].token_ids == found[1][3].token_ids
-        generator.close()
-    assert made[1] == made[2]
-    assert made[0] == made[1]
+def test_every_decoder_equals_the_cpu(tmp_path: Path, kind: str) -> None:
+    check_decoder(tmp_path, kind, prefix=5, close=1e-3)
 
 
 def test_graphs_equal_eager(tmp_path: Path) -> None:
     write_decoder(tmp_path, "qwen2")
     card = load_card(str(tmp_path), 40, max_output_tokens=24)
-    asked, made = prompts(6, VOCAB, 20), []
+    asked, made = items(6, VOCAB, 20), []
     for eagerly in (False, True):
         runner: Any = make_runner("cuda", card, 4, 96)
         if eagerly:
@@ -70,7 +49,7 @@ def test_lanes_at_once_equal_one() -> None:
     lanes = [runner, runner.for_another_lane()]
     for lane in lanes:
         lane.warm_up()
-    asked = prompts(48, card.vocab_size, 50)
+    asked = items(48, card.vocab_size, 50)
     sampling = Sampling(max_tokens=32, logprobs=True, ignore_eos=True)
     alone = [
         Generator(card, runner=lane, max_running=16).generate(asked[i::2], sampling) for i, lane in enumerate(lanes)
@@ -133,7 +112,7 @@ def test_bf16_is_as_near_to_fp32_as_transformers() -> None:
 
     path = checkpoint(SHAPES["smollm2-135m"])
     card = load_card(str(path), 64, max_output_tokens=50)
-    asked = prompts(64, card.vocab_size, 50)
+    asked = items(64, card.vocab_size, 50)
     answers = Generator(card, device="cuda", max_running=32).generate(asked, Sampling(max_tokens=50, ignore_eos=True))
     exact, rounded = (
         tr.AutoModelForCausalLM.from_pretrained(path, dtype=dtype).cuda().eval()

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checkpoints import TASKS, write_checkpoint, write_sentence_modules
+from checkpoints import write_checkpoint
+from device_checks import CHANCE, MODELS, check_model, items, pairs, rows
 from paths import ROOT
 
 from bench.gpu.models.checkpoints import checkpoint
@@ -22,24 +23,7 @@ from fastqps.runners.lane import make_lanes
 from fastqps.runners.pack_items import pack_items
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
-CHANCE = np.random.default_rng(3)
 COSINE_MIN = {"bfloat16": 0.999, "float16": 0.9999}
-
-
-def items(count: int, vocab: int, longest: int) -> list[tuple[list[int], int]]:
-    """Ids, and how many belong to the first text of a pair."""
-    found = []
-    for _ in range(count):
-        ids = CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist()
-        found.append((ids, int(CHANCE.integers(1, len(ids) + 1))))
-    return found
-
-
-def rows(runner: Any, batch: list[tuple[list[int], int]]) -> np.ndarray:
-    """One of each item, or of each of its tokens where the task is theirs."""
-    runner.run(*pack_items(runner.card, batch, runner.buffers()))
-    by_token = runner.card.rows_by_token
-    return np.array(runner.buffers().output[: sum(len(ids) for ids, _ in batch) if by_token else len(batch)])
 
 
 def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -47,19 +31,9 @@ def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", one, other) / lengths
 
 
-@pytest.mark.parametrize(("family", "task"), TASKS)
-def test_every_family_in_fp32(tmp_path: Path, family: str, task: str) -> None:
-    write_checkpoint(tmp_path, family, task)
-    if task == "embed":
-        write_sentence_modules(tmp_path, pooling=["mean", "cls", "max"][len(family) % 3], dense=True)
-    card = load_card(str(tmp_path), 60)
-    cpu, gpu = (make_runner(device, card, 16, 300, dtype="float32") for device in ("cpu", "cuda"))
-    for count in (1, 5, 16):
-        batch = items(count, card.vocab_size, min(60, 300 // count))
-        np.testing.assert_allclose(rows(gpu, batch), rows(cpu, batch), rtol=0, atol=1e-4)
-    together = rows(gpu, batch)
-    alone = np.concatenate([rows(gpu, [item]) for item in batch])
-    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_equals_the_cpu(tmp_path: Path, name: str) -> None:
+    check_model(tmp_path / "model", name, close=1e-4)
 
 
 @pytest.mark.parametrize("dtype", COSINE_MIN)
@@ -71,7 +45,7 @@ def test_minilms_shape_in_16_bits(dtype: str) -> None:
     gpu.warm_up()
     worst = 1.0
     for count, longest in ((1, 1), (1, 256), (7, 20), (64, 32), (256, 32), (64, 256)):
-        batch = items(count, card.vocab_size, longest)
+        batch = pairs(items(count, card.vocab_size, longest))
         worst = min(worst, float(cosines(rows(gpu, batch), rows(cpu, batch)).min()))
     print(f"{dtype}: worst cosine {worst:.6f}")
     assert worst >= COSINE_MIN[dtype]
@@ -84,7 +58,7 @@ def test_graphs_equal_eager_and_lanes_at_once_equal_one() -> None:
     for lane in lanes:
         lane.warm_up()
     places = [(lane, step) for lane in lanes for step in (0, 1)]
-    batches = [items(int(CHANCE.integers(1, 65)), card.vocab_size, 30) for _ in range(24)]
+    batches = [pairs(items(int(CHANCE.integers(1, 65)), card.vocab_size, 30)) for _ in range(24)]
     expected = []
     for batch in batches:
         runner: Any = lanes[0].runners[0]

@@ -26,6 +26,6 @@ def dry(cache: Path, tmp_path: Path) -> Any:
         results = Results(tmp_path / "dry-2026-01-01.json")
         results.start(command="test", commit="", environment={"dry": True})
         results.begin(step)
-        return Run(step, results, True, 1, 0.1, time.monotonic() + limit_s, cache)
+        return Run(step, results, True, time.monotonic() + limit_s, cache)
 
     return make

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.peers import batching, varlen
 from bench.gpu.peers.batching import PLAIN, Batching
-from bench.gpu.servers import modelled
 from bench.gpu.servers.modelled import ModelledServer
 from bench.gpu.steps import decoder_peers
 from bench.gpu.targets import TARGETS
@@ -94,11 +94,9 @@ def aligned_with_the_start(*words: Any, scale: float) -> torch.Tensor:
 def test_tokens_that_are_not_those_of_a_mask_give_no_row(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "plain_kernel", aligned_with_the_start)
     run = dry("decoder_peers")
-    decoder_peers.measure(run)
-    found = run.results.read()
-    assert not found["table"]
-    [left_out] = found["steps"]["decoder_peers"]["left_out"]
-    assert "answers are not those under a mask" in left_out
+    with pytest.raises(RuntimeError, match="answers are not those under a mask"):
+        decoder_peers.measure(run)
+    assert not run.results.read()["table"]
 
 
 def test_without_attention_of_variable_length_there_is_no_row(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,67 +111,52 @@ def test_without_attention_of_variable_length_there_is_no_row(dry: Any, monkeypa
     assert "no varlen_attn" in found["steps"]["decoder_peers"]["left_out"][0]
 
 
-class LikeServed(ModelledServer):
-    """A server that is started by its first measurement, as real ones are."""
-
-    started = False
-
-    def measure(self, *words: Any, **more: Any) -> Point:
-        self.started = True
-        return super().measure(*words, **more)
-
-    @property
-    def address(self) -> str:
-        assert self.started
-        return "somewhere"
-
-
-def test_right_tokens_give_a_row_and_the_target(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modelled, "ModelledServer", LikeServed)
+def test_right_tokens_give_the_target(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_peers, "_ours", lambda address, ids, limit: [[-1] * limit for _ in ids])
     run = dry("decoder_peers")
     decoder_peers.measure(run)
-    rows = {row["name"]: row for row in run.results.read()["table"]}
-    target = rows[TARGETS["peer"].name]
-    assert target["measured"] == rows[f"{MODEL}: over transformers' continuous batching, asynchronous"]["measured"] > 0
-    assert "attention: a loop over sequences" in target["bound_by"]
     found = run.results.read()
+    rows = {row["name"]: row for row in found["table"]}
+    ours, theirs = (rows[f"{MODEL}, {name}"]["measured"] for name in ("ours", "transformers asynchronous"))
+    target = rows[TARGETS["peer"].name]
+    assert target["measured"] == ours / theirs > 0
+    assert "attention: a loop over sequences" in target["bound_by"]
     assert "left_out" not in found["steps"]["decoder_peers"]
-    same = found["raw"]["decoder_peers"][f"{MODEL}, asynchronous: share of tokens before answers part"]
+    same = found["raw"]["decoder_peers"][f"{MODEL}: share of tokens before answers part"]
     assert same == {"as under a mask": 1.0, "as ours": 0.0}
 
 
-def test_the_target_is_over_the_faster_variant_and_kept_after_each_turn(
-    dry: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second variant is the faster one; the second model is the better one; the last turn is cut off."""
-    turns = {
-        f"{MODEL}, asynchronous": [(100.0, 10.0), (100.0, 20.0)], f"{MODEL}, synchronous": [(100.0, 25.0)],
-        "qwen2.5-0.5b, asynchronous": [(90.0, 10.0)], "qwen2.5-0.5b, synchronous": [],
-    }  # fmt: skip
+def test_the_target_is_the_smaller_ratio_and_kept_after_each_turn(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second model is the better one at first; its last turn fails."""
+    rates = iter((10.0, 20.0, 10.0))
     kept = []
 
-    def variant(run: Any, served: Any, peer: Any, name: str, ids: Any, expected: Any) -> Iterator[decoder_peers.Turn]:
-        for ours, theirs in turns[name]:
-            yield decoder_peers.Turn(ours, theirs, name)
-            kept.append([row["measured"] for row in run.results.read()["table"]])
-        if not turns[name]:
-            raise RuntimeError("no time")
+    class Peer:
+        attention = "none"
+
+        def __init__(self, *words: Any) -> None: ...
+
+        @contextmanager
+        def open(self, variant: dict[str, bool]) -> Iterator[Any]:
+            yield SimpleNamespace(config={}, rate=lambda ids: next(rates))
+
+    class Served(ModelledServer):
+        def measure(self, *words: Any, **more: Any) -> Point:
+            kept.append([row["measured"] for row in run.results.read()["table"] if row["target"]])
+            return Point("", rate=100.0, status={"OK": 1})
 
     run = dry("decoder_peers")
-    monkeypatch.setattr(decoder_peers, "_variant", variant)
-    monkeypatch.setattr(decoder_peers, "_expected", lambda peer, ids: [])
-    monkeypatch.setattr(decoder_peers, "Batching", lambda *words: None)
-    monkeypatch.setattr(decoder_peers, "open_server", lambda *words, **more: ExitStack())
+    for name, value in {"Batching": Peer, "open_server": Served}.items():
+        monkeypatch.setattr(decoder_peers, name, value)
+    for name, made in {"_expected": [[1]], "_checked": [[1]], "_ours": [[1]], "_warm_up": 1, "prompts": ["a"]}.items():
+        monkeypatch.setattr(decoder_peers, name, lambda *words, made=made: made)
     monkeypatch.setattr(type(run), "enough", lambda self, seconds, what: True)
     monkeypatch.setattr(type(run), "shape", lambda self, name: SHAPES[name].tiny())
-    monkeypatch.setattr(decoder_peers, "prompts", lambda run, model: ["a"])
+    monkeypatch.setattr(type(run), "device", "cpu")
     run.dry = False
-    decoder_peers.measure(run)
-    assert kept == [[10.0], [5.0], [4.0], [4.0]]
-    assert run.results.read()["steps"]["decoder_peers"]["left_out"] == [
-        "qwen2.5-0.5b, transformers synchronous: RuntimeError: no time"
-    ]
+    with pytest.raises(RuntimeError, match=r"qwen2.5-0.5b, transformers asynchronous: StopIteration"):
+        decoder_peers.measure(run)
+    assert kept == [[], [10.0], [pytest.approx(100 / 15)]]
 
 
 def test_answers_part_where_no_rounding_explains_it(peer: Batching) -> None:

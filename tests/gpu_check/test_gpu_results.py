@@ -89,7 +89,7 @@ def test_slug() -> None:
 def test_a_run_that_is_killed_leaves_what_it_measured_and_what_it_did_not_reach(tmp_path: Path) -> None:
     """Each call leaves a whole file, so at any moment the process may be gone."""
     results = Results(tmp_path / "h200-2026-01-01.json")
-    results.start(["encoder", "fp8", "ipc"], command="a", commit="c", environment={})
+    results.start(["encoder", "fp8", "correct"], command="a", commit="c", environment={})
     results.begin("encoder")
     results.row("encoder", Row("rate", 5.0, "/s"))
     results.leave_out("encoder", "three lanes")
@@ -97,11 +97,11 @@ def test_a_run_that_is_killed_leaves_what_it_measured_and_what_it_did_not_reach(
     results.begin("fp8")
     found = json.loads(results.path.read_text())
     assert {step: facts["state"] for step, facts in found["steps"].items()} == {
-        "encoder": "done", "fp8": "running", "ipc": "pending"
+        "encoder": "done", "fp8": "running", "correct": "pending"
     }  # fmt: skip
     told = results.path.with_suffix(".md").read_text()
     assert "| rate | 5 /s |" in told
-    assert "* encoder: left out: three lanes\n* fp8: interrupted\n* ipc: not reached\n" in told
+    assert "* encoder: left out: three lanes\n* fp8: interrupted\n* correct: not reached\n" in told
     results.start(["encoder", "fp8"], command="b", commit="d", environment={})
     assert results.read()["steps"]["encoder"]["state"] == "done", "an intention takes nothing away"
 
@@ -116,12 +116,12 @@ def test_a_figure_that_is_measured_again_replaces_the_first(tmp_path: Path) -> N
 
 
 def test_a_step_keeps_its_own_error(tmp_path: Path) -> None:
-    results = Results(tmp_path / "h200-2026-01-01.json")
+    step, results = "decoder:llama-1b", Results(tmp_path / "h200-2026-01-01.json")
     results.start(command="a", commit="c", environment={})
-    results.begin("fp8")
-    results.end("fp8", "failed", 0.0, "RuntimeError: no FP8")
-    results.end("fp8", "failed", 3.0, "its process ended with code 1")
-    assert results.read()["steps"]["fp8"]["error"] == "RuntimeError: no FP8"
+    results.begin(step)
+    results.end(step, "failed", 0.0, "RuntimeError: no FP8")
+    results.end(step, "failed", 3.0, "its process ended with code 1")
+    assert results.read()["steps"][step]["error"] == "RuntimeError: no FP8"
     [owed] = results.read()["table"]
     assert (owed["target"], owed["measured"]) == ("fp8", None)
 
@@ -168,7 +168,7 @@ def test_rates_are_asked_of_one_gpu(tmp_path: Path) -> None:
     results.start(command="a", commit="c", date="2026-01-01", environment=where)
     step = TARGETS["decoder-135m"].step
     results.begin(step)
-    run = Run(step, results, False, 1, 1.0, 0.0)
+    run = Run(step, results, False, 0.0)
     run.target("decoder-135m", 8996.0, "the device")
     run.target("running", 1.21, "the device")
     results.begin("encoder")

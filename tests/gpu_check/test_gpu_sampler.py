@@ -12,11 +12,10 @@ import fake_cuda
 import pytest
 from serving import until
 
-from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.sampler import GpuSampler, describe
 from bench.gpu.servers.modelled import ModelledServer
-from bench.gpu.servers.served import bound_by, brief
-from bench.gpu.steps.decoder import settings_of
+from bench.gpu.servers.observations import bound_by, brief
+from bench.gpu.steps.decoder import payloads, settings_of
 
 pytestmark = pytest.mark.compute
 
@@ -95,15 +94,15 @@ def test_without_nvml_it_says_so(monkeypatch: pytest.MonkeyPatch, module: Module
 
 
 def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
-    """In the point and its note; beside a figure that is of no point in the raw figures."""
+    """In the point and its note."""
     nvml.mhz = 1 << 20
-    run = dry("fp8")
-    base = settings_of(run, "llama-1b", 8) | {"device": "cpu"}
-    with GpuSampler() as run.gpu, ModelledServer(run, base, decoder_payloads(tmp_path / "p", ["a"], 1)) as served:
+    run = dry("decoder:llama-1b")
+    base = settings_of(run, "llama-1b") | {"device": "cpu"}
+    with GpuSampler() as run.gpu, ModelledServer(run, base, payloads(run, "llama-1b", str(tmp_path))) as served:
         formula = served._measure
 
         def measure(*words: Any) -> Any:
-            seen, warm_s = len(run.gpu._samples), time.monotonic() + 0.1
+            seen, warm_s = len(run.gpu._samples), time.monotonic() + 0.2
             until(lambda: time.monotonic() > warm_s and len(run.gpu._samples) > seen + 2, "samples of this point")
             return formula(*words)
 
@@ -111,7 +110,3 @@ def test_each_rate_has_them(dry: Any, nvml: FakeNvml, tmp_path: Path) -> None:
         point = served.measure({}, 4)
         assert brief(point)["devices"][0]["clocks"]["power_w"] == pytest.approx(612.345)
         assert "MHz, 612 W, 51 °C" in bound_by(point)
-        run.figure("a rate", 1.0, "/s")
-        run.figure("another, of the same measurement", 2.0, "/s")
-    first, second = run.results.read()["raw"]["fp8"]["gpu"].values()
-    assert first == second and first["power_w"] == pytest.approx(612.345)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from bench.gpu.models.payloads import decoder_payloads
 from bench.gpu.servers import limits
 from bench.gpu.servers.modelled import ModelledServer
-from bench.gpu.servers.served import SETTLE_S, answered, bound_by, brief
-from bench.gpu.steps.decoder import settings_of
+from bench.gpu.servers.observations import answered, bound_by, brief
+from bench.gpu.servers.served import SETTLE_S
+from bench.gpu.steps.decoder import payloads, settings_of
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import BenchError
 
@@ -61,39 +61,48 @@ def test_limits_are_set_on_the_server(admin: tuple[str, list[dict[str, Any]]]) -
         limits.post("http://127.0.0.1:1", {"lanes": 1})
 
 
-def test_only_what_the_server_started_with_changes_while_it_runs() -> None:
+def test_only_limits_that_the_server_started_with_change() -> None:
     base = {"lanes": 2, "max-running": 2048, "dispatchers": 1}
-    start, now = limits.split(base, {"lanes": 1, "mps": "on", "max-batch-items": 8})
-    assert start == base | {"mps": "on", "max-batch-items": 8}
-    assert now == {"lanes": 1, "running": 2048}, "what a point does not name is as at the start"
+    assert limits.of(base, {"lanes": 1}) == {"lanes": 1, "running": 2048}, "what a point does not name is as at first"
+    for settings in ({"dispatchers": 2}, {"max-batch-items": 8}):
+        with pytest.raises(ValueError, match=f"cannot change {next(iter(settings))}"):
+            limits.of(base, settings)
 
 
-def test_points_share_a_server_while_only_its_limits_change(dry: Any, cache: Path, tmp_path: Path) -> None:
-    run = dry("fp8")
-    base = settings_of(run, "llama-1b", 8) | {"device": "cpu", "lanes": 1}
-    payloads = decoder_payloads(tmp_path / "prompts", ["a"], 1)
-    posted: list[dict[str, Any]] = []
+class Server(ModelledServer):
+    """Keeps what it was told."""
 
-    class Server(ModelledServer):
-        def _post(self, server: Any, wanted: dict[str, Any]) -> None:
-            posted.append(wanted)
-            super()._post(server, wanted)
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.posted: list[dict[str, Any]] = []
+        self.warm_s: list[float] = []
 
-    def started() -> int:
-        return int(run.results.read()["steps"]["fp8"].get("starts", 0))
+    def _post(self, server: Any, wanted: dict[str, Any]) -> None:
+        self.posted.append(wanted)
+        super()._post(server, wanted)
 
-    with Server(run, base, payloads) as served:
+    def _measure(self, load: Any) -> Point:
+        self.warm_s.append(load.warmup_s)
+        return super()._measure(load)
+
+
+def test_points_share_a_server_whose_limits_change(dry: Any, tmp_path: Path) -> None:
+    """The first point with other limits has more load in front."""
+    run = dry("decoder:llama-1b")
+    base = settings_of(run, "llama-1b") | {"device": "cpu", "lanes": 1, "max-running": 8}
+    calls = payloads(run, "llama-1b", str(tmp_path))
+    run.dry = False
+    with Server(run, base, calls, slow=True) as served:
+        assert served.address == "", "a formula has none, but now it has started"
         rates = [served.measure({"max-running": count}, 4).rate for count in (8, 2, 2, 8)]
-        assert started() == 1
-        assert posted == [{"lanes": 1, "running": 2}, {"lanes": 1, "running": 8}], "only where they change"
+        assert served.posted == [{"lanes": 1, "running": 2}, {"lanes": 1, "running": 8}], "only where they change"
         assert rates == pytest.approx([8e6 / 180, 2e6 / 120, 2e6 / 120, 8e6 / 180])
-        served.measure({"max-running": 2, "default-timeout": "30s"}, 4)
-        assert started() == 2
+        assert served.warm_s == [2 + SETTLE_S, 2 + SETTLE_S, 2, 2]
         with pytest.raises(BenchError, match="more than it started with"):
             served.measure({"max-running": 9}, 4)
 
 
-def test_refused_calls_are_named(dry: Any) -> None:
+def test_refused_calls_are_named() -> None:
     some = Point("", rate=800, duty_cycle=0.99, status={"OK": 88, "RESOURCE_EXHAUSTED": 12})
     assert answered(some) is some
     assert bound_by(some).startswith("12.0 % of the calls refused, the rate is of the answered ones; the device")
@@ -134,22 +143,3 @@ def test_a_rate_that_still_rises_is_named(counts: tuple[int, ...], said: str) ->
     point = Point("", rate=950, duty_cycle=0.99, timeline=[{"ok": count, "length_s": 1.0} for count in counts])
     assert bound_by(point).startswith(said)
     assert brief(point)["by_second"] == list(counts)
-
-
-def test_the_first_point_with_other_limits_has_more_load_in_front(dry: Any, tmp_path: Path) -> None:
-    run = dry("fp8")
-    base = settings_of(run, "llama-1b", 8) | {"device": "cpu"}
-    payloads = decoder_payloads(tmp_path / "prompts", ["a"], 1)
-    run.dry, warm_s = False, []
-
-    class Server(ModelledServer):
-        def _measure(self, context: Any, start: Any, load: Any) -> Point:
-            warm_s.append(load.warmup_s)
-            return super()._measure(context, start, load)
-
-    with Server(run, base, payloads, slow=True) as served:
-        assert served.address == "", "a formula has none, but now it has started"
-        for running in (8, 8, 4, 8):
-            served.measure({"max-running": running}, 4, seconds=4.0)
-    assert warm_s == [2 + SETTLE_S, 2, 2 + SETTLE_S, 2]
-    assert run.results.read()["steps"]["fp8"]["starts"] == 1

@@ -22,7 +22,7 @@ from fastqps import Engine
 from fastqps._core import CudaError
 from fastqps.devices import DeviceError, DeviceFault, Place
 from fastqps.devices.cuda.checked import Checked, make_operations
-from fastqps.devices.cuda.fake_kernels import FAULTS
+from fastqps.devices.cuda.fake import FAULTS
 from fastqps.kernels import journal as journal_module
 from fastqps.kernels import torch_ops
 from fastqps.kernels.journal import Journal, Verdict

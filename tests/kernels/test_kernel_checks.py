@@ -22,6 +22,7 @@ from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
 from fastqps.kernels.journal import KERNELS
 from fastqps.kernels.operations import launcher
+from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 from fastqps.kernels.torch_ops.sample import uniform
 
 pytestmark = [
@@ -39,7 +40,21 @@ def full(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {key: value.to(DEVICE) if isinstance(value, torch.Tensor) else value for key, value in found.items()}
 
 
-@pytest.mark.parametrize(("name", "arguments"), CALLS, ids=IDS)
+def is_dear(name: str, arguments: dict[str, Any]) -> bool:
+    """Of thousands of programs: by day test_kernels_encoder.py and test_kernels_rows.py run the same code in few."""
+    rows = [len(x) for x in arguments.values() if isinstance(x, torch.Tensor)]
+    return max(rows) >= ROWS_TOGETHER_FROM or (
+        name == "pool" and not {"cls", 3} & {arguments["mode"], arguments.get("skipped")}
+    )
+
+
+EACH_CALL = [
+    pytest.param(*call, id=name, marks=[pytest.mark.nightly] if is_dear(*call) else [])
+    for call, name in zip(CALLS, IDS, strict=True)
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), EACH_CALL)
 def test_the_kernels_pass(name: str, arguments: dict[str, Any]) -> None:
     found = check(name, launcher(name), getattr(torch_ops, name), full(name, arguments))
     assert found is None, str(found)

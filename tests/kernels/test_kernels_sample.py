@@ -10,10 +10,10 @@ import torch
 from kernel_rows import DEVICE, by_torch_too, near
 from kernel_slots import Rows, empty_state, ints, on_tests_device
 from nightly import nightly
-from reference_ops.plain_decode_ops import philox
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.sampling.sample import sample
+from fastqps.kernels.torch_ops.sample import uniform
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 
@@ -100,8 +100,7 @@ def edge(logits: torch.Tensor, words: list[int], made: int) -> float:
     """
     temperature, top_p = torch.tensor(words[2:4], dtype=torch.int32).view(torch.float32).tolist()
     assert words[4] == 0, "a draw from the top_k likeliest may not differ"
-    seed = (words[0] & 0xFFFFFFFF) | (words[1] & 0xFFFFFFFF) << 32
-    u = (philox(seed, made) >> 8) * 2.0**-24
+    u = float(uniform(*(torch.tensor([word]) for word in (*words[:2], made))))
     edges = (logits.double() / temperature).softmax(-1)
     if top_p >= 1:
         return float((edges.cumsum(-1) - u).abs().min())

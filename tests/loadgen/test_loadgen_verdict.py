@@ -47,9 +47,7 @@ def test_lateness_of_the_generator_makes_a_run_invalid() -> None:
 def test_calls_that_were_not_sent_in_time() -> None:
     assert word(sent=9_951) == "VALID"
     assert word(sent=9_940) == "INVALID"
-    assert (
-        word(sent=9_000, own_share=0.01) == "VALID"
-    )  # the server had no stream free: that is latency, not the generator
+    assert word(sent=9_000, own_share=0.01) == "VALID"  # the server had no stream free: that is latency
     assert word(due=0, sent=0) == "INVALID"
 
 
@@ -167,11 +165,8 @@ def test_steps_become_seconds_of_the_measured_window() -> None:
     assert [round(s.start_s, 3) for s in complete] == [-0.7, 0.0, 1.0, 2.0]
     timeline.take([step(35, length, 35 * length + 50_000_000)], ended=True)
     found = [second.as_json() for second in timeline.measured()]
-    assert [(entry["t_s"], entry["length_s"], entry["ok"]) for entry in found] == [
-        (1, 1, 100),
-        (2, 1, 100),
-        (2.5, 0.5, 50),
-    ]
+    lengths = [(entry["t_s"], entry["length_s"], entry["ok"]) for entry in found]
+    assert lengths == [(1, 1, 100), (2, 1, 100), (2.5, 0.5, 50)]
     assert found[0]["status"] == {"OK": 100, "UNAVAILABLE": 10} and found[0]["in_flight"] == 3
     assert (found[0]["p50_us"], found[0]["p99_us"]) == (0.5, 2.0) and found[0]["own_lateness_max_us"] == 0.016
     assert [s.phase for s in timeline.seconds] == ["warmup", "measured", "measured", "measured", "drain"]
@@ -211,6 +206,7 @@ TEXT = ["--text-field", "2"]
         ([*TARGET, *TEXT, "--rate", "5", "--arrivals", "poison"], "--arrivals: 'poison' is no kind of arrivals"),
         ([*TARGET, *TEXT, "--rate", "5", "--duration", "10"], "--duration: '10' is no duration"),
         ([*TARGET, *TEXT, "--rate", "5", "--duration", "0s"], "--duration must be above 0"),
+        ([*TARGET, *TEXT, "--rate", "5", "--connect-timeout", "0s"], "--connect-timeout must be above 0"),
         ([*TARGET, *TEXT, "--rate", "5", "--closed", "3"], "--closed sends as fast as answers come"),
         ([*TARGET, *TEXT, "--rate", "5", "--trace", "x"], "--trace says when calls are due"),
         ([*TARGET, *TEXT, "--rate", "5", "--speedup", "2"], "--speedup is for a --trace"),
@@ -233,10 +229,7 @@ TEXT = ["--text-field", "2"]
         ([*TARGET, "--text-field", "0", "--rate", "5"], "--text-field: 0 is not between 1 and"),
         ([*TARGET, *TEXT, "--rte", "5"], "unknown argument --rte; did you mean --rate?"),
         ([*TARGET, "--payload", "/nowhere", "--rate", "5"], "cannot read the payload /nowhere: No such file"),
-        (
-            [*TARGET, *TEXT, "--rate", "5", "--json", "/nowhere/x.json"],
-            "cannot write /nowhere/x.json: there is no folder",
-        ),
+        ([*TARGET, *TEXT, "--rate", "5", "--json", "/nowhere/x"], "cannot write /nowhere/x: there is no folder"),
         ([*TARGET, *TEXT, "--rate", "5", "--samples", "/tmp"], "cannot write /tmp: it is a folder"),
         ([*TARGET, *TEXT, "--trace", "/nowhere"], "cannot read the trace /nowhere: No such file"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from fastqps.models import ModelError
 from fastqps.models.adapters.expressions import Expression, Steps
 
-ATOMS = ["a", "b", "1", ".", r"\.", "[ab]", "[^a]", "[a-c.]", r"[^\d.]", r"\d", r"\W", r"\s", "^", "$", r"\Z", r"\b"]
+ATOMS = [*"ab1.^$", r"\.", "[ab]", "[^a]", "[a-c.]", r"[^\d.]", r"\d", r"\W", r"\s", r"\Z", r"\b", r"\B"]
 REPEATS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{0,2}?", "{2,}"]
 
 
@@ -41,7 +41,16 @@ def test_as_python_matches() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [".*.*.*.*.*.*b", "(a+) +b", "(a|.)" * 60 + "b", "(a*)*b", "(((?:){9999}){9999}){9999}b", "(.?){400}b"]
+    "text",
+    [
+        ".*.*.*.*.*.*b",
+        "(a+) +b",
+        "(a|.)" * 60 + "b",
+        "(a*)*b",
+        "(((?:){9999}){9999}){9999}b",
+        "(.?){400}b",
+        "((a{100}){100}){100}",
+    ],
 )
 def test_no_expression_takes_long(text: str) -> None:
     began = time.monotonic()
@@ -57,8 +66,6 @@ def test_no_expression_takes_long(text: str) -> None:
         ("(?!a)b", "it has assert_not; letters"),
         (r"(a)\1", "it has groupref"),
         ("(?>a)", "it has atomic_group"),
-        (r"a\B", "it has at_non_boundary"),
-        ("((a{100}){100}){100}", "more than 2000 parts"),
         ("a" * 2001, "of at most 2000 characters"),
         ("(" * 900 + ")" * 900, "recursion"),
         ("a**", "multiple repeat"),
@@ -72,7 +79,7 @@ def test_refused(text: str, said: str) -> None:
 
 def test_all_expressions_of_an_adapter_share_their_steps() -> None:
     steps = Steps()
-    expressions = [Expression("rank_pattern", "(.?){900}b", steps) for _ in range(2)]
+    expressions = [Expression("rank_pattern", ".?" * 900 + "b", steps) for _ in range(2)]
     with pytest.raises(ModelError, match="take more than 10000000 steps; name the modules in lists"):
         for _ in range(100):
             assert not any(expression.ends("a." * 150) for expression in expressions)

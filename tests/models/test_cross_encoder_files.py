@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sentence_files import BASES, MODEL_FILE, add, write, write_base, write_modules, write_random_cross_encoder
+from sentence_files import BASES, MODEL_FILE, add, write, write_base, write_modules
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from fastqps.engine.engine import Engine
@@ -18,8 +16,6 @@ from fastqps.models import ModelError, load_card
 
 pytestmark = pytest.mark.compute
 
-RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "40"))
-SEED = int(os.environ.get("FASTQPS_SENTENCE_SEED", "0"))
 PAIRS = [("a b", "c d a"), ("c", "b"), ("d c b a b c d", "a b c")]
 OWN = {"transformer_task": "sequence-classification"}
 CROSS = {"model_type": "CrossEncoder"}
@@ -91,28 +87,6 @@ def test_honoured(model: Path, file: str, value: dict[str, Any], listed: bool) -
         assert not listed and "model_type" in value
 
 
-@pytest.mark.parametrize(
-    ("file", "value", "said"),
-    [
-        (MODEL_FILE, {"activation_fn": "my_code.Identity"}, "activation_fn 'my_code.Identity'"),
-        (MODEL_FILE, {"activation_fn": "torch.nn.ReLU"}, "activation_fn 'torch.nn.ReLU'"),
-        (MODEL_FILE, {"default_prompt_name": "query"}, "default_prompt_name 'query'"),
-        (
-            "config.json",
-            {"sentence_transformers": {"activation_fn": "x.Sigmoid"}},
-            "activation_fn in sentence_transformers",
-        ),
-        ("config.json", {"sbert_ce_default_activation_function": "x.Sigmoid"}, "sbert_ce_default_activation_function"),
-        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task 'fill-mask'"),
-    ],
-)
-def test_refused_by_name(model: Path, file: str, value: dict[str, Any], said: str) -> None:
-    add(model / file, value)
-    with pytest.raises(ModelError, match=said) as caught:
-        load_card(str(model))
-    assert file in str(caught.value)
-
-
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_file_that_is_not_read_is_warned_of(model: Path, listed: bool) -> None:
     write(model / MODEL_FILE, {"activation_fn": IDENTITY} | ({} if listed else CROSS))
@@ -149,25 +123,3 @@ def test_a_chat_template_without_modules_is_refused(task: str, file: str, tmp_pa
     assert "message" in made(str(tmp_path), device="cpu").modalities
     with pytest.raises(ModelError, match=f"{file} has a chat template"):
         load_card(str(tmp_path))
-
-
-def test_random_files_are_equal_or_refused(bases: dict[int, Path], tmp_path: Path) -> None:
-    """FASTQPS_SENTENCE_RUNS and FASTQPS_SENTENCE_SEED: more of them, and others."""
-    equal = 0
-    for run in range(SEED, SEED + RUNS):
-        path, chance = tmp_path / str(run), random.Random(run)
-        shutil.copytree(bases[chance.choice([1, 3])], path)
-        write_random_cross_encoder(path, chance)
-        try:
-            card = load_card(str(path))
-        except ModelError as error:
-            assert ".json" in str(error), f"seed {run}: {error}"
-        else:
-            if card.pairs_only:  # else nothing calls it a cross-encoder
-                try:
-                    check_equal(path)
-                except AssertionError as error:
-                    raise AssertionError(f"seed {run}: {error}") from None
-                equal += 1
-        shutil.rmtree(path)
-    assert equal >= RUNS // 6, f"{equal} of {RUNS} were served"

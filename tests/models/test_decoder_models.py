@@ -24,8 +24,6 @@ from fastqps.models.families import FAMILIES, DecoderFamily
 
 pytestmark = pytest.mark.compute
 
-LLAMA3 = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-
 
 def edit(path: Path, **changes: Any) -> None:
     """Sets keys of a JSON file; None takes one away."""
@@ -104,92 +102,6 @@ def test_which_token_ends_an_answer(tmp_path: Path) -> None:
         edit(tmp_path / "generation_config.json", eos_token_id=wrong)
         with pytest.raises(ModelError, match="neither a token id nor a list"):
             ends()
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes", "said"),
-    [
-        ("llama", {"model_type": "phi"}, "generation .* 'phi' is not supported; supported: llama, .*, qwen2, qwen3$"),
-        (
-            "llama",
-            {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
-            "generation with model_type 'gpt2' is not supported; supported: llama, mistral, qwen2, qwen3$",
-        ),
-        ("llama", {"model_type": "phi", "architectures": ["PhiModel"]}, "supported: bert, .*llama, mistral, .*qwen3$"),
-        (
-            "llama",
-            {"architectures": ["LlamaModel"]},
-            "has to be ForCausalLM, ForSequenceClassification or .*, or have a",
-        ),
-        ("mistral", {"sliding_window": 8}, "a sliding window of 8 tokens"),
-        (
-            "llama",
-            {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}},
-            "'yarn'.*supported: default, linear, llama3",
-        ),
-        ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic'"),
-        (
-            "llama",
-            {"rope_parameters": {"rope_type": "llama3", "factor": 4.0}},
-            "rope_parameters of config.json lacks low_freq_factor and high_freq_factor, which its type 'llama3' needs$",
-        ),
-        ("llama", {"rope_scaling": {"type": "linear"}}, "rope_scaling of config.json lacks factor, .*'linear' needs$"),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": "4"}}, 'says factor "4", which is no positive number$'),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": True}}, "factor true, which is no positive number$"),
-        ("llama", {"rope_scaling": {"type": "linear", "factor": 0}}, "factor 0, which is no positive number$"),
-        (
-            "llama",
-            {"rope_scaling": {"type": ["linear"]}},
-            r"rope_type \['linear'\] is not supported; supported: default, ",
-        ),
-        ("llama", {"rope_scaling": [4.0]}, r"config.json says rope_scaling \[4.0\], which is no object$"),
-        ("llama", {"rope_parameters": {"rope_theta": "10000"}}, 'rope_theta "10000", which is no positive number$'),
-        (
-            "llama",
-            {"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}},
-            "low_freq_factor that is not below its high_freq_factor$",
-        ),
-        (
-            "llama",
-            {"rope_scaling": {**LLAMA3, "original_max_position_embeddings": "8192"}},
-            'original_max_position_embeddings "8192", which is no possible size: 1 to 2147483647 is$',
-        ),
-        ("llama", {"rms_norm_eps": None, "rope_scaling": None, "hidden_size": [32]}, r"hidden_size \[32\]"),
-        ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-        ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "by kind of layer"),
-        ("llama", {"hidden_act": "gelu"}, '"gelu".*supported: silu'),
-        ("llama", {"quantization_config": {"quant_method": "gptq"}}, r"quantised weights \(gptq\)"),
-        ("llama", {"num_local_experts": 4}, "mixtures of experts"),
-        ("llama", {"num_key_value_heads": 3}, "num_attention_heads 4 cannot share num_key_value_heads 3"),
-        ("llama", {"num_attention_heads": 0}, "num_attention_heads 0"),
-        ("llama", {"head_dim": 7}, "must be even"),
-        ("llama", {"head_dim": None, "hidden_size": 30}, "do not divide its width 30"),
-        ("llama", {"vocab_size": "many"}, 'vocab_size "many"'),
-        ("llama", {"num_hidden_layers": 3}, "2 tensors have it, and 3 layers need it"),
-        ("llama", {"num_hidden_layers": 1}, r"tensor 'layers\.1\..*', but config.json says num_hidden_layers 1$"),
-        (
-            "llama-biased",
-            {"mlp_bias": False},
-            r"'layers\.0\.mlp\.\w+\.bias', for which config.json's model has no place$",
-        ),
-        ("qwen3-biased", {"attention_bias": False}, r"self_attn\.\w+\.bias', for which .* no place$"),
-        ("qwen3", {"model_type": "llama", "architectures": None}, r"self_attn\.\w_norm\.weight', for which"),
-        ("llama", {"intermediate_size": 64}, "config.json says"),
-        ("llama", {"attention_bias": True}, "no tensor.*bias"),
-        ("llama-gqa-tied", {"tie_word_embeddings": False}, r"no tensor 'lm_head\.weight'"),
-        (
-            "qwen2",
-            {"use_sliding_window": True, "sliding_window": 32, "layer_types": None, "max_window_layers": 1},
-            "32",
-        ),
-        ("qwen3", {"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
-    ],
-)
-def test_what_is_not_supported_says_so(tmp_path: Path, kind: str, changes: dict[str, Any], said: str) -> None:
-    write_decoder(tmp_path, kind)
-    edit(tmp_path / "config.json", **changes)
-    with pytest.raises(ModelError, match=said):
-        make_runner("cpu", load_card(str(tmp_path), 40, max_output_tokens=24), 2, 64, dtype="float32")
 
 
 def test_tensors_that_change_nothing(tmp_path: Path) -> None:

@@ -1,30 +1,14 @@
-"""int8 on the CPU: products against plain torch, whole models against transformers with the same numbers rounded."""
+"""int8 on the CPU: products against plain torch."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from checkpoints import write_checkpoint, write_sentence_modules
-from decoders import write_decoder
-from quantized import (
-    ITEMS,
-    LAYERS,
-    PROMPTS,
-    check_grammar,
-    check_minilm,
-    check_served,
-    deviation,
-    logprobs_of,
-    mean_vectors,
-    round_products,
-)
 
-from fastqps import Engine, _core
+from fastqps import _core
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
@@ -121,58 +105,8 @@ def test_shapes_without_a_product(outputs: int, inputs: int) -> None:
         _core.Int8Matrix(0, 0, outputs, inputs)
 
 
-# ---- whole models
-
-
-def encoded(path: Path, quantization: str, items: list[list[int]] = ITEMS) -> np.ndarray[Any, Any]:
-    return np.stack(Engine(str(path), dtype="float32", quantization=quantization).predict(items))
-
-
-@pytest.mark.parametrize(
-    ("family", "layers"),
-    [("bert", "encoder.layer"), ("modernbert", "layers"), ("qwen3", "layers"), ("gemma3_text", "layers")],
-)
-def test_inner_layers_of_an_encoder(family: str, layers: str, tmp_path: Path) -> None:
-    model = write_checkpoint(tmp_path, family, num_hidden_layers=LAYERS)
-    write_sentence_modules(tmp_path)
-    plain = mean_vectors(model)
-    round_products(list(model.get_submodule(layers))[1:-1], rounded)
-    want, found = mean_vectors(model), encoded(tmp_path, "int8")
-    coarse = deviation(want, plain)
-    errors = [deviation(*rows) for rows in zip(found, want, strict=True)]
-    # A number that falls on the other side of a rounding limit changes its item by as much as the format is coarse.
-    assert np.median(errors) < 0.01 * coarse and max(errors) < coarse < 0.1
-    alone = np.concatenate([encoded(tmp_path, "int8", [item]) for item in ITEMS])
-    assert np.abs(alone - found).max() == 0
-
-
-@pytest.mark.parametrize("kind", ["llama-gqa-tied", "qwen2"])
-def test_inner_layers_of_a_decoder(kind: str, tmp_path: Path) -> None:
-    model: Any = write_decoder(tmp_path, kind, num_hidden_layers=LAYERS)
-    round_products(list(model.get_submodule("model.layers"))[1:-1], rounded)
-    engine = Engine(str(tmp_path), dtype="float32", quantization="int8", max_output_tokens=8)
-    errors: list[float] = []
-    for ids, answer in zip(PROMPTS, engine.generate(PROMPTS, logprobs=True), strict=True):
-        want = logprobs_of(model, ids, answer.token_ids)
-        errors += list(np.abs(np.subtract(answer.logprobs or [], want)))
-    engine.close()
-    assert np.median(errors) < 1e-4 and max(errors) < 0.1
-
-
-def test_a_server_computes_what_this_process_does() -> None:
-    check_served("int8", "quantization int8: 8 of 17 matrix products in int8")
-
-
 def test_a_gpu_refuses_it() -> None:
     backend: Any = SimpleNamespace(device=torch.device("cpu"), where="cuda:0")
     with pytest.raises(DeviceError, match="--quantization int8: cuda:0 multiplies in no int8, only cpu does") as caught:
         make_precision(Place("cuda:0", quantization="int8"), backend, torch.bfloat16, (64,))
     assert "\n" not in str(caught.value)
-
-
-def test_minilm_stays_what_it_is() -> None:
-    check_minilm("int8")
-
-
-def test_grammar_corrects_as_before() -> None:
-    check_grammar("int8")

@@ -22,8 +22,7 @@ from fastqps.errors import FastqpsError
 from fastqps.files.regular import open_regular, read_regular
 from fastqps.models.files.json_files import read_json
 from fastqps.models.files.tensors import read_tensors
-from fastqps.models.hub.cached import Cached
-from fastqps.models.hub.checksum import check_content
+from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
 from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Tokenizer

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 from fastqps import Engine
 from fastqps.devices import make_runner
-from fastqps.models import ModelError, load_card
+from fastqps.models import load_card
 
 pytestmark = pytest.mark.compute
 
@@ -83,23 +81,3 @@ def test_scores_are_of_the_last_token_that_is_no_padding(family: str, padding: i
     runner = make_runner("cpu", load_card(str(tmp_path)), 8, 64, dtype="float32", threads=1)
     found = run(runner, [(ids, [0] * len(ids)) for ids, _ in items])
     np.testing.assert_allclose(found, wanted, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("family", "changes", "said"),
-    [
-        (
-            "qwen3",
-            {"architectures": ["Qwen3Model"]},
-            "Qwen3Model is not supported.*or have a modules.json that says how",
-        ),
-        ("gemma3_text", {"architectures": ["Gemma3ForCausalLM"]}, "Gemma3ForCausalLM is not supported"),
-        ("mistral", {"architectures": ["MistralForQuestionAnswering"]}, "MistralForQuestionAnswering is not supported"),
-    ],
-)
-def test_what_is_not_supported_says_so(family: str, changes: dict[str, Any], said: str, tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, family)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    with pytest.raises(ModelError, match=said):
-        load_card(str(tmp_path))

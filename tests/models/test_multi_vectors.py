@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from token_classifiers import KINDS, texts
 
 from fastqps import Engine
 from fastqps.api.prediction import Vector
-from fastqps.models import ModelError, load_card
+from fastqps.models import load_card
 
 pytestmark = pytest.mark.compute
 
@@ -134,44 +133,6 @@ def test_expansion_in_front_of_a_query(tmp_path: Path, file: str, changes: dict[
         engine.embed_multi(["a"], prompt_name="query")
     expected = [model.encode_document([each], convert_to_numpy=True)[0] for each in GIVEN[:4]]
     assert_same(engine.embed_multi(GIVEN[:4], prompt_name="document", truncate=True), expected)
-
-
-OWN, MASK, MODEL = "sentence_bert_config.json", "3_MultiVectorMask/config.json", "config_sentence_transformers.json"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_multi(tmp_path_factory.mktemp("multi"))
-
-
-@pytest.mark.parametrize(
-    ("file", "changes", "said"),
-    [
-        (OWN, {"query_expansion": EXPANDED | {"length": 90}}, "expanded to 90 tokens, and inputs"),
-        (OWN, {"query_expansion": EXPANDED | {"strategy": "all"}}, "strategy 'all' is neither"),
-        (OWN, {"query_expansion": EXPANDED | {"more": 1}}, "more is not supported"),
-        (OWN, {"query_expansion": EXPANDED | {"token": "[ELSE]"}}, r"expanded by '\[ELSE\]'"),
-        (OWN, {"query_length": 5, "query_expansion": EXPANDED}, "query_length 5 is below"),
-        (OWN, {"document_length": "12"}, "document_length '12' is no number of tokens"),
-        ("1_Dense/config.json", {"use_residual": True}, "use_residual true is not supported"),
-        ("1_Dense/config.json", {"module_input_name": "sentence_embedding"}, "module_input_name .* is not supported"),
-        (MASK, {"keep_only_token_ids": [5]}, r"keep_only_token_ids \[5\] is not supported"),
-        (MASK, {"skiplist_words": "abc"}, "skiplist_words 'abc' is no list"),
-        (MODEL, {"truncate_dim": 4}, "truncate_dim 4 is not supported"),
-        (MODEL, {"model_type": "ColBERT"}, "model_type ColBERT are not supported"),
-        ("tokenizer.json", None, r"needs a tokenizer\.json"),
-    ],
-)
-def test_what_cannot_be_served_is_refused(
-    checkpoint: str, tmp_path: Path, file: str, changes: dict[str, Any] | None, said: str
-) -> None:
-    path = shutil.copytree(checkpoint, tmp_path / "copy")
-    if changes is None:
-        (path / file).unlink()
-    else:
-        (path / file).write_text(json.dumps(json.loads((path / file).read_text()) | changes))
-    with pytest.raises(ModelError, match=said):
-        load_card(str(path))
 
 
 def test_a_card_says_how_inputs_are_taken(tmp_path: Path) -> None:

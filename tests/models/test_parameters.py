@@ -13,9 +13,7 @@ import torch
 from checkpoints import write_checkpoint, write_sentence_modules
 from decoders import write_decoder
 from model_runs import random_items, run
-from padded import PaddedDecoder, PaddedEncoder
-from reference_ops.decode_ops import ReferenceDecodeOps
-from reference_ops.encoder_ops import ReferenceEncoderOps
+from padded import PaddedDecoder, PaddedEncoder, TorchDecodeOps, TorchEncoderOps
 from safetensors.torch import load_file, save_file
 
 from fastqps.architectures.packed import PackedModel
@@ -56,8 +54,8 @@ def test_one_block_for_all(tmp_path: Path, kind: str, quantization: str) -> None
     def build(parameters: Parameters) -> Any:
         precision = Precision(quantization, log=lambda line: None)
         if generates:
-            return load_llama(card, ReferenceDecodeOps(FLOAT32, parameters, precision))
-        return PackedModel(card, ReferenceEncoderOps(FLOAT32, parameters, precision))
+            return load_llama(card, TorchDecodeOps(FLOAT32, parameters, precision))
+        return PackedModel(card, TorchEncoderOps(FLOAT32, parameters, precision))
 
     def answers(model: Any) -> Any:
         if generates:

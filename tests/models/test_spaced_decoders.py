@@ -26,7 +26,7 @@ from fastqps.models.tokenizers.text import load_tokenizer
 
 pytestmark = pytest.mark.compute
 
-TEXTS = 24
+TEXTS = 8
 LLAMA, FAST = {"tokenizer_class": "LlamaTokenizer"}, {"tokenizer_class": "LlamaTokenizerFast"}
 # model_type, tokenizer.json, tokenizer_config.json
 FORMS: dict[str, tuple[str, str, dict[str, Any]]] = {

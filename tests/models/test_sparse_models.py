@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sentence_files import MODEL_FILE, write, write_modules
+from sentence_files import MODEL_FILE, write
 from sentence_transformers import SparseEncoder
-from sparse_encoders import FILL_MASK, SPARSE_FAMILIES, SPELLINGS, write_sparse_encoder
+from sparse_encoders import SPARSE_FAMILIES, SPELLINGS, write_sparse_encoder
 from token_classifiers import texts
 
 from fastqps.api.prediction import SparseEmbedding, Vector
@@ -127,72 +127,3 @@ def test_smaller_numbers_stay_close(tmp_path: Path, dtype: str, quantization: st
     for one, other in zip(exact, found, strict=True):
         a, b = dense(one, 386), dense(other, 386)
         assert a @ b / (np.linalg.norm(a) * np.linalg.norm(b)) > least
-
-
-MLM, SPLADE = SPELLINGS[0]
-REFUSED: list[tuple[str, Any, str]] = [
-    (
-        "1_SpladePooling/config.json",
-        {"pooling_strategy": "sum"},
-        "pooling_strategy 'sum' is not supported; supported: max",
-    ),
-    ("1_SpladePooling/config.json", {"activation_function": "gelu"}, "activation_function 'gelu' is not supported"),
-    ("1_SpladePooling/config.json", {"temperature": 2}, "temperature is not supported"),
-    (MODEL_FILE, {"model_type": "SparseEncoder", "max_active_dims": 0}, "max_active_dims 0 is impossible"),
-    (MODEL_FILE, {"model_type": "SentenceTransformer"}, "model_type 'SentenceTransformer' does not fit modules.json"),
-    (MODEL_FILE, {}, "model_type 'SentenceTransformer' does not fit modules.json"),
-    ("sentence_bert_config.json", {"transformer_task": "feature-extraction"}, "transformer_task 'feature-extraction'"),
-    ("sentence_bert_config.json", {**FILL_MASK, "module_output_name": "x"}, "module_output_name 'x'"),
-    (
-        "modules.json",
-        [(MLM, ""), (SPLADE, "1_SpladePooling"), (SPLADE, "2")],
-        "MLMTransformer, SpladePooling, SpladePool",
-    ),
-    (
-        "modules.json",
-        [("sentence_transformers.models.Transformer", ""), (SPLADE, "1_SpladePooling")],
-        "task is missing",
-    ),
-    ("modules.json", [("sentence_transformers.base.modules.router.Router", "")], "what a text is for would decide"),
-    ("modules.json", [("sentence_transformers.sparse_encoder.models.IDF", "")], "look them up where queries are made"),
-    ("modules.json", [(MLM, ""), (f"{MLM[:-14]}SparseAutoEncoder", "1")], "masked language model, with SpladePooling"),
-]
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(write_sparse_encoder(tmp_path_factory.mktemp("sparse"), "bert"))
-
-
-@pytest.mark.parametrize(("file", "value", "why"), REFUSED)
-def test_refused(base: Path, file: str, value: Any, why: str) -> None:
-    path = base / file
-    before = path.read_text() if path.exists() else None
-    write_modules(base, value) if file == "modules.json" else write(path, value)
-    try:
-        with pytest.raises(ModelError, match=why):
-            load_card(str(base))
-    finally:
-        path.write_text(before) if before is not None else path.unlink()
-
-
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
-        (
-            {"architectures": ["BertModel"]},
-            "architecture BertModel is not supported; sparse embeddings are of a ForMask",
-        ),
-        ({"vocab_size": 2**24 + 1}, "vocab_size 16777217; a sparse embedding has at most 16777216"),
-        ({"model_type": "nomic_bert", "architectures": ["NomicBertForMaskedLM"]}, "sparse embeddings of a nomic_bert"),
-    ],
-)
-def test_models_that_are_refused(base: Path, changes: dict[str, Any], why: str) -> None:
-    path = base / "config.json"
-    before = path.read_text()
-    write(path, json.loads(before) | changes)
-    try:
-        with pytest.raises(ModelError, match=why):
-            load_card(str(base))
-    finally:
-        path.write_text(before)

@@ -181,9 +181,14 @@ def test_limits_and_warnings(tmp_path: Path) -> None:
         check_files(card)
 
 
-def replace_tensors(path: Path, **changes: Any) -> None:
-    found = {**load_file(path), **changes}
-    save_file({name: tensor for name, tensor in found.items() if tensor is not None}, path)
+def tensors(**changes: Any) -> Callable[[Path], None]:
+    """Replaces tensors of a checkpoint; None takes one away."""
+
+    def spoil(folder: Path) -> None:
+        found = {**load_file(folder / "model.safetensors"), **changes}
+        save_file({name: tensor for name, tensor in found.items() if tensor is not None}, folder / "model.safetensors")
+
+    return spoil
 
 
 def cut_off(path: Path) -> None:
@@ -196,29 +201,14 @@ WIDTH, ROWS = 64, static_models.word_pieces().get_vocab_size()
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda m: replace_tensors(m / "model.safetensors", embeddings=None, other=np.zeros(3)), "no tensor embedding"),
-        (lambda m: replace_tensors(m / "model.safetensors", embeddings=np.zeros((3, 4, 5))), "is F64 [3, 4, 5]"),
-        (
-            lambda m: replace_tensors(m / "model.safetensors", embeddings=np.zeros((9, 4), np.float32)),
-            "9 token ids have a vector",
-        ),
-        (
-            lambda m: replace_tensors(m / "model.safetensors", embeddings=np.full((ROWS, 4), np.nan, np.float32)),
-            "holds NaN",
-        ),
-        (
-            lambda m: replace_tensors(m / "model.safetensors", weights=np.full(ROWS, np.inf, np.float32)),
-            "weights holds NaN or infinity",
-        ),
-        (
-            lambda m: replace_tensors(m / "model.safetensors", mapping=np.full(ROWS, ROWS)),
-            f"mapping names row {ROWS} of {ROWS}",
-        ),
-        (
-            lambda m: replace_tensors(m / "model.safetensors", mapping=np.zeros(ROWS), weights=np.zeros(3)),
-            "one number for each token id",
-        ),
-        (lambda m: replace_tensors(m / "model.safetensors", mapping=np.zeros(ROWS)), "mapping is F64"),
+        (tensors(embeddings=None, other=np.zeros(3)), "no tensor embedding"),
+        (tensors(embeddings=np.zeros((3, 4, 5))), "is F64 [3, 4, 5]"),
+        (tensors(embeddings=np.zeros((9, 4), np.float32)), "9 token ids have a vector"),
+        (tensors(embeddings=np.full((ROWS, 4), np.nan, np.float32)), "holds NaN"),
+        (tensors(weights=np.full(ROWS, np.inf, np.float32)), "weights holds NaN or infinity"),
+        (tensors(mapping=np.full(ROWS, ROWS)), f"mapping names row {ROWS} of {ROWS}"),
+        (tensors(mapping=np.zeros(ROWS), weights=np.zeros(3)), "one number for each token id"),
+        (tensors(mapping=np.zeros(ROWS)), "mapping is F64"),
         (lambda m: cut_off(m / "model.safetensors"), "ends behind the file's end"),
         (lambda m: (m / "model.safetensors").write_bytes(b"{}"), "not a safetensors file"),
         (lambda m: (m / "model.safetensors").write_bytes(b"\xff" * 64), "not a safetensors file"),

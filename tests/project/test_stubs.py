@@ -90,17 +90,25 @@ def _differences(thing: Any, body: list[ast.stmt], where: str) -> list[str]:
         match node:
             case ast.ClassDef():
                 found += _differences(real, node.body, f"{where}.{name}")
-            case ast.FunctionDef() if is_property(node) != isinstance(real, property):
-                found.append(f"{where}.{name} is a property in one of them only")
-            case ast.FunctionDef() if not is_property(node):
+            case _ if isinstance(thing, type) and is_read_only(node) != is_property(real):
+                found.append(f"{where}.{name} can only be read in one of them")
+            case ast.FunctionDef():
                 function = real.__func__ if isinstance(real, staticmethod) else real
                 if (in_module := parameters_of(function)) != (in_stub := parameters_in(node)):
                     found.append(f"{where}.{name} takes {in_module}, the stub says {in_stub}")
     return found
 
 
-def is_property(node: ast.FunctionDef) -> bool:
-    return any(isinstance(decorator, ast.Name) and decorator.id == "property" for decorator in node.decorator_list)
+def is_read_only(node: ast.stmt) -> bool:
+    """Whether the stub says that an attribute cannot be assigned: ``name: Final[TYPE]``."""
+    match node:
+        case ast.AnnAssign(annotation=ast.Subscript(value=ast.Name(id="Final"))):
+            return True
+    return False
+
+
+def is_property(real: Any) -> bool:
+    return isinstance(real, property) and real.fset is None
 
 
 def is_type_only(node: ast.stmt) -> bool:
@@ -131,9 +139,9 @@ def test_the_stub_and_the_extension_agree(name: str) -> None:
         ("fastqps._core", r"    def busy_ns\(self, device: int\)", "    def busy_ns(self, gpu: int)"),
         ("fastqps._core", r"def create_segment\(sizes: Sizes\)", "def create_segment(sizes: Sizes, name: str)"),
         ("fastqps._core", r"        devices: int = 1,\n", "        devices: int,\n"),
-        ("fastqps._core", r"    @property\n    def flips_seen", "    def flips_seen"),
-        ("fastqps._core", r"    @property\n    def flips_seen\(self\) -> int: \.\.\.\n", ""),
-        ("fastqps._core", r"    def make_stream", "    @property\n    def make_stream"),
+        ("fastqps._core", r"    flips_seen: Final\[int\]", "    flips_seen: int"),
+        ("fastqps._core", r"    flips_seen: Final\[int\]\n", ""),
+        ("fastqps._core", r"    def make_stream\(self\) -> int: \.\.\.", "    make_stream: Final[int]"),
         ("fastqps._front", r"        self,\n        \*,\n        segment_fd", "        self,\n        segment_fd"),
         ("fastqps._front", r"rerun: bool,\n        (auto_truncate: bool \| None)", r"\1,\n        rerun: bool"),
         ("fastqps._front", r"    def stop\(self\) -> None: \.\.\.\n", ""),

@@ -300,7 +300,7 @@ async def test_sighup(
     """A lost terminal ends a server, unless it was started to survive that; any other SIGHUP reloads."""
     world = await World("--dispatchers=1").ready()
     outcome, asked = Outcome(world.log), []
-    monkeypatch.setattr("fastqps.supervisor.terminal.Terminal.lost", lambda terminal: lost)
+    monkeypatch.setattr("fastqps.supervisor.outcome.Terminal.lost", lambda terminal: lost)
     signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
     outcome.take_signals(lambda: asked.append(1))
     signal.raise_signal(signal.SIGHUP)

@@ -8,50 +8,20 @@ import json
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tokenizers
-from bpe_files import ADDED, SPECIAL, ByteLevelTexts, changed, corpus, trained, variants
-from decodes import check_decode
+from bpe_files import SPECIAL, ByteLevelTexts, changed, corpus, trained, variants
 from nightly import nightly
-from tokenizers import AddedToken, normalizers, pre_tokenizers
+from tokenizers import AddedToken
+from twins import Twins
 
-from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
 
 pytestmark = pytest.mark.compute
 
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TEXTS", "500"))
 NAMES = ("gpt2", "llama3", "qwen", "smollm2")
-
-
-class Twins:
-    """A native tokenizer and the package's, from the same bytes."""
-
-    def __init__(self, content: str) -> None:
-        self.native = NativeTokenizer(content)
-        self.bare = NativeTokenizer(content, "none")
-        self.detokenizer = Detokenizer(content)
-        self.package: Any = tokenizers.Tokenizer.from_str(content)
-        self.n_ids = self.package.get_vocab_size()
-
-    def check(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        expected: list[int] = self.package.encode(text, add_special_tokens=add_special_tokens).ids
-        native = self.native if add_special_tokens else self.bare
-        assert native.encode(text) == expected, ascii(text)
-        return expected
-
-    def check_pair(self, first: str, second: str, add_special_tokens: bool) -> None:
-        found = self.package.encode(first, second, add_special_tokens=add_special_tokens)
-        native = self.native if add_special_tokens else self.bare
-        ids, n_first = native.encode_pair(first, second)
-        assert ids == found.ids, (ascii(first), ascii(second))
-        second_type = native.second_type_id
-        assert [0] * n_first + [second_type] * (len(ids) - n_first) == found.type_ids, (ascii(first), ascii(second))
-
-    def check_decode(self, ids: list[int], pick: random.Random) -> None:
-        check_decode(self.detokenizer, self.package, ids, pick)
 
 
 @pytest.mark.timeout(0)
@@ -64,28 +34,12 @@ def test_fuzz(name: str) -> None:
     for content in files:
         twins = Twins(content)
         for i in range(each):
-            ids = twins.check(texts.text(), add_special_tokens=i % 4 > 0)
+            ids = twins.check(texts.text(), special=i % 4 > 0)
             if i % 4 == 0:
                 ids = [pick.randint(0, twins.n_ids + 3) for _ in range(pick.randint(0, 40))]
             twins.check_decode(ids, pick)
             if i % 8 == 0:
-                twins.check_pair(texts.text(), texts.text(), add_special_tokens=i % 16 > 0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_cut_texts(name: str) -> None:
-    twins = Twins(variants()[name][1])
-    texts = ByteLevelTexts(77)
-    for i in range(120):
-        if i % 20 == 0:
-            max_tokens = [4, 5, 9, 16, 33, 64][i // 20]
-            twins.package.enable_truncation(max_tokens)
-        first, second = texts.text(), texts.text()
-        assert twins.native.encode(first, max_tokens) == twins.package.encode(first).ids, ascii(first)
-        bare = twins.package.encode(first, add_special_tokens=False).ids
-        assert twins.bare.encode(first, max_tokens) == bare, ascii(first)
-        pair = twins.native.encode_pair(first, second, max_tokens)[0]
-        assert pair == twins.package.encode(first, second).ids, (ascii(first), ascii(second), max_tokens)
+                twins.check_pair(texts.text(), texts.text(), special=i % 16 > 0)
 
 
 def code_points() -> list[str]:
@@ -106,8 +60,7 @@ def test_every_kind_of_code_point_in_every_place(name: str, step: int) -> None:
         "|".join(f"{c}a{c} {c}1{c}{c}\t{c}'{c}!{c}\n{c}\u0301{c}  {c}" for c in chars[at : at + 16])
         for at in range(16 * NAMES.index(name), len(chars), 16 * step)
     ]
-    for text, found in zip(texts, twins.package.encode_batch_fast(texts), strict=True):
-        assert twins.native.encode(text) == found.ids, ascii(text)
+    twins.check_all(texts)
 
 
 def test_contractions_in_every_case() -> None:
@@ -188,42 +141,6 @@ def test_from_file_with_and_without_special_tokens(tmp_path: Path, variant: int)
         behind = "<|im_end|>" if special != "none" and variant else ""
         assert native.decode(ids, skip_special_tokens=False) == front + texts[0] + behind
         assert len(native.encode("")) == bool(front) + bool(behind)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"normalizer": normalizers.NFKC()}, "only NFC"),
-        ({"normalizer": normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])}, "only NFC"),
-        ({"pre_tokenizer": pre_tokenizers.Whitespace()}, "pre_tokenizer"),
-        ({"pre_tokenizer": pre_tokenizers.ByteLevel(use_regex=False)}, "use_regex"),
-        (
-            {"pre_tokenizer": pre_tokenizers.Sequence([pre_tokenizers.Digits(), pre_tokenizers.ByteLevel()])},
-            "add_prefix_space",
-        ),
-        ({"model": tokenizers.models.BPE({"a": 0, "b": 1}, [], unk_token="a")}, "lacks a byte"),
-        ({"model": tokenizers.models.BPE({"a": 0, "b": 1}, [], dropout=0.5)}, "dropout"),
-    ],
-)
-def test_what_is_not_understood_is_refused_with_the_reason(change: dict[str, Any], reason: str) -> None:
-    tokenizer: Any = tokenizers.Tokenizer.from_str(trained("gpt2", 400))
-    for part, value in change.items():
-        setattr(tokenizer, part, value)
-    with pytest.raises(ValueError, match=reason):
-        NativeTokenizer(tokenizer.to_str())
-
-
-def test_decoders_that_are_not_native_are_refused() -> None:
-    tokenizer: Any = tokenizers.Tokenizer.from_str(trained("gpt2", 400))
-    tokenizer.add_tokens([AddedToken(t.content, normalized=True) for t in ADDED])
-    tokenizer.decoder = tokenizers.decoders.WordPiece()
-    with pytest.raises(ValueError, match="only ByteLevel"):
-        Detokenizer(tokenizer.to_str())
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    assert Detokenizer(tokenizer.to_str()).decode(tokenizer.encode("solo x").ids) == "solo x"
-    tokenizer.normalizer = normalizers.BertNormalizer()  # it would change what the added tokens decode to
-    with pytest.raises(ValueError, match="BertNormalizer is not native"):
-        Detokenizer(tokenizer.to_str())
 
 
 def test_texts_survive() -> None:

@@ -102,7 +102,6 @@ SHAPES = {
     shape.name: shape
     for shape in (
         _bert("minilm-l6", 384, 6, 12),
-        _bert("bert-base", 768, 12, 12),
         _decoder(
             "smollm2-135m", "llama", 576, 30, (9, 3), 1536, vocab_size=49152, rms_norm_eps=1e-5,
             rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},

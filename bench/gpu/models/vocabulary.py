@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.gpu.models.shapes import Shape
+from fastqps.bench.measure.workload import Payloads, parse_call, write_messages
+from fastqps.v1 import predict_pb2 as pb
 
 WORDS = 24_000
 TOKENS_MAX = 32_000  # of a trained BPE: more takes long to train, and changes nothing for the model
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_PRE = {  # as the families' own tokenizers split
-    "llama": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-}
-_PRE |= {family: _PRE["llama"].replace("{1,3}", "") for family in ("qwen2", "qwen3")}
+_SPECIAL = {
+    "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"
+}  # fmt: skip
 
 
 @cache
@@ -36,10 +36,9 @@ def write_tokenizer(shape: Shape, path: Path) -> None:
     config: dict[str, Any]
     if shape.kind == "encoder":
         tokenizer = _wordpiece(shape.vocab)
-        config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 512}
-        config |= dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), _SPECIAL, strict=True))
+        config = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 512, **_SPECIAL}
     else:
-        tokenizer = _byte_level(shape)
+        tokenizer = _byte_level(shape.vocab)
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 4096}
         config |= {"eos_token": "<|end|>", "pad_token": "<|end|>"}
     tokenizer.save(str(path / "tokenizer.json"))
@@ -65,39 +64,27 @@ def texts(path: Path, count: int, tokens: int, seed: int = 1) -> list[str]:
     return made
 
 
+def write_payloads(folder: str, messages: Sequence[pb.PredictRequest]) -> Payloads:
+    """Predict calls, for the load generator."""
+    path = Path(folder) / "payloads"
+    write_messages(path, messages)
+    return Payloads(path, parse_call("predict"), messages[0].SerializeToString(), len(messages))
+
+
 def _wordpiece(vocab: int) -> Any:
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
-    listed = [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters[:36])]
+    listed = [*_SPECIAL.values(), *letters, *(f"##{letter}" for letter in letters[:36])]
     listed += words(max(WORDS, vocab))[: vocab - len(listed)]
-    tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(listed)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(_SPECIAL))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return tokenizer
+    return BertWordPieceTokenizer({word: i for i, word in enumerate(listed)})
 
 
-def _byte_level(shape: Shape) -> Any:
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+def _byte_level(vocab: int) -> Any:
+    from tokenizers.implementations.byte_level_bpe import ByteLevelBPETokenizer
 
-    tokenizer = Tokenizer(models.BPE())
-    split = pre_tokenizers.Split(Regex(_PRE[shape.family]), "isolated")
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, level])
-    if shape.family != "llama":
-        tokenizer.normalizer = normalizers.NFC()
-    trainer = trainers.BpeTrainer(
-        vocab_size=min(shape.vocab, TOKENS_MAX),
-        special_tokens=["<|end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    rng = random.Random(6)
-    tokenizer.train_from_iterator((" " + " ".join(rng.choices(words(), k=12)) for _ in range(12_000)), trainer)
-    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer, rng = ByteLevelBPETokenizer(), random.Random(6)
+    texts = (" " + " ".join(rng.choices(words(), k=12)) for _ in range(12_000))
+    size = min(vocab, TOKENS_MAX)
+    tokenizer.train_from_iterator(texts, vocab_size=size, special_tokens=["<|end|>"], show_progress=False)
     return tokenizer

@@ -22,10 +22,7 @@ from transformers.utils import is_flash_attn_2_available
 from bench.gpu.peers.varlen import plain_kernel, torch_kernel, use_sdpa, use_varlen
 from fastqps.bench.results.result import BenchError
 
-VARIANTS: dict[str, dict[str, Any]] = {  # in the order in which they matter: the time may not suffice for both
-    "asynchronous": {"use_async_batching": True, "use_cuda_graph": True},
-    "synchronous": {"use_async_batching": False, "use_cuda_graph": True},
-}
+ASYNCHRONOUS = {"use_async_batching": True, "use_cuda_graph": True}
 PLAIN = {"use_async_batching": False, "use_cuda_graph": False}
 PATIENCE_S = 20.0  # for one answer more
 TIE = 2.0**-4  # of the larger logit: what roundings to bf16 in all layers may turn. A wrong mask is off by all of it

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from bench.gpu.profile.bounds import Peaks
 from bench.gpu.profile.step_work import Work
@@ -19,7 +18,6 @@ OWN = (  # kernels of fastqps.kernels, the longest name first where one contains
 PRODUCTS = re.compile(r"gemm|cutlass|xmma|nvjet|cublas|splitk|(^|[^a-z])mm($|[^a-z])", re.IGNORECASE)
 COPIES = ("Memcpy", "Memset")
 LAYER = ("qkv", "out", "up", "down")
-TILE = re.compile(r"(?<!\d)\d{2,3}x\d{2,3}(x\d{2,3})?(?!\d)")  # the first one; stages and clusters follow
 
 
 @dataclass(frozen=True)
@@ -46,19 +44,14 @@ class Kind:
     sort: str
     us: float = 0.0
     launches: float = 0.0
-    bytes: float = 0.0
-    flops: float = 0.0
     bound_us: float = 0.0
     names: dict[str, float] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
-        """For the raw figures."""
-        return asdict(self)
-
-    def describe_names(self) -> str:
-        """For people, the most frequent first, with tiles where the names have them."""
-        found = sorted(self.names.items(), key=lambda each: -each[1])
-        return ", ".join(f"{launches:g} × {name[:80]}{_tile(name)}" for name, launches in found)
+    def describe(self) -> str:
+        """For people, the most frequent name first."""
+        names = sorted(self.names.items(), key=lambda item: -item[1])
+        listed = ", ".join(f"{launches:g} × {name[:80]}" for name, launches in names)
+        return f"{self.launches:.0f} launches, at least {self.bound_us:.0f} µs; {listed}"
 
 
 @dataclass(frozen=True)
@@ -76,9 +69,12 @@ class Gaps:
     after: str
     copies_us: float
 
-    def as_json(self) -> dict[str, Any]:
-        """For the raw figures."""
-        return asdict(self)
+    def describe(self) -> str:
+        """For people."""
+        return (
+            f"of {self.span_us:.0f} µs under the profiler; median {self.median_us:.2f} µs, largest "
+            f"{self.largest_us:.2f} µs behind {self.after[:80]}; beside copies {self.copies_us:.1f} µs"
+        )
 
 
 def sort_of(name: str) -> tuple[str, str]:
@@ -112,11 +108,11 @@ def gaps_of(steps: Sequence[Sequence[Kernel]]) -> Gaps | None:
         found.append(idle[first:last])
         spans.append(max(kernel.end_us for kernel in step[first : last + 1]) - step[first].start_us)
         around.append(sum(us for us, _ in (*idle[:first], *idle[last:])))
-    every = [gap for gaps in found for gap in gaps]
-    largest_us, after = max(every, default=(0.0, ""))
+    if not found:
+        return None
+    every = [gap for gaps in found for gap in gaps] or [(0.0, "")]
     sums = [sum(us for us, _ in gaps) for gaps in found]
-    middle = median(us for us, _ in every) if every else 0.0
-    return Gaps(median(spans), median(sums), middle, largest_us, after, median(around)) if found else None
+    return Gaps(median(spans), median(sums), median(us for us, _ in every), *max(every), median(around))
 
 
 def _idle(step: Sequence[Kernel]) -> list[tuple[float, str]]:
@@ -133,32 +129,19 @@ def kinds_of(kernels: Sequence[Kernel], steps: int, work: Mapping[str, Work], la
     each is one kernel; else they are one kind."""
     names = [f"product {name}" for _ in range(layers) for name in LAYER]
     names += [name for name in work if name == "product head"]
-    alike = steps_of(kernels, steps)
-    apart = _in_order([sort_of(kernel.name)[0] == "cuBLAS" for kernel in alike[0]], names) if alike else {}
+    first = next(iter(steps_of(kernels, steps)), ())
+    places = [place for place, kernel in enumerate(first) if sort_of(kernel.name)[0] == "cuBLAS"]
+    apart = dict(zip(places, names, strict=True)) if len(places) == len(names) else {}
     found: dict[str, Kind] = {}
     for number, kernel in enumerate(kernels):
         sort, name = sort_of(kernel.name)
         if sort == "cuBLAS" and apart:
-            name = apart[number % len(alike[0])]
+            name = apart[number % len(first)]
         kind = found.setdefault(name, Kind(name, sort))
         kind.us += kernel.us / steps
         kind.launches += 1 / steps
         kind.names[kernel.name] = kind.names.get(kernel.name, 0.0) + 1 / steps
     for kind in found.values():
-        parts = [w for name, w in work.items() if name == kind.name]
-        if kind.name == "products":
-            parts = [w for name, w in work.items() if name.startswith("product ")]
-        kind.bytes, kind.flops = sum(w.bytes for w in parts), sum(w.flops for w in parts)
-        kind.bound_us = sum(w.bound_us(peaks) for w in parts)
+        of_it = [name for name in work if name == kind.name or (kind.name == "products" and "product " in name)]
+        kind.bound_us = sum(work[name].bound_us(peaks) for name in of_it)
     return sorted(found.values(), key=lambda kind: -kind.us)
-
-
-def _in_order(products: Sequence[bool], names: Sequence[str]) -> dict[int, str]:
-    """The product that each kernel of a step is, by its place; {} where they are not one kernel each."""
-    places = [place for place, product in enumerate(products) if product]
-    return dict(zip(places, names, strict=True)) if len(places) == len(names) else {}
-
-
-def _tile(name: str) -> str:
-    found = TILE.search(name)
-    return f" (tile {found.group()})" if found else ""

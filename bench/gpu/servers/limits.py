@@ -15,11 +15,14 @@ ANSWER_S = 10.0
 Limits = dict[str, Any]  # by /limits' name
 
 
-def split(base: Settings, settings: Settings) -> tuple[Settings, Limits]:
-    """What a server starts with, and what it then runs with: those of ``NAMES`` that ``base`` holds, and no more."""
-    changed = {key for key in NAMES if key in base}
-    start = {**base, **{key: value for key, value in settings.items() if key not in changed}}
-    return start, {NAMES[key]: settings.get(key, base[key]) for key in sorted(changed)}
+def of(base: Settings, settings: Settings) -> Limits:
+    """What a server that started with ``base`` runs with: those of ``NAMES`` that ``base`` holds.
+
+    ``ValueError`` for settings that it can only start with.
+    """
+    if strange := [key for key in settings if key not in NAMES or key not in base]:
+        raise ValueError(f"a running server cannot change {', '.join(strange)}")
+    return {name: settings.get(key, base[key]) for key, name in NAMES.items() if key in base}
 
 
 def post(admin: str, limits: Limits) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 
@@ -10,9 +9,8 @@ from bench.gpu.run import Run
 from bench.gpu.servers import limits
 from bench.gpu.servers.preparation import prepare_us
 from bench.gpu.servers.served import Served
-from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.measure.target import Server, Settings, check_settings
+from fastqps.bench.measure.target import Server, Settings
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError
@@ -22,48 +20,37 @@ SERVED = ("encoder", "decoder:smollm2-135m")  # steps whose dry runs start serve
 ITEMS = 8  # of a step where no setting says how many
 STEP_US, ITEM_US, HOST_US = 100.0, 10.0, 20.0  # of a step on the device; of each item; of the host, per step
 FASTER = {"fp8": 1.3, "auto": 1.4}
-_PIDS = itertools.count(1)
 
 
 class ModelledServer(Served):
     """Steps have a fixed part, so larger ones are faster; synchronous ones wait for the host; lanes fill gaps."""
 
-    _running: tuple[Settings, tuple[int, ...]] | None = None
-    _server = Server("", "", None)
-
-    def _use(self, start: Settings, cpus: Sequence[int]) -> Server:
+    def _use(self, cpus: Sequence[int]) -> Server:
         """``ConfigError`` where no server has these settings."""
-        wanted = start, tuple(cpus)
-        if wanted != self._running:
-            check_settings(start)
-            decide(load(start, os.environ, None).config)
-            self._running, self._server = wanted, Server("", "", next(_PIDS))
-        return self._server
+        decide(load(self._base, os.environ, None).config)
+        return Server("", "", 1)
 
     def _post(self, server: Server, wanted: limits.Limits) -> None:
-        assert self._running
-        most = limits.split(self._running[0], {})[1]
+        most = limits.of(self._base, {})
         if beyond := {key: value for key, value in wanted.items() if value > most[key]}:
             raise BenchError(f"more than it started with: {beyond}")
 
-    def _measure(self, context: Context, start: Settings, load: LoadSpec) -> Point:
-        now = {name: self._limits.get(name, start.get(key)) for key, name in limits.NAMES.items()}
+    def _measure(self, load: LoadSpec) -> Point:
+        now = {name: self._limits.get(name, self._base.get(key)) for key, name in limits.NAMES.items()}
         items = now["running"] or now["items"] or ITEMS
-        lanes, dispatchers = now["lanes"] or 2, start.get("dispatchers") or 1
-        step_us = (STEP_US + ITEM_US * items) / FASTER.get(str(start.get("quantization")), 1.0)
+        lanes, dispatchers = now["lanes"] or 2, self._base.get("dispatchers") or 1
+        step_us = (STEP_US + ITEM_US * items) / FASTER.get(str(self._base.get("quantization")), 1.0)
         host_us = HOST_US + prepare_us()
         cycle_us = step_us + host_us if now["async_steps"] is False else max(step_us, host_us)
         steps_per_us = min(1 / step_us, dispatchers * min(lanes / cycle_us, 1 / host_us))
         idle = 1 - steps_per_us * step_us
         return Point(
-            "", rate=load.rate or 1e6 * items * steps_per_us, p99_us=1000.0, duty_cycle=1 - idle,
-            idle_reasons={"launch": idle}, batch={"fill": 0.9}, status={"OK": 9},
+            "", offered_rate=load.rate, rate=load.rate or 1e6 * items * steps_per_us, p99_us=1000.0,
+            duty_cycle=1 - idle, idle_reasons={"launch": idle}, batch={"fill": 0.9}, status={"OK": 9},
         )  # fmt: skip
 
 
-def open_server(
-    run: Run, base: Settings, payloads: Payloads, threads: int | None = None, *, slow: bool = False
-) -> Served:
-    """Servers of one model, or their stand-in in most dry runs."""
+def open_server(run: Run, base: Settings, payloads: Payloads, *, slow: bool = False) -> Served:
+    """A server of one model, or its stand-in in most dry runs."""
     kind = ModelledServer if run.dry and run.step not in SERVED else Served
-    return kind(run, base, payloads, threads, slow=slow)
+    return kind(run, base, payloads, slow=slow)

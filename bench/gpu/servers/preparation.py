@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from tempfile import TemporaryDirectory
 
 VARIABLE = "FASTQPS_TEST_PREPARE"  # a file that dispatchers map: µs, 8 bytes, little-endian
 _BYTES = 8
 
 
-class Preparation:
-    """A context manager. ``folder``: for its file."""
+@contextmanager
+def slow_host() -> Iterator[Callable[[float], None]]:
+    """Gives what sets the time in µs, from the next launch on, also of servers that run already."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "prepare"
+        path.write_bytes(bytes(_BYTES))
 
-    def __init__(self, folder: str) -> None:
-        self._path = Path(folder) / "prepare"
+        def set_us(us: float) -> None:
+            with path.open("r+b") as file:
+                file.write(round(us).to_bytes(_BYTES, "little"))
 
-    def set(self, us: float) -> None:
-        """From the next launch on, also of servers that run already."""
-        with self._path.open("r+b") as file:
-            file.write(round(us).to_bytes(_BYTES, "little"))
-
-    def __enter__(self) -> Self:
-        self._path.write_bytes(bytes(_BYTES))
-        os.environ[VARIABLE] = str(self._path)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.environ.pop(VARIABLE, None)
+        os.environ[VARIABLE] = str(path)
+        try:
+            yield set_us
+        finally:
+            del os.environ[VARIABLE]
 
 
 def prepare_us() -> int:
-    """As a server that starts here would see it; 0 outside of a ``Preparation``."""
+    """As a server that starts here would see it; 0 outside of ``slow_host``."""
     path = os.environ.get(VARIABLE)
     return int.from_bytes(Path(path).read_bytes(), "little") if path else 0

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as xml
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,7 +27,11 @@ TESTS = ROOT / "tests/gpu"
 KERNELS = "tests/kernels/test_kernels_*.py"  # interpreted where there is no GPU
 TOGETHER = 8  # groups of kernels' tests at a time: each compiles on a core, and nothing in them is timed
 THREADS = 2  # of torch on the CPU in each of them: all of a machine's would keep the others waiting
-TEST_S = 200  # of one test; the first start of a server compiles kernels
+# A limit for a test, since the first start of a server compiles kernels, that ends the process: a signal would wait for
+# a call into the driver to return.
+PYTEST = (
+    sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", "--timeout=200", "--timeout-method=thread"
+)  # fmt: skip
 QUICK = {  # the shapes and types that the other steps measure
     "encoder": ("tests/gpu/test_gpu_encoders.py::test_minilms_shape_in_16_bits[bfloat16]",),
     "decoder": (
@@ -45,34 +50,34 @@ QUICK = {  # the shapes and types that the other steps measure
     "fp8": ("tests/gpu/test_gpu_fp8.py::test_products_are_those_of_the_dequantised",),
 }
 Groups = Mapping[str, Sequence[str]]  # name -> what pytest is given
+# The last line of pytest, unless it was killed, by a limit for a test too.
+ENDED = re.compile(r"^=+ .* in \d.* =+$", re.MULTILINE)
+RESULT = re.compile(r"::(.+?) (PASSED|FAILED|ERROR|SKIPPED)")
 
 
 def measure(run: Run) -> None:
     """Raises where a test failed, or where none ran. A dry run only collects them."""
-    if not TESTS.is_dir():
-        raise FileNotFoundError(f"{TESTS} is missing")
     rounds: list[tuple[Groups, int]] = [(QUICK, TOGETHER)]
     if not run.argument:
         kernels, others = test_files()
         rounds = [(kernels, TOGETHER), (others, 1)]
     if run.dry:
         named = [one for groups, _ in rounds for group in groups.values() for one in group]
-        command = [*_pytest(), *named, "--collect-only", "-q"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run([*PYTEST, *named, "--collect-only", "-q"], cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise AssertionError(f"pytest cannot collect the tests: {done.stdout[-1000:]}")
         run.figure("tests on the GPU that can be collected", done.stdout.count("::"), "tests")
         return
-    counts, bad = {"passed": 0, "failed": 0, "skipped": 0}, []
+    counts, bad = Counter[str](), list[str]()
     with TemporaryDirectory() as folder:
         for groups, together in rounds:
             for found, names in run_groups(groups, together, Path(folder), run.left_s):
-                counts = {kind: number + found[kind] for kind, number in counts.items()}
+                counts.update(found)
                 bad += names
-                run.raw("tests", counts | {"not passed": bad})
-    note = f"{counts['failed']} failed, {counts['skipped']} skipped" + (f": {', '.join(bad)[:300]}" if bad else "")
-    run.figure("tests on the GPU that passed", counts["passed"], "tests", note)
-    if counts["failed"] or not counts["passed"]:
+                run.raw("tests", {**counts, "not passed": bad})
+    note = f"{len(bad)} failed, {counts['SKIPPED']} skipped" + (f": {', '.join(bad)[:300]}" if bad else "")
+    run.figure("tests on the GPU that passed", counts["PASSED"], "tests", note)
+    if bad or not counts["PASSED"]:
         raise AssertionError(note)
 
 
@@ -86,24 +91,24 @@ def test_files() -> tuple[Groups, Groups]:
     return next(by_name), next(by_name)
 
 
-def run_groups(groups: Groups, together: int, folder: Path, limit_s: float) -> list[tuple[dict[str, int], list[str]]]:
-    """Of each group what passed, failed and was skipped, and what did not pass. All end within the limit."""
+def run_groups(groups: Groups, together: int, folder: Path, limit_s: float) -> list[tuple[Counter[str], list[str]]]:
+    """Of each group what passed, failed and was skipped, and what failed. All end within the limit."""
     ends = time.monotonic() + limit_s
     with ThreadPoolExecutor(together) as pool:
         return list(pool.map(partial(_run_group, folder=folder, ends=ends), *zip(*groups.items(), strict=True)))
 
 
-def _run_group(name: str, tests: Sequence[str], folder: Path, ends: float) -> tuple[dict[str, int], list[str]]:
-    report, output = folder / f"{name}.xml", folder / f"{name}.log"
-    began, error = time.monotonic(), ""
+def _run_group(name: str, tests: Sequence[str], folder: Path, ends: float) -> tuple[Counter[str], list[str]]:
+    output, began = folder / f"{name}.log", time.monotonic()
     with output.open("w") as stream:
         child = subprocess.Popen(
-            [*_pytest(), *tests, "-v", f"--junitxml={report}"],
-            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, process_group=0,
-            env={**os.environ, "OMP_NUM_THREADS": str(THREADS)},
+            [*PYTEST, *tests, "-v"], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+            process_group=0, env={**os.environ, "OMP_NUM_THREADS": str(THREADS)},
         )  # fmt: skip
         try:
-            child.wait(max(0.0, ends - began))
+            code = child.wait(max(0.0, ends - began))
+            well = code in (0, 1) and ENDED.search(output.read_text(errors="replace"))
+            error = "" if well else f"ended with code {code}"
         except subprocess.TimeoutExpired:
             error = "no time left"
         finally:
@@ -111,30 +116,11 @@ def _run_group(name: str, tests: Sequence[str], folder: Path, ends: float) -> tu
                 os.killpg(child.pid, signal.SIGKILL)  # and what it has started
             child.wait()
     said = output.read_text(errors="replace")
-    if report.is_file():
-        counts, bad = read_report(report)
-    else:
-        error = error or f"ended with code {child.returncode}"
-        counts = {"passed": said.count(" PASSED "), "failed": 1, "skipped": said.count(" SKIPPED ")}
-        bad = [f"{name} ({error})"]
-    told = f"---- {name}: {counts}, {time.monotonic() - began:.0f} s {', '.join(bad)}"
-    print(f"---- {name}\n{said}\n{told}", flush=True)
-    return counts, bad
-
-
-def _pytest() -> list[str]:
-    """With limits that end the process: a signal would wait for a call into the driver to return."""
-    limits = [f"--timeout={TEST_S}", "--timeout-method=thread"]
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *limits]
-
-
-def read_report(path: Path) -> tuple[dict[str, int], list[str]]:
-    """How many tests passed, failed, were skipped; and the names of those that did not pass."""
-    counts, bad = {"passed": 0, "failed": 0, "skipped": 0}, []
-    for case in xml.parse(path).getroot().iter("testcase"):
-        kinds = {child.tag for child in case}
-        kind = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
-        counts[kind] += 1
-        if kind != "passed":
-            bad.append(f"{case.get('name')} ({kind})")
+    results = dict.fromkeys(RESULT.findall(said))  # pytest names those that failed again at its end
+    bad = [test for test, result in results if result in ("FAILED", "ERROR")] + ([f"{name} ({error})"] if error else [])
+    counts = Counter(result for _, result in results)
+    print(
+        f"---- {name}\n{said}\n---- {name}: {dict(counts)}, {time.monotonic() - began:.0f} s {', '.join(bad)}",
+        flush=True,
+    )
     return counts, bad

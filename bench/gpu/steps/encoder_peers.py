@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,16 +12,18 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 
+from bench.gpu.arms import Arms, Claim
 from bench.gpu.inprocess import EncoderLoop
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
-from bench.gpu.servers.served import answered, brief
 from bench.gpu.steps.encoder import MODEL, TOKENS, encoder_texts, settings_of
+from fastqps.bench.results.point import Point
 
 BATCH = 256  # of our steps
 SIZES = (64, 256, 1024)  # of which the peer takes the one that it is fastest with
 TEXTS = 8192
+TURNS, TURN_S = 3, 4.0  # about what one takes
 COMPILE_S = 35.0  # about what the compiled variant takes
 COSINE_MIN = 0.999
 
@@ -33,51 +35,51 @@ def measure(run: Run) -> None:
     many = texts(path, count, TOKENS, seed=3)
     plain = _Peer(run, path, False)
     loop = EncoderLoop(run.device, path, items=batch, tokens=TOKENS, lanes=2, dtype=run.dtype)
-    with TemporaryDirectory() as folder, open_server(run, settings_of(run), encoder_texts(run, folder)) as served:
-        ours = {  # warm when they are opened
-            "steps": lambda: loop.rate(run.seconds / 2),
-            "server": lambda: answered(served.measure({}, 16 if run.dry else 4096)).rate,
-        }
+    claims = [
+        Claim(our + kind, their + kind, name=f"our {our} over sentence-transformers' {their}{kind}")
+        for kind in ("", ", compiled")
+        for our, their in (("steps", "forward"), ("server", "encode"))
+    ]
+    with (
+        TemporaryDirectory() as folder,
+        open_server(run, settings_of(run), encoder_texts(run, folder)) as served,
+        Arms(run, "MiniLM", "/s", claims) as arms,
+    ):
+
+        def compare(kind: str, peer: _Peer) -> None:
+            """In turn, each of the peer's once before to be warm."""
+            theirs = {"forward": partial(peer.forward, many[:forward]), "encode": partial(peer.encode, many, encode)}
+            for name, work in theirs.items():
+                run.say(f"{name}{kind}: {work():,.0f}/s, not counted")
+            ours = {"steps": partial(loop.rate, run.seconds / 2)}
+            for _ in range(1 if run.dry else TURNS):
+                for name, work in (ours | theirs).items():
+                    arms.take(name + kind, partial(_point, work), TURN_S)
+                arms.take(f"server{kind}", partial(served.measure, {}, 16 if run.dry else 4096), TURN_S)
+
         sizes = (4, batch) if run.dry else SIZES
-        forward = _fastest(run, "forward", sizes, lambda size: plain.forward(many[:size], run.seconds / 4))
+        forward = _fastest(run, "forward", sizes, lambda size: plain.forward(many[:size]))
         encode = _fastest(run, "encode", sizes, lambda size: plain.encode(many, size))
-        _compare(run, "", forward, encode, many, plain, ours)
+        compare("", plain)
         agree = plain.agreement(many[:16], run)
         run.figure("sentence-transformers' vectors, least cosine to ours", agree, "")
         if agree < COSINE_MIN:
             raise AssertionError(f"the vectors of the same weights differ: cosine {agree:.5f}")
         if run.enough(COMPILE_S, "sentence-transformers, compiled"):
-            _compare(run, ", compiled", forward, encode, many, _Peer(run, path, True), ours)
-        run.raw("server", brief(served.measure({}, 16 if run.dry else 4096)))
+            compare(", compiled", _Peer(run, path, True))
     loop.close()
+    run.finish()
 
 
-def _compare(
-    run: Run, kind: str, forward: int, encode: int, many: list[str], peer: _Peer, ours: dict[str, Callable[[], float]]
-) -> None:
-    """In turn, as often as the time allows; ``forward`` and ``encode``: its batch sizes."""
-    theirs: dict[str, Callable[[], float]] = {
-        "forward": lambda: peer.forward(many[:forward], run.seconds / 2),
-        "encode": lambda: peer.encode(many, encode),
-    }
-    for name, work in theirs.items():
-        run.say(f"{name}{kind}: {work():,.0f}/s, not counted")
-    rates: dict[str, list[float]] = {name: [] for name in (*ours, *theirs)}
-    for _ in run.rounds(4 * run.seconds):
-        for name, work in (ours | theirs).items():
-            rates[name].append(work())
-    run.raw(f"rates{kind}", rates)
-    rate = {name: statistics.median(found) for name, found in rates.items()}
-    for our, their, size in (("steps", "forward", forward), ("server", "encode", encode)):
-        note = f"{rate[our]:,.0f}/s against {rate[their]:,.0f}/s, its batches of {size} (the best of "
-        note += f"{', '.join(map(str, SIZES))}), {TOKENS} tokens, bf16, medians of {len(rates[our])} turns"
-        run.figure(f"MiniLM, our {our} over sentence-transformers' {their}{kind}", rate[our] / rate[their], "×", note)
+def _point(work: Callable[[], float]) -> Point:
+    return Point("", rate=work(), status={"OK": 1})
 
 
 def _fastest(run: Run, what: str, sizes: tuple[int, ...], rate: Callable[[int], float]) -> int:
     """The batch size with the highest rate, each tried once to be warm."""
     found = {size: max(rate(size), rate(size)) for size in sizes}
     run.say(f"{what} by batch size: " + ", ".join(f"{size}: {value:,.0f}/s" for size, value in found.items()))
+    run.raw(f"{what} by batch size", {str(size): value for size, value in found.items()})
     return max(found, key=lambda size: found[size])
 
 
@@ -88,7 +90,7 @@ class _Peer:
         dtype = torch.float32 if run.dry else torch.bfloat16
         device = "cpu" if run.dry else run.device
         self._model = SentenceTransformer(str(path), device=device, model_kwargs={"dtype": dtype})
-        self._cuda = not run.dry
+        self._cuda, self._seconds = not run.dry, run.seconds / 2
         if compiled:
             how: dict[str, Any] = {"backend": "eager"} if run.dry else {"mode": "reduce-overhead"}
             self._model[0].auto_model = torch.compile(self._model[0].auto_model, **how)
@@ -100,14 +102,14 @@ class _Peer:
         return len(many) / (time.perf_counter() - began)
 
     @torch.inference_mode()
-    def forward(self, some: list[str], seconds: float) -> float:
+    def forward(self, some: list[str]) -> float:
         """Token ids on the host to vectors on the host, the next batch enqueued before the last one is waited for."""
         tokenize = getattr(self._model, "preprocess", None) or self._model.tokenize
         features = {k: v for k, v in tokenize(some).items() if isinstance(v, torch.Tensor)}
         pinned = {k: v.pin_memory() if self._cuda else v for k, v in features.items()}
         began, done = time.perf_counter(), 0
         last = None
-        while not done or time.perf_counter() - began < seconds:
+        while not done or time.perf_counter() - began < self._seconds:
             moved = {key: value.to(self._model.device, non_blocking=True) for key, value in pinned.items()}
             found = self._model(moved)["sentence_embedding"].to(torch.float32, copy=True)
             if last is not None:

@@ -2,7 +2,6 @@
 #include <pybind11/stl.h>
 
 #include "bind/bind.h"
-#include "bind/identity.h"
 #include "bind/segment.h"
 #include "core/busy.h"
 #include "core/clock.h"

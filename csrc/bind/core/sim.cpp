@@ -3,7 +3,6 @@
 
 #include "bind/bind.h"
 #include "core/clock.h"
-#include "step/sim/sim_host.h"
 #include "step/sim/sim_timeline.h"
 
 namespace py = pybind11;

@@ -1,6 +1,4 @@
 // The dispatcher of an edge. It is in this extension, not beside the steppers, because it needs the transport.
-#include "bind/front/edge.h"
-
 #include <pybind11/stl.h>
 
 #include <algorithm>

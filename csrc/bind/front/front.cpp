@@ -7,9 +7,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "bind/front/edge.h"
-#include "bind/front/wire.h"
-#include "bind/identity.h"
+#include "bind/bind.h"
 #include "bind/special_tokens.h"
 #include "core/segment.h"
 #include "oip/open_inference.h"

@@ -1,10 +1,9 @@
 // The reader of JSON bodies as a Python function, for tests/api/test_json.py, which holds it against Python's json.
 // Nothing else calls it.
-#include "bind/front/json.h"
-
 #include <stdexcept>
 #include <string>
 
+#include "bind/bind.h"
 #include "json/json_body.h"
 
 namespace fastqps::bind {

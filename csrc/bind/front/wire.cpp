@@ -1,7 +1,5 @@
 // The wire format's reader and writers as Python functions, for tests/api/test_wire.py, which holds them against the
 // protobuf runtime. Nothing else calls them.
-#include "bind/front/wire.h"
-
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -12,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "bind/front/json.h"
+#include "bind/bind.h"
 #include "wire/request_view.h"
 #include "wire/response_view.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "grpc/standing.h"
-
 namespace fastqps::front {
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "grpc/standing.h"
+#include "grpc/services/health.h"
 #include "wire/wire.h"
 
 namespace fastqps::front {

@@ -1,15 +1,82 @@
 // Steps of a decoder: each makes one token of every running sequence. Requests join the running batch at any step and
 // leave at their own last token.
 #pragma once
+#include <algorithm>
 #include <vector>
 
+#include "core/types.h"
 #include "step/decode/decode_batch.h"
-#include "step/decode/decode_times.h"
-#include "step/decode/prompt_rows.h"
 #include "step/lanes.h"
+#include "step/step_times.h"
 #include "step/stepper.h"
 
 namespace fastqps {
+
+// The expected duration of a generation: the usual number of tokens, times the step time at a number of running
+// sequences.
+class DecodeTimes {
+ public:
+  // The expected duration of a request for at most `max_tokens` among `running` sequences, itself included; 0: not
+  // known. It is not known before the first generation ends: assuming `max_tokens` would reject requests after one slow
+  // step.
+  u64 expected_ns(u32 running, u32 max_tokens) const {
+    return u64(double(steps_.expected_ns(running)) * std::min(usual_, double(max_tokens)));
+  }
+
+  // The expected duration of `steps` steps of `running` sequences; 0: not known.
+  u64 steps_ns(u32 running, u32 steps) const { return steps_.expected_ns(running) * steps; }
+
+  // Learns from a step of `running` sequences, including the prompts of those that joined.
+  void learn_step(u32 running, u64 took_ns) { steps_.learn(running, took_ns); }
+  // Learns from a generation that ended by itself. One that was cut off by its deadline counts only if it was longer
+  // than usual, because its full length is unknown. Otherwise an overload would teach that answers are short, and admit
+  // still more.
+  void learn_end(u32 tokens) { usual_ = usual_ > 0 ? usual_ * 0.875 + tokens * 0.125 : tokens; }
+  void learn_cut(u32 tokens) {
+    if (tokens > usual_) learn_end(tokens);
+  }
+  // Lowers an expectation that led to a rejection. Called once a step at most, or many rejections would reduce it to
+  // nothing.
+  void doubt(u32 running) { steps_.doubt(running); }
+
+ private:
+  StepTimes steps_;  // by the number of sequences
+  double usual_ = 0;
+};
+
+// Limits the prompt rows of a step, so that step times stay level.
+//
+// Clients that start together and get answers of one length also end together. If a step admits as many as there are
+// free cache slots, huge steps of prompts alternate with small ones for ever. A level run admits in each step what
+// its sequences replace: every running sequence makes one token a step, so r of them need r × (prompt rows ÷ tokens
+// made) new prompt rows. The bound is a little more than that: docs/decisions/level-steps.md has the measurements.
+class PromptRows {
+ public:
+  // max_rows: most rows of a step.
+  explicit PromptRows(u32 max_rows) : floor_(max_rows / kFloorShare), max_rows_(max_rows) {}
+
+  // Most prompt rows of a step while this many sequences run or wait. There is no limit before the first sequence ends,
+  // because the length of answers is not known yet.
+  u32 limit(u32 sequences) const {
+    if (tokens_ <= 0) return max_rows_;
+    return u32(std::clamp(kMargin * sequences * prompt_ / tokens_, double(floor_), double(max_rows_)));
+  }
+
+  // Learns from a sequence that has ended for any reason: its prompt rows, and the tokens that it made.
+  void learn(u32 prompt, u32 tokens) {
+    const double weight = tokens_ > 0 ? kWeight : 1;
+    prompt_ += weight * (prompt - prompt_);
+    tokens_ += weight * (tokens - tokens_);
+  }
+
+ private:
+  static constexpr double kMargin = 1.5;       // allows for bursts of arrivals and an inexact ratio
+  static constexpr u32 kFloorShare = 32;       // a step up to this share of the largest is always small
+  static constexpr double kWeight = 1.0 / 32;  // of the newest end. Averages of both, as long ones end less often
+
+  u32 floor_, max_rows_;
+  double prompt_ = 0, tokens_ = 0;
+};
 
 class DecodeStepper final : public Stepper {
  public:

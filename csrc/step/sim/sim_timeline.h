@@ -81,4 +81,10 @@ class SimTimeline {
   std::atomic<u64>& until_ns_;
 };
 
+// Computes for this long by the thread's own CPU clock, so that preemption does not count.
+void burn_cpu(u64 ns);
+
+// Sleeps until that moment of CLOCK_MONOTONIC, and spins its last few µs. False: a signal came first.
+bool wait_until(u64 ns);
+
 }  // namespace fastqps

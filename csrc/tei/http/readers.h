@@ -3,11 +3,22 @@
 #include <string>
 #include <vector>
 
+#include "json/json_body.h"
 #include "json/text_input.h"
 #include "predict/formats/request_reader.h"
-#include "tei/http/json_options.h"
+#include "tei/text_request.h"
 
 namespace fastqps::front {
+
+// The options of TEI's requests over HTTP, by their names in JSON.
+struct JsonOptions {
+  TextOptions text;
+  RequestView base;  // priority and timeout
+  bool return_text = false;
+};
+
+// Reads one of a request's fields. TEI ignores fields that it does not know, so they are ignored here.
+FieldError read_json_option(std::string_view name, const simdjson::dom::element& value, JsonOptions& options);
 
 // What the readers share: a body's fields, each read by the reader itself or as an option.
 class TeiJsonReader : public RequestReader {

@@ -1,16 +1,71 @@
 // The HTTP API of text-embeddings-inference. /info, /tokenize and /decode are rare routes
 // (fastqps/frontdoor/text_embeddings_http.py).
 #pragma once
+#include "http/http_error.h"
 #include "http/http_routes.h"
+#include "json/json_body.h"
 #include "predict/formats/protocol.h"
 #include "predict/items_method.h"
-#include "tei/http/default_method.h"
+#include "predict/tables/model_routes.h"
 #include "tei/http/readers.h"
-#include "tei/http/tei_error.h"
-#include "tei/http/unserved_method.h"
 #include "tei/http/writers.h"
 
 namespace fastqps::front {
+
+// {"error", "error_type"}
+void write_tei_error(const HttpError& error, HttpErrorBody& body);
+
+// A method of the API that no model here can answer.
+class UnservedMethod final : public Method {
+ public:
+  UnservedMethod(const ItemsPath& path, const char* why) : path_(path), why_(why) {}
+
+  Took on_message(CallId call, std::span<const u8>, const CallInfo& info) override {
+    path_.attachment->finish(call, {.code = StatusCode::kFailedPrecondition, .message = why_});
+    path_.counts.call(0, kTeiEmbed, StatusCode::kFailedPrecondition, info.receive_ns);
+    return Took::kAll;
+  }
+
+ private:
+  const ItemsPath path_;
+  const char* const why_;
+};
+
+// POST /: the method that fits the default model. Clients that know only a model's address call it.
+class DefaultMethod final : public Method {
+ public:
+  struct Choices {
+    ItemsMethod &embed, &sparse, &similarity, &predict, &rerank;
+  };
+  DefaultMethod(ModelRoutes& routes, const Choices& choices) : routes_(routes), choices_(choices) {}
+
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override {
+    return choose(message, info.user).on_message(call, message, info);
+  }
+  Gone on_gone(CallId call, u64 user) override { return choices_.embed.on_gone(call, user); }  // all do the same
+
+ private:
+  ItemsMethod& choose(std::span<const u8> message, u64 user) {
+    for (ItemsMethod* method :
+         {&choices_.embed, &choices_.sparse, &choices_.similarity, &choices_.predict, &choices_.rerank})
+      if (method->began(user)) return *method;
+    const i32 route = routes_.find({});
+    if (route >= 0 && routes_[u32(route)].task == Task::kEmbedSparse) return choices_.sparse;
+    if (route < 0 || routes_[u32(route)].task != Task::kClassify)
+      return asks_for_similarity(message) ? choices_.similarity : choices_.embed;
+    return routes_[u32(route)].dimensions == 1 ? choices_.rerank : choices_.predict;
+  }
+  bool asks_for_similarity(std::span<const u8> message) {
+    ReasonText reason;
+    simdjson::dom::object request;
+    simdjson::dom::element inputs;
+    return !body_.parse(message, &request, reason) && !request["inputs"].get(inputs) && inputs.is_object();
+  }
+
+  ModelRoutes& routes_;
+  const Choices choices_;
+  JsonBody body_;
+};
 
 class TeiHttp final : public Protocol {
  public:

@@ -2,7 +2,6 @@
 
 #include "http/json_writer.h"
 #include "tei/http/readers.h"
-#include "tei/rank_context.h"
 #include "tei/scores.h"
 
 namespace fastqps::front {

@@ -103,63 +103,54 @@ TEST(tracestate_is_kept_in_whole_members) {
 
 TEST(the_clients_decision_holds) {
   Traced traced(kAlways);
-  {
-    Client client(traced.fixture.door);
-    echo(client, {{"traceparent", kSampled}, {"tracestate", "vendor=1"}});
-    client.run();
-    const auto records = traced.take();
-    CHECK_EQ(records.size(), size_t(1));
-    const TraceRecord& record = records[0];
-    CHECK_EQ(hex(record.trace_id, 16), std::string(kTraceId));
-    CHECK_EQ(hex(record.parent_id, 8), std::string(kParentId));
-    CHECK(hex(record.span_id, 8) != hex(record.parent_id, 8));
-    CHECK_EQ(std::string(record.state, record.state_bytes), std::string("vendor=1"));
-    CHECK_EQ(int(record.code), 0);
-    CHECK_EQ(int(record.method), int(kOther));
-    CHECK(record.at_ns[0] && record.at_ns[kStages] >= record.at_ns[0]);
-    echo(client, {{"traceparent", kNotSampled}});
-    echo(client, {{"tracestate", "vendor=1"}, {"traceparent", kNotSampled}});
-    client.run();
-    CHECK(traced.take().empty());
-  }
-  traced.fixture.check_clean();
+  Client client(traced.fixture.door);
+  echo(client, {{"traceparent", kSampled}, {"tracestate", "vendor=1"}});
+  client.run();
+  const auto records = traced.take();
+  CHECK_EQ(records.size(), size_t(1));
+  const TraceRecord& record = records[0];
+  CHECK_EQ(hex(record.trace_id, 16), std::string(kTraceId));
+  CHECK_EQ(hex(record.parent_id, 8), std::string(kParentId));
+  CHECK(hex(record.span_id, 8) != hex(record.parent_id, 8));
+  CHECK_EQ(std::string(record.state, record.state_bytes), std::string("vendor=1"));
+  CHECK_EQ(int(record.code), 0);
+  CHECK_EQ(int(record.method), int(kOther));
+  CHECK(record.at_ns[0] && record.at_ns[kStages] >= record.at_ns[0]);
+  echo(client, {{"traceparent", kNotSampled}});
+  echo(client, {{"tracestate", "vendor=1"}, {"traceparent", kNotSampled}});
+  client.run();
+  CHECK(traced.take().empty());
 }
 
 TEST(a_damaged_traceparent_is_none_and_its_state_is_not_ours) {
   Traced traced(kAlways);
-  {
-    Client client(traced.fixture.door);
-    echo(client, {{"traceparent", "nonsense"}, {"tracestate", "vendor=1"}});
-    echo(client, {{"tracestate", "vendor=1"}});
-    echo(client, {{"traceparent", kSampled}, {"traceparent", kSampled}, {"tracestate", "vendor=1"}});
-    client.run();
-    const auto records = traced.take();
-    CHECK_EQ(records.size(), size_t(3));
-    std::set<std::string> traces;
-    for (const TraceRecord& record : records) {
-      traces.insert(hex(record.trace_id, 16));
-      CHECK_EQ(hex(record.parent_id, 8), std::string(16, '0'));
-      CHECK_EQ(int(record.state_bytes), 0);
-    }
-    CHECK_EQ(traces.size(), size_t(3));
-    CHECK_EQ(traces.count(kTraceId), size_t(0));
+  Client client(traced.fixture.door);
+  echo(client, {{"traceparent", "nonsense"}, {"tracestate", "vendor=1"}});
+  echo(client, {{"tracestate", "vendor=1"}});
+  echo(client, {{"traceparent", kSampled}, {"traceparent", kSampled}, {"tracestate", "vendor=1"}});
+  client.run();
+  const auto records = traced.take();
+  CHECK_EQ(records.size(), size_t(3));
+  std::set<std::string> traces;
+  for (const TraceRecord& record : records) {
+    traces.insert(hex(record.trace_id, 16));
+    CHECK_EQ(hex(record.parent_id, 8), std::string(16, '0'));
+    CHECK_EQ(int(record.state_bytes), 0);
   }
-  traced.fixture.check_clean();
+  CHECK_EQ(traces.size(), size_t(3));
+  CHECK_EQ(traces.count(kTraceId), size_t(0));
 }
 
 TEST(of_the_undecided_about_the_ratio_is_traced) {
   Traced traced(kAlways / 4);
-  {
-    Client client(traced.fixture.door);
-    size_t found = 0;
-    for (int i = 0; i < 50; i++) {
-      for (int k = 0; k < 40; k++) echo(client, {});
-      client.run();
-      found += traced.take().size();
-    }
-    CHECK(found > 400 && found < 600);  // 500, and 19.4 is one standard deviation
+  Client client(traced.fixture.door);
+  size_t found = 0;
+  for (int i = 0; i < 50; i++) {
+    for (int k = 0; k < 40; k++) echo(client, {});
+    client.run();
+    found += traced.take().size();
   }
-  traced.fixture.check_clean();
+  CHECK(found > 400 && found < 600);  // 500, and 19.4 is one standard deviation
 }
 
 TEST(without_a_ratio_only_clients_decide_and_without_a_ring_nobody) {
@@ -175,84 +166,68 @@ TEST(without_a_ratio_only_clients_decide_and_without_a_ring_nobody) {
   }
   traced.fixture.check_clean();
   Fixture off;
-  {
-    Client client(off.door);
-    echo(client, {{"traceparent", kSampled}, {"tracestate", "vendor=1"}});
-    client.run();
-    CHECK_EQ(client.answers[1].code(), std::string("0"));
-    CHECK(!off.service.last_info.traced);
-  }
-  off.check_clean();
+  Client client(off.door);
+  echo(client, {{"traceparent", kSampled}, {"tracestate", "vendor=1"}});
+  client.run();
+  CHECK_EQ(client.answers[1].code(), std::string("0"));
+  CHECK(!off.service.last_info.traced);
 }
 
 TEST(health_is_not_traced_and_unknown_methods_are_not) {
   Traced traced(kAlways);
-  {
-    Client client(traced.fixture.door);
-    client.call("/grpc.health.v1.Health/Check", framed(""), true, {{"traceparent", kSampled}});
-    client.call("/test.Service/Nothing", framed("x"), true, {{"traceparent", kSampled}});
-    client.run();
-    CHECK(traced.take().empty());
-  }
-  traced.fixture.check_clean();
+  Client client(traced.fixture.door);
+  client.call("/grpc.health.v1.Health/Check", framed(""), true, {{"traceparent", kSampled}});
+  client.ask("/test.Service/Nothing", framed("x"), true, {{"traceparent", kSampled}});
+  CHECK(traced.take().empty());
 }
 
 TEST(a_malformed_request_leaves_no_record) {
   Traced traced(kAlways);
-  {
-    Client client(traced.fixture.door);
-    const i32 stream = echo(client, {{"traceparent", kSampled}, {"connection", "close"}});
-    const i32 large = echo(client, {{"traceparent", kSampled}, {"x", std::string(20'000, 'x')}});
-    client.run();
-    CHECK(client.answers[stream].reset);
-    CHECK_EQ(client.answers[large].code(), std::string("8"));
-    CHECK(traced.take().empty());
-    CHECK_EQ(traced.ring->dropped_spans.load(), u64(0));
-  }
-  traced.fixture.check_clean();
+  Client client(traced.fixture.door);
+  const i32 stream = echo(client, {{"traceparent", kSampled}, {"connection", "close"}});
+  const i32 large = echo(client, {{"traceparent", kSampled}, {"x", std::string(20'000, 'x')}});
+  client.run();
+  CHECK(client.answers[stream].reset);
+  CHECK_EQ(client.answers[large].code(), std::string("8"));
+  CHECK(traced.take().empty());
+  CHECK_EQ(traced.ring->dropped_spans.load(), u64(0));
 }
 
 TEST(each_traced_call_ends_in_one_record_however_it_ends) {
   Traced traced(0);
-  {
-    auto client = std::make_unique<Client>(traced.fixture.door);
-    const Fields sampled = {{"traceparent", kSampled}};
-    const i32 reset = client->call("/test.Service/Later", framed("x"), true, sampled);
-    client->call("/test.Service/Later", framed("x"), true, sampled);
-    client->call("/test.Service/Stream", framed("a") + framed("b"), true, sampled);
-    client->call("/test.Service/Echo", framed("x") + framed("second"), true, sampled);
-    client->run();
-    auto records = traced.take();
-    CHECK_EQ(records.size(), size_t(2));
-    CHECK_EQ(int(records[0].code) + int(records[1].code), 13);  // OK, and INTERNAL for the second message
-    client->reset(reset);
-    client->run();
-    records = traced.take();
-    CHECK_EQ(records.size(), size_t(1));
-    CHECK_EQ(int(records[0].code), 1);
-    client.reset();
-    for (int i = 0; i < 10; i++) traced.fixture.door.turn();
-    records = traced.take();
-    CHECK_EQ(records.size(), size_t(1));
-    CHECK_EQ(int(records[0].code), 1);
-  }
-  traced.fixture.check_clean();
+  auto client = std::make_unique<Client>(traced.fixture.door);
+  const Fields sampled = {{"traceparent", kSampled}};
+  const i32 reset = client->call("/test.Service/Later", framed("x"), true, sampled);
+  client->call("/test.Service/Later", framed("x"), true, sampled);
+  client->call("/test.Service/Stream", framed("a") + framed("b"), true, sampled);
+  client->call("/test.Service/Echo", framed("x") + framed("second"), true, sampled);
+  client->run();
+  auto records = traced.take();
+  CHECK_EQ(records.size(), size_t(2));
+  CHECK_EQ(int(records[0].code) + int(records[1].code), 13);  // OK, and INTERNAL for the second message
+  client->reset(reset);
+  client->run();
+  records = traced.take();
+  CHECK_EQ(records.size(), size_t(1));
+  CHECK_EQ(int(records[0].code), 1);
+  client.reset();
+  for (int i = 0; i < 10; i++) traced.fixture.door.turn();
+  records = traced.take();
+  CHECK_EQ(records.size(), size_t(1));
+  CHECK_EQ(int(records[0].code), 1);
 }
 
 TEST(a_full_ring_drops_and_counts_and_serves_on) {
   Traced traced(kAlways);
-  {
-    Client client(traced.fixture.door);
-    const u32 calls = 3 * kTraceEntries;
-    for (u32 i = 0; i < calls; i++) echo(client, {});
-    client.run();
-    for (u32 i = 0; i < calls; i++) CHECK_EQ(client.answers[i32(2 * i + 1)].code(), std::string("0"));
-    const size_t kept = traced.take().size();
-    CHECK_EQ(kept, size_t(kTraceEntries));
-    CHECK_EQ(u64(calls - kept), traced.ring->dropped_spans.load());
-    echo(client, {});
-    client.run();
-    CHECK_EQ(traced.take().size(), size_t(1));
-  }
-  traced.fixture.check_clean();
+  Client client(traced.fixture.door);
+  const u32 calls = 3 * kTraceEntries;
+  for (u32 i = 0; i < calls; i++) echo(client, {});
+  client.run();
+  for (u32 i = 0; i < calls; i++) CHECK_EQ(client.answers[i32(2 * i + 1)].code(), std::string("0"));
+  const size_t kept = traced.take().size();
+  CHECK_EQ(kept, size_t(kTraceEntries));
+  CHECK_EQ(u64(calls - kept), traced.ring->dropped_spans.load());
+  echo(client, {});
+  client.run();
+  CHECK_EQ(traced.take().size(), size_t(1));
 }

@@ -5,9 +5,9 @@
 
 #include "core/refusal.h"
 #include "edge/flights.h"
+#include "edge/link.h"
 #include "edge/slot_item.h"
 #include "edge/upstreams.h"
-#include "edge/window.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "openai/completions.h"
-#include "openai/embeddings.h"
-#include "rerank/reader.h"
+#include "openai/openai.h"
+#include "rerank/rerank.h"
 #include "tei/http/readers.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/predict/reader_world.h"

@@ -3,7 +3,7 @@
 
 #include "http/json_writer.h"
 #include "openai/completions.h"
-#include "openai/embeddings.h"
+#include "openai/openai.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;

@@ -1,9 +1,7 @@
 // Rerank requests and answers against literal texts.
 #include "http/http_request.h"
-#include "rerank/reader.h"
-#include "rerank/rerank_error.h"
-#include "rerank/writer.h"
-#include "tei/rank_context.h"
+#include "rerank/rerank.h"
+#include "tei/scores.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;

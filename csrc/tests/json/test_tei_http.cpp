@@ -1,8 +1,8 @@
 // TEI's requests and answers over HTTP against literal texts.
 #include "tei/http/readers.h"
-#include "tei/http/tei_error.h"
+#include "tei/http/tei_http.h"
 #include "tei/http/writers.h"
-#include "tei/rank_context.h"
+#include "tei/scores.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;

@@ -28,26 +28,23 @@ std::string bomb(size_t bytes) { return framed(deflated(std::string(bytes, 'a'))
 
 TEST(messages_that_inflate_are_delivered_one_by_one_between_those_of_others) {
   Fixture fixture(short_slices());
-  {
-    Client greedy(fixture.door), other(fixture.door);
-    greedy.run(), other.run();
-    constexpr int kBombs = 40;
-    for (int i = 0; i < kBombs; i++) greedy.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
-    greedy.send(greedy.output());
-    fixture.door.turn();
-    const size_t first = fixture.service.messages.size();
-    CHECK(first >= 1 && first <= 2);
-    const i32 asked = other.call("/test.Service/Echo", framed("hello"));
-    other.send(other.output());
-    fixture.door.turn();
-    other.receive();
-    CHECK_EQ(other.answers[asked].code(), std::string("0"));
-    CHECK(fixture.service.messages.size() <= first + 4);
-    greedy.run_until([&] { return fixture.service.messages.size() == kBombs + 1; });
-    for (const auto& [stream, answer] : greedy.answers)
-      if (stream) CHECK_EQ(answer.code(), std::string("0"));
-  }
-  fixture.check_clean();
+  Client greedy(fixture.door), other(fixture.door);
+  greedy.run(), other.run();
+  constexpr int kBombs = 40;
+  for (int i = 0; i < kBombs; i++) greedy.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
+  greedy.send(greedy.output());
+  fixture.door.turn();
+  const size_t first = fixture.service.messages.size();
+  CHECK(first >= 1 && first <= 2);
+  const i32 asked = other.call("/test.Service/Echo", framed("hello"));
+  other.send(other.output());
+  fixture.door.turn();
+  other.receive();
+  CHECK_EQ(other.answers[asked].code(), std::string("0"));
+  CHECK(fixture.service.messages.size() <= first + 4);
+  greedy.run_until([&] { return fixture.service.messages.size() == kBombs + 1; });
+  for (const auto& [stream, answer] : greedy.answers)
+    if (stream) CHECK_EQ(answer.code(), std::string("0"));
 }
 
 // Also when each turn has time for one connection alone. Those that wait for others' small requests get on.
@@ -55,30 +52,27 @@ TEST(a_small_request_does_not_wait_for_connections_with_unfinished_work) {
   Limits limits = short_slices();
   limits.turn_work_ns = 1;
   Fixture fixture(limits);
-  {
-    constexpr u32 kGreedy = 8, kBombs = 40;
-    std::vector<std::unique_ptr<Client>> greedy;
-    for (u32 i = 0; i < kGreedy; i++) greedy.emplace_back(std::make_unique<Client>(fixture.door))->run();
-    Client other(fixture.door);
-    other.run();
-    for (auto& client : greedy) {
-      for (u32 i = 0; i < kBombs; i++) client->call("/test.Service/Echo", bomb(60'000), true, kDeflate);
-      client->send(client->output());
-    }
-    for (u32 i = 0; i < kGreedy; i++) fixture.door.turn();
-    for (u32 i = 0; i < 3; i++) {
-      const size_t before = fixture.service.messages.size();
-      const i32 asked = other.call("/test.Service/Echo", framed("hello"));
-      other.send(other.output());
-      fixture.door.turn();
-      other.receive();
-      CHECK_EQ(other.answers[asked].code(), std::string("0"));
-      CHECK(fixture.service.messages.size() > before + 1);
-    }
-    for (auto& client : greedy)
-      client->run_until([&] { return fixture.service.messages.size() == kGreedy * kBombs + 3; });
+  constexpr u32 kGreedy = 8, kBombs = 40;
+  std::vector<std::unique_ptr<Client>> greedy;
+  for (u32 i = 0; i < kGreedy; i++) greedy.emplace_back(std::make_unique<Client>(fixture.door))->run();
+  Client other(fixture.door);
+  other.run();
+  for (auto& client : greedy) {
+    for (u32 i = 0; i < kBombs; i++) client->call("/test.Service/Echo", bomb(60'000), true, kDeflate);
+    client->send(client->output());
   }
-  fixture.check_clean();
+  for (u32 i = 0; i < kGreedy; i++) fixture.door.turn();
+  for (u32 i = 0; i < 3; i++) {
+    const size_t before = fixture.service.messages.size();
+    const i32 asked = other.call("/test.Service/Echo", framed("hello"));
+    other.send(other.output());
+    fixture.door.turn();
+    other.receive();
+    CHECK_EQ(other.answers[asked].code(), std::string("0"));
+    CHECK(fixture.service.messages.size() > before + 1);
+  }
+  for (auto& client : greedy)
+    client->run_until([&] { return fixture.service.messages.size() == kGreedy * kBombs + 3; });
 }
 
 TEST(ready_connections_share_the_time_of_a_turn) {
@@ -90,129 +84,99 @@ TEST(ready_connections_share_the_time_of_a_turn) {
 TEST(a_stream_that_is_resumed_has_its_messages_in_order_over_many_turns) {
   Fixture fixture(short_slices());
   fixture.service.hold_after = 1;
-  {
-    Client client(fixture.door);
-    std::string body;
-    for (int i = 0; i < 20; i++) body += framed(std::to_string(i) + std::string(9000, '.'));
-    const i32 stream = client.call("/test.Service/Stream", body);
-    client.run();
-    CHECK_EQ(fixture.service.messages.size(), size_t(1));
-    fixture.service.transport->resume({0, 1});
-    fixture.door.turn();
-    CHECK_EQ(fixture.service.messages.size(), size_t(2));  // and not all that waited
-    client.run();
-    CHECK(client.answers[stream].data == body);
-    CHECK_EQ(client.answers[stream].code(), std::string("0"));
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  std::string body;
+  for (int i = 0; i < 20; i++) body += framed(std::to_string(i) + std::string(9000, '.'));
+  const Answer& stream = client.ask("/test.Service/Stream", body);
+  CHECK_EQ(fixture.service.messages.size(), size_t(1));
+  fixture.service.transport->resume({0, 1});
+  fixture.door.turn();
+  CHECK_EQ(fixture.service.messages.size(), size_t(2));  // and not all that waited
+  client.run();
+  CHECK(stream.data == body);
+  CHECK_EQ(stream.code(), std::string("0"));
 }
 
 TEST(a_connection_that_ends_takes_its_queued_messages_along) {
   Fixture fixture(short_slices());
-  {
-    Client client(fixture.door);
-    client.run();
-    for (int i = 0; i < 20; i++) client.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
-    client.send(client.output());
-    fixture.door.turn();
-    CHECK(fixture.counters.reassembly_bytes > 0);
-    client.close();
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  client.run();
+  for (int i = 0; i < 20; i++) client.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
+  client.send(client.output());
+  fixture.door.turn();
+  CHECK(fixture.counters.reassembly_bytes > 0);
+  client.close();
 }
 
 TEST(results_of_the_worker_are_delivered_by_the_time_of_a_turn_and_one_at_least) {
-  Limits limits = quick_limits();
-  limits.turn_work_ns = 1;
-  Fixture fixture(limits);
-  {
-    Client client(fixture.door);
-    std::vector<i32> streams;
-    for (int i = 0; i < 8; i++) streams.push_back(client.call("/test.Service/Echo", bomb(100'000), true, kDeflate));
-    for (size_t before = 0; before < 8;) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // several of them are ready then
-      client.turn();
-      const size_t delivered = fixture.service.messages.size();
-      CHECK(delivered <= before + 1);
-      before = delivered;
-    }
-    client.run();
-    for (const i32 stream : streams) CHECK_EQ(client.answers[stream].code(), std::string("0"));
+  Fixture fixture({.turn_work_ns = 1});
+  Client client(fixture.door);
+  std::vector<i32> streams;
+  for (int i = 0; i < 8; i++) streams.push_back(client.call("/test.Service/Echo", bomb(100'000), true, kDeflate));
+  for (size_t before = 0; before < 8;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // several of them are ready then
+    client.turn();
+    const size_t delivered = fixture.service.messages.size();
+    CHECK(delivered <= before + 1);
+    before = delivered;
   }
-  fixture.check_clean();
+  client.run();
+  for (const i32 stream : streams) CHECK_EQ(client.answers[stream].code(), std::string("0"));
 }
 
 TEST(one_connection_cannot_take_all_the_room_of_unfinished_messages) {
-  Limits limits = quick_limits();
-  limits.reassembly_bytes = 1 << 20;
-  Fixture fixture(limits);
-  {
-    Client greedy(fixture.door), other(fixture.door);
-    const std::string unfinished = framed(std::string(2'000, 'x')).substr(0, 1'900);
-    for (int i = 0; i < 800; i++) greedy.call("/test.Service/Echo", unfinished, false);
-    greedy.run_until([&] { return fixture.counters.bytes_in >= 800 * unfinished.size(); });
-    const i32 asked = other.call("/test.Service/Echo", framed(std::string(20'000, 'y')).substr(0, 19'000), false);
-    other.run();
-    other.more(asked, std::string(1005, 'y'), true);
-    other.run();
-    CHECK_EQ(other.answers[asked].code(), std::string("0"));
-  }
-  fixture.check_clean();
+  Fixture fixture({.reassembly_bytes = 1 << 20});
+  Client greedy(fixture.door), other(fixture.door);
+  const std::string unfinished = framed(std::string(2'000, 'x')).substr(0, 1'900);
+  for (int i = 0; i < 800; i++) greedy.call("/test.Service/Echo", unfinished, false);
+  greedy.run_until([&] { return fixture.counters.bytes_in >= 800 * unfinished.size(); });
+  const i32 asked = other.call("/test.Service/Echo", framed(std::string(20'000, 'y')).substr(0, 19'000), false);
+  other.run();
+  other.more(asked, std::string(1005, 'y'), true);
+  other.run();
+  CHECK_EQ(other.answers[asked].code(), std::string("0"));
 }
 
 TEST(control_messages_are_short) {
   Fixture fixture;
-  {
-    Client client(fixture.door);
-    const std::string path = "/grpc.health.v1.Health/Check";
-    const i32 plain = client.call(path, framed(std::string(20'000, 'x')));
-    const i32 zipped = client.call(path, bomb(60'000), true, kDeflate);
-    const i32 large = client.call(path, bomb(1'000'000), true, kDeflate);
-    const i32 rare = client.call("/test.Service/Rare", framed(std::string(20'000, 'x')));
-    client.run();
-    for (const i32 stream : {plain, zipped, large, rare}) {
-      CHECK_EQ(client.answers[stream].code(), std::string("8"));
-      CHECK_EQ(client.answers[stream].fields["grpc-message"], std::string("the message is larger than 16384 bytes"));
-    }
+  Client client(fixture.door);
+  const std::string path = "/grpc.health.v1.Health/Check";
+  const i32 plain = client.call(path, framed(std::string(20'000, 'x')));
+  const i32 zipped = client.call(path, bomb(60'000), true, kDeflate);
+  const i32 large = client.call(path, bomb(1'000'000), true, kDeflate);
+  const i32 rare = client.call("/test.Service/Rare", framed(std::string(20'000, 'x')));
+  client.run();
+  for (const i32 stream : {plain, zipped, large, rare}) {
+    CHECK_EQ(client.answers[stream].code(), std::string("8"));
+    CHECK_EQ(client.answers[stream].fields["grpc-message"], std::string("the message is larger than 16384 bytes"));
   }
-  fixture.check_clean();
 }
 
 // A byte now and then is no progress.
 TEST(a_message_that_trickles_is_stalled) {
-  Limits limits = quick_limits();
-  limits.message_timeout = 60 * kMillisecond;
-  Fixture fixture(limits);
-  {
-    Client client(fixture.door);
-    const i32 unary = client.call("/test.Service/Echo", framed(std::string(4000, 'x')).substr(0, 6), false);
-    const i32 empty = client.call("/test.Service/Echo", "", false);
-    client.run();
-    const auto refused = [&](i32 stream) { return client.answers[stream].code() == "4"; };
-    client.run_until([&] {
-      if (!refused(unary)) client.more(unary, "x", false);
-      return refused(unary) && refused(empty);
-    });
-  }
-  fixture.check_clean();
+  Fixture fixture({.message_timeout = 60 * kMillisecond});
+  Client client(fixture.door);
+  const i32 unary = client.call("/test.Service/Echo", framed(std::string(4000, 'x')).substr(0, 6), false);
+  const i32 empty = client.call("/test.Service/Echo", "", false);
+  client.run();
+  const auto refused = [&](i32 stream) { return client.answers[stream].code() == "4"; };
+  client.run_until([&] {
+    if (!refused(unary)) client.more(unary, "x", false);
+    return refused(unary) && refused(empty);
+  });
 }
 
 TEST(an_idle_stream_ends_and_a_busy_one_does_not) {
-  Limits limits = quick_limits();
-  limits.stream_idle = 30 * kMillisecond;
-  Fixture fixture(limits);
-  {
-    Client client(fixture.door);
-    fixture.service.busy = true;
-    const i32 silent = client.call("/test.Service/Stream", "", false);
-    const i32 told = client.call("/test.Service/Stream", framed("x"), false);
-    client.run_until([&] { return client.answers[silent].code() == "14"; });
-    client.run_for(2 * limits.stream_idle);
-    CHECK_EQ(client.answers[told].code(), std::string("none"));
-    fixture.service.busy = false;
-    client.run_until([&] { return client.answers[told].code() == "14"; });
-  }
-  fixture.check_clean();
+  Fixture fixture({.stream_idle = 30 * kMillisecond});
+  Client client(fixture.door);
+  fixture.service.busy = true;
+  const i32 silent = client.call("/test.Service/Stream", "", false);
+  const i32 told = client.call("/test.Service/Stream", framed("x"), false);
+  client.run_until([&] { return client.answers[silent].code() == "14"; });
+  client.run_for(2 * fixture.limits.stream_idle);
+  CHECK_EQ(client.answers[told].code(), std::string("none"));
+  fixture.service.busy = false;
+  client.run_until([&] { return client.answers[told].code() == "14"; });
 }
 
 namespace {
@@ -248,9 +212,7 @@ struct FullDoor {
     waiting.run_for(2 * fixture.door.limits.stream_idle_when_full);
     waiting.run_until([&] { return fixture.door.calls.pool.used() < fixture.door.limits.calls; });
     Client other(fixture.door);
-    const i32 asked = other.call("/test.Service/Echo", framed("hello"));
-    other.run();
-    CHECK_EQ(other.answers[asked].code(), std::string("0"));
+    CHECK_EQ(other.ask("/test.Service/Echo", framed("hello")).code(), std::string("0"));
   }
 
   Fixture fixture{limits()};
@@ -262,49 +224,40 @@ struct FullDoor {
 // Streams that nobody uses take no call from who needs one. Those that end are the connection's that has most.
 TEST(idle_streams_make_room_when_all_calls_are_taken) {
   FullDoor full;
-  {
-    Client &greedy = full.open_idle(900), &second = full.open_idle(40);
-    full.fill();
-    full.serve_another(greedy);
-    second.run();
-    CHECK_EQ(full.ended(second), 0u);
-    CHECK(full.ended(greedy) > 0 && full.ended(greedy) < 50);  // no more than are needed
-    full.clients.clear();
-  }
-  full.fixture.check_clean();
+  Client &greedy = full.open_idle(900), &second = full.open_idle(40);
+  full.fill();
+  full.serve_another(greedy);
+  second.run();
+  CHECK_EQ(full.ended(second), 0u);
+  CHECK(full.ended(greedy) > 0 && full.ended(greedy) < 50);  // no more than are needed
+  full.clients.clear();
 }
 
 TEST(idle_streams_beside_a_busier_connection_make_room) {
   FullDoor full;
-  {
-    Client &idle = full.open_idle(100), &busy = full.open_waiting(800);
-    for (int i = 0; i < 50; i++) busy.call("/test.Service/Stream", framed("x"), false);
-    busy.run();
-    full.fill();
-    full.serve_another(idle);
-    busy.run();
-    CHECK_EQ(full.ended(busy), 0u);
-    CHECK(full.ended(idle) > 0);
-    full.clients.clear();
-  }
-  full.fixture.check_clean();
+  Client &idle = full.open_idle(100), &busy = full.open_waiting(800);
+  for (int i = 0; i < 50; i++) busy.call("/test.Service/Stream", framed("x"), false);
+  busy.run();
+  full.fill();
+  full.serve_another(idle);
+  busy.run();
+  CHECK_EQ(full.ended(busy), 0u);
+  CHECK(full.ended(idle) > 0);
+  full.clients.clear();
 }
 
 // They are not idle, whatever their number and however long ago they got a message.
 TEST(idle_streams_behind_those_that_wait_for_answers_make_room) {
   FullDoor full;
-  {
-    Client& owed = full.open_idle(850);
-    full.fixture.service.owed = full.fixture.service.open;
-    Client& idle = full.open_idle(100);
-    full.fill();
-    full.serve_another(idle);
-    owed.run();
-    CHECK_EQ(full.ended(owed), 0u);
-    CHECK(full.ended(idle) > 0);
-    full.clients.clear();
-  }
-  full.fixture.check_clean();
+  Client& owed = full.open_idle(850);
+  full.fixture.service.owed = full.fixture.service.open;
+  Client& idle = full.open_idle(100);
+  full.fill();
+  full.serve_another(idle);
+  owed.run();
+  CHECK_EQ(full.ended(owed), 0u);
+  CHECK(full.ended(idle) > 0);
+  full.clients.clear();
 }
 
 TEST(connections_take_turns_in_a_queue_and_share_its_room) {

@@ -82,185 +82,139 @@ TEST(without_being_asked_no_answer_carries_a_report) {
   LoadLine line{};
   say(line, 0.5);
   Fixture fixture(quick_limits(), {&line, false});
-  {
-    Client client(fixture.door);
-    client.call("/test.Service/Echo", framed("x"));
-    client.run();
-    CHECK_EQ(client.answers[1].code(), std::string("0"));
-    CHECK_EQ(with_report(client), size_t(0));
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  client.ask("/test.Service/Echo", framed("x"));
+  CHECK_EQ(client.answers[1].code(), std::string("0"));
+  CHECK_EQ(with_report(client), size_t(0));
 }
 
 TEST(one_answer_of_a_connection_carries_it_in_a_tenth_of_a_second) {
   LoadLine line{};
   say(line, 0.5);
   Fixture fixture(quick_limits(), {&line, true});
-  {
-    Client first(fixture.door), second(fixture.door);
-    const u64 begin = now_ns();
-    for (int i = 0; i < 20; i++) first.call("/test.Service/Echo", framed("x")), first.run();
-    second.call("/test.Service/Chunks", framed("x"));
-    second.run();
-    const size_t periods = (now_ns() - begin) / LoadReports::kPeriodNs + 1;
-    CHECK(with_report(first) >= 1 && with_report(first) <= periods);
-    CHECK_EQ(with_report(second), size_t(1));
-    // Binary headers have no padding on the wire.
-    const std::string& said = first.answers[1].fields[kTrailer];
-    CHECK(!said.empty() && said.back() != '=');
-    say(line, 0.9);
-    first.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
-    const i32 later = first.call("/test.Service/Echo", framed("x"));
-    first.run();
-    CHECK(first.answers[later].fields.count(kTrailer) && first.answers[later].fields[kTrailer] != said);
-  }
-  fixture.check_clean();
+  Client first(fixture.door), second(fixture.door);
+  const u64 begin = now_ns();
+  for (int i = 0; i < 20; i++) first.call("/test.Service/Echo", framed("x")), first.run();
+  second.ask("/test.Service/Chunks", framed("x"));
+  const size_t periods = (now_ns() - begin) / LoadReports::kPeriodNs + 1;
+  CHECK(with_report(first) >= 1 && with_report(first) <= periods);
+  CHECK_EQ(with_report(second), size_t(1));
+  // Binary headers have no padding on the wire.
+  const std::string& said = first.answers[1].fields[kTrailer];
+  CHECK(!said.empty() && said.back() != '=');
+  say(line, 0.9);
+  first.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
+  const Answer& later = first.ask("/test.Service/Echo", framed("x"));
+  CHECK(later.fields.count(kTrailer) && later.fields[kTrailer] != said);
 }
 
 TEST(a_refusal_carries_it_but_health_and_unknown_methods_do_not) {
   LoadLine line{};
   say(line, 0.5);
   Fixture fixture(quick_limits(), {&line, true});
-  {
-    Client client(fixture.door);
-    client.call("/grpc.health.v1.Health/Check", framed(""));
-    client.call("/test.Service/Nothing", framed("x"));
-    client.run();
-    CHECK_EQ(with_report(client), size_t(0));
-    const i32 refused = client.call("/test.Service/Later", framed("x"));
-    client.run();
-    fixture.service.finish(fixture.service.waiting.at(0), {.code = StatusCode::kResourceExhausted, .message = "full"});
-    client.run();
-    CHECK_EQ(client.answers[refused].header_blocks, 1);
-    CHECK_EQ(client.answers[refused].fields.count(kTrailer), size_t(1));
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  client.call("/grpc.health.v1.Health/Check", framed(""));
+  client.ask("/test.Service/Nothing", framed("x"));
+  CHECK_EQ(with_report(client), size_t(0));
+  const Answer& refused = client.ask("/test.Service/Later", framed("x"));
+  fixture.service.finish(fixture.service.waiting.at(0), {.code = StatusCode::kResourceExhausted, .message = "full"});
+  client.run();
+  CHECK_EQ(refused.header_blocks, 1);
+  CHECK_EQ(refused.fields.count(kTrailer), size_t(1));
 }
 
 TEST(a_load_that_is_not_known_is_not_said) {
   LoadLine line{};
   Fixture fixture(quick_limits(), {&line, true});
-  {
-    Client client(fixture.door);
-    const i32 stream = client.call(kStream, interval(100));
-    client.call("/test.Service/Echo", framed("x"));
-    client.run();
-    CHECK_EQ(with_report(client), size_t(0));
-    CHECK_EQ(client.answers[stream].data, std::string());
-    say(line, 0.5);
-    client.run_until([&] { return !client.answers[stream].data.empty(); });
-    line.updated_ns = now_ns() - 6 * kSecond;  // the supervisor hangs
-    client.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
-    const size_t before = client.answers[stream].data.size();
-    client.run_for(2 * LoadReports::kPeriodNs);
-    CHECK_EQ(client.answers[stream].data.size(), before);
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  const i32 stream = client.call(kStream, interval(100));
+  client.ask("/test.Service/Echo", framed("x"));
+  CHECK_EQ(with_report(client), size_t(0));
+  CHECK_EQ(client.answers[stream].data, std::string());
+  say(line, 0.5);
+  client.run_until([&] { return !client.answers[stream].data.empty(); });
+  line.updated_ns = now_ns() - 6 * kSecond;  // the supervisor hangs
+  client.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
+  const size_t before = client.answers[stream].data.size();
+  client.run_for(2 * LoadReports::kPeriodNs);
+  CHECK_EQ(client.answers[stream].data.size(), before);
 }
 
 TEST(a_stream_gets_a_report_at_once_and_in_each_interval) {
   LoadLine line{};
   say(line, 0.5);
   Fixture fixture(quick_limits(), {&line, false});
-  {
-    Client client(fixture.door);
-    const i32 often = client.call(kStream, interval(1)), unsaid = client.call(kStream, framed("")),
-              rarely = client.call(kStream, interval(3'600'000));
-    client.run();
-    const size_t one = client.answers[rarely].data.size();
-    CHECK(one > 5);
-    const std::string first = client.answers[rarely].data.substr(5);
-    CHECK_EQ(number(first, 9), 0.5);
-    const u64 begin = now_ns();
-    client.run_until(
-        [&] { return client.answers[often].data.size() >= 3 * one && client.answers[unsaid].data.size() >= 3 * one; });
-    const size_t periods = (now_ns() - begin) / LoadReports::kPeriodNs + 2;
-    for (const i32 stream : {often, unsaid}) CHECK(client.answers[stream].data.size() <= periods * one);
-    CHECK_EQ(client.answers[rarely].data.size(), one);
-    client.reset(often), client.reset(unsaid);
-    client.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
-    CHECK(fixture.door.grpc.loads.due_ns() > now_ns() + kSecond);
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  const i32 often = client.call(kStream, interval(1)), unsaid = client.call(kStream, framed("")),
+            rarely = client.call(kStream, interval(3'600'000));
+  client.run();
+  const size_t one = client.answers[rarely].data.size();
+  CHECK(one > 5);
+  const std::string first = client.answers[rarely].data.substr(5);
+  CHECK_EQ(number(first, 9), 0.5);
+  const u64 begin = now_ns();
+  client.run_until(
+      [&] { return client.answers[often].data.size() >= 3 * one && client.answers[unsaid].data.size() >= 3 * one; });
+  const size_t periods = (now_ns() - begin) / LoadReports::kPeriodNs + 2;
+  for (const i32 stream : {often, unsaid}) CHECK(client.answers[stream].data.size() <= periods * one);
+  CHECK_EQ(client.answers[rarely].data.size(), one);
+  client.reset(often), client.reset(unsaid);
+  client.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
+  CHECK(fixture.door.grpc.loads.due_ns() > now_ns() + kSecond);
 }
 
 TEST(bad_requests_are_refused) {
   LoadLine line{};
   Fixture fixture(quick_limits(), {&line, false});
-  {
-    Client client(fixture.door);
-    const i32 bad = client.call(kStream, framed("\x0a\x05zz"));
-    client.run();
-    CHECK_EQ(client.answers[bad].code(), std::string("3"));
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  CHECK_EQ(client.ask(kStream, framed("\x0a\x05zz")).code(), std::string("3"));
 }
 
 TEST(one_connection_has_few_streams_and_none_keeps_the_others_out) {
   LoadLine line{};
-  Limits limits = quick_limits();
-  limits.reports = {4, 16};
-  Fixture fixture(limits, {&line, false});
-  {
-    std::vector<std::unique_ptr<Client>> clients;
-    const auto open = [&](Client& client) {
-      const i32 stream = client.call(kStream, interval(60'000));
-      client.run();
-      return client.answers[stream];
-    };
-    for (int i = 0; i < 3; i++) {
-      Client& greedy = *clients.emplace_back(std::make_unique<Client>(fixture.door));
-      for (int k = 0; k < 4; k++) CHECK_EQ(open(greedy).code(), std::string("none"));
-      const auto refused = open(greedy);
-      CHECK_EQ(refused.code(), std::string("8"));
-      CHECK_EQ(refused.fields.at("grpc-message"),
-               std::string("this connection has 4 streams of load reports open, and may have no more"));
-    }
-    for (int i = 0; i < 4; i++) {  // the last quarter
-      Client& honest = *clients.emplace_back(std::make_unique<Client>(fixture.door));
-      CHECK_EQ(open(honest).code(), std::string("none"));
-      CHECK_EQ(open(honest).code(), std::string("8"));
-    }
-    Client late(fixture.door);
-    const auto refused = open(late);
+  Fixture fixture({.reports = {4, 16}}, {&line, false});
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto open = [&](Client& client) { return client.ask(kStream, interval(60'000)); };
+  for (int i = 0; i < 3; i++) {
+    Client& greedy = *clients.emplace_back(std::make_unique<Client>(fixture.door));
+    for (int k = 0; k < 4; k++) CHECK_EQ(open(greedy).code(), std::string("none"));
+    const auto refused = open(greedy);
     CHECK_EQ(refused.code(), std::string("8"));
     CHECK_EQ(refused.fields.at("grpc-message"),
-             std::string("this front door has 16 streams of load reports open, of at most 16"));
-    clients.erase(clients.begin());  // what ends makes room
-    fixture.door.turn();
-    CHECK_EQ(open(late).code(), std::string("none"));
+             std::string("this connection has 4 streams of load reports open, and may have no more"));
   }
-  fixture.check_clean();
+  for (int i = 0; i < 4; i++) {  // the last quarter
+    Client& honest = *clients.emplace_back(std::make_unique<Client>(fixture.door));
+    CHECK_EQ(open(honest).code(), std::string("none"));
+    CHECK_EQ(open(honest).code(), std::string("8"));
+  }
+  Client late(fixture.door);
+  const auto refused = open(late);
+  CHECK_EQ(refused.code(), std::string("8"));
+  CHECK_EQ(refused.fields.at("grpc-message"),
+           std::string("this front door has 16 streams of load reports open, of at most 16"));
+  clients.erase(clients.begin());  // what ends makes room
+  fixture.door.turn();
+  CHECK_EQ(open(late).code(), std::string("none"));
 }
 
 TEST(a_retiring_connection_does_not_wait_for_its_stream) {
   LoadLine line{};
   say(line, 0.5);
-  Limits limits = quick_limits();
-  limits.age_max = 50 * kMillisecond;
-  Fixture fixture(limits, {&line, false});
-  {
-    const u64 came = fixture.door.net.turn.ns;
-    Client client(fixture.door);
-    const i32 stream = client.call(kStream, interval(60'000));
-    client.run();
-    ends_between(fixture.door, came + limits.age_max / 10 * 9, fixture.door.net.turn.ns + limits.age_max / 10 * 11,
-                 [&] {
-                   client.turn();
-                   return client.eof;
-                 });
-    CHECK_EQ(client.answers[stream].code(), std::string("14"));
-  }
-  fixture.check_clean();
+  Fixture fixture({.age_max = 50 * kMillisecond}, {&line, false});
+  const u64 came = fixture.door.net.turn.ns;
+  Client client(fixture.door);
+  const Answer& stream = client.ask(kStream, interval(60'000));
+  ends_between(fixture.door, came + fixture.limits.age_max / 10 * 9,
+               fixture.door.net.turn.ns + fixture.limits.age_max / 10 * 11, [&] {
+                 client.turn();
+                 return client.eof;
+               });
+  CHECK_EQ(stream.code(), std::string("14"));
 }
 
 TEST(without_a_source_there_is_no_such_method) {
   Fixture fixture;
-  {
-    Client client(fixture.door);
-    const i32 stream = client.call(kStream, framed(""));
-    client.run();
-    CHECK_EQ(client.answers[stream].code(), std::string("12"));
-  }
-  fixture.check_clean();
+  Client client(fixture.door);
+  CHECK_EQ(client.ask(kStream, framed("")).code(), std::string("12"));
 }

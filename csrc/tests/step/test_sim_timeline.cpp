@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "step/sim/sim_host.h"
 #include "step/sim/sim_timeline.h"
 #include "tests/check.h"
 

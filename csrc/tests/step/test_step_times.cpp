@@ -1,7 +1,7 @@
 // What steps are expected to take, after steps as usual and after steps that stood still.
 #include <functional>
 
-#include "step/decode/decode_times.h"
+#include "step/decode/decode_stepper.h"
 #include "tests/check.h"
 
 using namespace fastqps;

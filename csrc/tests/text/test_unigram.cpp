@@ -1,5 +1,5 @@
 // The best paths of Unigram against all ways to split a text, and literal ids of a whole tokenizer. That its ids are
-// those of the `tokenizers` package is for tests/tokenizers/test_unigram.py.
+// those of the `tokenizers` package is for tests/tokenizers/test_sentencepiece.py.
 #include <map>
 #include <random>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "tests/check.h"
 #include "text/tokenizer.h"
-#include "text/unigram/best_path.h"
+#include "text/unigram/unigram.h"
 
 using namespace fastqps;
 using namespace fastqps::text;

@@ -17,6 +17,12 @@
 
 namespace fastqps::front {
 
+// A turn without work returns at once.
+inline Limits without_sleep(Limits limits) {
+  limits.sleep_max = 0;
+  return limits;
+}
+
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 inline std::string framed(std::string_view message, u8 flag = 0) {
@@ -93,6 +99,12 @@ class Client {
     bodies_[stream].bytes += body;
     bodies_[stream].end = end;
     nghttp2_session_resume_data(session_, stream);
+  }
+  // A call, and what it has brought when neither side has anything more to say.
+  Answer& ask(const std::string& path, const std::string& body, bool end = true, const Fields& extra = {}) {
+    const i32 stream = call(path, body, end, extra);
+    run();
+    return answers[stream];
   }
   void reset(i32 stream, u32 error = NGHTTP2_CANCEL) { nghttp2_submit_rst_stream(session_, 0, stream, error); }
 

@@ -94,21 +94,18 @@ bool in_time(const std::function<bool()>& condition) {
 
 TEST(who_has_not_said_hello_needs_no_place) {
   Secure fixture(few_places(kNever));
-  {
-    std::vector<std::unique_ptr<TlsPipe>> silent;
-    for (size_t bytes = 0; bytes < 100; bytes++) silent.push_back(half_done(fixture, bytes));
-    CHECK(asleep(fixture.door));
-    Asking honest(fixture);
-    CHECK(honest.answered());
-    CHECK_EQ(fixture.counters.tls_dropped, u64(0));
-    for (auto& pipe : silent) pipe->left = ~size_t(0), pipe->hears = ~size_t(0);
-    for (int i = 0; i < 200; i++) {
-      fixture.door.turn();
-      for (auto& pipe : silent) pipe->pump();
-    }
-    CHECK_EQ(fixture.counters.tls_handshakes, u64(101));  // slow is no crime
+  std::vector<std::unique_ptr<TlsPipe>> silent;
+  for (size_t bytes = 0; bytes < 100; bytes++) silent.push_back(half_done(fixture, bytes));
+  CHECK(asleep(fixture.door));
+  Asking honest(fixture);
+  CHECK(honest.answered());
+  CHECK_EQ(fixture.counters.tls_dropped, u64(0));
+  for (auto& pipe : silent) pipe->left = ~size_t(0), pipe->hears = ~size_t(0);
+  for (int i = 0; i < 200; i++) {
+    fixture.door.turn();
+    for (auto& pipe : silent) pipe->pump();
   }
-  fixture.check_clean();
+  CHECK_EQ(fixture.counters.tls_handshakes, u64(101));  // slow is no crime
 }
 
 TEST(the_oldest_gives_way_when_it_has_had_its_time) {
@@ -130,85 +127,72 @@ TEST(the_oldest_gives_way_when_it_has_had_its_time) {
     CHECK_EQ(fixture.counters.tls_dropped, u64(1));
   }
   CHECK_EQ(fixture.counters.tls_failures, u64(0));
-  fixture.check_clean();
 }
 
 TEST(who_is_in_time_keeps_its_place_and_others_wait_asleep) {
   Secure fixture(few_places(kNever));
-  {
-    std::vector<std::unique_ptr<TlsPipe>> stuck;
-    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
-    Asking first(fixture), second(fixture);
-    CHECK(!first.answered() && !second.answered());
-    first.client.pipe.say({"\x14\3\3\0\1\1", 6});  // more bytes are no reason to look at it again
-    CHECK(!first.answered());
-    CHECK(asleep(fixture.door));
-    stuck[2]->cut();  // a place
-    CHECK(in_time([&] { return first.answered(); }));
-    CHECK(in_time([&] { return second.answered(); }));
-    CHECK_EQ(fixture.counters.tls_dropped, u64(0));
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<TlsPipe>> stuck;
+  for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+  Asking first(fixture), second(fixture);
+  CHECK(!first.answered() && !second.answered());
+  first.client.pipe.say({"\x14\3\3\0\1\1", 6});  // more bytes are no reason to look at it again
+  CHECK(!first.answered());
+  CHECK(asleep(fixture.door));
+  stuck[2]->cut();  // a place
+  CHECK(in_time([&] { return first.answered(); }));
+  CHECK(in_time([&] { return second.answered(); }));
+  CHECK_EQ(fixture.counters.tls_dropped, u64(0));
 }
 
 TEST(a_storm_of_clients_is_served_in_turn) {
   Secure fixture(few_places(0));
-  {
-    std::vector<std::unique_ptr<Asking>> storm;
-    for (int i = 0; i < 60; i++) storm.push_back(std::make_unique<Asking>(fixture));
-    CHECK(in_time([&] {
-      size_t answered = 0;
-      for (auto& one : storm) answered += one->answered();
-      return answered == storm.size() - fixture.counters.tls_dropped;
-    }));
-    CHECK(fixture.counters.tls_handshakes >= 50);
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<Asking>> storm;
+  for (int i = 0; i < 60; i++) storm.push_back(std::make_unique<Asking>(fixture));
+  CHECK(in_time([&] {
+    size_t answered = 0;
+    for (auto& one : storm) answered += one->answered();
+    return answered == storm.size() - fixture.counters.tls_dropped;
+  }));
+  CHECK(fixture.counters.tls_handshakes >= 50);
 }
 
 // Twice as many as the places would turn over if each were kept for the whole patience. Who comes then has only a few
 // before it: without a patience that shrinks it would be all that have come too many.
 TEST(a_flood_beyond_the_places_makes_nobody_wait_for_long) {
   Secure fixture(few_places(20 * kMillisecond));
-  {
-    std::vector<std::unique_ptr<TlsPipe>> flood;
-    const u64 pause = fixture.door.limits.handshake_patience / fixture.door.limits.handshakes / 2;
-    u64 next = now_ns();
-    const auto turn = [&] {
-      if (next <= now_ns()) {
-        next = now_ns() + pause;
-        flood.push_back(half_done(fixture));
-      }
-      fixture.door.turn();
-    };
-    while (flood.size() < 200) turn();
-    const u64 before = fixture.counters.tls_dropped;
-    Asking honest(fixture);
-    CHECK(in_time([&] { return turn(), honest.answered(); }));
-    CHECK(fixture.counters.tls_dropped - before < 40);
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<TlsPipe>> flood;
+  const u64 pause = fixture.door.limits.handshake_patience / fixture.door.limits.handshakes / 2;
+  u64 next = now_ns();
+  const auto turn = [&] {
+    if (next <= now_ns()) {
+      next = now_ns() + pause;
+      flood.push_back(half_done(fixture));
+    }
+    fixture.door.turn();
+  };
+  while (flood.size() < 200) turn();
+  const u64 before = fixture.counters.tls_dropped;
+  Asking honest(fixture);
+  CHECK(in_time([&] { return turn(), honest.answered(); }));
+  CHECK(fixture.counters.tls_dropped - before < 40);
 }
 
 // Some say a byte of a long record before each turn; those behind them are silent.
 TEST(a_client_that_always_says_something_keeps_no_place_and_covers_nobody) {
   for (const size_t talkers : {1, 4}) {
     Secure fixture(few_places(20 * kMillisecond));
-    {
-      std::vector<std::unique_ptr<TlsPipe>> stuck;
-      for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
-      for (auto& pipe : stuck) pipe->say({"\x17\3\3\x40", 4});
-      Asking honest(fixture);
-      CHECK(in_time([&] {
-        for (size_t i = 0; i < talkers; i++) stuck[i]->say({"\0", 1}), stuck[i]->pump();
-        fixture.door.turn();
-        honest.client.pipe.pump();
-        return SSL_is_init_finished(honest.client.pipe.ssl);
-      }));
-      CHECK(honest.answered());
-      CHECK_EQ(fixture.counters.tls_dropped, u64(1));
-    }
-    fixture.check_clean();
+    std::vector<std::unique_ptr<TlsPipe>> stuck;
+    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+    for (auto& pipe : stuck) pipe->say({"\x17\3\3\x40", 4});
+    Asking honest(fixture);
+    CHECK(in_time([&] {
+      for (size_t i = 0; i < talkers; i++) stuck[i]->say({"\0", 1}), stuck[i]->pump();
+      fixture.door.turn();
+      honest.client.pipe.pump();
+      return SSL_is_init_finished(honest.client.pipe.ssl);
+    }));
+    CHECK(honest.answered());
+    CHECK_EQ(fixture.counters.tls_dropped, u64(1));
   }
 }
 
@@ -217,41 +201,35 @@ TEST(who_has_answered_is_not_ended_because_we_were_late) {
   Limits limits = few_places(20 * kMillisecond);
   limits.events = 1;
   Secure fixture(limits);
-  {
-    std::vector<std::unique_ptr<TlsPipe>> slow;
-    for (int i = 0; i < 4; i++) slow.push_back(half_done(fixture));
-    for (const u64 end = now_ns() + 2 * limits.handshake_patience; now_ns() < end;) fixture.door.turn();
-    Asking newcomer(fixture);
-    newcomer.client.pipe.pump();
-    for (auto& pipe : slow) pipe->hears = ~size_t(0), pipe->pump();
-    CHECK(in_time([&] { return newcomer.answered(); }));
-    CHECK_EQ(fixture.counters.tls_handshakes, u64(5));
-    CHECK_EQ(fixture.counters.tls_dropped, u64(0));
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<TlsPipe>> slow;
+  for (int i = 0; i < 4; i++) slow.push_back(half_done(fixture));
+  for (const u64 end = now_ns() + 2 * limits.handshake_patience; now_ns() < end;) fixture.door.turn();
+  Asking newcomer(fixture);
+  newcomer.client.pipe.pump();
+  for (auto& pipe : slow) pipe->hears = ~size_t(0), pipe->pump();
+  CHECK(in_time([&] { return newcomer.answered(); }));
+  CHECK_EQ(fixture.counters.tls_handshakes, u64(5));
+  CHECK_EQ(fixture.counters.tls_dropped, u64(0));
 }
 
 TEST(when_the_first_waits_too_long_the_last_comes_first) {
   Limits limits = few_places(kNever);
   limits.handshake_wait = 20 * kMillisecond;
   Secure fixture(limits);
-  {
-    std::vector<std::unique_ptr<TlsPipe>> stuck;
-    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
-    Asking first(fixture);
-    CHECK(!first.answered());  // from here on it waits, and not from when the test gets a core
-    first.client.http.run_for(2 * limits.handshake_wait);
-    Asking second(fixture), third(fixture), gone(fixture);
-    CHECK(!second.answered() && !third.answered() && !gone.answered());
-    gone.client.pipe.cut();
-    stuck[2]->cut();
-    CHECK(in_time([&] { return third.answered(); }));
-    CHECK(!SSL_is_init_finished(first.client.pipe.ssl) && !SSL_is_init_finished(second.client.pipe.ssl));
-    CHECK(in_time([&] { return second.answered(); }));  // by the place that the third has left
-    CHECK(!SSL_is_init_finished(first.client.pipe.ssl));
-    CHECK(in_time([&] { return first.answered(); }));
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<TlsPipe>> stuck;
+  for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+  Asking first(fixture);
+  CHECK(!first.answered());  // from here on it waits, and not from when the test gets a core
+  first.client.http.run_for(2 * limits.handshake_wait);
+  Asking second(fixture), third(fixture), gone(fixture);
+  CHECK(!second.answered() && !third.answered() && !gone.answered());
+  gone.client.pipe.cut();
+  stuck[2]->cut();
+  CHECK(in_time([&] { return third.answered(); }));
+  CHECK(!SSL_is_init_finished(first.client.pipe.ssl) && !SSL_is_init_finished(second.client.pipe.ssl));
+  CHECK(in_time([&] { return second.answered(); }));  // by the place that the third has left
+  CHECK(!SSL_is_init_finished(first.client.pipe.ssl));
+  CHECK(in_time([&] { return first.answered(); }));
 }
 
 // Bytes of the heap for each client that says this and waits. 0 where a sanitizer keeps the heap.
@@ -293,17 +271,14 @@ TEST(what_half_done_handshakes_cost) {
 
 TEST(the_first_4_kb_of_a_long_hello_need_a_place) {
   Secure fixture(few_places(kNever));
-  {
-    std::vector<std::unique_ptr<Speaker>> stuck;
-    for (int i = 0; i < 4; i++) stuck.push_back(std::make_unique<Speaker>(fixture));
-    for (auto& one : stuck) one->say(long_hello(16000, 16384, 4095));
-    Asking first(fixture);
-    CHECK(first.answered());
-    for (auto& one : stuck) one->say("x");
-    Asking second(fixture);
-    CHECK(!second.answered());
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<Speaker>> stuck;
+  for (int i = 0; i < 4; i++) stuck.push_back(std::make_unique<Speaker>(fixture));
+  for (auto& one : stuck) one->say(long_hello(16000, 16384, 4095));
+  Asking first(fixture);
+  CHECK(first.answered());
+  for (auto& one : stuck) one->say("x");
+  Asking second(fixture);
+  CHECK(!second.answered());
 }
 
 TEST(a_hello_that_claims_too_much_is_not_begun_with) {
@@ -355,35 +330,28 @@ TEST(a_handshake_has_so_many_bytes_and_no_more) {
     CHECK(said > 60 << 10 && said < 80 << 10);
   }
   CHECK_EQ(fixture.counters.tls_failures, u64(1));
-  fixture.check_clean();
 }
 
 TEST(waiting_has_its_end) {
   Limits limits = few_places(kNever);
   limits.settings_timeout = 50 * kMillisecond;
   Secure fixture(limits);
-  {
-    std::vector<std::unique_ptr<TlsPipe>> stuck;
-    for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
-    Asking waiting(fixture), gone(fixture);
-    gone.client.pipe.pump();
-    gone.client.pipe.cut();
-    CHECK(in_time([&] { return waiting.answered() || waiting.client.pipe.hung_up; }));
-    waiting.client.pipe.cut();
-    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
-    // No place has been lost. A slow machine may take longer than the limit: then it asks again.
-    CHECK(in_time([&] { return Asking(fixture).answered(); }));
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<TlsPipe>> stuck;
+  for (int i = 0; i < 4; i++) stuck.push_back(half_done(fixture));
+  Asking waiting(fixture), gone(fixture);
+  gone.client.pipe.pump();
+  gone.client.pipe.cut();
+  CHECK(in_time([&] { return waiting.answered() || waiting.client.pipe.hung_up; }));
+  waiting.client.pipe.cut();
+  CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
+  // No place has been lost. A slow machine may take longer than the limit: then it asks again.
+  CHECK(in_time([&] { return Asking(fixture).answered(); }));
 }
 
 TEST(a_drain_ends_those_that_are_under_way_and_those_that_wait) {
   Secure fixture(few_places(kNever));
-  {
-    std::vector<std::unique_ptr<TlsPipe>> stuck;
-    for (int i = 0; i < 6; i++) stuck.push_back(half_done(fixture, i < 5 ? ~size_t(0) : 100));
-    fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 20 * kMillisecond});
-    CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
-  }
-  fixture.check_clean();
+  std::vector<std::unique_ptr<TlsPipe>> stuck;
+  for (int i = 0; i < 6; i++) stuck.push_back(half_done(fixture, i < 5 ? ~size_t(0) : 100));
+  fixture.door.post({.kind = Command::Kind::kDrain, .grace_ns = 20 * kMillisecond});
+  CHECK(in_time([&] { return fixture.door.turn(), fixture.door.net.connections.open() == 0; }));
 }

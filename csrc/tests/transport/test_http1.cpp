@@ -22,72 +22,62 @@ std::string chunked(std::string_view path, const std::vector<std::string>& chunk
 
 TEST(a_body_is_a_message_and_a_message_a_response) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    for (int i = 0; i < 3; i++) {  // over one connection
-      const Response response = client.response(post("/echo", "{\"a\":1}"));
-      CHECK_EQ(response.status, 200);
-      CHECK_EQ(response.body, "{\"a\":1}");
-      CHECK(response.has("Content-Type: application/json"));
-      CHECK(response.has("Content-Length: 7"));
-      CHECK(!response.has("Connection: close"));
-    }
-    CHECK_EQ(client.response(get("/echo")).body, "");
-    CHECK_EQ(client.response(chunked("/echo", {"ab", "c", std::string(5000, 'x')})).body,
-             "abc" + std::string(5000, 'x'));
-    CHECK_EQ(client.response(chunked("/echo", {})).body, "");
-    CHECK_EQ(client.response(chunked("/echo", {"a"}, "X-Trailer: 1\r\nContent-Type: b\r\n")).body, "a");
-    CHECK_EQ(client.response(post("/models/a%20b/versions/1?x=%20", "m")).body, "m");
-    CHECK_EQ(fixture.service.last_parameters[0], "a b");
-    CHECK_EQ(fixture.service.last_parameters[1], "1");
-    const Response streamed = client.response(post("/chunks", "ab"));
-    CHECK_EQ(streamed.body, "ababababab");
+  Http1Client client(fixture.door);
+  for (int i = 0; i < 3; i++) {  // over one connection
+    const Response response = client.response(post("/echo", "{\"a\":1}"));
+    CHECK_EQ(response.status, 200);
+    CHECK_EQ(response.body, "{\"a\":1}");
+    CHECK(response.has("Content-Type: application/json"));
+    CHECK(response.has("Content-Length: 7"));
+    CHECK(!response.has("Connection: close"));
   }
-  fixture.check_clean();
+  CHECK_EQ(client.response(get("/echo")).body, "");
+  CHECK_EQ(client.response(chunked("/echo", {"ab", "c", std::string(5000, 'x')})).body, "abc" + std::string(5000, 'x'));
+  CHECK_EQ(client.response(chunked("/echo", {})).body, "");
+  CHECK_EQ(client.response(chunked("/echo", {"a"}, "X-Trailer: 1\r\nContent-Type: b\r\n")).body, "a");
+  CHECK_EQ(client.response(post("/models/a%20b/versions/1?x=%20", "m")).body, "m");
+  CHECK_EQ(fixture.service.last_parameters[0], "a b");
+  CHECK_EQ(fixture.service.last_parameters[1], "1");
+  const Response streamed = client.response(post("/chunks", "ab"));
+  CHECK_EQ(streamed.body, "ababababab");
 }
 
 TEST(responses_come_in_the_order_of_requests) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    client.send(post("/later", "1") + post("/echo", "2") + post("/chunks", "3") + get("/echo") + post("/later", "5"));
-    client.run();
-    CHECK_EQ(client.received, "");  // the first is not answered
-    CHECK_EQ(fixture.service.waiting.size(), size_t(2));
-    fixture.service.say(fixture.service.waiting[1], "five");
-    fixture.service.finish(fixture.service.waiting[1]);
-    client.run();
-    CHECK_EQ(client.received, "");
-    fixture.service.say(fixture.service.waiting[0], "one");
-    fixture.service.finish(fixture.service.waiting[0]);
-    const std::vector<Response> found = client.responses(5);
-    CHECK_EQ(found.size(), size_t(5));
-    const char* bodies[] = {"one", "2", "33333", "", "five"};
-    for (size_t i = 0; i < 5; i++) CHECK_EQ(found[i].body, bodies[i]);
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  client.send(post("/later", "1") + post("/echo", "2") + post("/chunks", "3") + get("/echo") + post("/later", "5"));
+  client.run();
+  CHECK_EQ(client.received, "");  // the first is not answered
+  CHECK_EQ(fixture.service.waiting.size(), size_t(2));
+  fixture.service.say(fixture.service.waiting[1], "five");
+  fixture.service.finish(fixture.service.waiting[1]);
+  client.run();
+  CHECK_EQ(client.received, "");
+  fixture.service.say(fixture.service.waiting[0], "one");
+  fixture.service.finish(fixture.service.waiting[0]);
+  const std::vector<Response> found = client.responses(5);
+  CHECK_EQ(found.size(), size_t(5));
+  const char* bodies[] = {"one", "2", "33333", "", "five"};
+  for (size_t i = 0; i < 5; i++) CHECK_EQ(found[i].body, bodies[i]);
 }
 
 // Only a few requests are open at once; the rest waits where it is, and the connection is not read.
 TEST(a_pipeline_is_bounded) {
   constexpr size_t kRequests = 3000;
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    client.send(post("/later", "1"));
-    std::string many;
-    for (size_t i = 0; i < kRequests; i++) many += post("/echo", std::to_string(i));
-    client.send(many);
-    client.run();
-    CHECK_EQ(client.received, "");
-    CHECK(fixture.door.calls.pool.used() <= 8);
-    CHECK(fixture.counters.bytes_in <= 3 * fixture.door.limits.read_bytes);
-    fixture.service.finish(fixture.service.waiting[0]);
-    const std::vector<Response> found = client.responses(kRequests + 1);
-    CHECK_EQ(found.size(), kRequests + 1);
-    for (size_t i = 0; i < kRequests; i++) CHECK_EQ(found[i + 1].body, std::to_string(i));
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  client.send(post("/later", "1"));
+  std::string many;
+  for (size_t i = 0; i < kRequests; i++) many += post("/echo", std::to_string(i));
+  client.send(many);
+  client.run();
+  CHECK_EQ(client.received, "");
+  CHECK(fixture.door.calls.pool.used() <= 8);
+  CHECK(fixture.counters.bytes_in <= 3 * fixture.door.limits.read_bytes);
+  fixture.service.finish(fixture.service.waiting[0]);
+  const std::vector<Response> found = client.responses(kRequests + 1);
+  CHECK_EQ(found.size(), kRequests + 1);
+  for (size_t i = 0; i < kRequests; i++) CHECK_EQ(found[i + 1].body, std::to_string(i));
 }
 
 TEST(every_split_of_a_request_gives_the_same_response) {
@@ -95,30 +85,27 @@ TEST(every_split_of_a_request_gives_the_same_response) {
                                   chunked("/echo", {"hel", "lo"}, "T: 1\r\n"),
                                   post("/echo", "hello") + "\r\n" + get("/echo"), get("/none")};
   Fixture fixture;
-  {
-    for (const std::string& request : requests) {
-      Http1Client whole(fixture.door);
-      const std::string expected = whole.ask(request);
-      CHECK(expected.starts_with("HTTP/1.1 "));
-      const auto without_date = [](std::string text) {
-        for (size_t at; (at = text.find("Date: ")) != text.npos;) text.erase(at, text.find("\r\n", at) - at);
-        return text;
-      };
-      for (size_t cut = 1; cut < request.size(); cut++) {
-        Http1Client client(fixture.door);
-        client.send(request.substr(0, cut));
-        client.turn();
-        client.send(request.substr(cut));
-        client.run();
-        CHECK_EQ(without_date(client.received), without_date(expected));
-      }
-      Http1Client slow(fixture.door);
-      for (const char byte : request) slow.send({&byte, 1}), slow.turn();
-      slow.run();
-      CHECK_EQ(without_date(slow.received), without_date(expected));
+  for (const std::string& request : requests) {
+    Http1Client whole(fixture.door);
+    const std::string expected = whole.ask(request);
+    CHECK(expected.starts_with("HTTP/1.1 "));
+    const auto without_date = [](std::string text) {
+      for (size_t at; (at = text.find("Date: ")) != text.npos;) text.erase(at, text.find("\r\n", at) - at);
+      return text;
+    };
+    for (size_t cut = 1; cut < request.size(); cut++) {
+      Http1Client client(fixture.door);
+      client.send(request.substr(0, cut));
+      client.turn();
+      client.send(request.substr(cut));
+      client.run();
+      CHECK_EQ(without_date(client.received), without_date(expected));
     }
+    Http1Client slow(fixture.door);
+    for (const char byte : request) slow.send({&byte, 1}), slow.turn();
+    slow.run();
+    CHECK_EQ(without_date(slow.received), without_date(expected));
   }
-  fixture.check_clean();
 }
 
 // Every one of these is read differently by some server or proxy. Each ends the connection, and no method hears of it.
@@ -230,7 +217,6 @@ TEST(requests_that_others_may_read_differently_are_refused) {
     }
     if (fixture.service.messages.size() != heard) test::fail(__FILE__, __LINE__, name);
   }
-  fixture.check_clean();
 }
 
 // Refusals of well-formed requests: the connection stays, unless the body was not read.
@@ -299,180 +285,155 @@ TEST(refusals_have_their_status) {
   Http1Client client(fixture.door);
   CHECK(client.response("DELETE /later HTTP/1.1\r\nHost: test\r\n\r\n").has("Allow: POST, OPTIONS"));
   client.close();
-  fixture.check_clean();
 }
 
 TEST(compressed_bodies_are_inflated) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    const std::string text(50'000, 'z');
-    CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, true, 6), "Content-Encoding: gzip\r\n")).body, text);
-    CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, false, 6), "Content-Encoding: DEFLATE\r\n")).body,
-             text);
-    CHECK_EQ(client.response(chunked("/echo", {"ab"})).body, "ab");
-    // A gzip file may have several members, as those that are appended to have. zlib's format has one.
-    const auto members = [&](bool gzip, int count) {
-      std::string out;
-      for (int i = 0; i < count; i++) out += fuzz::compressed(i < 3 ? std::string(20'000, char('a' + i)) : "", gzip, 6);
-      return post("/echo", out, gzip ? "Content-Encoding: gzip\r\n" : "Content-Encoding: deflate\r\n");
-    };
-    CHECK_EQ(client.response(members(true, 2)).body, std::string(20'000, 'a') + std::string(20'000, 'b'));
-    CHECK_EQ(client.response(members(true, 1024)).body.size(), size_t(60'000));
-    for (const std::string& bad : {members(true, 1025), members(false, 2)})
-      CHECK_EQ(client.response(bad).body, "{\"error\":\"the compressed body is corrupt\"}");
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  const std::string text(50'000, 'z');
+  CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, true, 6), "Content-Encoding: gzip\r\n")).body, text);
+  CHECK_EQ(client.response(post("/echo", fuzz::compressed(text, false, 6), "Content-Encoding: DEFLATE\r\n")).body,
+           text);
+  CHECK_EQ(client.response(chunked("/echo", {"ab"})).body, "ab");
+  // A gzip file may have several members, as those that are appended to have. zlib's format has one.
+  const auto members = [&](bool gzip, int count) {
+    std::string out;
+    for (int i = 0; i < count; i++) out += fuzz::compressed(i < 3 ? std::string(20'000, char('a' + i)) : "", gzip, 6);
+    return post("/echo", out, gzip ? "Content-Encoding: gzip\r\n" : "Content-Encoding: deflate\r\n");
+  };
+  CHECK_EQ(client.response(members(true, 2)).body, std::string(20'000, 'a') + std::string(20'000, 'b'));
+  CHECK_EQ(client.response(members(true, 1024)).body.size(), size_t(60'000));
+  for (const std::string& bad : {members(true, 1025), members(false, 2)})
+    CHECK_EQ(client.response(bad).body, "{\"error\":\"the compressed body is corrupt\"}");
 }
 
 // Where that is allowed, pages of other sites may read the answers, errors among them, and ask before what they may
 // send.
 TEST(pages_in_browsers) {
-  Limits limits = quick_limits();
-  limits.cross_origin = true;
-  Fixture fixture(limits);
-  {
-    Http1Client client(fixture.door);
-    const std::string origin = "Origin: https://page.example\r\n";
-    for (const std::string& request : {post("/echo", "a", origin), get("/nothing", origin)})
-      CHECK(client.response(request).has("Access-Control-Allow-Origin: *"));
-    CHECK(client.response(post("/echo", "a")).head.find("Access-Control") == std::string::npos);
-    const Response asked = client.response("OPTIONS /echo HTTP/1.1\r\nHost: test\r\n" + origin + "\r\n");
-    CHECK_EQ(asked.status, 200);
-    for (const char* line : {"Access-Control-Allow-Origin: *", "Access-Control-Allow-Methods: GET, HEAD, POST, OPTIONS",
-                             "Access-Control-Allow-Headers: *, Authorization"})
-      CHECK(asked.has(line));
-    for (const char* path : {"/ping", "/", "/health"}) CHECK_EQ(client.response(get(path)).status, 503);
-  }
-  fixture.check_clean();
+  Fixture fixture({.cross_origin = true});
+  Http1Client client(fixture.door);
+  const std::string origin = "Origin: https://page.example\r\n";
+  for (const std::string& request : {post("/echo", "a", origin), get("/nothing", origin)})
+    CHECK(client.response(request).has("Access-Control-Allow-Origin: *"));
+  CHECK(client.response(post("/echo", "a")).head.find("Access-Control") == std::string::npos);
+  const Response asked = client.response("OPTIONS /echo HTTP/1.1\r\nHost: test\r\n" + origin + "\r\n");
+  CHECK_EQ(asked.status, 200);
+  for (const char* line : {"Access-Control-Allow-Origin: *", "Access-Control-Allow-Methods: GET, HEAD, POST, OPTIONS",
+                           "Access-Control-Allow-Headers: *, Authorization"})
+    CHECK(asked.has(line));
+  for (const char* path : {"/ping", "/", "/health"}) CHECK_EQ(client.response(get(path)).status, 503);
 }
 
 TEST(pages_in_browsers_are_kept_out_otherwise) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    const Response found = client.response(post("/echo", "a", "Origin: https://page.example\r\n"));
-    CHECK(found.head.find("Access-Control") == std::string::npos);
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  const Response found = client.response(post("/echo", "a", "Origin: https://page.example\r\n"));
+  CHECK(found.head.find("Access-Control") == std::string::npos);
 }
 
 TEST(head_and_options) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    const Response head = client.response("HEAD /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\nabc", true);
-    CHECK_EQ(head.status, 200);
-    CHECK(head.has("Content-Length: 3"));
-    const Response none = client.response("HEAD /none HTTP/1.1\r\nHost: test\r\n\r\n", true);
-    CHECK_EQ(none.status, 404);
-    const Response options = client.response("OPTIONS /later HTTP/1.1\r\nHost: test\r\n\r\n");
-    CHECK_EQ(options.status, 200);
-    CHECK(options.has("Allow: POST, OPTIONS"));
-    const Response server = client.response("OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n");
-    CHECK_EQ(server.status, 200);
-    CHECK(server.has("Allow: GET, HEAD, POST, OPTIONS"));
-    CHECK_EQ(client.response("GET * HTTP/1.1\r\nHost: test\r\n\r\n").status, 404);
-    CHECK_EQ(client.response("GET http://test/echo?x HTTP/1.1\r\nHost: test\r\n\r\n").status, 200);
-    CHECK_EQ(client.response("CONNECT test:80 HTTP/1.1\r\nHost: test\r\n\r\n").status, 404);
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  const Response head = client.response("HEAD /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\n\r\nabc", true);
+  CHECK_EQ(head.status, 200);
+  CHECK(head.has("Content-Length: 3"));
+  const Response none = client.response("HEAD /none HTTP/1.1\r\nHost: test\r\n\r\n", true);
+  CHECK_EQ(none.status, 404);
+  const Response options = client.response("OPTIONS /later HTTP/1.1\r\nHost: test\r\n\r\n");
+  CHECK_EQ(options.status, 200);
+  CHECK(options.has("Allow: POST, OPTIONS"));
+  const Response server = client.response("OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n");
+  CHECK_EQ(server.status, 200);
+  CHECK(server.has("Allow: GET, HEAD, POST, OPTIONS"));
+  CHECK_EQ(client.response("GET * HTTP/1.1\r\nHost: test\r\n\r\n").status, 404);
+  CHECK_EQ(client.response("GET http://test/echo?x HTTP/1.1\r\nHost: test\r\n\r\n").status, 200);
+  CHECK_EQ(client.response("CONNECT test:80 HTTP/1.1\r\nHost: test\r\n\r\n").status, 404);
 }
 
 TEST(http_1_0_and_the_end_of_a_connection) {
   Fixture fixture;
-  {
-    Http1Client old(fixture.door);
-    const Response response = old.response("POST /echo HTTP/1.0\r\nContent-Length: 2\r\n\r\nab");
-    CHECK_EQ(response.body, "ab");
-    CHECK(response.has("Connection: close"));
-    old.run();
-    CHECK(old.eof);
-    Http1Client kept(fixture.door);
-    CHECK(!kept.response("POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nab")
-               .has("Connection: close"));
-    CHECK_EQ(kept.response(post("/echo", "c", "Connection: close\r\n")).body, "c");
-    kept.run();
-    CHECK(kept.eof);
-    Http1Client both(fixture.door);  // what follows the last request is not looked at
-    both.send(post("/echo", "1", "Connection: close\r\n") + post("/echo", "2"));
-    both.run();
-    CHECK_EQ(both.responses(2).size(), size_t(1));
-    Http1Client streamed(fixture.door);  // an old client reads until the end
-    CHECK(streamed.ask("POST /later HTTP/1.0\r\nContent-Length: 2\r\n\r\nab").empty());
-    fixture.service.say(fixture.service.waiting.back(), "one");
-    streamed.run();
-    fixture.service.say(fixture.service.waiting.back(), "two");
-    fixture.service.finish(fixture.service.waiting.back());
-    streamed.run();
-    CHECK(streamed.received.ends_with("\r\n\r\nonetwo"));
-    CHECK(streamed.received.find("chunked") == std::string::npos);
-    CHECK(streamed.eof);
-  }
-  fixture.check_clean();
+  Http1Client old(fixture.door);
+  const Response response = old.response("POST /echo HTTP/1.0\r\nContent-Length: 2\r\n\r\nab");
+  CHECK_EQ(response.body, "ab");
+  CHECK(response.has("Connection: close"));
+  old.run();
+  CHECK(old.eof);
+  Http1Client kept(fixture.door);
+  CHECK(!kept.response("POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nab")
+             .has("Connection: close"));
+  CHECK_EQ(kept.response(post("/echo", "c", "Connection: close\r\n")).body, "c");
+  kept.run();
+  CHECK(kept.eof);
+  Http1Client both(fixture.door);  // what follows the last request is not looked at
+  both.send(post("/echo", "1", "Connection: close\r\n") + post("/echo", "2"));
+  both.run();
+  CHECK_EQ(both.responses(2).size(), size_t(1));
+  Http1Client streamed(fixture.door);  // an old client reads until the end
+  CHECK(streamed.ask("POST /later HTTP/1.0\r\nContent-Length: 2\r\n\r\nab").empty());
+  fixture.service.say(fixture.service.waiting.back(), "one");
+  streamed.run();
+  fixture.service.say(fixture.service.waiting.back(), "two");
+  fixture.service.finish(fixture.service.waiting.back());
+  streamed.run();
+  CHECK(streamed.received.ends_with("\r\n\r\nonetwo"));
+  CHECK(streamed.received.find("chunked") == std::string::npos);
+  CHECK(streamed.eof);
 }
 
 TEST(the_body_is_asked_for) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    const std::string head = "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
-    CHECK_EQ(client.ask(head), "HTTP/1.1 100 Continue\r\n\r\n");
-    CHECK_EQ(client.response("ab").body, "ab");
-    CHECK_EQ(client.response(head + "cd").body, "cd");  // it did not wait
-    // Not behind a response that is still to come, and not if the answer is known.
-    client.send(post("/later", "x") + head);
-    client.run();
-    CHECK_EQ(client.received, "");
-    fixture.service.finish(fixture.service.waiting.back());
-    client.run();
-    CHECK(client.received.ends_with("HTTP/1.1 100 Continue\r\n\r\n"));
-    client.received.clear();
-    CHECK_EQ(client.response("ef").body, "ef");
-    const Response refused =
-        client.response("POST /none HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    CHECK_EQ(refused.status, 404);
-    CHECK(refused.has("Connection: close"));
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
+  CHECK_EQ(client.ask(head), "HTTP/1.1 100 Continue\r\n\r\n");
+  CHECK_EQ(client.response("ab").body, "ab");
+  CHECK_EQ(client.response(head + "cd").body, "cd");  // it did not wait
+  // Not behind a response that is still to come, and not if the answer is known.
+  client.send(post("/later", "x") + head);
+  client.run();
+  CHECK_EQ(client.received, "");
+  fixture.service.finish(fixture.service.waiting.back());
+  client.run();
+  CHECK(client.received.ends_with("HTTP/1.1 100 Continue\r\n\r\n"));
+  client.received.clear();
+  CHECK_EQ(client.response("ef").body, "ef");
+  const Response refused =
+      client.response("POST /none HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  CHECK_EQ(refused.status, 404);
+  CHECK(refused.has("Connection: close"));
 }
 
 TEST(a_response_streams_in_chunks) {
   Fixture fixture;
-  {
-    Http1Client client(fixture.door);
-    const auto stream = [&](ContentType type, const Status& end) {
-      client.ask(post("/later", ""));
-      const CallId call = fixture.service.waiting.back();
-      fixture.service.transport->set_reply(call, {.type = type});
-      fixture.service.say(call, "data: 1\n\n");
-      client.run();
-      CHECK(client.received.find("Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n") != std::string::npos);
-      client.received.clear();
-      fixture.service.say(call, "data: 2\n\n");
-      fixture.service.finish(call, end);
-      client.run();
-      return std::exchange(client.received, {});
-    };
-    const Status lost{.code = StatusCode::kInternal, .message = "lost\n"};
-    CHECK_EQ(stream(ContentType::kEventStream, {}), "9\r\ndata: 2\n\n\r\n0\r\n\r\n");
-    // An error is an event, and the response is complete.
-    CHECK_EQ(stream(ContentType::kEventStream, lost),
-             "23\r\ndata: 2\n\ndata: {\"error\":\"lost\\n\"}\n\n\r\n0\r\n\r\n");
-    CHECK(!client.eof);
-    // Nothing in other bytes could be an error, so they are cut.
-    CHECK_EQ(stream(ContentType::kBinary, lost), "9\r\ndata: 2\n\n\r\n");
-    CHECK(client.eof);
-    // Before its first byte has left, an error takes its place.
-    Http1Client other(fixture.door);
-    other.ask(post("/later", ""));
-    fixture.service.say(fixture.service.waiting.back(), "half");
-    fixture.service.finish(fixture.service.waiting.back(), {.code = StatusCode::kUnavailable, .message = "a \"b\""});
-    const Response response = other.responses(1)[0];
-    CHECK_EQ(response.status, 503);
-    CHECK_EQ(response.body, "{\"error\":\"a \\\"b\\\"\"}");
-  }
-  fixture.check_clean();
+  Http1Client client(fixture.door);
+  const auto stream = [&](ContentType type, const Status& end) {
+    client.ask(post("/later", ""));
+    const CallId call = fixture.service.waiting.back();
+    fixture.service.transport->set_reply(call, {.type = type});
+    fixture.service.say(call, "data: 1\n\n");
+    client.run();
+    CHECK(client.received.find("Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n") != std::string::npos);
+    client.received.clear();
+    fixture.service.say(call, "data: 2\n\n");
+    fixture.service.finish(call, end);
+    client.run();
+    return std::exchange(client.received, {});
+  };
+  const Status lost{.code = StatusCode::kInternal, .message = "lost\n"};
+  CHECK_EQ(stream(ContentType::kEventStream, {}), "9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+  // An error is an event, and the response is complete.
+  CHECK_EQ(stream(ContentType::kEventStream, lost), "23\r\ndata: 2\n\ndata: {\"error\":\"lost\\n\"}\n\n\r\n0\r\n\r\n");
+  CHECK(!client.eof);
+  // Nothing in other bytes could be an error, so they are cut.
+  CHECK_EQ(stream(ContentType::kBinary, lost), "9\r\ndata: 2\n\n\r\n");
+  CHECK(client.eof);
+  // Before its first byte has left, an error takes its place.
+  Http1Client other(fixture.door);
+  other.ask(post("/later", ""));
+  fixture.service.say(fixture.service.waiting.back(), "half");
+  fixture.service.finish(fixture.service.waiting.back(), {.code = StatusCode::kUnavailable, .message = "a \"b\""});
+  const Response response = other.responses(1)[0];
+  CHECK_EQ(response.status, 503);
+  CHECK_EQ(response.body, "{\"error\":\"a \\\"b\\\"\"}");
 }
 
 TEST(statuses_of_methods) {

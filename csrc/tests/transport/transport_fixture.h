@@ -128,28 +128,22 @@ inline std::string deflated(const std::string& text) {
   return out;
 }
 
-inline Limits quick_limits() {
-  Limits limits;
-  limits.sleep_max = 0;  // a turn without work returns at once
-  return limits;
-}
-
+// Clients are made after it, and gone before its end.
 struct Fixture {
-  explicit Fixture(const Limits& limits = quick_limits(), LoadSource load = {}, TraceSource trace = {})
-      : door(service, limits, {}, counters, load, trace) {
+  explicit Fixture(const Limits& limits = {}, LoadSource load = {}, TraceSource trace = {})
+      : door(service, without_sleep(limits), {}, counters, load, trace) {
     CHECK(door.grpc.rare.add(door.grpc.methods, "/test.Service/Rare", MethodKind::kBidi, MethodRole::kControl, 7));
     door.attach();
   }
-  ~Fixture() {
-    // Nothing may be left when all connections are gone.
-    for (int i = 0; i < 1000 && door.net.connections.open(); i++) door.turn();
-  }
+  ~Fixture() { check_clean(); }
+  // Nothing is left when all connections are gone.
   void check_clean() {
     for (int i = 0; i < 1000 && door.net.connections.open(); i++) door.turn();
     CHECK_EQ(door.net.connections.open(), 0u);
     CHECK_EQ(door.calls.pool.used(), 0u);
     CHECK_EQ(door.net.wheel.armed(), u64(0));
     CHECK_EQ(counters.reassembly_bytes, u64(0));
+    CHECK_EQ(door.unread_memory(), u64(0));
     CHECK_EQ(service.told, service.finished + service.gone);
     CHECK(service.open.empty());
     CHECK_EQ(counters.accepted, counters.closed);
@@ -158,6 +152,7 @@ struct Fixture {
   LedgerService service;
   Counters counters;
   FrontDoor door;
+  const Limits& limits = door.limits;
 };
 
 }  // namespace fastqps::front

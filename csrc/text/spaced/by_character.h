@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/spaced/lead.h"
+#include "text/spaced/replace.h"
 #include "text/unicode/unicode_tables.h"
 
 namespace fastqps::text {

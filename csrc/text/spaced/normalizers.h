@@ -8,7 +8,6 @@
 
 #include "text/spaced/by_character.h"
 #include "text/spaced/char_map.h"
-#include "text/spaced/lead.h"
 #include "text/spaced/replace.h"
 #include "text/unicode/normal_form.h"
 

@@ -1,13 +1,19 @@
 // The Replace normalizer: each match of a pattern becomes a text.
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/types.h"
-#include "text/spaced/lead.h"
 
 namespace fastqps::text {
+
+// Metaspace with prepend_scheme "first" asks whether a word begins where the text began. A normalizer may have made
+// several characters of the text's first one, or have removed it: n_bytes of the normalized text stem from it.
+struct Lead {
+  std::size_t n_bytes = 0;
+};
 
 class Replace {
  public:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from fastqps.devices.place import Place
-from fastqps.devices.static_settings import check_static_settings
+from fastqps.devices.place import Place, check_static_settings
 from fastqps.models.card import ModelCard
 from fastqps.process.startup import STARTUP
 from fastqps.runners import Runner

@@ -17,9 +17,8 @@ from fastqps.devices.cuda.held import await_held, build_over, hold
 from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
 from fastqps.devices.cuda.memory import check_weights, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
-from fastqps.devices.place import Place
+from fastqps.devices.place import Place, check_static_settings
 from fastqps.devices.start_lock import alone_on
-from fastqps.devices.static_settings import check_static_settings
 from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
 from fastqps.ops.parameters import Parameters

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.sampling.chunks import sample_chunks
+from fastqps.kernels.sampling.chunks import sample_chunks, select_largest
 from fastqps.kernels.sampling.ordered import LAST, NOTHING, number, order_of, ordered, place_of, placed
 from fastqps.kernels.sampling.params import (
     CANDIDATES,
@@ -30,7 +30,6 @@ from fastqps.kernels.sampling.params import (
     likelihood,
     rate_of,
 )
-from fastqps.kernels.sampling.select_largest import select_largest
 from fastqps.kernels.shapes import sample_shape
 from fastqps.kernels.stamps import stamp_end, stamped
 from fastqps.kernels.vendor import register_limit

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fastqps.models.card import ModelError
-from fastqps.models.hub.cached import repository_folder, write_ref
-from fastqps.models.hub.checksum import check_content, stated_by
+from fastqps.models.hub.cached import check_content, repository_folder, stated_by, write_ref
 from fastqps.models.hub.patience import patiently
 from fastqps.models.hub.progress import Progress
 from fastqps.models.hub.reference import HubReference

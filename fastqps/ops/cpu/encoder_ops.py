@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from fastqps import _core
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
-from fastqps.ops.cpu.projection import CpuProjection
+from fastqps.ops.cpu.strips import Strips
 from fastqps.ops.interface import HeadNorms, Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
@@ -158,3 +158,16 @@ class CpuEncoderOps(CpuOps):
 
     def answer(self, rows: torch.Tensor, step: Step) -> torch.Tensor:
         return rows
+
+
+class CpuProjection:
+    """x float32 [rows, inputs] → x · weightᵀ + bias [rows, outputs], each row as if it were alone."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._strips = Strips(weight.float().numpy(), None if bias is None else bias.float().numpy())
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.dtype == torch.float32 and x.is_contiguous()
+        out = x.new_empty(len(x), self._strips.outputs)
+        self._strips.write(address(out), address(x), len(x), torch.get_num_threads())
+        return out

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fastqps.process.reloaded import ServedVersion
 from fastqps.telemetry.capacity import Capacity
-from fastqps.telemetry.metrics.canaries import Canaries
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """The canaries of one dispatcher, over all its incarnations. ``age_s``: since it last finished a step, of a client
+    or a canary.
+
+    None: no canaries are sent, so an idle dispatcher's age would raise a false alarm.
+    """
+
+    dispatcher: int
+    answered: int
+    missed: int
+    age_s: float | None
 
 
 class Credentials(Protocol):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client.core import CounterMetricFamily
 
+from fastqps.telemetry.metrics.families import counter
 from fastqps.telemetry.metrics.source import Source
 
 NAMES_MAX = 128  # shown; each front door has rows for 32
@@ -58,11 +59,8 @@ class TenantMeter:
         """The three counters as they are now."""
         self.sample()
         for i, (name, what) in enumerate(_FAMILIES):
-            family = CounterMetricFamily(f"fastqps_tenant_{name}", what, labels=["tenant"])
-            for tenant, counts in self._named.items():
-                family.add_metric([tenant], int(counts[i]))
-            family.add_metric([OTHERS], int(self._others[i]))
-            yield family
+            rows = [*self._named.items(), (OTHERS, self._others)]
+            yield counter(f"tenant_{name}", what, [(tenant, int(counts[i])) for tenant, counts in rows], "tenant")
 
     def _drop(self, present: set[str]) -> None:
         """Too many names: those that have no row any more become others, those with the fewest tokens first."""

@@ -2,14 +2,16 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include "record/histogram.h"
+#include "engine.h"
 
 namespace loadgen {
 
 void bind_engine(pybind11::module_& module);
 void bind_server(pybind11::module_& module);
-void bind_histogram(pybind11::module_& module);
 
 pybind11::dict to_dict(const Histogram& histogram);
+pybind11::dict to_dict(const Interval& interval);
+// The result of an engine whose run has ended.
+pybind11::dict result_of(Engine& engine);
 
 }  // namespace loadgen

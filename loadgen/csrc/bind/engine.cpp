@@ -1,11 +1,7 @@
-#include "engine.h"
-
-#include <pthread.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include "bind/bind.h"
-#include "bind/result.h"
 
 namespace py = pybind11;
 
@@ -40,17 +36,19 @@ CallKind kind_of(const std::string& name) {
   throw py::value_error("call must be unary, server-stream or bidi, not \"" + name + "\"");
 }
 
-std::unique_ptr<PyEngine> make_engine(
-    std::string host, i64 port, std::string path, std::vector<std::pair<std::string, std::string>> headers,
-    const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
-    std::optional<std::vector<int>> cpus, const std::string& call, u32 stream_in_flight, u32 request_id_field,
-    u32 response_id_field, u32 timeout_field, std::vector<u32> status_field, i64 deadline_grace_ns, i64 grace_ns,
-    bool reconnect, const std::optional<std::vector<std::optional<py::bytes>>>& expected, u32 check_every,
-    u32 samples_max, u32 sample_every, bool record_calls, u64 answer_bytes_max, i64 spin_ns, i64 interval_ns, bool tls,
-    const std::string& tls_ca, const std::string& tls_cert, const std::string& tls_key) {
+std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string path,
+                                      std::vector<std::pair<std::string, std::string>> headers,
+                                      const std::vector<py::bytes>& payloads, u32 connections, u32 streams, u32 threads,
+                                      std::optional<std::vector<int>> cpus, const std::string& call,
+                                      u32 stream_in_flight, u32 request_id_field, u32 response_id_field,
+                                      u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
+                                      const std::optional<std::vector<py::bytes>>& expected, u32 check_every,
+                                      u32 samples_max, u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
+                                      const std::string& tls_ca, const std::string& tls_cert,
+                                      const std::string& tls_key) {
   Options o;
   o.host = std::move(host);
-  o.port = port >= 1 && port <= 65535 ? u16(port) : 0;
+  o.port = port;
   o.path = std::move(path);
   o.headers = std::move(headers);
   for (const py::bytes& payload : payloads) o.payloads.emplace_back(payload);
@@ -60,18 +58,12 @@ std::unique_ptr<PyEngine> make_engine(
   o.stream_in_flight = stream_in_flight;
   o.request_id_field = request_id_field, o.response_id_field = response_id_field, o.timeout_field = timeout_field;
   o.status_field = std::move(status_field);
-  o.deadline_grace_ns = deadline_grace_ns, o.grace_ns = grace_ns;
-  o.reconnect = reconnect;
-  if (expected) {
-    for (const auto& answer : *expected) {
-      o.expected.push_back(answer ? std::string(*answer) : std::string());
-      o.has_expected.push_back(answer.has_value());
-    }
-  }
+  o.grace_ns = grace_ns;
+  if (expected)
+    for (const py::bytes& answer : *expected) o.expected.emplace_back(answer);
   o.check_every = check_every, o.samples_max = samples_max, o.sample_every = sample_every;
   o.record_calls = record_calls;
-  o.answer_bytes_max = answer_bytes_max;
-  o.spin_ns = spin_ns, o.interval_ns = interval_ns;
+  o.interval_ns = interval_ns;
   o.tls = tls;
   o.tls_ca = tls_ca, o.tls_cert = tls_cert, o.tls_key = tls_key;
   return std::make_unique<PyEngine>(std::move(o));
@@ -123,38 +115,22 @@ void start(PyEngine& self, Times times, Indexes payload_index, const py::object&
   self.times = std::move(times), self.payload_index = std::move(payload_index), self.deadlines = std::move(deadlines);
 }
 
-void start_closed(PyEngine& self, u32 in_flight, i64 duration_ns, const std::optional<Indexes>& payload_index,
-                  i64 deadline_ns, i64 measure_from_ns, u64 calls_max) {
+void start_closed(PyEngine& self, u32 in_flight, i64 duration_ns, Indexes payload_index, i64 deadline_ns,
+                  i64 measure_from_ns) {
   Load load;
   load.closed = true;
   load.in_flight = in_flight;
   load.duration = duration_ns;
-  if (payload_index) load.payload_index = view(*payload_index);
+  load.payload_index = view(payload_index);
   load.deadline = deadline_ns;
   load.measure_from = measure_from_ns;
-  load.calls_max = calls_max;
   begin(self, load);
-  if (payload_index) self.payload_index = *payload_index;
+  self.payload_index = std::move(payload_index);
 }
 
 py::list poll(PyEngine& self) {
   py::list found;
   for (const Interval& interval : self.engine.poll()) found.append(to_dict(interval));
-  return found;
-}
-
-py::dict progress(PyEngine& self) {
-  u64 due = 0, sent = 0, ended = 0, ok = 0;
-  for (const auto& worker : self.engine.workers()) {
-    due += worker->progress.due, sent += worker->progress.sent;
-    ended += worker->progress.ended, ok += worker->progress.ok;
-  }
-  py::dict found;
-  found["due"] = due;
-  found["sent"] = sent;
-  found["ended"] = ended;
-  found["ok"] = ok;
-  found["now_ns"] = self.engine.started() ? std::max<i64>(self.engine.since_start_ns(), 0) : 0;
   return found;
 }
 
@@ -176,24 +152,19 @@ void bind_engine(py::module_& module) {
            py::arg("payloads"), py::kw_only(), py::arg("connections") = 1, py::arg("streams") = 100,
            py::arg("threads") = 1, py::arg("cpus") = py::none(), py::arg("call") = "unary",
            py::arg("stream_in_flight") = 256, py::arg("request_id_field") = 0, py::arg("response_id_field") = 0,
-           py::arg("timeout_field") = 0, py::arg("status_field") = py::tuple(),
-           py::arg("deadline_grace_ns") = 100 * kMillisecond, py::arg("grace_ns") = 5 * kSecond,
-           py::arg("reconnect") = true, py::arg("expected") = py::none(), py::arg("check_every") = 1,
-           py::arg("samples_max") = 0, py::arg("sample_every") = 97, py::arg("record_calls") = false,
-           py::arg("answer_bytes_max") = 16 << 20, py::arg("spin_ns") = 30 * kMicrosecond,
-           py::arg("interval_ns") = kSecond, py::arg("tls") = false, py::arg("tls_ca") = "", py::arg("tls_cert") = "",
-           py::arg("tls_key") = "")
+           py::arg("timeout_field") = 0, py::arg("status_field") = py::tuple(), py::arg("grace_ns") = 5 * kSecond,
+           py::arg("expected") = py::none(), py::arg("check_every") = 1, py::arg("samples_max") = 0,
+           py::arg("sample_every") = 97, py::arg("record_calls") = false, py::arg("interval_ns") = kSecond,
+           py::arg("tls") = false, py::arg("tls_ca") = "", py::arg("tls_cert") = "", py::arg("tls_key") = "")
       .def("connect", &connect, py::arg("timeout_s"))
       .def("start", &start, py::arg("times_ns"), py::arg("payload_index"), py::arg("deadline_ns") = 0, py::kw_only(),
            py::arg("measure_from_ns") = 0, py::arg("measure_until_ns") = i64(1) << 62)
-      .def("start_closed", &start_closed, py::arg("in_flight"), py::arg("duration_ns"),
-           py::arg("payload_index") = py::none(), py::arg("deadline_ns") = 0, py::kw_only(),
-           py::arg("measure_from_ns") = 0, py::arg("calls_max") = 0)
+      .def("start_closed", &start_closed, py::arg("in_flight"), py::arg("duration_ns"), py::arg("payload_index"),
+           py::arg("deadline_ns") = 0, py::kw_only(), py::arg("measure_from_ns") = 0)
       .def("poll", &poll)
       .def("wait", &wait, py::arg("timeout_s"), py::call_guard<py::gil_scoped_release>())
       .def("stop", &stop, py::arg("grace_s") = py::none())
-      .def("result", [](PyEngine& self) { return result_of(self.engine); })
-      .def("progress", &progress);
+      .def("result", [](PyEngine& self) { return result_of(self.engine); });
 }
 
 }  // namespace loadgen

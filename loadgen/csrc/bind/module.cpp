@@ -1,6 +1,5 @@
 #include <nghttp2/nghttp2.h>
-#include <sched.h>
-#include <sys/prctl.h>
+#include <pybind11/stl.h>
 
 #include "bind/bind.h"
 #include "record/outcome.h"
@@ -10,19 +9,10 @@ namespace py = pybind11;
 namespace loadgen {
 namespace {
 
-py::dict environment() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  sched_getaffinity(0, sizeof cpus, &cpus);
-  py::list usable;
-  for (int i = 0; i < CPU_SETSIZE; i++)
-    if (CPU_ISSET(size_t(i), &cpus)) usable.append(i);
-  py::dict found;
-  found["nghttp2"] = nghttp2_version(0)->version_str;
-  found["compiler"] = "gcc " __VERSION__;
-  found["timer_slack_ns"] = prctl(PR_GET_TIMERSLACK);
-  found["cpus"] = usable;
-  return found;
+py::dict record(const std::vector<i64>& values_ns) {
+  Histogram histogram;
+  for (const i64 value : values_ns) histogram.record(value);
+  return to_dict(histogram);
 }
 
 }  // namespace
@@ -34,8 +24,9 @@ PYBIND11_MODULE(_native, module) {
   py::list outcomes;
   for (u32 i = 0; i < kNamedOutcomes; i++) outcomes.append(outcome_name(i));
   module.attr("OUTCOMES") = py::tuple(outcomes);
-  module.def("environment", &environment);
-  bind_histogram(module);
+  module.attr("NGHTTP2") = nghttp2_version(0)->version_str;
+  module.attr("COMPILER") = "gcc " __VERSION__;
+  module.def("record", &record, py::arg("values_ns"));
   bind_engine(module);
   bind_server(module);
 }

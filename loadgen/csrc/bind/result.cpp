@@ -1,5 +1,3 @@
-#include "bind/result.h"
-
 #include <pybind11/numpy.h>
 
 #include "bind/bind.h"
@@ -60,12 +58,9 @@ py::list connections_of(const Engine& engine) {
   for (u32 i = 0; i < engine.options().connections; i++) {
     const Connection& connection = *engine.workers()[i % threads]->connections()[i / threads];
     py::dict entry;
-    entry["thread"] = i % threads;
     entry["sent"] = connection.sent;
-    entry["ok"] = connection.ok;
     entry["connects"] = connection.connects;
     entry["losses"] = outcomes_of(connection.losses);
-    entry["peer_streams_max"] = connection.peer_streams_max;
     found.append(entry);
   }
   return found;
@@ -87,6 +82,16 @@ py::list threads_of(const Engine& engine) {
 }
 
 }  // namespace
+
+py::dict to_dict(const Histogram& histogram) {
+  py::dict found;
+  found["counts"] = py::array_t<u64>(py::ssize_t(histogram.counts.size()), histogram.counts.data());
+  found["count"] = histogram.count;
+  found["sum_ns"] = histogram.sum;
+  found["max_ns"] = histogram.largest;
+  found["min_ns"] = histogram.smallest;
+  return found;
+}
 
 py::dict to_dict(const Interval& interval) {
   const auto n = py::ssize_t(interval.response.size());
@@ -114,9 +119,7 @@ py::dict result_of(Engine& engine) {
   const RunResult& run = engine.result();
   const Tally& tally = run.tally;
   py::dict found;
-  found["start_monotonic_ns"] = run.start_monotonic_ns;
   found["start_unix_ns"] = run.start_unix_ns;
-  found["end_ns"] = run.end_ns;
   found["stopped"] = run.stopped;
   found["measure_from_ns"] = run.measure_from_ns;
   found["measure_until_ns"] = run.measure_until_ns;
@@ -137,8 +140,7 @@ py::dict result_of(Engine& engine) {
                              {"wrong_ids", tally.wrong_ids},
                              {"late_answers", tally.late_answers},
                              {"checked", tally.checked},
-                             {"wrong", tally.wrong},
-                             {"intervals_dropped", tally.intervals_dropped}})
+                             {"wrong", tally.wrong}})
     found[name] = value;
   for (auto [name, histogram] : {std::pair{"response", &tally.response},
                                  {"service", &tally.service},
@@ -149,7 +151,6 @@ py::dict result_of(Engine& engine) {
                                  {"message_gap", &tally.message_gap}})
     found[name] = to_dict(*histogram);
   found["samples"] = to_list(tally.samples);
-  found["wrong_samples"] = to_list(tally.wrong_samples);
   found["calls"] = to_dict(tally.calls);
   found["connections"] = connections_of(engine);
   found["threads"] = threads_of(engine);

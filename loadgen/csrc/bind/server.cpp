@@ -9,20 +9,11 @@ namespace py = pybind11;
 namespace loadgen {
 namespace {
 
-Law law_of(const std::string& name) {
-  if (name == "none") return Law::kNone;
-  if (name == "constant") return Law::kConstant;
-  if (name == "exponential") return Law::kExponential;
-  throw py::value_error("law must be none, constant or exponential, not \"" + name + "\"");
-}
-
-std::unique_ptr<Server> make_server(const std::string& host, u16 port, const std::string& law, i64 service_ns, u64 seed,
-                                    i64 answer_bytes, u32 messages, i64 message_gap_ns, i64 stall_at_ns,
-                                    i64 stall_for_ns, const std::string& path, u64 fail_every, int fail_status,
-                                    u32 streams_max, int cpu) {
-  ServerOptions options{host,         port,       law_of(law),    service_ns,  seed,
-                        answer_bytes, messages,   message_gap_ns, stall_at_ns, stall_for_ns,
-                        path,         fail_every, fail_status,    streams_max, cpu};
+std::unique_ptr<Server> make_server(u16 port, i64 service_ns, i64 answer_bytes, u32 messages, i64 message_gap_ns,
+                                    i64 stall_at_ns, i64 stall_for_ns, const std::string& path, u64 fail_every,
+                                    int fail_status, u32 streams_max) {
+  ServerOptions options{port,         service_ns, answer_bytes, messages,    message_gap_ns, stall_at_ns,
+                        stall_for_ns, path,       fail_every,   fail_status, streams_max};
   try {
     return std::make_unique<Server>(std::move(options));
   } catch (const std::system_error& error) {
@@ -32,30 +23,16 @@ std::unique_ptr<Server> make_server(const std::string& host, u16 port, const std
   }
 }
 
-py::dict counters(const Server& server) {
-  const ServerContext::Counters& counted = server.counters();
-  py::dict found;
-  found["connections"] = counted.connections.load();
-  found["calls"] = counted.calls.load();
-  found["messages"] = counted.messages.load();
-  found["answers"] = counted.answers.load();
-  found["bytes_in"] = counted.bytes_in.load();
-  found["bytes_out"] = counted.bytes_out.load();
-  return found;
-}
-
 }  // namespace
 
 void bind_server(py::module_& module) {
   py::class_<Server>(module, "Server")
-      .def(py::init(&make_server), py::arg("host") = "127.0.0.1", py::arg("port") = 0, py::kw_only(),
-           py::arg("law") = "none", py::arg("service_ns") = 0, py::arg("seed") = 1, py::arg("answer_bytes") = -1,
-           py::arg("messages") = 1, py::arg("message_gap_ns") = 0, py::arg("stall_at_ns") = 0,
-           py::arg("stall_for_ns") = 0, py::arg("path") = "", py::arg("fail_every") = 0, py::arg("fail_status") = 14,
-           py::arg("streams_max") = 0, py::arg("cpu") = -1)
+      .def(py::init(&make_server), py::kw_only(), py::arg("port") = 0, py::arg("service_ns") = 0,
+           py::arg("answer_bytes") = -1, py::arg("messages") = 1, py::arg("message_gap_ns") = 0,
+           py::arg("stall_at_ns") = 0, py::arg("stall_for_ns") = 0, py::arg("path") = "", py::arg("fail_every") = 0,
+           py::arg("fail_status") = 14, py::arg("streams_max") = 0)
       .def_property_readonly("port", &Server::port)
-      .def("stop", &Server::stop, py::call_guard<py::gil_scoped_release>())
-      .def("counters", &counters);
+      .def("stop", &Server::stop, py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace loadgen

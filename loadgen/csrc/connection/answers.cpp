@@ -149,9 +149,7 @@ void Connection::finish(Call& call, Outcome outcome) {
   call.counted = true;
   context_.timers.cancel(call);
   context_.open--;
-  const bool measured = context_.recorder.ended(call, outcome, context_.now);
-  sent += measured && call.written_ns;
-  ok += measured && outcome == kOk;
+  sent += context_.recorder.ended(call, outcome, context_.now) && call.written_ns;
 }
 
 void Connection::recycle(Call& call) {

@@ -113,24 +113,31 @@ void Connection::close_socket() {
   last_stream_ = INT32_MAX;
 }
 
-// Whatever the reason: open calls end with it, and another attempt is planned.
-void Connection::lost(Outcome why, std::string words) {
-  const bool stood = state_ == kReady || state_ == kDraining;
-  drain();
-  losses[why]++;
-  reason = std::move(words);
+// All open calls end, each as `outcome_of` says.
+template <class OutcomeOf>
+void Connection::end_all(Outcome of_streams, OutcomeOf outcome_of) {
   streams_.each([&](Stream& stream) {
-    const bool taken = why == kGoAway && stream.id <= last_stream_;
     stream.calls.each([&](Call& call) {
-      finish(call, taken ? kConnectionLost : why);
+      finish(call, outcome_of(stream, call));
       recycle(call);
     });
     stream.outlet->open = 0;
     stream.outlet->stream = nullptr;
     stream.unlink();
     context_.streams_open--;
-    if (context_.options.call == CallKind::kBidi) context_.recorder.tally.stream_outcomes[why]++;
+    if (context_.options.call == CallKind::kBidi) context_.recorder.tally.stream_outcomes[of_streams]++;
     context_.streams.give(stream);
+  });
+}
+
+// Whatever the reason: open calls end with it, and another attempt is planned.
+void Connection::lost(Outcome why, std::string words) {
+  const bool stood = state_ == kReady || state_ == kDraining;
+  drain();
+  losses[why]++;
+  reason = std::move(words);
+  end_all(why, [&](const Stream& stream, const Call&) {
+    return why == kGoAway && stream.id <= last_stream_ ? kConnectionLost : why;
   });
   close_socket();
   state_ = kDown;
@@ -138,8 +145,7 @@ void Connection::lost(Outcome why, std::string words) {
     return tick_at(context_.now);  // the name has other addresses
   if (!stood) context_.down = why;
   if (stood && context_.now - ready_since_ns_ > kSecond) backoff_ns_ = 0;
-  tick_at(context_.options.reconnect && context_.running ? context_.now + backoff_ns_ : kNever);
-  if (!context_.options.reconnect) context_.down = why;
+  tick_at(context_.running ? context_.now + backoff_ns_ : kNever);
   backoff_ns_ = std::clamp(backoff_ns_ * 2, kBackoffFirst, kBackoffMax);
 }
 
@@ -204,16 +210,7 @@ void Connection::renew() {
 
 void Connection::close() {
   drain();
-  streams_.each([&](Stream& stream) {
-    stream.calls.each([&](Call& call) {
-      finish(call, call.written_ns ? kUnfinished : kNotSent);
-      recycle(call);
-    });
-    if (context_.options.call == CallKind::kBidi) context_.recorder.tally.stream_outcomes[kUnfinished]++;
-    stream.unlink();
-    context_.streams_open--;
-    context_.streams.give(stream);
-  });
+  end_all(kUnfinished, [](const Stream&, const Call& call) { return call.written_ns ? kUnfinished : kNotSent; });
   if (session_.begun()) {
     nghttp2_session_terminate_session(session_.get(), NGHTTP2_NO_ERROR);
     flush_frames();

@@ -44,7 +44,7 @@ class Connection {
   void close();
 
   // For the result.
-  u64 sent = 0, ok = 0, connects = 0;
+  u64 sent = 0, connects = 0;
   std::map<Outcome, u64> losses;
   u32 peer_streams_max = UINT32_MAX;
   std::string reason;  // of the last failure, in words
@@ -61,6 +61,8 @@ class Connection {
   void lost(const Fault& fault);
   bool read(std::span<const u8> bytes);
   void close_socket();
+  template <class OutcomeOf>
+  void end_all(Outcome of_streams, OutcomeOf outcome_of);
   void mark_dirty();
   void offer(Outlet& outlet);
   void update_capacity();

@@ -9,7 +9,6 @@
 
 namespace loadgen {
 
-constexpr int kHistogramDigits = 3;
 constexpr i64 kHistogramHighest = 3600 * kSecond;
 constexpr u32 kHalf = 1024;                   // half of the 2048 values that each bucket resolves
 constexpr u32 kHistogramLength = 33 * kHalf;  // the first half once, and the upper halves of 32 buckets
@@ -19,12 +18,6 @@ inline u32 histogram_index(i64 value) {
   const u32 bucket = u32(std::bit_width(v | (2 * kHalf - 1))) - 11;
   return bucket * kHalf + u32(v >> bucket);
 }
-// The lowest value that counts at an index, and the number of values that do.
-inline i64 histogram_lowest(u32 index) {
-  const u32 bucket = index < 2 * kHalf ? 0 : index / kHalf - 1;
-  return i64(index - bucket * kHalf) << bucket;
-}
-inline i64 histogram_width(u32 index) { return i64(1) << (index < 2 * kHalf ? 0 : index / kHalf - 1); }
 
 struct Histogram {
   std::vector<u64> counts = std::vector<u64>(kHistogramLength);

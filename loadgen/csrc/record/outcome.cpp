@@ -1,9 +1,12 @@
 #include "record/outcome.h"
 
+#include <nghttp2/nghttp2.h>
+
 namespace loadgen {
 namespace {
 
-const char* const kNames[kNamedOutcomes] = {
+// Without the resets whose names nghttp2 knows.
+const char* const kNames[] = {
     "OK",
     "CANCELLED",
     "UNKNOWN",
@@ -26,20 +29,6 @@ const char* const kNames[kNamedOutcomes] = {
     "BAD_ANSWER",
     "NO_ANSWER",
     "WRONG_ID",
-    "RST_NO_ERROR",
-    "RST_PROTOCOL_ERROR",
-    "RST_INTERNAL_ERROR",
-    "RST_FLOW_CONTROL_ERROR",
-    "RST_SETTINGS_TIMEOUT",
-    "RST_STREAM_CLOSED",
-    "RST_FRAME_SIZE_ERROR",
-    "RST_REFUSED_STREAM",
-    "RST_CANCEL",
-    "RST_COMPRESSION_ERROR",
-    "RST_CONNECT_ERROR",
-    "RST_ENHANCE_YOUR_CALM",
-    "RST_INADEQUATE_SECURITY",
-    "RST_HTTP_1_1_REQUIRED",
     "RST_UNKNOWN",
     "GOAWAY",
     "PROTOCOL_ERROR",
@@ -55,7 +44,10 @@ const char* const kNames[kNamedOutcomes] = {
 }  // namespace
 
 std::string outcome_name(u32 outcome) {
-  return outcome < kNamedOutcomes ? kNames[outcome] : "HTTP_" + std::to_string(outcome - kHttp + 100);
+  if (outcome >= kHttp) return "HTTP_" + std::to_string(outcome - kHttp + 100);
+  if (outcome < kReset) return kNames[outcome];
+  if (outcome >= kResetUnknown) return kNames[outcome - kResetUnknown + kReset];
+  return std::string("RST_") + nghttp2_http2_strerror(outcome - kReset);
 }
 
 }  // namespace loadgen

@@ -31,9 +31,6 @@ class Recorder {
   i64 interval_end_ns() const { return interval_end_ns_; }
   // At its end, or (`now` earlier) at the end of the run.
   void close_interval(i64 now, u64 due_so_far, u64 in_flight, u64 waiting);
-  u64 ended_count() const { return ended_; }
-  u64 sent_count() const { return sent_; }
-  u64 ok_count() const { return tally.outcomes_all[kOk]; }
 
   Tally tally;
 
@@ -52,7 +49,6 @@ class Recorder {
   bool closed_ = false;
   i64 start_ns_ = 0, from_ns_ = 0, until_ns_ = 0;
   u64 starts_ = 0, candidates_ = 0, samples_ = 0, sample_bytes_ = 0, samples_max_, sample_bytes_max_;
-  u64 ended_ = 0, sent_ = 0;
 
   Interval current_;
   i64 interval_end_ns_ = kNever;

@@ -38,15 +38,13 @@ void Tally::merge(Tally& other) {
   for (u64 Tally::*field :
        {&Tally::due_all, &Tally::due, &Tally::sent, &Tally::sent_in_window, &Tally::ok_in_window, &Tally::messages,
         &Tally::empty_answers, &Tally::bytes_in, &Tally::bytes_out, &Tally::waiting_max, &Tally::in_flight_max,
-        &Tally::wrong_ids, &Tally::late_answers, &Tally::checked, &Tally::wrong, &Tally::intervals_dropped})
+        &Tally::wrong_ids, &Tally::late_answers, &Tally::checked, &Tally::wrong})
     this->*field += other.*field;
   for (Histogram Tally::*field : {&Tally::response, &Tally::service, &Tally::response_failed, &Tally::lateness,
                                   &Tally::own_lateness, &Tally::first_message, &Tally::message_gap})
     (this->*field).merge(other.*field);
   append(samples, other.samples);
-  append(wrong_samples, other.wrong_samples);
   append(calls, other.calls);
-  if (wrong_samples.size() > kWrongSamplesMax) wrong_samples.resize(kWrongSamplesMax);
 }
 
 void Interval::merge(const Interval& other) {

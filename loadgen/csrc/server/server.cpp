@@ -1,10 +1,8 @@
 #include "server/server.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -23,8 +21,6 @@ namespace {
 constexpr i64 kSpin = 30 * kMicrosecond;  // before an answer is due, so that it is not late
 constexpr int kBurst = 256;
 
-[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
 }  // namespace
 
 Server::Server(ServerOptions options) : options_(std::move(options)), context_(options_) {
@@ -40,42 +36,25 @@ Server::Server(ServerOptions options) : options_(std::move(options)), context_(o
   nghttp2_option_new(&context_.session_options);
   nghttp2_option_set_no_closed_streams(context_.session_options, 1);  // else it keeps them, for priorities
   thread_ = std::thread([this] { run(); });
-  if (options_.cpu < 0) return;
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (options_.cpu < CPU_SETSIZE) CPU_SET(size_t(options_.cpu), &cpus);
-  errno = pthread_setaffinity_np(thread_.native_handle(), sizeof cpus, &cpus);
-  if (!errno) return;
-  const int error = errno;
-  stop();
-  errno = error;
-  fail("cannot pin to the CPU");
 }
 
 Server::~Server() { stop(); }
 
 void Server::listen_on() {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  if (getaddrinfo(options_.host.c_str(), std::to_string(options_.port).c_str(), &hints, &found))
-    throw std::invalid_argument("cannot resolve \"" + options_.host + "\"");
-  listener_ = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int one = 1;
   setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_storage address{};
+  sockaddr_in address{};
+  address.sin_family = AF_INET, address.sin_port = htons(options_.port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  const bool failed = listener_ < 0 || bind(listener_, found->ai_addr, found->ai_addrlen) || listen(listener_, 4096) ||
-                      getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-  const int error = errno;
-  freeaddrinfo(found);
-  if (failed) {
+  sockaddr* const any = reinterpret_cast<sockaddr*>(&address);
+  if (listener_ < 0 || bind(listener_, any, size) || listen(listener_, 4096) || getsockname(listener_, any, &size)) {
+    const std::system_error error(errno, std::generic_category(), "cannot listen");
     if (listener_ >= 0) close(listener_);
-    errno = error;
-    fail("cannot listen");
+    throw error;
   }
-  port_ = ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
-                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
+  port_ = ntohs(address.sin_port);
 }
 
 void Server::stop() {

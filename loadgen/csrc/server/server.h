@@ -18,7 +18,7 @@ class Server {
 
   void stop();
   u16 port() const { return port_; }
-  const ServerContext::Counters& counters() const { return context_.counters; }
+  u64 calls() const { return context_.calls; }
 
  private:
   void listen_on();

@@ -105,7 +105,6 @@ ServerConnection::ServerConnection(ServerContext& context, int fd) : context_(co
     settings.push_back({NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, context.options.streams_max});
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
   nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, 64 << 20);
-  context.counters.connections++;
   mark_dirty();
 }
 
@@ -128,7 +127,6 @@ bool ServerConnection::receive(bool hung_up) {
     const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
     if (n == 0) return false;
-    context_.counters.bytes_in += u64(n);
     context_.now = now_ns();
     if (nghttp2_session_mem_recv(session_, buffer, size_t(n)) < 0) return false;
     mark_dirty();
@@ -155,10 +153,7 @@ bool ServerConnection::flush() {
     if (out_.empty()) break;
     const ssize_t n = send(fd_, out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) return false;
-    if (n > 0) {
-      out_at_ += size_t(n);
-      context_.counters.bytes_out += u64(n);
-    }
+    if (n > 0) out_at_ += size_t(n);
     blocked_ = out_at_ < out_.size();
     out_.erase(out_.begin(), out_.begin() + i64(out_at_));
     out_at_ = 0;
@@ -171,7 +166,7 @@ bool ServerConnection::flush() {
 // ---- calls
 
 void ServerConnection::on_request(ServerStream& stream) {
-  const u64 calls = ++context_.counters.calls;
+  const u64 calls = ++context_.calls;
   if (!context_.first_request_ns) context_.first_request_ns = context_.now;
   const ServerOptions& options = context_.options;
   if (!stream.known_path)
@@ -182,9 +177,8 @@ void ServerConnection::on_request(ServerStream& stream) {
 
 void ServerConnection::on_message(ServerStream& stream, std::string_view message) {
   const ServerOptions& options = context_.options;
-  context_.counters.messages++;
   if (stream.done) return;
-  i64 at = context_.queue.add(context_.now);
+  i64 at = context_.free_ns = std::max(context_.free_ns, context_.now) + options.service_ns;
   if (context_.answers.size() + options.messages > kAnswersMax) return answer_status(stream, kResourceExhausted);
   stream.jobs += options.messages;
   for (u32 i = 0; i < options.messages; i++, at += options.message_gap_ns) {
@@ -203,7 +197,6 @@ void ServerConnection::answer(ServerStream& stream, std::string_view message) {
   stream.out.append(reinterpret_cast<char*>(prefix), kPrefixBytes);
   fixed < 0 ? stream.out.append(message) : stream.out.append(bytes, '\0');
   stream.jobs--;
-  context_.counters.answers++;
   begin_answer(stream);
   finish_if_done(stream);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "connection/call.h"
-#include "server/single_queue.h"
+#include "server/server_options.h"
 
 namespace loadgen {
 
@@ -35,21 +35,18 @@ struct Answer {
 };
 
 struct ServerContext {
-  explicit ServerContext(const ServerOptions& options) : options(options), queue(options) {}
+  explicit ServerContext(const ServerOptions& options) : options(options) {}
 
   const ServerOptions& options;
-  SingleQueue queue;
   Pool<ServerStream> streams;
   std::priority_queue<Answer, std::vector<Answer>, std::greater<>> answers;
   std::vector<ServerConnection*> dirty;
   nghttp2_session_callbacks* callbacks = nullptr;
   nghttp2_option* session_options = nullptr;
   i64 now = 0, first_request_ns = 0;
+  i64 free_ns = 0;  // when the one server of the queue is done with all jobs so far, in virtual time
   u64 serials = 0, orders = 0;
-
-  struct Counters {
-    std::atomic<u64> connections{0}, calls{0}, messages{0}, answers{0}, bytes_in{0}, bytes_out{0};
-  } counters;
+  std::atomic<u64> calls{0};
 };
 
 class ServerConnection {

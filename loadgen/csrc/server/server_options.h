@@ -6,14 +6,9 @@
 
 namespace loadgen {
 
-enum class Law { kNone, kConstant, kExponential };
-
 struct ServerOptions {
-  std::string host = "127.0.0.1";
   u16 port = 0;
-  Law law = Law::kNone;
   i64 service_ns = 0;
-  u64 seed = 1;
   i64 answer_bytes = -1;  // -1: the request's own
   u32 messages = 1;
   i64 message_gap_ns = 0;
@@ -22,15 +17,13 @@ struct ServerOptions {
   u64 fail_every = 0;
   int fail_status = 14;
   u32 streams_max = 0;  // 0: no limit
-  int cpu = -1;
 
   // What is wrong with them, or an empty string.
   std::string error() const {
-    if (law != Law::kNone && service_ns <= 0) return "a law needs a service_ns above 0";
-    if (law == Law::kNone && service_ns != 0) return "service_ns needs a law";
     if (answer_bytes < -1 || answer_bytes > (64 << 20)) return "answer_bytes must be -1 to 64 MiB";
     if (messages < 1 || messages > 1'000'000) return "messages must be 1 to 1,000,000";
-    if (message_gap_ns < 0 || stall_at_ns < 0 || stall_for_ns < 0) return "times must not be negative";
+    if (service_ns < 0 || message_gap_ns < 0 || stall_at_ns < 0 || stall_for_ns < 0)
+      return "times must not be negative";
     if (fail_status < 1 || fail_status > 16) return "fail_status must be 1 to 16";
     return {};
   }

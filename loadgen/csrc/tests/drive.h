@@ -65,6 +65,8 @@ class Drive {
     engine.start(load);
   }
   void start_closed(u32 in_flight, i64 duration_ns) {
+    for (u32 i = 0; i < engine.options().payloads.size(); i++) payload_index.push_back(i);
+    load.payload_index = payload_index;
     load.closed = true;
     load.in_flight = in_flight;
     load.duration = duration_ns;

@@ -8,11 +8,12 @@ namespace {
 
 double seconds(i64 ns) { return double(ns) / 1e9; }
 
-// The value below which this share of the counts lies.
+// The value below which this share of the counts lies, rounded down to the layout.
 i64 quantile(const Histogram& histogram, double share) {
   u64 seen = 0;
   for (u32 i = 0; i < kHistogramLength; i++)
-    if ((seen += histogram.counts[i]) >= u64(double(histogram.count) * share)) return histogram_lowest(i);
+    if ((seen += histogram.counts[i]) >= u64(double(histogram.count) * share))
+      return i < 2 * kHalf ? i64(i) : i64(i % kHalf + kHalf) << (i / kHalf - 1);
   return histogram.largest;
 }
 
@@ -34,7 +35,7 @@ TEST(every_arrival_is_answered_once) {
   CHECK_EQ(run.tally.messages, 666u);
   CHECK_EQ(run.tally.empty_answers, 222u);
   CHECK_EQ(run.measure_until_ns, 999 * 300 * kMicrosecond + 1);
-  CHECK_EQ(server.counters().calls.load(), 1000u);
+  CHECK_EQ(server.calls(), 1000u);
   u64 sent = 0;
   for (const auto& worker : drive.engine.workers())
     for (const auto& connection : worker->connections()) {
@@ -61,7 +62,7 @@ TEST(threads_share_the_schedule) {
 }
 
 TEST(a_closed_loop_keeps_its_calls_in_flight) {
-  Server server({.law = Law::kConstant, .service_ns = kMillisecond});
+  Server server({.service_ns = kMillisecond});
   Options options = options_for(server.port());
   options.connections = 3;
   options.threads = 2;
@@ -75,20 +76,9 @@ TEST(a_closed_loop_keeps_its_calls_in_flight) {
   CHECK(run.tally.service.sum >= i64(run.tally.due) * 6 * kMillisecond);  // behind six others
 }
 
-TEST(a_closed_loop_stops_after_so_many_calls) {
-  Server server({});
-  Options options = options_for(server.port());
-  options.connections = 2;
-  options.threads = 2;
-  Drive drive(options);
-  drive.load.calls_max = 101;
-  drive.start_closed(8, 30 * kSecond);
-  CHECK_EQ(drive.finish().tally.due_all, 101u);
-}
-
 // One call at a time on the only stream that the server allows: what waits for it is late, and not by our doing.
 TEST(lateness_tells_whose_doing_it_was) {
-  Server server({.law = Law::kConstant, .service_ns = 5 * kMillisecond, .streams_max = 1});
+  Server server({.service_ns = 5 * kMillisecond, .streams_max = 1});
   CHECK(once_in(5, [&] {
     Drive drive(options_for(server.port()));
     drive.start(100, kMillisecond);
@@ -131,7 +121,7 @@ TEST(a_stall_shows_in_response_times) {
 
 TEST(deadlines_travel_and_are_kept) {
   CHECK(once_in(5, [&] {
-    Server server({.law = Law::kConstant, .service_ns = 100 * kMillisecond});
+    Server server({.service_ns = 100 * kMillisecond});
     Options options = options_for(server.port());
     options.deadline_grace_ns = 10 * kMillisecond;
     Drive drive(options);
@@ -148,7 +138,7 @@ TEST(deadlines_travel_and_are_kept) {
 
 TEST(what_finds_no_stream_in_time_expires) {
   CHECK(once_in(5, [&] {
-    Server server({.law = Law::kConstant, .service_ns = 100 * kMillisecond, .streams_max = 1});
+    Server server({.service_ns = 100 * kMillisecond, .streams_max = 1});
     const Named got = run(options_for(server.port()), 50, kMillisecond, 300 * kMillisecond);
     CHECK(got.of("EXPIRED_UNSENT") > 30);
     return got.of("OK") >= 1;
@@ -163,8 +153,7 @@ TEST(statuses_are_read) {
 }
 
 TEST(server_streams_are_timed_by_message) {
-  Server server(
-      {.law = Law::kConstant, .service_ns = kMillisecond, .messages = 5, .message_gap_ns = 10 * kMillisecond});
+  Server server({.service_ns = kMillisecond, .messages = 5, .message_gap_ns = 10 * kMillisecond});
   Options options = options_for(server.port());
   options.call = CallKind::kServerStream;
   CHECK(once_in(5, [&] {
@@ -191,7 +180,7 @@ Options bidi_options(u16 port) {
 }
 
 TEST(bidi_matches_answers_by_id) {
-  Server server({.law = Law::kExponential, .service_ns = 100 * kMicrosecond});
+  Server server({.service_ns = 100 * kMicrosecond});
   Options options = bidi_options(server.port());
   options.connections = 2;
   options.threads = 2;
@@ -204,7 +193,7 @@ TEST(bidi_matches_answers_by_id) {
   CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 2000}}));
   CHECK_EQ(named(run.tally.stream_outcomes), (Named{{"OK", 4}}));
   CHECK_EQ(run.tally.wrong_ids + run.tally.late_answers, 0u);
-  CHECK_EQ(server.counters().calls.load(), 4u);
+  CHECK_EQ(server.calls(), 4u);
   CHECK_EQ(run.tally.samples.size(), 10u);
   for (const Sample& sample : run.tally.samples) {
     const u32 id[] = {4}, timeout_us[] = {8};
@@ -234,7 +223,7 @@ TEST(bidi_counts_second_answers_and_late_ones) {
   CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 50}}));
   CHECK_EQ(run.tally.wrong_ids, 50u);
 
-  Server slow({.law = Law::kConstant, .service_ns = 100 * kMillisecond});
+  Server slow({.service_ns = 100 * kMillisecond});
   Options options = bidi_options(slow.port());
   options.deadline_grace_ns = 0;
   Drive late(options);
@@ -270,19 +259,16 @@ TEST(answers_are_compared) {
   Server server({});
   Options options = options_for(server.port());
   options.expected = {"payload number one", "something else", ""};
-  options.has_expected = {true, true, false};
   options.check_every = 2;
   Drive drive(options);
   drive.start(300, 100 * kMicrosecond);
   const RunResult& run = drive.finish();
-  CHECK(run.tally.checked > 70 && run.tally.checked < 130);
-  CHECK(run.tally.wrong > run.tally.checked / 4 && run.tally.wrong < run.tally.checked * 3 / 4);
-  CHECK_EQ(run.tally.wrong_samples.size(), kWrongSamplesMax);
-  CHECK_EQ(run.tally.wrong_samples[0].answer, "two");
+  CHECK(run.tally.checked > 110 && run.tally.checked < 190);
+  CHECK(run.tally.wrong > run.tally.checked / 6 && run.tally.wrong < run.tally.checked / 2);
 }
 
 TEST(a_run_can_be_stopped_at_any_time) {
-  Server server({.law = Law::kConstant, .service_ns = 20 * kMillisecond});
+  Server server({.service_ns = 20 * kMillisecond});
   for (const bool closed : {false, true}) {
     for (const i64 after : {i64(0), 2 * kMillisecond, 150 * kMillisecond}) {
       Options options = options_for(server.port());
@@ -301,7 +287,7 @@ TEST(a_run_can_be_stopped_at_any_time) {
 }
 
 TEST(what_is_open_at_the_end_is_unfinished) {
-  Server server({.law = Law::kConstant, .service_ns = 30 * kSecond});
+  Server server({.service_ns = 30 * kSecond});
   for (const CallKind kind : {CallKind::kUnary, CallKind::kServerStream, CallKind::kBidi}) {
     Options options = bidi_options(server.port());
     options.call = kind;
@@ -348,7 +334,6 @@ TEST(large_messages_and_many_connections) {
   Options options = options_for(server.port());
   options.payloads = {std::string(1 << 20, 'x'), std::string(100'000, 'y')};
   options.expected = options.payloads;
-  options.has_expected = {true, true};
   options.connections = 40;
   options.streams = 3;
   options.grace_ns = 50 * kSecond;
@@ -358,20 +343,4 @@ TEST(large_messages_and_many_connections) {
   CHECK_EQ(named(run.tally.outcomes_all), (Named{{"OK", 60}}));
   CHECK_EQ(run.tally.checked, 60u);
   CHECK_EQ(run.tally.wrong, 0u);
-}
-
-TEST(wrong_options_are_named) {
-  const auto error = [](auto change) {
-    Options options = options_for(1);
-    change(options);
-    return options.error();
-  };
-  CHECK_EQ(error([](Options&) {}), "");
-  CHECK(error([](Options& o) { o.path = "Call"; }).find("path must be") == 0);
-  CHECK(error([](Options& o) { o.payloads.clear(); }).find("at least one payload") == 0);
-  CHECK(error([](Options& o) { o.threads = 2; }).find("connections must be") == 0);
-  CHECK(error([](Options& o) { o.headers = {{"Upper", "x"}}; }).find("header \"Upper\"") == 0);
-  CHECK(error([](Options& o) { o.headers = {{"a", "line\nbreak"}}; }).find("header \"a\"") == 0);
-  CHECK(error([](Options& o) { o.call = CallKind::kBidi; }).find("bidi needs") == 0);
-  CHECK(error([](Options& o) { o.expected = {"one"}; }).find("expected must") == 0);
 }

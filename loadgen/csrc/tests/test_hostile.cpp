@@ -158,19 +158,21 @@ TEST(connections_that_are_lost_are_made_again) {
 }
 
 TEST(a_closed_loop_goes_on_after_a_loss) {
-  RawPeer peer([](Talk& talk, int connection) {
+  std::promise<void> enough;
+  RawPeer peer([&](Talk& talk, int connection) {
     talk.settings();
     for (int i = 0; const u32 stream = talk.next_request(); i++) {
       if (connection < 2 && i == 20) return;
       talk.answer(stream);
+      if (connection == 2 && i == 100) enough.set_value();
     }
   });
   Drive drive(options_for(peer.port));
-  drive.load.calls_max = 300;
   drive.start_closed(4, kPatienceNs);
+  enough.get_future().wait();
+  drive.engine.stop();
   const Named got = drive.outcomes();
   CHECK(got.of("CONNECTION_LOST") >= 2 && got.of("CONNECTION_LOST") <= 8);
-  CHECK_EQ(got.of("OK") + got.of("CONNECTION_LOST"), 300u);
   CHECK_EQ(got, (Named{{"CONNECTION_LOST", got.of("CONNECTION_LOST")}, {"OK", got.of("OK")}}));
 }
 
@@ -196,22 +198,8 @@ TEST(arrivals_fail_at_once_while_nobody_listens) {
   const Named got = drive.outcomes();
   CHECK(got.of("OK") >= 5);
   CHECK(got.of("CONNECTION_REFUSED") >= 20);
-  const RunResult& run = drive.engine.result();
-  CHECK(run.end_ns < 4 * kSecond);                                                         // no grace was waited for
+  CHECK(now_ns() - drive.engine.result().start_monotonic_ns < 4 * kSecond);                // no grace was waited for
   CHECK(drive.engine.workers()[0]->connections()[0]->losses.at(kConnectionRefused) < 20);  // it waits longer each time
-}
-
-TEST(without_reconnect_a_lost_connection_stays_lost) {
-  RawPeer peer([](Talk& talk, int) {
-    talk.settings();
-    for (int i = 0; i < 5; i++) talk.answer(talk.next_request());
-  });
-  Options options = options_for(peer.port);
-  options.reconnect = false;
-  const Named got = run(options, 50);
-  CHECK_EQ(got.of("OK"), 5u);
-  CHECK_EQ(got.of("CONNECTION_LOST"), 45u);
-  CHECK_EQ(peer.connections.load(), 1);
 }
 
 TEST(garbage_ends_the_connection) {

@@ -1,6 +1,4 @@
 // The parts that need no network: histogram, protobuf, frames of gRPC, schedule, lists.
-#include <random>
-
 #include "connection/message_reader.h"
 #include "connection/protobuf.h"
 #include "csrc/tests/check.h"
@@ -9,37 +7,6 @@
 #include "schedule.h"
 
 using namespace loadgen;
-
-TEST(histogram_counts_in_the_layout_of_hdr) {
-  const struct {
-    i64 value;
-    u32 index;
-  } table[] = {{0, 0},
-               {1, 1},
-               {1023, 1023},
-               {1024, 1024},
-               {2047, 2047},
-               {2048, 2048},
-               {2049, 2048},
-               {2050, 2049},
-               {4095, 3071},
-               {4096, 3072},
-               {1'000'000, 11169},
-               {-5, 0},
-               {kHistogramHighest, 33420},
-               {INT64_MAX, 33420}};
-  for (const auto& [value, index] : table) CHECK_EQ(histogram_index(value), index);
-  std::mt19937_64 random(7);
-  for (int i = 0; i < 200'000; i++) {
-    const i64 value = i64(random() >> (22 + random() % 42)) % kHistogramHighest;
-    const u32 index = histogram_index(value);
-    const i64 lowest = histogram_lowest(index), width = histogram_width(index);
-    CHECK(index < kHistogramLength);
-    CHECK(value >= lowest && value < lowest + width);
-    CHECK(width == 1 || width * 1000 <= lowest);  // three digits
-    if (index) CHECK_EQ(histogram_lowest(index - 1) + histogram_width(index - 1), lowest);
-  }
-}
 
 TEST(histogram_keeps_sum_and_extremes_exactly) {
   Histogram a, b;
@@ -138,7 +105,7 @@ TEST(schedules_deal_the_arrivals_out) {
   load.deadline = 7;
   std::vector<int> seen(1000);
   for (u32 thread = 0; thread < 3; thread++) {
-    Schedule schedule(load, 3, thread, 1000, 50);
+    Schedule schedule(load, 3, thread, 50);
     CHECK_EQ(schedule.next_due_ns(), 50 + i64(thread) * 10);
     CHECK(!schedule.waiting(kNever - 1));
     for (i64 now = 50; now < 50 + 11'000; now += 400) {
@@ -164,7 +131,7 @@ TEST(schedules_end_where_they_are_told) {
   Load load;
   load.times = times;
   load.payload_index = payloads;
-  Schedule schedule(load, 1, 0, 1, 100);
+  Schedule schedule(load, 1, 0, 100);
   schedule.notice(111);
   schedule.end_at(120);
   CHECK_EQ(schedule.next_due_ns(), 120);
@@ -175,18 +142,17 @@ TEST(schedules_end_where_they_are_told) {
 }
 
 TEST(a_closed_loop_is_always_due) {
+  const std::vector<u32> order = {0, 1, 2};
   Load load;
   load.closed = true;
   load.duration = 1000;
-  load.calls_max = 5;
-  Schedule schedule(load, 2, 0, 3, 100);  // the first of two threads has three of the five calls
+  load.payload_index = order;
+  Schedule schedule(load, 2, 0, 100);  // the first of two threads
   std::vector<u32> payloads;
-  for (; schedule.waiting(500); schedule.pop()) payloads.push_back(schedule.front(500).payload);
-  CHECK(payloads == (std::vector<u32>{0, 2, 1}));
-  load.calls_max = 0;
-  Schedule timed(load, 1, 0, 3, 100);
-  CHECK(timed.waiting(1099));
-  CHECK(!timed.waiting(1100));
+  for (int i = 0; i < 4; i++, schedule.pop()) payloads.push_back(schedule.front(500).payload);
+  CHECK(payloads == (std::vector<u32>{0, 2, 1, 0}));
+  CHECK(schedule.waiting(1099));
+  CHECK(!schedule.waiting(1100));
 }
 
 TEST(outcomes_have_names) {

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +41,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(model: Path) -> Iterator[Server]:
-    server = Server(f"--model=wide={model}", "--device=cpu", "--dtype=float32")
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
+def server(module_server: Callable[..., Server], model: Path) -> Server:
+    return module_server(f"--model=wide={model}", "--device=cpu", "--dtype=float32")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from fake_cuda import environment
 from serving import PATIENCE_S, Server
 
 import fastqps
-from fastqps.devices.cuda.fake_kernels import FAULTS
+from fastqps.devices.cuda.fake import FAULTS
 
 LIMITS = ("--max-batch-tokens=128", "--max-input-tokens=40", "--max-batch-items=8", "--mps=off")
 ITEMS = [[(11 * i + 5 * j) % VOCAB for j in range(n)] for i, n in enumerate((2, 7, 16, 33, 40))]

@@ -50,14 +50,8 @@ def alone(checkpoint: Path) -> Alone:
 
 
 @pytest.fixture(scope="module")
-def server(checkpoint: Path) -> Iterator[Server]:
-    server = Server(*FLAGS, f"--model={checkpoint}", "--frontdoors=2", "--dispatchers=2")
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
+def server(module_server: Callable[..., Server], checkpoint: Path) -> Server:
+    return module_server(*FLAGS, f"--model={checkpoint}", "--frontdoors=2", "--dispatchers=2")
 
 
 @pytest.fixture(scope="module")

@@ -1,36 +1,15 @@
-"""Servers that the tests of all protocols share. After each module nothing may be left in one."""
+"""The server that the tests of all protocols share, and two of the null device for what other first models change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from http.client import HTTPConnection
 
 import pytest
-from posting import Poster
-from serving import PATIENCE_S, Server
+from apis import Api, reaching
+from serving import Server
 from tokenized_classifiers import IDENTITY, classifier_at
 
-import fastqps
-
-FLAGS = (
-    "--device=cpu",
-    "--dtype=float32",
-    "--frontdoors=1",
-    "--dispatchers=1",
-    "--max-batch-items=8",
-    "--max-running=8",
-)
-
-
-@contextmanager
-def running(*models: str, flags: tuple[str, ...] = ()) -> Iterator[Server]:
-    server = Server(*(f"--model={model}" for model in models), *FLAGS, *flags)
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
+FLAGS = ("--frontdoors=1", "--dispatchers=1", "--max-batch-items=8", "--max-running=8")
 
 
 @pytest.fixture(scope="session")
@@ -46,58 +25,28 @@ def ranking(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def run_all(labelled: str, ranking: str) -> Callable[..., AbstractContextManager[Server]]:
-    """Runs a server of all models with these flags."""
-    models = ("minilm", "grammar", f"labelled={labelled}", f"ranker={ranking}")
-    return lambda *flags: running(*models, flags=flags)
-
-
-@pytest.fixture(scope="session")
-def all_models(run_all: Callable[..., AbstractContextManager[Server]]) -> Iterator[Server]:
-    with run_all() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def only_minilm() -> Iterator[Server]:
-    with running("minilm") as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def only_labelled(labelled: str) -> Iterator[Server]:
-    with running(labelled) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def only_ranker(ranking: str) -> Iterator[Server]:
-    with running(f"ranker={ranking}") as server:
-        yield server
+def run_all(labelled: str, ranking: str, pooled_server: Callable[..., Server]) -> Callable[..., Server]:
+    """The server with these flags of an embedder, a generator, a classifier and a cross-encoder."""
+    models = ("--model=minilm", "--model=grammar", f"--model=labelled={labelled}", f"--model=ranker={ranking}")
+    return lambda *flags: pooled_server(*models, *FLAGS, *flags)
 
 
 @pytest.fixture(scope="module")
-def server(all_models: Server) -> Iterator[Server]:
-    """Of an embedder, a generator, a classifier and a cross-encoder."""
-    yield all_models
-    all_models.until_idle()
+def every_model(run_all: Callable[..., Server]) -> Iterator[Api]:
+    """On the CPU."""
+    yield from reaching(run_all("--device=cpu", "--dtype=float32"))
 
 
 @pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[fastqps.Client]:
-    with fastqps.Client(server.address) as client:
-        yield client
-
-
-@pytest.fixture
-def connection(server: Server) -> Iterator[HTTPConnection]:
-    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
-    yield connection
-    connection.close()
+def api(every_model: Api) -> Api:
+    return every_model
 
 
 @pytest.fixture(scope="module")
-def post(server: Server) -> Iterator[Poster]:
-    post = Poster(server)
-    yield post
-    post.close()
+def only_labelled(labelled: str, pooled_server: Callable[..., Server]) -> Iterator[Api]:
+    yield from reaching(pooled_server(f"--model={labelled}", *FLAGS))
+
+
+@pytest.fixture(scope="module")
+def only_ranker(ranking: str, pooled_server: Callable[..., Server]) -> Iterator[Api]:
+    yield from reaching(pooled_server(f"--model=ranker={ranking}", *FLAGS))

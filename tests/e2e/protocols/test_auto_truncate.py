@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import pytest
-from posting import Poster
-from serving import PATIENCE_S, Server
+from apis import Api, reaching
+from serving import Server
 
 import fastqps
-from fastqps.api.reflection import message_class
 
 LONG, IDS = "a " * 600, [5] * 600
 TENSOR = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [LONG]}
 PAIR = {"query": "a", "documents": [LONG]}
-
-
-class Api(NamedTuple):
-    """One server, as each protocol reaches it."""
-
-    client: fastqps.Client
-    post: Poster
-    channel: grpc.Channel
-    truncates: bool  # as /info says
 
 
 Ask = Callable[[Api, dict[str, Any]], str]  # the refusal of a request with such a field, or ""
@@ -57,11 +46,10 @@ def post_with(name: str, path: str, **fields: Any) -> Ask:
     return lambda api, field: post(path, **fields, **{name: field})(api, {})
 
 
-def call(service: str, method: str, request: str, **fields: Any) -> Ask:
+def call(path: str, **fields: Any) -> Ask:
     def ask(api: Api, field: dict[str, Any]) -> str:
-        message = message_class(f"tei.v1.{request}Request")(**fields, **field)
         try:
-            api.channel.unary_unary(f"/tei.v1.{service}/{method}")(message.SerializeToString(), timeout=PATIENCE_S)
+            api.call(path, **fields, **field)
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
             return str(error.details())
@@ -79,7 +67,7 @@ PROTOCOLS: dict[str, tuple[bool, Ask]] = {
     "Open Inference": (False, post_with("parameters", "/v2/models/minilm/infer", inputs=[TENSOR])),
     "OpenAI, embeddings": (False, post("/v1/embeddings", model="minilm", input=LONG)),
     "OpenAI, completions": (False, post("/v1/completions", model="grammar", prompt=IDS, max_tokens=1)),
-    "TEI, gRPC": (False, call("Embed", "Embed", "Embed", inputs=LONG)),
+    "TEI, gRPC": (False, call("tei.v1.Embed/Embed", inputs=LONG)),
     "TEI, /embed": (True, post("/embed", inputs=LONG)),
     "TEI, /embed, token ids": (True, post("/embed", inputs=IDS)),
     "TEI, /": (True, post("/", inputs=LONG)),
@@ -97,14 +85,12 @@ def setting(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def api(setting: str, all_models: Server, run_all: Callable[..., AbstractContextManager[Server]]) -> Iterator[Api]:
-    own = nullcontext(all_models) if setting == "auto" else run_all(f"--auto-truncate={setting}")  # auto: the default
-    with own as server:
-        post = Poster(server)
-        with fastqps.Client(server.address) as client, grpc.insecure_channel(server.address) as channel:
-            yield Api(client, post, channel, post.get("/info")[1]["auto_truncate"])
-        post.close()
-        server.until_idle()
+def api(request: pytest.FixtureRequest, setting: str, run_all: Callable[..., Server]) -> Iterator[Api]:
+    """On the null device, except the server that all tests have, whose setting is the default."""
+    if setting == "auto":
+        yield request.getfixturevalue("every_model")
+    else:
+        yield from reaching(run_all(f"--auto-truncate={setting}"))
 
 
 @pytest.mark.parametrize("field", [{}, {"truncate": True}, {"truncate": False}], ids=["not given", "true", "false"])
@@ -118,7 +104,7 @@ def test_long_inputs(api: Api, setting: str, protocol: str, field: dict[str, boo
 
 
 def test_info(api: Api, setting: str) -> None:
-    assert api.truncates == (setting != "off")
+    assert api.post.get("/info")[1]["auto_truncate"] == (setting != "off")
 
 
 def test_a_side_that_the_model_does_not_cut(api: Api, setting: str) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from http.client import HTTPConnection
 from typing import Any
 
 import numpy as np
 import pytest
-from serving import Server
+from apis import Api
 
 import fastqps
 from fastqps.models import load_card
@@ -19,14 +18,8 @@ TEXTS = ["A man is eating food.", 'Zürich, "東京"\n\t', "x"]
 MINILM_IDS = [101, 7592, 102]
 
 
-def post(connection: HTTPConnection, path: str, body: Any) -> tuple[int, Any]:
-    connection.request("POST", path, body if isinstance(body, str) else json.dumps(body))
-    response = connection.getresponse()
-    return response.status, json.loads(response.read())
-
-
-def embeddings(connection: HTTPConnection, **body: Any) -> list[np.ndarray]:
-    status, found = post(connection, "/v1/embeddings", body)
+def embeddings(api: Api, **body: Any) -> list[np.ndarray]:
+    status, found = api.post("/v1/embeddings", body)
     assert status == 200, found
     assert [each["index"] for each in found["data"]] == list(range(len(found["data"])))
     assert found["usage"]["prompt_tokens"] == found["usage"]["total_tokens"] > 0
@@ -38,42 +31,40 @@ def embeddings(connection: HTTPConnection, **body: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("encoding", ["float", "base64"])
-def test_embeddings_are_those_of_predict_bit_by_bit(
-    connection: HTTPConnection, client: fastqps.Client, encoding: str
-) -> None:
+def test_embeddings_are_those_of_predict_bit_by_bit(api: Api, encoding: str) -> None:
     for text in TEXTS:
-        found = embeddings(connection, model="minilm", input=text, encoding_format=encoding)
-        assert len(found) == 1 and np.array_equal(found[0], client.predict(text).embedding)
+        found = embeddings(api, model="minilm", input=text, encoding_format=encoding)
+        assert len(found) == 1 and np.array_equal(found[0], api.client.predict(text).embedding)
     body = {"model": "minilm", "input": TEXTS[0]}
-    assert post(connection, "/embeddings", body) == post(connection, "/v1/embeddings", body)
+    assert api.post("/embeddings", body) == api.post("/v1/embeddings", body)
 
 
-def test_every_form_of_input(connection: HTTPConnection, client: fastqps.Client) -> None:
-    expected = [client.predict(text).embedding for text in TEXTS]
-    for found, vector in zip(embeddings(connection, input=TEXTS), expected, strict=True):
+def test_every_form_of_input(api: Api) -> None:
+    expected = [api.client.predict(text).embedding for text in TEXTS]
+    for found, vector in zip(embeddings(api, input=TEXTS), expected, strict=True):
         assert np.abs(found - vector).max() <= 1e-5
-    by_ids = client.predict(MINILM_IDS).embedding
-    assert np.array_equal(embeddings(connection, input=MINILM_IDS)[0], by_ids)
-    for found in embeddings(connection, input=[MINILM_IDS, MINILM_IDS]):
+    by_ids = api.client.predict(MINILM_IDS).embedding
+    assert np.array_equal(embeddings(api, input=MINILM_IDS)[0], by_ids)
+    for found in embeddings(api, input=[MINILM_IDS, MINILM_IDS]):
         assert np.abs(found - by_ids).max() <= 1e-5
 
 
-def test_options_of_embeddings(connection: HTTPConnection, client: fastqps.Client) -> None:
-    found = embeddings(connection, input="text", dimensions=64, normalize=False, priority="high", timeout=20)
-    assert np.array_equal(found[0], client.predict("text", dimensions=64, normalize=False).embedding)
+def test_options_of_embeddings(api: Api) -> None:
+    found = embeddings(api, input="text", dimensions=64, normalize=False, priority="high", timeout=20)
+    assert np.array_equal(found[0], api.client.predict("text", dimensions=64, normalize=False).embedding)
 
 
-def test_a_body_of_many_texts_keeps_their_order(connection: HTTPConnection) -> None:
+def test_a_body_of_many_texts_keeps_their_order(api: Api) -> None:
     texts = [f"number {i}" for i in range(200)]
-    forth, back = embeddings(connection, input=texts), embeddings(connection, input=texts[::-1])
+    forth, back = embeddings(api, input=texts), embeddings(api, input=texts[::-1])
     assert np.abs(np.stack(forth) - np.stack(back[::-1])).max() <= 1e-5
 
 
-def test_completions(connection: HTTPConnection, client: fastqps.Client) -> None:
+def test_completions(api: Api) -> None:
     prompts = ["She have a apple.", "I has two dog."]
-    expected = [client.generate(prompt, model="grammar", max_tokens=16) for prompt in prompts]
+    expected = [api.client.generate(prompt, model="grammar", max_tokens=16) for prompt in prompts]
     body = {"model": "grammar", "prompt": prompts, "temperature": 0, "logprobs": 1}
-    status, found = post(connection, "/v1/completions", body)
+    status, found = api.post("/v1/completions", body)
     assert status == 200 and found["object"] == "text_completion" and found["id"].startswith("cmpl-"), found
     for choice, answer in zip(found["choices"], expected, strict=True):
         assert (choice["text"], choice["finish_reason"]) == (answer.text, "stop")
@@ -81,56 +72,59 @@ def test_completions(connection: HTTPConnection, client: fastqps.Client) -> None
         assert len(choice["logprobs"]["tokens"]) == len(answer.token_ids)
         assert max(choice["logprobs"]["token_logprobs"]) <= 0
     assert found["usage"]["completion_tokens"] == sum(len(answer.token_ids) for answer in expected)
-    status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "stop": " an"})
+    status, found = api.post("/v1/completions", {**body, "prompt": prompts[0], "stop": " an"})
     assert found["choices"][0]["text"] == "She has"
-    status, found = post(connection, "/v1/completions", {**body, "prompt": prompts[0], "max_tokens": 2})
+    status, found = api.post("/v1/completions", {**body, "prompt": prompts[0], "max_tokens": 2})
     assert found["choices"][0]["finish_reason"] == "length"
 
 
-def test_max_tokens_above_the_limit_is_lowered(connection: HTTPConnection, client: fastqps.Client) -> None:
+def test_max_tokens_above_the_limit_is_lowered(api: Api) -> None:
     """To the model's limit, for clients that send their own default; what no prompt leaves room for is an error."""
     limit = GRAMMAR.max_output_tokens
     most = GRAMMAR.max_input_tokens + limit
     body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0, "ignore_eos": True}
     for asked in (limit, limit + 1, most):
-        status, found = post(connection, "/v1/completions", {**body, "max_tokens": asked})
+        status, found = api.post("/v1/completions", {**body, "max_tokens": asked})
         assert status == 200, found
         assert (found["choices"][0]["finish_reason"], found["usage"]["completion_tokens"]) == ("length", limit)
-    status, found = post(connection, "/v1/completions", {**body, "max_tokens": most + 1})
+    status, found = api.post("/v1/completions", {**body, "max_tokens": most + 1})
     assert (status, found["error"]["message"]) == (400, f"max_tokens: {most + 1}, at most {most}")
     with pytest.raises(fastqps.InvalidArgument, match=f"max_tokens: {limit + 1}, at most {limit}"):
-        client.generate(body["prompt"], model="grammar", max_tokens=limit + 1)
+        api.client.generate(body["prompt"], model="grammar", max_tokens=limit + 1)
 
 
-def test_special_tokens_and_ids_stop_in_every_protocol(connection: HTTPConnection, client: fastqps.Client) -> None:
+def test_special_tokens_and_ids_stop_in_every_protocol(api: Api) -> None:
     """A special token has no text in which a stop string could be found, so its id stops."""
     prompt, options = "She have a apple.", {"max_tokens": 16, "ignore_eos": True}
-    whole = client.generate(prompt, model="grammar", **options)
+    whole = api.client.generate(prompt, model="grammar", **options)
     assert whole.finish_reason == "length" and 1 in whole.token_ids[:-1]
     ended = whole.token_ids[: whole.token_ids.index(1) + 1]
     text = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [prompt]}
     for stops in ({"stop": "</s>"}, {"stop_token_ids": [1]}, {"stop": ["x", "</s>"], "stop_token_ids": [1]}):
-        for found in (client.generate(prompt, model="grammar", **options, **stops), *engine(prompt, options | stops)):
+        for found in (
+            api.client.generate(prompt, model="grammar", **options, **stops),
+            *engine(prompt, options | stops),
+        ):
             assert (found.token_ids, found.finish_reason) == (ended, "stop")
         body = {"model": "grammar", "prompt": prompt, "temperature": 0, **options, **stops}
-        status, answered = post(connection, "/v1/completions", body)
+        status, answered = api.post("/v1/completions", body)
         assert status == 200 and answered["choices"][0]["text"] == found.text
         assert answered["usage"]["completion_tokens"] == len(ended)
     for stops in ({"stop": "</s>"}, {"stop_token_ids": 1}, {"stop_token_ids": "7,1"}):
         body = {"inputs": [text], "parameters": {**options, **stops}}
-        status, answered = post(connection, "/v2/models/grammar/infer", body)
+        status, answered = api.post("/v2/models/grammar/infer", body)
         assert status == 200 and answered["outputs"][0]["data"] == [found.text]
     too_many = {"stop": "</s>", "stop_token_ids": [*range(3, 11)]}
     with pytest.raises(fastqps.InvalidArgument, match="stop: 1 of the strings are special tokens, at most 0 beside 8"):
-        client.generate(prompt, model="grammar", **too_many)
+        api.client.generate(prompt, model="grammar", **too_many)
     with pytest.raises(ValueError, match="stop_token_ids"):
         engine(prompt, too_many)
 
 
-def test_special_tokens_around_a_text(connection: HTTPConnection, client: fastqps.Client) -> None:
+def test_special_tokens_around_a_text(api: Api) -> None:
     """<s> stands in front of every text and <sep> behind it; a text that begins with <s> has it once."""
     text = "She have a apple."
-    plain = client.generate(text, model="grammar", max_tokens=9)
+    plain = api.client.generate(text, model="grammar", max_tokens=9)
     assert plain.usage
     n = plain.usage.input_tokens
     for prompt, options, tokens in (
@@ -140,25 +134,25 @@ def test_special_tokens_around_a_text(connection: HTTPConnection, client: fastqp
         (f"<s><s>{text}", {"add_special_tokens": True}, n + 1),
         (f"{text}<s>", {}, n + 1),
     ):
-        found = client.generate(prompt, model="grammar", max_tokens=9, **options)
+        found = api.client.generate(prompt, model="grammar", max_tokens=9, **options)
         (here,) = engine(prompt, {"max_tokens": 9, **options})
         assert found.usage and here.usage
         assert (found.usage.input_tokens, here.usage.input_tokens) == (tokens, tokens), prompt
         assert found.token_ids == here.token_ids
         assert tokens != n or found.token_ids == plain.token_ids
         body = {"model": "grammar", "prompt": prompt, "temperature": 0, "max_tokens": 9, **options}
-        status, answered = post(connection, "/v1/completions", body)
+        status, answered = api.post("/v1/completions", body)
         assert status == 200 and answered["usage"]["prompt_tokens"] == tokens
         data = {"name": "text", "datatype": "BYTES", "shape": [1], "data": [prompt]}
         infer = {"inputs": [data], "parameters": {"max_tokens": 9, **options}}
-        status, answered = post(connection, "/v2/models/grammar/infer", infer)
+        status, answered = api.post("/v2/models/grammar/infer", infer)
         assert status == 200 and answered["outputs"][0]["data"] == [found.text]
     whole = "word " * 3000  # another thread's; what is kept is the end, which the text's own <s> is not in
-    cut = [client.generate(begin + whole, model="grammar", max_tokens=9, truncate=True) for begin in ("<s>", "")]
+    cut = [api.client.generate(begin + whole, model="grammar", max_tokens=9, truncate=True) for begin in ("<s>", "")]
     assert cut[0].usage and cut[0].usage.truncated and cut[0].usage == cut[1].usage
     assert cut[0].token_ids == cut[1].token_ids
     with pytest.raises(fastqps.InvalidArgument, match="text: 0 tokens, at least 1"):
-        client.generate("", model="grammar", add_special_tokens=False)
+        api.client.generate("", model="grammar", add_special_tokens=False)
 
 
 def engine(prompt: str, options: dict[str, Any]) -> list[fastqps.Generation]:
@@ -172,15 +166,15 @@ NEUTRAL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_neutral_values_change_nothing(connection: HTTPConnection) -> None:
+def test_neutral_values_change_nothing(api: Api) -> None:
     """What clients of vLLM send although it is the default."""
     body = {"model": "grammar", "prompt": "She have a apple.", "temperature": 0}
-    plain = post(connection, "/v1/completions", body)[1]["choices"]
+    plain = api.post("/v1/completions", body)[1]["choices"]
     for field, value in NEUTRAL.items():
-        status, found = post(connection, "/v1/completions", {**body, field: value})
+        status, found = api.post("/v1/completions", {**body, field: value})
         assert status == 200, found
         assert found["choices"] == plain, field
-    assert post(connection, "/v1/completions", {**body, **NEUTRAL, "seed": 1 << 63})[1]["choices"] == plain
+    assert api.post("/v1/completions", {**body, **NEUTRAL, "seed": 1 << 63})[1]["choices"] == plain
 
 
 WRONG: dict[str, Any] = {
@@ -193,77 +187,71 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("field", WRONG)
-def test_every_wrong_field_is_named(connection: HTTPConnection, field: str) -> None:
+def test_every_wrong_field_is_named(api: Api, field: str) -> None:
     body = {"model": "grammar", "prompt": "a", field: WRONG[field]}
-    status, found = post(connection, "/v1/completions", body)
+    status, found = api.post("/v1/completions", body)
     assert (status, found["error"]["param"]) == (400, field), found
     assert found["error"]["message"].startswith(f"{field}: "), found
 
 
-def test_a_streamed_completion(connection: HTTPConnection, client: fastqps.Client) -> None:
+def test_a_streamed_completion(api: Api) -> None:
     body = {"model": "grammar", "prompt": "He go to school every day.", "temperature": 0, "stream": True}
-    connection.request("POST", "/v1/completions", json.dumps({**body, "stream_options": {"include_usage": True}}))
-    response = connection.getresponse()
+    asked = json.dumps({**body, "stream_options": {"include_usage": True}}).encode()
+    response, content = api.post.send("POST", "/v1/completions", asked)
     assert response.status == 200 and response.getheader("content-type") == "text/event-stream"
-    events = response.read().decode().split("\n\n")
+    events = content.decode().split("\n\n")
     assert events[-2:] == ["data: [DONE]", ""] and all(event.startswith("data: ") for event in events[:-1])
     chunks = [json.loads(event.removeprefix("data: ")) for event in events[:-2]]
-    expected = client.generate(body["prompt"], model="grammar", max_tokens=16)
+    expected = api.client.generate(body["prompt"], model="grammar", max_tokens=16)
     assert "".join(chunk["choices"][0]["text"] for chunk in chunks[:-1]) == expected.text
     assert [chunk["choices"][0]["finish_reason"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 2) + ["stop"]
     assert chunks[-1]["choices"] == [] and chunks[-1]["usage"]["completion_tokens"] == len(expected.token_ids)
     assert len({chunk["id"] for chunk in chunks}) == 1
-    assert post(connection, "/v1/embeddings", {"input": "the connection goes on"})[0] == 200
+    assert api.post("/v1/embeddings", {"input": "the connection goes on"})[0] == 200
 
 
+# What only the server knows. csrc/tests/json has the rest.
 REFUSED = {
     "model": ({"model": "none", "input": "a"}, 404, "model", "model: 'none' is not served here"),
-    "no input": ({"model": "minilm"}, 400, "input", "input: must be given"),
-    "json": ('{"input":', 400, None, "the body is not valid JSON"),
-    "array": ("[]", 400, None, "the body must be a JSON object"),
-    "too long": (
-        {"input": ["a", "b " * 300]},
-        400,
-        "input",
-        "input: 302 tokens, at most 256; set truncate to have it cut (item 1)",
-    ),
-    "surrogate": ('{"input":["a","\\ud800"]}', 400, None, "valid JSON: input[1] holds half of a surrogate pair"),
-    "number": ({"input": ["a", 1]}, 400, "input", "input: element 1 is neither a string nor"),
+    "json": (b'{"input":', 400, None, "the body is not valid JSON"),
+    "too long": ({"input": ["a", "b " * 300]}, 400, "input",
+                 "input: 302 tokens, at most 256; set truncate to have it cut (item 1)"),
+    "surrogate": (b'{"input":["a","\\ud800"]}', 400, None, "valid JSON: input[1] holds half of a surrogate pair"),
     "large id": ({"input": [40_000]}, 400, "input", "input: id 40000, the vocabulary has 30522"),
     "empty ids": ({"input": [[5], []]}, 400, "input", "input: 0 ids, at least 1"),
     "dimensions": ({"input": "a", "dimensions": 385}, 400, "dimensions", "dimensions: 385, at most 384"),
     "unknown": ({"input": "a", "dimension": 1}, 400, "dimension", "dimension: is not a field of this request"),
     "task": ({"model": "grammar", "input": "a"}, 400, "model", "model: 'grammar' generates text"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(connection: HTTPConnection, name: str) -> None:
+def test_refusals(api: Api, name: str) -> None:
     body, status, param, message = REFUSED[name]
-    found_status, found = post(connection, "/v1/embeddings", body)
+    found_status, found = api.post("/v1/embeddings", body)
     assert (found_status, found["error"]["param"]) == (status, param), found
     assert message in found["error"]["message"] and found["error"]["type"] == "invalid_request_error"
-    assert post(connection, "/v1/embeddings", {"input": "a"})[0] == 200  # the connection goes on
+    assert api.post("/v1/embeddings", {"input": "a"})[0] == 200  # the connection goes on
 
 
 @pytest.mark.parametrize("port", ["http", "admin"])
-def test_a_client_of_grpc_is_told_that_a_port_is_for_http(all_models: Server, port: str) -> None:
+def test_a_client_of_grpc_is_told_that_a_port_is_for_http(api: Api, port: str) -> None:
     kinds, said = (fastqps.Unimplemented, fastqps.Unavailable), r"answers HTTP, and no gRPC: .*--port"
-    with fastqps.Client(getattr(all_models, port)) as client, pytest.raises(kinds, match=said):
+    with fastqps.Client(getattr(api.server, port)) as client, pytest.raises(kinds, match=said):
         client.predict("a")
 
 
-def test_an_encoder_has_no_completions(connection: HTTPConnection) -> None:
-    status, found = post(connection, "/v1/completions", {"model": "minilm", "prompt": "a"})
+def test_an_encoder_has_no_completions(api: Api) -> None:
+    status, found = api.post("/v1/completions", {"model": "minilm", "prompt": "a"})
     assert status == 400 and "model: 'minilm' embeds texts" in found["error"]["message"]
 
 
-def test_a_deadline_that_cannot_be_met(connection: HTTPConnection) -> None:
-    status, found = post(connection, "/v1/embeddings", {"input": ["a " * 200] * 64, "timeout": 1e-6})
+def test_a_deadline_that_cannot_be_met(api: Api) -> None:
+    status, found = api.post("/v1/embeddings", {"input": ["a " * 200] * 64, "timeout": 1e-6})
     # Refused at once if the server predicts it, and otherwise when the time is over.
     assert (status, found["error"]["type"]) in ((429, "rate_limit_error"), (504, "server_error"))
 
 
-def test_calls_are_counted_by_protocol(server: Server, connection: HTTPConnection) -> None:
-    embeddings(connection, input="a")
-    assert server.metrics()["fastqps_requests_total{OK,embeddings,minilm}"] >= 1
+def test_calls_are_counted_by_protocol(api: Api) -> None:
+    embeddings(api, input="a")
+    assert api.server.metrics()["fastqps_requests_total{OK,embeddings,minilm}"] >= 1

@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
 import pytest
+from apis import Api
 from openapi_spec_validator import validate
-from posting import Poster
-from serving import Server
 
 from fastqps.frontdoor.openapi import document, open_inference, openai, rerank, text_embeddings
 
-EMBEDDER, RANKER = "embedder", "ranker"
 OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | text_embeddings.OPERATIONS | open_inference.OPERATIONS
-# The routes that a ranker answers; the other server refuses them, and the other way round.
-OF_RANKERS = {"/rerank", "/predict", "/v1/rerank", "/v2/rerank"}
-OF_SPARSE = {"/embed_sparse"}  # both refuse it; tests/e2e/requests/test_sparse.py compares an answer with the document
+OF_SPARSE = {
+    "/embed_sparse"
+}  # no model here can; tests/e2e/requests/test_sparse.py compares an answer with the document
 
 
 @pytest.fixture(scope="module")
-def posts(all_models: Server, only_ranker: Server) -> Iterator[dict[str, Poster]]:
-    posts = {EMBEDDER: Poster(all_models), RANKER: Poster(only_ranker)}
-    yield posts
-    for post in posts.values():
-        post.close()
-
-
-@pytest.fixture(scope="module")
-def served(posts: dict[str, Poster]) -> Any:
-    status, found = posts[EMBEDDER].get("/openapi.json")
+def served(api: Api) -> Any:
+    status, found = api.post.get("/openapi.json")
     assert status == 200
     return found
 
@@ -40,8 +29,8 @@ def schema(body: dict[str, Any]) -> Any:
     return body["content"]["application/json"]["schema"]
 
 
-def path_of(pattern: str, model: str) -> str:
-    parameters = {"model": model, "version": "", "region": "a"}
+def path_of(pattern: str) -> str:
+    parameters = {"model": "minilm", "version": "", "region": "a"}
     return re.sub(r"{(\w+)}", lambda name: parameters[name[1]], pattern)
 
 
@@ -61,23 +50,19 @@ def test_a_route_that_nothing_describes_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("verb", "pattern"), OPERATIONS)
-def test_examples_are_answered_as_the_document_says(
-    posts: dict[str, Poster], served: Any, verb: str, pattern: str
-) -> None:
+def test_examples_are_answered_as_the_document_says(api: Api, served: Any, verb: str, pattern: str) -> None:
     row = served["paths"][pattern][verb.lower()]
-    ranks = pattern in OF_RANKERS
-    post = posts[RANKER if ranks else EMBEDDER]
-    path = path_of(pattern, RANKER if ranks else "minilm")
+    path = path_of(pattern)
     if "/versions/" in pattern:
-        path = path.replace("/versions/", "/versions/" + post.get("/v2/models/minilm")[1]["versions"][0])
+        path = path.replace("/versions/", "/versions/" + api.post.get("/v2/models/minilm")[1]["versions"][0])
     if verb == "POST":
         body = row.get("requestBody", {}).get("content", {}).get("application/json", {})
         example = body.get("example", {})
         if body:
             jsonschema.validate(example, body["schema"], jsonschema.Draft202012Validator)
-        status, answer = post(path, example)
+        status, answer = api.post(path, example)
     else:
-        status, answer = post.get(path)
+        status, answer = api.post.get(path)
     assert str(status) in row["responses"], answer
     named = re.match(r"(\d{3}): ", row["summary"])  # a route that is refused
     assert status == (int(named[1]) if named else 424 if pattern in OF_SPARSE else 200), answer
@@ -98,10 +83,10 @@ def test_examples_are_answered_as_the_document_says(
     ],
 )
 def test_refusals_are_as_the_document_says(
-    posts: dict[str, Poster], served: Any, pattern: str, body: dict[str, Any], status: int
+    api: Api, served: Any, pattern: str, body: dict[str, Any], status: int
 ) -> None:
     """Also of requests that its schemas refuse."""
     row = served["paths"][pattern]["post"]
-    found, answer = posts[EMBEDDER](path_of(pattern, "minilm"), body)
+    found, answer = api.post(path_of(pattern), body)
     assert found == status, answer
     jsonschema.validate(answer, schema(row["responses"][str(status)]), jsonschema.Draft202012Validator)

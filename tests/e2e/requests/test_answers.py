@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -41,14 +41,8 @@ def expected(engine: fastqps.Engine) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server("--device=cpu", "--dtype=float32", "--frontdoors=2", "--dispatchers=2")
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
+def server(module_server: Callable[..., Server]) -> Server:
+    return module_server("--device=cpu", "--dtype=float32", "--frontdoors=2", "--dispatchers=2")
 
 
 @pytest.fixture(scope="module")

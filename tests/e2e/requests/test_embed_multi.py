@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -35,15 +35,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def server(folders: dict[str, str]) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], folders: dict[str, str]) -> Server:
     models = (f"--model={name}={folder}" for name, folder in folders.items())
-    running = Server(*models, "--device=cpu", "--dtype=float32", "--dispatchers=1", "--frontdoors=1")
-    try:
-        yield running
-        running.until_idle()
-        running.stop()
-    finally:
-        running.kill()
+    return module_server(*models, "--device=cpu", "--dtype=float32", "--dispatchers=1", "--frontdoors=1")
 
 
 def assert_same(got: list[Vector], expected: list[Vector], close: float = CLOSE) -> None:

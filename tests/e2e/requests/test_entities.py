@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
@@ -34,16 +34,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def server(folders: dict[str, str]) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], folders: dict[str, str]) -> Server:
     """Of all kinds."""
     flags = ("--device=cpu", "--dtype=float32", "--dispatchers=1", "--slots=256")
-    running = Server(*(f"--model={name}={folder}" for name, folder in folders.items()), *flags)
-    try:
-        yield running
-        running.until_idle()
-        running.stop()
-    finally:
-        running.kill()
+    return module_server(*(f"--model={name}={folder}" for name, folder in folders.items()), *flags)
 
 
 def test_entities_are_the_engines(server: Server, folders: dict[str, str]) -> None:

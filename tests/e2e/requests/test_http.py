@@ -15,7 +15,7 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from certificates import Authority
@@ -26,14 +26,8 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is no
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server("--frontdoors=2", "--cors=on")
-    try:
-        yield server
-        server.until_idle()
-        server.stop()
-    finally:
-        server.kill()
+def server(module_server: Callable[..., Server]) -> Server:
+    return module_server("--frontdoors=2", "--cors=on")
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +36,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def guarded(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def guarded(
+    module_server: Callable[..., Server], authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> Server:
     """With TLS and tokens."""
     tokens = tmp_path_factory.mktemp("tokens") / "tokens"
     tokens.write_text(f"{TOKEN}\n")
-    server = Server(*authority.pair().flags, f"--auth-token-file={tokens}")
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
+    return module_server(*authority.pair().flags, f"--auth-token-file={tokens}")
 
 
 def connect(server: Server) -> http.client.HTTPConnection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -54,15 +54,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def server(folders: dict[str, Path]) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], folders: dict[str, Path]) -> Server:
     models = [f"--model={kind}={folder}" for kind, folder in folders.items()]
-    running = Server(*models, "--device=cpu", f"--max-input-tokens={TOKENS_MAX}", "--frontdoors=1", "--dispatchers=1")
-    try:
-        yield running
-        running.until_idle()
-        running.stop()
-    finally:
-        running.kill()
+    return module_server(
+        *models, "--device=cpu", f"--max-input-tokens={TOKENS_MAX}", "--frontdoors=1", "--dispatchers=1"
+    )
 
 
 def same(found: object, expected: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +38,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def server(folders: dict[str, Path]) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], folders: dict[str, Path]) -> Server:
     models = (f"--model={name}={folders[name]}" for name in ("mistral", "package", "qwen3"))
-    running = Server(*models, "--device=cpu", "--dtype=float32", "--dispatchers=1", "--frontdoors=1")
-    try:
-        yield running
-        running.until_idle()
-        running.stop()
-    finally:
-        running.kill()
+    return module_server(*models, "--device=cpu", "--dtype=float32", "--dispatchers=1", "--frontdoors=1")
 
 
 @pytest.mark.parametrize("name", ["mistral", "package", "qwen3"])

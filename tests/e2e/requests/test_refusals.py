@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -78,13 +78,8 @@ OF_GENERATORS: list[Refused] = [
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server("--model=minilm", "--model=grammar")
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
+def server(module_server: Callable[..., Server]) -> Server:
+    return module_server("--model=minilm", "--model=grammar")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import grpc
 import psutil
@@ -21,17 +21,11 @@ from fastqps.v1.predict_pb2_grpc import PredictServiceStub
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
     path = tmp_path_factory.mktemp("hurtful")
     write_checkpoint(path, "bert")
     write_words(path, hurtful=True)
-    running = Server(f"--model=hurtful={path}", "--frontdoors=1", "--dispatchers=1", "--max-input-tokens=64")
-    try:
-        yield running
-        running.until_idle()
-        running.stop()
-    finally:
-        running.kill()
+    return module_server(f"--model=hurtful={path}", "--frontdoors=1", "--dispatchers=1", "--max-input-tokens=64")
 
 
 def processes(server: Server, title: str = "tokenizer") -> set[psutil.Process]:

@@ -20,15 +20,10 @@ IN_FLIGHT_MAX = 8
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server(
+def server(module_server: Callable[..., Server]) -> Server:
+    return module_server(
         "--frontdoors=1", "--dispatchers=2", f"--max-stream-inflight={IN_FLIGHT_MAX}", "--max-batch-items=4", echo=True
     )
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
 
 
 @pytest.fixture(autouse=True)

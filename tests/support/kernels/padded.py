@@ -11,7 +11,12 @@ import numpy as np
 import torch
 
 from fastqps.architectures.packed import PackedModel
+from fastqps.kernels.operations import torch_operations
+from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.decode_step import DecodeStep
+from fastqps.ops.parameters import Parameters
+from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decoder import DecoderRunner
@@ -22,6 +27,20 @@ GARBAGE = (-(1 << 31), -9, (1 << 31) - 1)
 def spoil(array: Any) -> None:
     """Overwrites int32 numbers with what would be out of every range."""
     array.reshape(-1)[:] = np.resize(np.array(GARBAGE, np.int32), array.size)
+
+
+class TorchEncoderOps(CudaEncoderOps):
+    """Those of a GPU on this CPU, with plain torch in the place of the kernels."""
+
+    def __init__(self, dtype: torch.dtype, where: Parameters | str = "cpu", precision: Precision | None = None) -> None:
+        super().__init__(dtype, where, precision, torch_operations())
+
+
+class TorchDecodeOps(CudaDecodeOps):
+    """As ``TorchEncoderOps``."""
+
+    def __init__(self, dtype: torch.dtype, where: Parameters | str = "cpu", precision: Precision | None = None) -> None:
+        super().__init__(dtype, where, precision, torch_operations())
 
 
 class PaddedEncoder:

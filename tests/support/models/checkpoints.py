@@ -86,6 +86,12 @@ CLASSIFIERS = tuple(family for family in FAMILIES if family not in _EMBEDDERS)
 TOKEN_CLASSIFIERS = tuple(family for family in CLASSIFIERS if family not in ("gemma3_text", "qwen2"))
 _FAMILIES = {"embed": FAMILIES, "classify": CLASSIFIERS, "classify_tokens": TOKEN_CLASSIFIERS}
 TASKS = tuple((family, task) for task, families in _FAMILIES.items() for family in families)
+# One for each kind of attention and each kind of answer.
+FEW_TASKS = (
+    *(("albert", "embed"), ("deberta-v2", "classify"), ("gemma3_text", "embed"), ("jina_bert", "embed")),
+    *(("modernbert", "classify_tokens"), ("new", "classify"), ("qwen2", "embed"), ("roberta", "classify_tokens")),
+    ("t5", "embed"),
+)
 MODES = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 Config = dict[str, Any]
@@ -10,35 +10,29 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True)
 class Published:
-    """``refused``: what the refusal names, "" where answers have to equal the reference's.
+    """``pooling``: of a modules.json; "" where there is none. ``activation`` is a classifier's.
 
-    ``pooling``: of a modules.json; "" where there is none. ``labels`` and ``activation`` are of classifiers.
     ``warned``: what one of the card's warnings names.
     """
 
     name: str
     config: Config
-    refused: str = ""
     pooling: str = ""
     normalize: bool = False
     activation: str = ""
     warned: str = ""
-    tensors: Config = field(default_factory=dict)  # changes of the configuration that the weights are made by
 
 
+# Sizes are shrunk in all of them when a checkpoint is written.
+_SIZES = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12}
 _TRAINING = {"initializer_range": 0.02, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+_USUAL = _SIZES | _TRAINING | {"hidden_act": "gelu", "max_position_embeddings": 512}
 BERT: Config = {
     "architectures": ["BertModel"],
-    **_TRAINING,
+    **_USUAL,
     "gradient_checkpointing": False,
-    "hidden_act": "gelu",
-    "hidden_size": 768,
-    "intermediate_size": 3072,
     "layer_norm_eps": 1e-12,
-    "max_position_embeddings": 512,
     "model_type": "bert",
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
     "pad_token_id": 0,
     "position_embedding_type": "absolute",
     "type_vocab_size": 2,
@@ -48,18 +42,13 @@ BERT: Config = {
 }
 ROBERTA: Config = {
     "architectures": ["RobertaForMaskedLM"],
-    **_TRAINING,
+    **_USUAL,
     "bos_token_id": 0,
     "eos_token_id": 2,
     "pad_token_id": 1,
-    "hidden_act": "gelu",
-    "hidden_size": 768,
-    "intermediate_size": 3072,
     "layer_norm_eps": 1e-05,
     "max_position_embeddings": 514,
     "model_type": "roberta",
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
     "type_vocab_size": 1,
     "vocab_size": 50265,
 }
@@ -93,39 +82,31 @@ DISTILBERT: Config = {
 }
 MPNET: Config = {
     "architectures": ["MPNetForMaskedLM"],
-    **_TRAINING,
+    **_USUAL,
     "bos_token_id": 0,
     "eos_token_id": 2,
     "pad_token_id": 1,
-    "hidden_act": "gelu",
-    "hidden_size": 768,
-    "intermediate_size": 3072,
     "layer_norm_eps": 1e-05,
     "max_position_embeddings": 514,
     "model_type": "mpnet",
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
     "relative_attention_num_buckets": 32,
     "vocab_size": 30527,
 }
 NEW: Config = {
+    **_SIZES,
     "architectures": ["NewModel"],
     "attention_probs_dropout_prob": 0.0,
     "auto_map": {"AutoModel": "Alibaba-NLP/new-impl--modeling.NewModel"},
     "classifier_dropout": 0.0,
     "hidden_act": "gelu",
     "hidden_dropout_prob": 0.1,
-    "hidden_size": 768,
     "initializer_range": 0.02,
-    "intermediate_size": 3072,
     "layer_norm_eps": 1e-12,
     "layer_norm_type": "layer_norm",
     "logn_attention_clip1": False,
     "logn_attention_scale": False,
     "max_position_embeddings": 8192,
     "model_type": "new",
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
     "pack_qkv": True,
     "position_embedding_type": "rope",
     "rope_scaling": {"factor": 8.0, "type": "ntk"},
@@ -139,11 +120,7 @@ NEW: Config = {
 }
 DEBERTA: Config = {
     "model_type": "deberta-v2",
-    **_TRAINING,
-    "hidden_act": "gelu",
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "max_position_embeddings": 512,
+    **_USUAL,
     "relative_attention": True,
     "position_buckets": 256,
     "norm_rel_ebd": "layer_norm",
@@ -152,29 +129,24 @@ DEBERTA: Config = {
     "layer_norm_eps": 1e-7,
     "max_relative_positions": -1,
     "position_biased_input": False,
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
     "type_vocab_size": 0,
     "vocab_size": 128100,
 }
 NOMIC: Config = {
     "architectures": ["NomicBertModel"],
-    **_TRAINING,
+    **_USUAL,
     "auto_map": {"AutoModel": "nomic-ai/nomic-bert-2048--modeling_hf_nomic_bert.NomicBertModel"},
     "hidden_act": "silu",
-    "hidden_size": 768,
-    "intermediate_size": 3072,
     "layer_norm_eps": 1e-12,
     "max_position_embeddings": 2048,
     "model_type": "nomic_bert",
-    "num_attention_heads": 12,
-    "num_hidden_layers": 12,
     "pad_token_id": 0,
     "rope_parameters": {"rope_theta": 1000.0, "rope_type": "default"},
     "type_vocab_size": 2,
     "vocab_size": 30528,
 }
 ALBERT: Config = {
+    **_SIZES,
     "architectures": ["AlbertForMaskedLM"],
     "attention_probs_dropout_prob": 0,
     "hidden_dropout_prob": 0,
@@ -187,32 +159,25 @@ ALBERT: Config = {
     "embedding_size": 128,
     "gap_size": 0,
     "hidden_act": "gelu_new",
-    "hidden_size": 768,
     "inner_group_num": 1,
-    "intermediate_size": 3072,
     "layer_norm_eps": 1e-12,
     "max_position_embeddings": 512,
     "model_type": "albert",
     "net_structure_type": 0,
-    "num_attention_heads": 12,
     "num_hidden_groups": 1,
-    "num_hidden_layers": 12,
     "num_memory_blocks": 0,
     "type_vocab_size": 2,
     "vocab_size": 30000,
 }
 ELECTRA: Config = {
     "architectures": ["ElectraForPreTraining"],
-    **_TRAINING,
+    **_USUAL,
     "embedding_size": 128,
-    "hidden_act": "gelu",
     "hidden_size": 256,
     "intermediate_size": 1024,
     "layer_norm_eps": 1e-12,
-    "max_position_embeddings": 512,
     "model_type": "electra",
     "num_attention_heads": 4,
-    "num_hidden_layers": 12,
     "pad_token_id": 0,
     "position_embedding_type": "absolute",
     "summary_activation": "gelu",
@@ -248,6 +213,7 @@ T5: Config = {
     "vocab_size": 32128,
 }
 MODERNBERT: Config = {
+    **_SIZES,
     "architectures": ["ModernBertForMaskedLM"],
     "attention_bias": False,
     "attention_dropout": 0.0,
@@ -265,7 +231,6 @@ MODERNBERT: Config = {
     "gradient_checkpointing": False,
     "global_rope_theta": 160000.0,
     "hidden_activation": "gelu",
-    "hidden_size": 768,
     "initializer_cutoff_factor": 2.0,
     "initializer_range": 0.02,
     "intermediate_size": 1152,
@@ -278,7 +243,6 @@ MODERNBERT: Config = {
     "model_type": "modernbert",
     "norm_bias": False,
     "norm_eps": 1e-05,
-    "num_attention_heads": 12,
     "num_hidden_layers": 22,
     "pad_token_id": 50283,
     "position_embedding_type": "absolute",
@@ -495,8 +459,7 @@ POOLER = {
     "pooler_size_per_head": 128,
     "pooler_type": "first_token_transform",
 }
-CROSS = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
-OLD_CROSS = CROSS | {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}
+CROSS = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
 NEW_CROSS = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0.dev0"}}
 SENTIMENT = {"id2label": {"0": "negative", "1": "neutral", "2": "positive"}}
 SENTIMENT["label2id"] = {name: int(i) for i, name in SENTIMENT["id2label"].items()}  # type: ignore[misc]
@@ -515,7 +478,6 @@ GTE_FOREIGN = {
     },
     "is_causal": False,
 }
-OTHER: Config = {"hidden_size": 768, "vocab_size": 30522, "num_hidden_layers": 12, "num_attention_heads": 12}
 
 
 def mean(name: str, config: Config, normalize: bool = True, **more: Any) -> Published:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from published_bases import (
     ALIBI,
     BERT,
@@ -11,158 +13,94 @@ from published_bases import (
     DUMP,
     MODERNBERT,
     NEW_CROSS,
-    OLD_CROSS,
     POOLER,
     ROBERTA,
     SENTIMENT,
     XLMR,
+    Config,
     Published,
-    small,
 )
 
 POOLER_ACT = {"pooler_dropout": 0, "pooler_hidden_act": "gelu", "pooler_hidden_size": 768}
+OLD_CROSS = {**CROSS, "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}
+MULTI_LABEL = {"problem_type": "multi_label_classification"}
+_CLASSES = {
+    "bert": "Bert",
+    "camembert": "Camembert",
+    "deberta-v2": "DebertaV2",
+    "distilbert": "DistilBert",
+    "modernbert": "ModernBert",
+    "roberta": "Roberta",
+    "xlm-roberta": "XLMRoberta",
+}
+
+
+def classifier(name: str, activation: str, config: Config, **more: Any) -> Published:
+    config = config | more
+    made = "JinaBert" if "feed_forward_type" in config else _CLASSES[config["model_type"]]
+    warned = "jinaai/jina-bert-implementation" if made == "JinaBert" else ""
+    return Published(
+        name, config | {"architectures": [f"{made}ForSequenceClassification"]}, activation=activation, warned=warned
+    )
+
+
+def labels(*names: str) -> Config:
+    return {"id2label": {str(i): name for i, name in enumerate(names)}}
+
+
 CLASSIFIERS = (
-    Published("cross-encoder/ms-marco-MiniLM-L6-v2", small(BERT | OLD_CROSS, 384, 6), activation="identity"),
-    Published("cross-encoder/ms-marco-MiniLM-L12-v2", small(BERT | CROSS | NEW_CROSS, 384, 12), activation="identity"),
-    Published(
-        "cross-encoder/ms-marco-TinyBERT-L2-v2",
-        small(BERT | OLD_CROSS, 128, 2, num_attention_heads=2),
-        activation="identity",
-    ),
-    Published(
-        "cross-encoder/stsb-roberta-base",
-        ROBERTA | {**CROSS, "architectures": ["RobertaForSequenceClassification"]},
-        activation="sigmoid",
-    ),
-    Published(
-        "BAAI/bge-reranker-base",
-        XLMR | {**CROSS, "architectures": ["XLMRobertaForSequenceClassification"]},
-        activation="sigmoid",
-    ),
-    Published(
-        "BAAI/bge-reranker-v2-m3",
-        XLMR | {**CROSS, "architectures": ["XLMRobertaForSequenceClassification"], "max_position_embeddings": 8194},
-        activation="sigmoid",
-    ),
-    Published(
-        "Alibaba-NLP/gte-reranker-modernbert-base",
-        MODERNBERT | {**CROSS, "architectures": ["ModernBertForSequenceClassification"], "num_labels": 1},
-        activation="sigmoid",
-    ),
-    Published(
+    classifier("cross-encoder/ms-marco-MiniLM-L6-v2", "identity", BERT | OLD_CROSS),
+    classifier("cross-encoder/ms-marco-MiniLM-L12-v2", "identity", BERT | CROSS | NEW_CROSS),
+    classifier("cross-encoder/stsb-roberta-base", "sigmoid", ROBERTA | CROSS),
+    classifier("BAAI/bge-reranker-base", "sigmoid", XLMR | CROSS),
+    classifier("Alibaba-NLP/gte-reranker-modernbert-base", "sigmoid", MODERNBERT | CROSS, num_labels=1),
+    classifier(
         "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
-        DISTILBERT
-        | {
-            "architectures": ["DistilBertForSequenceClassification"],
-            "finetuning_task": "sst-2",
-            "id2label": {"0": "NEGATIVE", "1": "POSITIVE"},
-            "label2id": {"NEGATIVE": 0, "POSITIVE": 1},
-        },
-        activation="softmax",
+        "softmax",
+        DISTILBERT | labels("NEGATIVE", "POSITIVE"),
+        finetuning_task="sst-2",
+        label2id={"NEGATIVE": 0, "POSITIVE": 1},
     ),
-    Published(
+    classifier(
         "cardiffnlp/twitter-roberta-base-sentiment-latest",
-        ROBERTA
-        | SENTIMENT
-        | {
-            "architectures": ["RobertaForSequenceClassification"],
-            "gradient_checkpointing": False,
-            "position_embedding_type": "absolute",
-        },
-        activation="softmax",
+        "softmax",
+        ROBERTA | SENTIMENT,
+        gradient_checkpointing=False,
+        position_embedding_type="absolute",
     ),
-    Published(
-        "cardiffnlp/twitter-roberta-base-emotion-multilabel",
-        ROBERTA
-        | SENTIMENT
-        | {"architectures": ["RobertaForSequenceClassification"], "problem_type": "multi_label_classification"},
-        activation="sigmoid",
-    ),
-    Published(
+    classifier("cardiffnlp/twitter-roberta-base-emotion-multilabel", "sigmoid", ROBERTA | SENTIMENT | MULTI_LABEL),
+    classifier(
         "papluca/xlm-roberta-base-language-detection",
-        XLMR
-        | {
-            "architectures": ["XLMRobertaForSequenceClassification"],
-            "id2label": {str(i): code for i, code in enumerate(["ja", "nl", "ar", "pl", "de"])},
-            "problem_type": "single_label_classification",
-        },
-        activation="softmax",
+        "softmax",
+        XLMR | labels("ja", "nl", "ar", "pl", "de"),
+        problem_type="single_label_classification",
     ),
-    Published(
+    classifier(
         "nlptown/bert-base-multilingual-uncased-sentiment",
-        BERT
-        | POOLER
-        | {
-            "architectures": ["BertForSequenceClassification"],
-            "_num_labels": 5,
-            "finetuning_task": "sentiment-analysis",
-            "output_past": True,
-            "id2label": {str(i): f"{i + 1} stars" for i in range(5)},
-        },
-        activation="softmax",
+        "softmax",
+        BERT | POOLER | labels(*(f"{i} stars" for i in range(1, 6))),
+        _num_labels=5,
+        finetuning_task="sentiment-analysis",
+        output_past=True,
     ),
-    Published(
-        "ProsusAI/finbert",
-        BERT | {**SENTIMENT, "architectures": ["BertForSequenceClassification"], "type_vocab_size": 2},
-        activation="softmax",
-    ),
-    Published(
-        "unitary/toxic-bert",
-        BERT
-        | {
-            "architectures": ["BertForSequenceClassification"],
-            "problem_type": "multi_label_classification",
-            "id2label": {"0": "toxic", "1": "severe_toxic"},
-        },
-        activation="sigmoid",
-    ),
-    Published(
-        "textattack/bert-base-uncased-SST-2",
-        BERT | DUMP | {"architectures": ["BertForSequenceClassification"]},
-        activation="softmax",
-    ),
-    Published(
-        "HuggingFaceFW/fineweb-edu-classifier",
-        small(BERT | CROSS, 768, 12, problem_type="regression"),
-        activation="identity",
-    ),
-    Published(
+    classifier("ProsusAI/finbert", "softmax", BERT | SENTIMENT),
+    classifier("unitary/toxic-bert", "sigmoid", BERT | labels("toxic", "severe_toxic") | MULTI_LABEL),
+    classifier("textattack/bert-base-uncased-SST-2", "softmax", BERT | DUMP),
+    classifier("HuggingFaceFW/fineweb-edu-classifier", "identity", BERT | CROSS, problem_type="regression"),
+    classifier(
         "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli",
-        DEBERTA
-        | POOLER_ACT
-        | {
-            "architectures": ["DebertaV2ForSequenceClassification"],
-            "id2label": {"0": "entailment", "1": "neutral", "2": "contradiction"},
-            "torch_dtype": "float32",
-        },
-        activation="softmax",
+        "softmax",
+        DEBERTA | POOLER_ACT | labels("entailment", "neutral", "contradiction"),
+        torch_dtype="float32",
     ),
-    Published(
-        "mixedbread-ai/mxbai-rerank-base-v1",
-        DEBERTA | POOLER_ACT | {**CROSS, **NEW_CROSS, "architectures": ["DebertaV2ForSequenceClassification"]},
-        activation="identity",
-    ),
-    Published(
+    classifier("mixedbread-ai/mxbai-rerank-base-v1", "identity", DEBERTA | POOLER_ACT | CROSS | NEW_CROSS),
+    classifier(
         "protectai/deberta-v3-base-prompt-injection-v2",
-        DEBERTA
-        | POOLER_ACT
-        | {
-            "architectures": ["DebertaV2ForSequenceClassification"],
-            "id2label": {"0": "SAFE", "1": "INJECTION"},
-            "pos_att_type": ["p2c", "c2p"],
-            "problem_type": "single_label_classification",
-        },
-        activation="softmax",
+        "softmax",
+        DEBERTA | POOLER_ACT | labels("SAFE", "INJECTION"),
+        pos_att_type=["p2c", "c2p"],
+        problem_type="single_label_classification",
     ),
-    Published(
-        "jinaai/jina-reranker-v1-tiny-en",
-        BERT | ALIBI | {**CROSS, "architectures": ["JinaBertForSequenceClassification"]},
-        activation="sigmoid",
-        warned="jinaai/jina-bert-implementation",
-    ),
-    Published(
-        "cmarkea/distilcamembert-base-sentiment",
-        ROBERTA | {**SENTIMENT, "model_type": "camembert", "architectures": ["CamembertForSequenceClassification"]},
-        activation="softmax",
-    ),
+    classifier("jinaai/jina-reranker-v1-tiny-en", "sigmoid", BERT | ALIBI | CROSS),
+    classifier("cmarkea/distilcamembert-base-sentiment", "softmax", ROBERTA | SENTIMENT, model_type="camembert"),
 )

@@ -1,12 +1,12 @@
-"""config.json of popular models, as they were published, and what becomes of each here.
+"""config.json of popular models that are served, as they were published.
 
-Sizes are shrunk when a checkpoint is written. Everything else is as in the file
-that the authors publish: legacy keys, spellings of three major versions of transformers, dumps of whole defaults.
+Sizes are shrunk when a checkpoint is written, so a model that differs in its size alone is left out. Everything else is
+as in the file that the authors publish: legacy keys, spellings of three major versions of transformers, dumps of whole
+defaults. What is refused is in tests/models/test_refused.py.
 """
 
 from __future__ import annotations
 
-from odd_configs import ODD
 from published_bases import (
     ALBERT,
     ALIBI,
@@ -18,13 +18,13 @@ from published_bases import (
     GEMMA3,
     GTE_FOREIGN,
     LLAMA,
+    LLAMA3_ROPE,
     LLAMA32,
     MISTRAL,
     MODERNBERT,
     MPNET,
     NEW,
     NOMIC,
-    OTHER,
     POOLER,
     QWEN2,
     QWEN3,
@@ -45,9 +45,7 @@ EMBEDDERS = (
     mean(
         "sentence-transformers/all-MiniLM-L6-v2", small(BERT, 384, 6, _name_or_path="nreimers/MiniLM-L6-H384-uncased")
     ),
-    mean("sentence-transformers/all-MiniLM-L12-v2", small(BERT, 384, 12)),
     mean("sentence-transformers/paraphrase-MiniLM-L3-v2", small(BERT, 384, 3, tie_word_embeddings=True), False),
-    mean("sentence-transformers/multi-qa-MiniLM-L6-cos-v1", small(BERT, 384, 6)),
     mean("sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", small(BERT, 384, 12, vocab_size=250037), False),
     mean("sentence-transformers/all-distilroberta-v1", ROBERTA | {"architectures": ["RobertaModel"]}),
     mean(
@@ -69,23 +67,23 @@ EMBEDDERS = (
     cls("BAAI/bge-large-en-v1.5", small(BERT, 1024, 24, num_attention_heads=16)),
     cls("BAAI/bge-small-zh-v1.5", small(BERT, 512, 4, bos_token_id=0, vocab_size=21128, **POOLER)),
     cls("BAAI/bge-m3", XLMR | {"max_position_embeddings": 8194, "hidden_size": 1024, "num_hidden_layers": 24}),
-    mean("thenlper/gte-small", small(BERT, 384, 12, torch_dtype="float16"), False),
     mean("thenlper/gte-base", BERT | {"torch_dtype": "float16"}, False),
-    mean("intfloat/e5-small-v2", small(BERT, 384, 12)),
     mean("intfloat/e5-base-v2", BERT),
     mean(
         "intfloat/multilingual-e5-small",
         small(BERT, 384, 12, tokenizer_class="XLMRobertaTokenizer", vocab_size=250037),
     ),
     mean("intfloat/multilingual-e5-base", XLMR | {"tokenizer_class": "XLMRobertaTokenizer"}),
-    cls("Snowflake/snowflake-arctic-embed-xs", small(BERT, 384, 6)),
     cls("Snowflake/snowflake-arctic-embed-m", BERT | {"transformers_version": "4.36.1"}),
-    cls("Snowflake/snowflake-arctic-embed-l-v2.0", XLMR | {"max_position_embeddings": 8194}),
     cls("mixedbread-ai/mxbai-embed-large-v1", small(BERT, 1024, 24, use_cache=False), False),
     mean("ibm-granite/granite-embedding-30m-english", ROBERTA | {"architectures": ["RobertaModel"]}, False),
     cls("Alibaba-NLP/gte-modernbert-base", MODERNBERT | {"architectures": ["ModernBertModel"]}, False),
     mean("nomic-ai/modernbert-embed-base", MODERNBERT),
     Published("answerdotai/ModernBERT-base", MODERNBERT, warned="ModernBertForMaskedLM"),
+    mean(
+        "a modernbert with other layers and angles",
+        MODERNBERT | {"global_attn_every_n_layers": 2, "global_rope_theta": 80000.0, "local_rope_theta": 160000.0},
+    ),
     Published("google-bert/bert-base-uncased", BERT | {"architectures": ["BertForMaskedLM"]}, warned="BertForMaskedLM"),
     Published("google-bert/bert-base-multilingual-cased", BERT | POOLER | {"architectures": ["BertForMaskedLM"]}),
     Published("FacebookAI/roberta-base", ROBERTA, warned="RobertaForMaskedLM"),
@@ -99,7 +97,6 @@ EMBEDDERS = (
     mean("sentence-transformers/paraphrase-albert-small-v2", small(ALBERT, 768, 6, vocab_size=30000), False),
     mean("nomic-ai/nomic-embed-text-v1.5 with transformers' keys", NOMIC, warned="auto_map"),
     Published("microsoft/deberta-v3-base", DEBERTA),
-    Published("microsoft/deberta-v3-xsmall", small(DEBERTA, 384, 12, num_attention_heads=6)),
     Published("microsoft/mdeberta-v3-base", DEBERTA | {"vocab_size": 251000, "architectures": ["DebertaV2Model"]}),
     mean("sentence-transformers/sentence-t5-base", T5),
     mean("sentence-transformers/gtr-t5-large", T5 | {"d_model": 1024, "num_heads": 16, "dense_act_fn": "relu"}),
@@ -124,10 +121,6 @@ EMBEDDERS = (
         },
     ),
     last("Qwen/Qwen3-Embedding-0.6B", QWEN3_EMBEDDING),
-    last(
-        "Qwen/Qwen3-Embedding-4B",
-        QWEN3_EMBEDDING | {"hidden_size": 2560, "num_attention_heads": 32, "num_hidden_layers": 36},
-    ),
     last("intfloat/e5-mistral-7b-instruct", MISTRAL | {"architectures": ["MistralModel"], "pad_token_id": 2}),
     last("Alibaba-NLP/gte-Qwen2-1.5B-instruct", QWEN2 | GTE_FOREIGN, warned="auto_map"),
     last("a llama of both directions", LLAMA | {"is_causal": False, "architectures": ["LlamaModel"]}),
@@ -143,16 +136,11 @@ EMBEDDERS = (
     Published("google/electra-small-discriminator", ELECTRA, warned="ElectraForPreTraining"),
     Published("google/electra-base-discriminator", small(ELECTRA, 768, 12, embedding_size=768)),
     Published("allenai/scibert_scivocab_uncased", {k: v for k, v in BERT.items() if k != "architectures"}),
-    Published("microsoft/MiniLM-L12-H384-uncased", small(BERT, 384, 12)),
 )
 GENERATORS = (
     Published("TinyLlama/TinyLlama-1.1B-Chat-v1.0", LLAMA),
     Published("HuggingFaceTB/SmolLM-135M", SMOLLM2 | {"max_position_embeddings": 2048, "rope_theta": 10000.0}),
     Published("HuggingFaceTB/SmolLM2-135M-Instruct", SMOLLM2),
-    Published(
-        "HuggingFaceTB/SmolLM2-360M",
-        SMOLLM2 | {"num_attention_heads": 15, "num_key_value_heads": 5, "hidden_size": 960},
-    ),
     Published("meta-llama/Llama-3.2-1B", LLAMA32),
     Published(
         "unsloth/Llama-3.2-1B-Instruct",
@@ -179,42 +167,11 @@ GENERATORS = (
         {k: v for k, v in QWEN3.items() if not k.startswith("rope_")}
         | {"rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "dtype": "bfloat16"},
     ),
+    Published(
+        "llama3 positions without a context",
+        LLAMA32 | {"rope_scaling": {k: v for k, v in LLAMA3_ROPE.items() if not k.startswith("orig")}},
+    ),
+    Published("linear positions by their old name", LLAMA | {"rope_scaling": {"type": "linear", "factor": 4.0}}),
+    Published("a llama without kv heads", {k: v for k, v in LLAMA.items() if k != "num_key_value_heads"}),
 )
-REFUSED = (
-    Published(
-        "google-t5/t5-small", T5 | {"architectures": ["T5ForConditionalGeneration"]}, "T5ForConditionalGeneration"
-    ),
-    mean("a nomic with RMS norms", NOMIC | {"use_rms_norm": True}, refused="use_rms_norm true"),
-    mean("a nomic with a partial rotation", NOMIC | {"rotary_emb_fraction": 0.5}, refused="rotary_emb_fraction 0.5"),
-    Published(
-        "microsoft/deberta-v2-xlarge",
-        DEBERTA | {"attention_head_size": 64, "conv_kernel_size": 3, "conv_act": "gelu", "pooler_hidden_size": 1536},
-        "conv_kernel_size 3",
-    ),
-    Published("google/gemma-3-270m", GEMMA3 | {"architectures": ["Gemma3ForCausalLM"]}, "Gemma3ForCausalLM"),
-    Published("google/gemma-2-2b", OTHER | {"model_type": "gemma2"}, "model_type 'gemma2'"),
-    Published("microsoft/phi-2", OTHER | {"model_type": "phi"}, "model_type 'phi'"),
-    mean(
-        "a jina-embeddings-v2 with other layers",
-        BERT | ALIBI | {"feed_forward_type": "original"},
-        refused="geglu, reglu",
-    ),
-    Published("gte-Qwen2-1.5B-instruct without its modules.json", QWEN2 | GTE_FOREIGN, "is_causal false"),
-    Published(
-        "deepset/roberta-base-squad2",
-        ROBERTA | {"architectures": ["RobertaForQuestionAnswering"]},
-        "RobertaForQuestionAnswering",
-    ),
-    Published(
-        "01-ai/Yi-Coder-1.5B with yarn",
-        LLAMA | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}},
-        "rope_type 'yarn'",
-    ),
-    Published("Qwen/Qwen1.5-MoE-A2.7B", QWEN2 | {"model_type": "qwen2_moe"}, "model_type 'qwen2_moe'"),
-    Published(
-        "meta-llama/Llama-3.2-1B in GPTQ",
-        LLAMA32 | {"quantization_config": {"quant_method": "gptq", "bits": 4}},
-        "gptq",
-    ),
-)
-PUBLISHED = (*EMBEDDERS, *CLASSIFIERS, *GENERATORS, *REFUSED, *ODD)
+PUBLISHED = (*EMBEDDERS, *CLASSIFIERS, *GENERATORS)

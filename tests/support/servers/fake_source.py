@@ -28,7 +28,7 @@ from fastqps.process.reloaded import ServedVersion
 from fastqps.telemetry.capacity import Capacity
 from fastqps.telemetry.live.counts import Counts, read_counts
 from fastqps.telemetry.metrics import Metrics
-from fastqps.telemetry.metrics.canaries import Canaries
+from fastqps.telemetry.metrics.source import Canaries
 
 TenantsOfDoor = tuple[list[tuple[int, int, str, int, int, int]], tuple[int, int, int]]
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

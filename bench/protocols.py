@@ -1,0 +1,135 @@
+"""The protocols of other servers, as shares of our own ``Predict``, and those servers beside them.
+
+Each protocol is on one core with the null device, the load on another one; other servers are on the same core.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.load import Load
+from bench.peers import servers
+from bench.peers.perf_analyzer import install_perf_analyzer, perf_analyzer
+from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, apart
+from bench.texts import request, texts
+from bench.wrk import CONNECTIONS, HttpRequest, wrk
+from fastqps.api.reflection import message_class
+from fastqps.process.server_process import ServerProcess
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+MODEL_INFER = "/inference.GRPCInferenceService/ModelInfer"
+BASE64, FLOATS = "/v1/embeddings, base64", "/v1/embeddings, floats"
+OIP, TEI = "/v2/models/minilm/infer, binary", "/embed"
+_JSON = {"Content-Type": "application/json"}
+ECHO = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})  # of mosec
+FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
+SHARED = "Predict, 64 × 1"
+# Name, accepted and hoped-for share of Predict.
+_SHARES = (
+    ("ModelInfer", 0.7, 0.9),
+    (SHARED, None, None),
+    (BASE64, 0.25, 0.35),
+    (FLOATS, 0.10, 0.18),
+    (OIP, None, None),
+    (TEI, None, None),
+)
+# Ours, theirs, how many times as much.
+_PEERS = (("ModelInfer", "Triton ModelInfer", 10), (BASE64, "mosec echo", 3), (FLOATS, "LitServe JSON", 20))
+# perf_analyzer and loadgen in the same closed loop, on a device that is so slow that both can keep it busy.
+_IN_FLIGHT, _APART = 16, 5.0  # percent
+_RATE = 4000  # of the device, whatever the size of its steps: an item takes as long in each
+
+
+def claims() -> Iterator[Claim]:
+    """By rate, and by CPU time of the server, which other programs disturb less."""
+    shares = [(name, "Predict", "", accept, goal) for name, accept, goal in _SHARES]
+    beside = [(name, other, "×", accept, None) for name, other, accept in _PEERS]
+    for name, other, unit, accept, goal in [*shares, *beside]:
+        yield Claim(f"{name} over {other}", unit, name, other, accept, goal)
+        yield Claim("… by CPU time", unit, other, name, figure="cpu_us")
+    note = f"of {_RATE:,}/s"
+    name = f"perf_analyzer apart from loadgen, ModelInfer, {_IN_FLIGHT} in flight"
+    yield apart(name, "perf_analyzer", "loadgen", _APART, note)
+
+
+def measure(bench: Bench) -> None:
+    """All points in turn."""
+    servers.install_servers()
+    install_perf_analyzer()
+    (text,) = texts(1)
+    server = bench.server(*FLAGS, "--device", "null", "--http-port", "0")
+    infer = bench.write([model_infer(text)])
+    subjects = [*_own(bench, server, infer, text), *_peers(bench, infer, text)]
+    for subject in subjects:
+        subject.load()  # a warm-up of all that a server does once
+    bench.measure([*subjects, *_generators(bench, infer, text)], claims())
+
+
+def _own(bench: Bench, server: ServerProcess, infer: Path, text: str) -> Iterator[Subject]:
+    predict, address, pid = bench.write([request(text)]), server.address, server.pid
+    yield Subject("Predict", bench.grpc(address, predict, Load(16, 64)), pid)
+    yield Subject("ModelInfer", bench.grpc(address, infer, Load(16, 64), MODEL_INFER), pid)
+    yield Subject(SHARED, bench.grpc(address, predict, Load(CONNECTIONS, 1)), pid)
+    for name, body in http_requests(text).items():
+        yield Subject(name, http_load(bench, server.http, body), pid)
+
+
+def _peers(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
+    triton, triton_pid = bench.start(servers.triton(bench.folder, SERVER_CPU))
+    mosec, mosec_pid = bench.start(servers.mosec(SERVER_CPU))
+    litserve, litserve_pid = bench.start(servers.litserve(SERVER_CPU))
+    predict = HttpRequest("/predict", http_requests(text)[FLOATS].body, _JSON)
+    # With more in flight Triton's rate falls.
+    yield Subject("Triton ModelInfer", bench.grpc(triton, infer, Load(16, 16), MODEL_INFER), triton_pid)
+    yield Subject("mosec echo", http_load(bench, mosec, ECHO), mosec_pid)
+    yield Subject("LitServe JSON", http_load(bench, litserve, predict), litserve_pid)
+
+
+def http_load(bench: Bench, address: str, body: HttpRequest) -> Measure:
+    """Runs of wrk."""
+    script = body.write(bench.folder / f"wrk-{len(list(bench.folder.glob('wrk-*')))}")
+    return lambda: wrk(address, body.path, script, bench.seconds, LOAD_CPU)._asdict()
+
+
+def _generators(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
+    profile = bench.profile("steady", fixed_us=1, per_item_us=1e6 / _RATE)
+    # Steps of few items, so that one always waits while another one runs.
+    server = bench.server(*FLAGS, "--device", f"sim:{profile}", "--lanes", "2", "--max-batch-items", "4")
+    theirs = partial(perf_analyzer, server.address, text, _IN_FLIGHT, bench.seconds, bench.folder, LOAD_CPU)
+    yield Subject("perf_analyzer", lambda: {"rate": theirs()})
+    yield Subject("loadgen", bench.grpc(server.address, infer, Load(1, _IN_FLIGHT), MODEL_INFER))
+
+
+def model_infer(text: str) -> Message:
+    """``text`` as [1, 1], which Triton wants for its batches, and which is one item here, too."""
+    message: Any = message_class("inference.ModelInferRequest")(model_name="minilm")
+    message.inputs.add(name="text", datatype="BYTES", shape=[1, 1])
+    message.raw_input_contents.append(_bytes_tensor(text))
+    return message  # type: ignore[no-any-return]
+
+
+def http_requests(text: str) -> dict[str, HttpRequest]:
+    """By the name of their point."""
+    tensor, openai = _bytes_tensor(text), {"model": "minilm", "input": text}
+    parameters = {"binary_data_size": len(tensor)}
+    inputs = [{"name": "text", "datatype": "BYTES", "shape": [1, 1], "parameters": parameters}]
+    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+    length = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
+    return {
+        BASE64: HttpRequest("/v1/embeddings", json.dumps({**openai, "encoding_format": "base64"}).encode(), _JSON),
+        FLOATS: HttpRequest("/v1/embeddings", json.dumps(openai).encode(), _JSON),
+        OIP: HttpRequest("/v2/models/minilm/infer", head + tensor, length),
+        TEI: HttpRequest("/embed", json.dumps({"inputs": text}).encode(), _JSON),
+    }
+
+
+def _bytes_tensor(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<I", len(data)) + data

@@ -1,0 +1,105 @@
+"""Whole models on another device than the CPU answer what the CPU does: on a fake GPU, and on a true one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import static_models
+from checkpoints import FEW_TASKS, TASKS, write_checkpoint, write_sentence_modules
+from decoders import VOCAB, write_decoder
+from sparse_encoders import dense_rows, write_splade
+
+from fastqps.devices import make_runner
+from fastqps.engine.generator import Generator
+from fastqps.engine.sampling import Sampling
+from fastqps.models import load_card
+from fastqps.runners.pack_items import pack_items
+
+CHANCE = np.random.default_rng(7)
+Batch = list[tuple[list[int], int]]  # ids, and how many belong to the first text of a pair
+
+
+def items(count: int, vocab: int, longest: int) -> list[list[int]]:
+    return [CHANCE.integers(0, vocab, CHANCE.integers(1, longest + 1)).tolist() for _ in range(count)]
+
+
+def pairs(found: list[list[int]]) -> Batch:
+    return [(ids, int(CHANCE.integers(1, len(ids) + 1))) for ids in found]
+
+
+def rows(runner: Any, batch: Batch) -> np.ndarray:
+    """One of each item, or of each of its tokens where the task is theirs."""
+    shape = pack_items(runner.card, batch, runner.buffers())
+    runner.run(*shape)
+    found = runner.buffers().rows(*shape[:2])
+    return dense_rows(runner.card, found) if runner.card.task == "embed_sparse" else found.copy()
+
+
+def write_task(path: Path, family: str, task: str) -> None:
+    write_checkpoint(path, family, task)
+    if task == "embed":
+        write_sentence_modules(path, pooling=["mean", "cls", "max", "lasttoken"][len(family) % 4], dense=True)
+    if task == "embed_sparse":
+        write_splade(path)
+
+
+STATIC: dict[str, Callable[[Path], Any]] = {
+    "float32": static_models.model2vec,
+    "float16 weighted": lambda path: static_models.model2vec(path, 100, np.float16, weighted=True),
+    "int8 mapped": lambda path: static_models.model2vec(path, 100, np.int8, weighted=True, mapped=True),
+    "dense": lambda path: static_models.sentence_transformers(path, dense="GELU"),
+    "classifier": static_models.classifier,
+}
+_SPARSE = (("bert", "embed_sparse"), ("modernbert", "embed_sparse"))
+MODELS = {
+    **{f"{family} {task}": partial(write_task, family=family, task=task) for family, task in (*TASKS, *_SPARSE)},
+    **{f"static {name}": write for name, write in STATIC.items()},
+}
+FEW_MODELS = [*(f"{family} {task}" for family, task in (*FEW_TASKS, *_SPARSE)), *(f"static {name}" for name in STATIC)]
+
+
+def check_model(path: Path, name: str, close: float) -> None:
+    """In fp32, in batches of every size up to the largest, and alone as batched."""
+    MODELS[name](path)
+    card = load_card(str(path), 60)
+    options: dict[str, Any] = {} if card.static else {"dtype": "float32"}
+    cpu, gpu = (make_runner(device, card, 16, 300, **options) for device in ("cpu", "cuda"))
+    for count in (1, 2, 7, 16):
+        batch = pairs(items(count, card.vocab_size, min(60, 300 // count)))
+        if card.static:
+            batch[0] = ([card.empty_id], 1)  # a text without tokens
+        together = rows(gpu, batch)
+        np.testing.assert_allclose(together, rows(cpu, batch), rtol=0, atol=close)
+    alone = np.concatenate([rows(gpu, [item]) for item in batch])
+    np.testing.assert_allclose(alone, together, rtol=0, atol=1e-5)
+
+
+def check_decoder(path: Path, kind: str, prefix: int, close: float) -> None:
+    """Token by token in fp32, greedy and drawn, whatever shares the steps, and with one or two steps in flight.
+
+    ``close``: how much a log-probability may differ.
+    """
+    write_decoder(path, kind, eos_token_id=5)
+    card = replace(load_card(str(path), 40, max_output_tokens=24), prefix_ids=tuple(range(3, 3 + prefix)))
+    prompts = items(9, VOCAB, 20)
+    drawn = Sampling(temperature=0.8, top_k=20, top_p=0.9, seed=11, logprobs=True)
+    from_all = Sampling(temperature=1.3, seed=12, logprobs=True)
+    answers = []
+    for device, in_flight in (("cpu", 2), ("cuda", 2), ("cuda", 1)):
+        generator = Generator(
+            card, device=device, dtype="float32", max_running=4, max_step_tokens=64, steps_in_flight=in_flight
+        )
+        found = [generator.generate(prompts, sampling) for sampling in (Sampling(), drawn, from_all)]
+        answers.append([[(made.token_ids, made.finish_reason) for made in each] for each in found])
+        logprobs = np.concatenate([made.logprobs for made in found[1]])
+        if device == "cpu":
+            expected = logprobs
+        np.testing.assert_allclose(logprobs, expected, rtol=0, atol=close)
+        assert generator.generate(prompts[3:4], drawn)[0].token_ids == found[1][3].token_ids
+        generator.close()
+    assert answers[0] == answers[1] == answers[2]
