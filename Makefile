@@ -172,7 +172,7 @@ bench: $(NATIVE)/bench/bench_gather $(NATIVE)/bench/bench_decode ## measure agai
 
 # By .venv's Python, or where there is no .venv by PYTHON with what `make gpu-kit` has gathered.
 GPU_KIT ?= build/gpu-kit
-gpu-check: ## measure on a CUDA GPU, two passes of 12 minutes together: PART=levers|claims, or a step by name; docs/gpu-check.md
+gpu-check: ## measure on a CUDA GPU, two passes of 11 minutes together: PART=levers|claims, or a step by name; docs/gpu-check.md
 	@PYTHON="$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))" KIT="$(GPU_KIT)" tools/gpu_check.sh $(PART) $(GPU_FLAGS)
 
 gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one with a network; KIT_PYTHON=3.12

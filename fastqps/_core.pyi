@@ -460,8 +460,6 @@ class DecodeBatch:
 
 # ---- csrc/bind/core/sim.cpp
 
-def burn_cpu(ns: int) -> None: ...
-
 class SimDevice:
     def __init__(
         self,

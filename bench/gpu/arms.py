@@ -120,16 +120,11 @@ class Arms:
         """The median of its turns."""
         return median(point.rate for point in self._points[name])
 
-    def end_servers(self) -> None:
-        """All of them."""
-        self._servers.clear()
-        self._stack.close()
-
     def __enter__(self) -> Arms:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end_servers()
+        self._stack.close()
 
     def _note(self, name: str) -> str:
         points = self._points[name]

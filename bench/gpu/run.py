@@ -37,7 +37,7 @@ class Run:
     @property
     def seconds(self) -> float:
         """Of each point."""
-        return 0.3 if self.dry else 2.5
+        return 1.0 if self.dry else 2.5
 
     @property
     def device(self) -> str:

@@ -37,7 +37,6 @@ class Dispatcher:
     def __init__(self, stepper: Stepper, lanes: Sequence[Lane[Any]]) -> None:
         self.stopping = False
         self._stepper = stepper
-        self._launch_step = launch_slowly(stepper.launch, PREPARE_FILE) if PREPARE_FILE else stepper.launch
         self._steps = [
             _Step(runner.buffers().add_to(stepper, i), i, lane, place)
             for i, lane in enumerate(lanes)
@@ -73,7 +72,7 @@ class Dispatcher:
 
     def _launch(self, gathered: int) -> None:
         check_alive(gathered >= 0)
-        check_alive(self._launch_step(gathered))
+        check_alive(self._stepper.launch(gathered))
         step = self._steps[gathered]
         step.on.launch(step.place, *self._stepper.shape(gathered))
         self._in_flight[step.lane].append(step)

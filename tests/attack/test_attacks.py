@@ -46,12 +46,11 @@ class Attack:
     http: bool = False  # both are at the HTTP port
 
 
-IDLE_STREAMS = Attack("idle_streams", 64)
 ATTACKS = (
     Attack("unary_bombs", 64),
     Attack("unfinished_messages", 32),
     Attack("reflection_messages", 64),
-    IDLE_STREAMS,
+    Attack("idle_streams", 64),
     Attack("json_predictions", 64, livez=True),
     Attack("admin_bytes", 32, livez=True),
     Attack("poison_texts", 64, model="hurtful"),
@@ -92,14 +91,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         if running:
             running.kill()
         os.sched_setaffinity(0, before)
-
-
-def session_nice(pid: int) -> str:
-    """Priority of its session ("nice 0"); "" without autogroups."""
-    try:
-        return Path(f"/proc/{pid}/autogroup").read_text().partition(" ")[2]
-    except OSError:
-        return ""
 
 
 def lower(leader: int) -> None:
@@ -188,20 +179,3 @@ def test_another_client_does_not_feel_it(server: Server, attack: Attack, perf: P
             perf(f"p99 beside {attack.name}", measure, at_most=RATIO_MAX)
     finally:
         perf(f"growth by {attack.name}", grown / MIB, at_most=attack.grows_mib, unit="MiB")
-
-
-def test_the_session_of_this_process_keeps_its_priority(server: Server) -> None:
-    """The user's shell and all its programs have it, and nobody would restore it if this process were killed."""
-    before = [session_nice(pid) for pid in (os.getpid(), server.pid)]
-    with attacked(server, IDLE_STREAMS):
-        assert [session_nice(pid) for pid in (os.getpid(), server.pid)] == before
-
-
-def test_new_clients_find_room_beside_idle_streams(server: Server) -> None:
-    """Ten of ten, while 12 connections hold 6,360 calls that do nothing."""
-    with attacked(server, IDLE_STREAMS):
-        until(lambda: server.connections()[0] >= 12, "all of its connections")
-        for _ in range(10):
-            victim = Victim(server.address, TOKEN, "minilm")
-            victim.call()
-            victim.close()

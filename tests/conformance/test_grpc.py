@@ -62,49 +62,29 @@ def check_serves_on(peer: Peer) -> None:
     assert peer.goaway is None
 
 
-# ---- T8: content types and methods
-
-CONTENT_TYPES = {
-    "application/grpc": OK,
-    "application/grpc+proto": OK,
-    "application/grpc;charset=utf-8": OK,
-    "application/grpc+proto;charset=utf-8": OK,
-    "Application/GRPC": OK,
-    "text/html": 415,
-    "application/grpc-web": 415,
-    "application/grpc-web+proto": 415,
-    "application/grpc2": 415,
-    "application/grpc+json": 415,
-    "application/json": 415,
-    "application/x-protobuf": 415,
-    "": 415,
-}
+# ---- headers
 
 
-@pytest.mark.parametrize("value", CONTENT_TYPES)
-def test_content_type(peer: Peer, value: str) -> None:
-    answer = send(peer, request(content_type=value))
-    if CONTENT_TYPES[value] == OK:
-        check_good(answer)
-    else:
-        check_error(answer, INVALID_ARGUMENT, "content-type", http=415)
-    check_serves_on(peer)
+@dataclass(frozen=True)
+class Head:
+    """A call's headers, and the status that they have; of "deadline" and of what is good there may be several."""
+
+    headers: list[Header]
+    status: int = OK
+    words: tuple[str, ...] = ()
+    http: int = 200
 
 
-def test_no_content_type(peer: Peer) -> None:
-    check_error(send(peer, request(without=["content-type"])), INVALID_ARGUMENT, "content-type", http=415)
-    check_serves_on(peer)
+def typed(value: str, status: int = OK) -> Head:
+    headers = request(content_type=value)
+    return Head(headers) if status == OK else Head(headers, INVALID_ARGUMENT, ("content-type",), http=status)
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "HEAD", "post", "OPTIONS"])
-def test_method(peer: Peer, method: str) -> None:
-    answer = send(peer, request(method=method))
-    check_error(answer, INTERNAL, "POST", http=405)
-    assert answer.one("allow") == "POST"
-    check_serves_on(peer)
+def timed(status: int, *values: str) -> Head:
+    """Which values are malformed: csrc/tests/transport/test_grpc_timeout.cpp."""
+    words = {OK: (), INVALID_ARGUMENT: ("grpc-timeout",), DEADLINE_EXCEEDED: ("deadline",)}[status]
+    return Head(request(PREDICT, *(("grpc-timeout", value) for value in values)), status, words)
 
-
-# ---- T9: paths and timeouts
 
 PATHS = {
     "/fastqps.v1.Other/Predict": "unknown service fastqps.v1.Other",
@@ -122,64 +102,49 @@ PATHS = {
     "/fastqps.v1.PredictService/%50redict": "unknown method",
     "/" + "x" * 8192: "unknown service",
 }
-
-
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path[:50])
-def test_path(peer: Peer, path: str) -> None:
-    check_error(send(peer, request(path)), UNIMPLEMENTED, PATHS[path])
-    check_serves_on(peer)
-
-
-TIMEOUTS: dict[str, set[int]] = {
-    "60S": {OK},
-    "5M": {OK},
-    "1H": {OK},
-    "99999999H": {OK},
-    "99999999S": {OK},
-    "60000m": {OK},
-    "60000000u": {OK},
-    # Short ones may also be refused: the answer would probably be late.
-    "1S": {OK, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED},
-    "99999999n": {OK, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED},
-    "00000001m": {OK, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED},
-    "1n": {DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED},
-    "0S": {DEADLINE_EXCEEDED},
-    "0n": {DEADLINE_EXCEEDED},
-    "S": {INVALID_ARGUMENT},
-    "1": {INVALID_ARGUMENT},
-    "1Q": {INVALID_ARGUMENT},
-    "123456789m": {INVALID_ARGUMENT},
-    "-1S": {INVALID_ARGUMENT},
-    "+1S": {INVALID_ARGUMENT},
-    "1.5S": {INVALID_ARGUMENT},
-    "1s": {INVALID_ARGUMENT},
-    "1 S": {INVALID_ARGUMENT},
-    " 1S": {INVALID_ARGUMENT},
-    "1S ": {INVALID_ARGUMENT},
-    "0x1S": {INVALID_ARGUMENT},
-    "": {INVALID_ARGUMENT},
+HEADS = {
+    "grpc": typed("application/grpc"),
+    "grpc+proto": typed("application/grpc+proto"),
+    "grpc;": typed("application/grpc;charset=utf-8"),
+    "grpc+proto;": typed("application/grpc+proto;charset=utf-8"),
+    "Grpc": typed("Application/GRPC"),
+    "html": typed("text/html", 415),
+    "grpc-web": typed("application/grpc-web", 415),
+    "grpc-web+proto": typed("application/grpc-web+proto", 415),
+    "grpc2": typed("application/grpc2", 415),
+    "grpc+json": typed("application/grpc+json", 415),
+    "json": typed("application/json", 415),
+    "protobuf": typed("application/x-protobuf", 415),
+    "empty content type": typed("", 415),
+    "no content type": Head(request(without=["content-type"]), INVALID_ARGUMENT, ("content-type",), http=415),
+    **{
+        f"method {method}": Head(request(method=method), INTERNAL, ("POST",), http=405)
+        for method in ("GET", "PUT", "HEAD", "post", "OPTIONS")
+    },
+    **{f"path {path[:50]}": Head(request(path), UNIMPLEMENTED, (text,)) for path, text in PATHS.items()},
+    **{f"timeout {value}": timed(OK, value) for value in ("60S", "5M", "1H", "99999999H", "60000m", "60000000u")},
+    "timeout 0S": timed(DEADLINE_EXCEEDED, "0S"),
+    "timeout 1n": timed(DEADLINE_EXCEEDED, "1n"),
+    "malformed timeout": timed(INVALID_ARGUMENT, "1Q"),
+    "two timeouts": timed(INVALID_ARGUMENT, "1S", "1S"),
 }
 
 
-@pytest.mark.parametrize("value", TIMEOUTS, ids=lambda value: repr(value))
-def test_timeout(peer: Peer, value: str) -> None:
-    answer = send(peer, request(PREDICT, ("grpc-timeout", value)))
-    assert answer.status in TIMEOUTS[value], answer
-    if answer.status == OK:
+@pytest.mark.parametrize("case", HEADS)
+def test_headers(peer: Peer, case: str) -> None:
+    head = HEADS[case]
+    answer = send(peer, head.headers)
+    if head.status == OK:
         check_good(answer)
+    elif answer.status == RESOURCE_EXHAUSTED and head.status == DEADLINE_EXCEEDED:  # it would probably be late
+        check_error(answer, RESOURCE_EXHAUSTED, "deadline")
     else:
-        words = ("grpc-timeout", "1 to 8 digits") if answer.status == INVALID_ARGUMENT else ("deadline",)
-        check_error(answer, answer.status or 0, *words)
+        check_error(answer, head.status, *head.words, http=head.http)
+        assert answer.one("allow") == ("POST" if head.http == 405 else None)
     check_serves_on(peer)
 
 
-def test_two_timeouts(peer: Peer) -> None:
-    answer = send(peer, request(PREDICT, ("grpc-timeout", "1S"), ("grpc-timeout", "1S")))
-    check_error(answer, INVALID_ARGUMENT, "grpc-timeout must be given once")
-    check_serves_on(peer)
-
-
-# ---- T10: bodies
+# ---- bodies
 
 
 @dataclass(frozen=True)
@@ -199,24 +164,9 @@ def padded(payload: bytes, padding: int) -> bytes:
 
 
 def of_size(size: int) -> bytes:
-    """A valid request of that many bytes; an unknown field fills it."""
-    rest = size - len(BODY)
-    for header in (2 + n for n in range(1, 6)):
-        filled = integer_field(100, rest - header)
-        if len(BODY) + len(filled) == size:
-            return BODY + filled
-    raise AssertionError(size)
-
-
-def integer_field(number: int, size: int) -> bytes:
-    def varint(value: int) -> bytes:
-        out = bytearray()
-        while value >= 128:
-            out.append(value & 127 | 128)
-            value >>= 7
-        return bytes([*out, value])
-
-    return varint(number << 3 | 2) + varint(size) + bytes(size)
+    """A valid request of that many bytes."""
+    over = pb.PredictRequest(text="a" * size, request_id=7, truncate=True).ByteSize() - size
+    return pb.PredictRequest(text="a" * (size - over), request_id=7, truncate=True).SerializeToString()
 
 
 SMALL = b"\x12\x01a"  # text: "a"
@@ -277,7 +227,7 @@ def test_empty_batch(peer: Peer) -> None:
     assert (answer.status, answer.messages) == (OK, [b""])
 
 
-# ---- T11: compression
+# ---- compression
 
 
 @dataclass(frozen=True)
@@ -335,7 +285,7 @@ def test_no_compression_headers_unasked(peer: Peer) -> None:
     assert names == {b":status", b"content-type", b"fastqps-model", b"grpc-status"}
 
 
-# ---- T12: header lists, error texts
+# ---- header lists, error texts
 
 LIST_MAX = 16384
 FIELDS_MAX = 100
@@ -395,22 +345,18 @@ def test_far_too_many_headers(peer: Peer, case: str) -> None:
     check_serves_on(peer)
 
 
-HARMLESS_HEADERS: dict[str, Header] = {
-    "binary header that is not base64": ("x-trace-bin", "*!*"),
-    "binary header with padding": ("x-trace-bin", "AAA="),
-    "binary header without padding": ("x-trace-bin", "AAA"),
-    "binary header twice in one": ("x-trace-bin", "AAA,AAA"),
-    "user-agent": ("user-agent", "grpc-go/1.75.0"),
-    "reserved name": ("grpc-unknown", "1"),
-    "message type": ("grpc-message-type", "any"),
-    "accepted encodings": ("grpc-accept-encoding", "br, gzip"),
-    "authorization": ("authorization", "Bearer " + "x" * 1000),
-}
-
-
-@pytest.mark.parametrize("case", HARMLESS_HEADERS)
-def test_harmless_header(peer: Peer, case: str) -> None:
-    check_good(peer.call(1, headers=request(PREDICT, HARMLESS_HEADERS[case])))
+def test_harmless_headers(peer: Peer) -> None:
+    harmless: list[Header] = [
+        ("x-trace-bin", "*!*"),
+        *(("x-trace-bin", value) for value in ("AAA=", "AAA", "AAA,AAA")),
+        ("user-agent", "grpc-go/1.75.0"),
+        ("grpc-unknown", "1"),
+        ("grpc-message-type", "any"),
+        ("grpc-accept-encoding", "br, gzip"),
+        ("authorization", "Bearer " + "x" * 1000),
+    ]
+    for i, header in enumerate(harmless):
+        check_good(peer.call(1 + 2 * i, headers=request(PREDICT, header)))
 
 
 TEXTS = ['"quotes"', "100%", "%41", "line\nend", "tab\tand\rreturn", "emoji \N{SNAKE}", "e\u0301", "\x7f", "ü" * 40]

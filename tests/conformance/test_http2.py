@@ -1,7 +1,7 @@
 """HTTP/2 by the letter: what ends a connection, what ends a stream, and what must not matter.
 
-Each row sends frames on a fresh connection. The groups are h2spec's (generic, http2, hpack), with the outcomes that
-nghttp2 gives; where its versions differ, a stream error may also be a connection error.
+Each row sends frames on a fresh connection: one of each kind, with the outcome that nghttp2 gives; where its versions
+differ, a stream error may also be a connection error. Headers: csrc/tests/transport/test_transport.cpp.
 """
 
 from __future__ import annotations
@@ -62,64 +62,35 @@ CUT_OPEN = frame(HEADERS, 0, 1, BLOCK[:20])  # a header block that goes on
 WATCHING = whole_call(1, message(b""), block(request(WATCH)))
 
 BROKEN_CONNECTION = {
-    # T1
     "data on an idle stream": (frame(DATA, 0, 1, b"x"), PROTOCOL_ERROR),
     "reset of an idle stream": (frame(RST_STREAM, 0, 1, u32(8)), PROTOCOL_ERROR),
-    "window update on an idle stream": (frame(WINDOW_UPDATE, 0, 1, u32(1)), PROTOCOL_ERROR),
     "even stream": (frame(HEADERS, EH, 2, BLOCK), PROTOCOL_ERROR),
     "continuation without headers": (frame(CONTINUATION, EH, 1, BLOCK), PROTOCOL_ERROR),
     "continuation on stream 0": (CUT_OPEN + frame(CONTINUATION, EH, 0, BLOCK[20:]), PROTOCOL_ERROR),
-    "continuation of another stream": (CUT_OPEN + frame(CONTINUATION, EH, 3, BLOCK[20:]), PROTOCOL_ERROR),
     "data inside a header block": (CUT_OPEN + frame(DATA, 0, 1, b"x"), PROTOCOL_ERROR),
-    "headers inside a header block": (CUT_OPEN + frame(HEADERS, EH, 3, BLOCK), PROTOCOL_ERROR),
-    "priority inside a header block": (CUT_OPEN + frame(PRIORITY, 0, 3, u32(0) + b"\x10"), PROTOCOL_ERROR),
-    "reset inside a header block": (CUT_OPEN + frame(RST_STREAM, 0, 1, u32(8)), PROTOCOL_ERROR),
-    "settings inside a header block": (CUT_OPEN + frame(SETTINGS, 0, 0), PROTOCOL_ERROR),
     "ping inside a header block": (CUT_OPEN + frame(PING, 0, 0, bytes(8)), PROTOCOL_ERROR),
-    "goaway inside a header block": (CUT_OPEN + frame(GOAWAY, 0, 0, bytes(8)), PROTOCOL_ERROR),
-    "window update inside a header block": (CUT_OPEN + frame(WINDOW_UPDATE, 0, 0, u32(1)), PROTOCOL_ERROR),
-    "unknown frame inside a header block": (CUT_OPEN + frame(UNKNOWN, 0, 0), PROTOCOL_ERROR),
     "headers on stream 0": (frame(HEADERS, EH, 0, BLOCK), PROTOCOL_ERROR),
     "data on stream 0": (frame(DATA, 0, 0, b"x"), PROTOCOL_ERROR),
-    "reset of stream 0": (frame(RST_STREAM, 0, 0, u32(8)), PROTOCOL_ERROR),
     "ping on a stream": (OPEN + frame(PING, 0, 1, bytes(8)), PROTOCOL_ERROR),
-    "settings on a stream": (OPEN + frame(SETTINGS, 0, 1), PROTOCOL_ERROR),
-    "goaway on a stream": (OPEN + frame(GOAWAY, 0, 1, bytes(8)), PROTOCOL_ERROR),
     "padding longer than data": (OPEN + frame(DATA, PADDED, 1, b"\x08padding"), PROTOCOL_ERROR),
-    "padding longer than headers": (frame(HEADERS, EH | PADDED, 1, b"\xff" + BLOCK[:100]), PROTOCOL_ERROR),
     "push promise": (OPEN + frame(PUSH_PROMISE, EH, 1, u32(2) + BLOCK), PROTOCOL_ERROR),
-    "enable push 2": (frame(SETTINGS, 0, 0, setting(2, 2)), PROTOCOL_ERROR),
     "max frame size 16383": (frame(SETTINGS, 0, 0, setting(5, 16383)), PROTOCOL_ERROR),
     "window update of 0": (frame(WINDOW_UPDATE, 0, 0, u32(0)), PROTOCOL_ERROR),
-    "window update of 0 on a stream": (OPEN + frame(WINDOW_UPDATE, 0, 1, u32(0)), PROTOCOL_ERROR),
     "stream that depends on itself": (
         frame(HEADERS, EH | PRIORITY_FLAG, 1, u32(1) + b"\x10" + BLOCK),
         PROTOCOL_ERROR,
     ),
-    # T2
     "frame of 16385": (OPEN + frame(DATA, 0, 1, bytes(16385)), FRAME_SIZE_ERROR),
     "ping of 7": (frame(PING, 0, 0, bytes(7)), FRAME_SIZE_ERROR),
-    "priority of 4": (frame(PRIORITY, 0, 1, bytes(4)), FRAME_SIZE_ERROR),
-    "reset of 3": (OPEN + frame(RST_STREAM, 0, 1, bytes(3)), FRAME_SIZE_ERROR),
     "reset of 5": (OPEN + frame(RST_STREAM, 0, 1, bytes(5)), FRAME_SIZE_ERROR),
-    "window update of 3": (frame(WINDOW_UPDATE, 0, 0, b"\0\0\1"), FRAME_SIZE_ERROR),
-    "window update of 5": (frame(WINDOW_UPDATE, 0, 0, b"\0\0\0\1\0"), FRAME_SIZE_ERROR),
-    "settings of 5": (frame(SETTINGS, 0, 0, bytes(5)), FRAME_SIZE_ERROR),
     "settings ack with payload": (frame(SETTINGS, ACK, 0, setting(1, 1)), FRAME_SIZE_ERROR),
-    # T3
     "initial window 2^31": (frame(SETTINGS, 0, 0, setting(4, 1 << 31)), FLOW_CONTROL_ERROR),
     "connection window above 2^31-1": (frame(WINDOW_UPDATE, 0, 0, u32((1 << 31) - 1)), FLOW_CONTROL_ERROR),
-    # T4
     "hpack index 0": (frame(HEADERS, EH, 1, BLOCK + b"\x80"), COMPRESSION_ERROR),
     "hpack index past the table": (frame(HEADERS, EH, 1, BLOCK + integer(62, 7, 0x80)), COMPRESSION_ERROR),
-    "hpack table of 4097": (frame(HEADERS, EH, 1, integer(4097, 5, 0x20) + BLOCK), COMPRESSION_ERROR),
     "huffman end of string": (frame(HEADERS, EH, 1, BLOCK + b"\x00\x01a\x84\xff\xff\xff\xff"), COMPRESSION_ERROR),
-    "huffman padding of a byte": (frame(HEADERS, EH, 1, BLOCK + b"\x00\x01a\x82\x1f\xff"), COMPRESSION_ERROR),
-    "huffman padding of zeros": (frame(HEADERS, EH, 1, BLOCK + b"\x00\x01a\x81\x18"), COMPRESSION_ERROR),
-    "hpack table size at the end": (frame(HEADERS, EH, 1, BLOCK + b"\x20"), COMPRESSION_ERROR),
     "hpack cut literal": (frame(HEADERS, EH, 1, BLOCK + b"\x00\x05ab"), COMPRESSION_ERROR),
     "data after the client's end": (WATCHING + frame(DATA, 0, 1, b"x"), STREAM_CLOSED),
-    "headers after the client's end": (WATCHING + frame(HEADERS, EH | ES, 1, BLOCK), STREAM_CLOSED),
 }
 
 
@@ -162,34 +133,15 @@ def test_stream_window_overflow(peer: Peer) -> None:
 
 NOT_A_CALL: dict[str, tuple[list[Header], bytes | None]] = {
     "upper-case name": (request(PATH + "Predict", ("X-Upper", "1")), MESSAGE),
-    "unknown pseudo header": ([*request()[:4], (":unknown", "1"), *request()[4:]], MESSAGE),
     "pseudo header twice": ([(":method", "POST"), *request()], MESSAGE),
     "no :method": (request(without=[":method"]), MESSAGE),
     "no :path": (request(without=[":path"]), MESSAGE),
     "no :scheme": (request(without=[":scheme"]), MESSAGE),
     "empty :path": (request(""), MESSAGE),
     "late pseudo header": (request()[1:] + request()[:1], MESSAGE),
-    "response pseudo header": ([(":status", "200"), *request()], MESSAGE),
-    "connection header": (request(PATH + "Predict", ("connection", "keep-alive")), MESSAGE),
-    "transfer-encoding header": (request(PATH + "Predict", ("transfer-encoding", "chunked")), MESSAGE),
-    "upgrade header": (request(PATH + "Predict", ("upgrade", "h2c")), MESSAGE),
-    "keep-alive header": (request(PATH + "Predict", ("keep-alive", "5")), MESSAGE),
-    "proxy-connection header": (request(PATH + "Predict", ("proxy-connection", "close")), MESSAGE),
-    "te: gzip": (request(te="gzip"), MESSAGE),
     "empty name": (request(PATH + "Predict", ("", "1")), MESSAGE),
-    ":path twice": ([*request()[:3], request()[2], *request()[3:]], MESSAGE),
-    ":authority twice": ([*request()[:4], request()[3], *request()[4:]], MESSAGE),
-    "host twice": (request(PATH + "Predict", ("host", "a"), ("host", "b")), MESSAGE),
-    "content-length twice": (
-        request(PATH + "Predict", ("content-length", str(len(MESSAGE))), ("content-length", str(len(MESSAGE)))),
-        MESSAGE,
-    ),
-    "content-length not a number": (request(PATH + "Predict", ("content-length", "5x")), MESSAGE),
-    "content-length below zero": (request(PATH + "Predict", ("content-length", "-1")), MESSAGE),
     "content-length too large": (request(PATH + "Predict", ("content-length", str(len(MESSAGE) + 1))), MESSAGE),
-    "content-length too small": (request(PATH + "Predict", ("content-length", str(len(MESSAGE) - 1))), MESSAGE),
     "content-length without a body": (request(PATH + "Predict", ("content-length", "5")), None),
-    "path without slash": (request("fastqps.v1.PredictService/Predict"), MESSAGE),
     "neither authority nor host": (request(without=[":authority"]), MESSAGE),
 }
 
@@ -248,24 +200,21 @@ HARMLESS = {
     "unknown frame": GREASE + OPEN + frame(UNKNOWN, 0xFF, 1, b"grease") + DATA_MESSAGE,
     "unknown frame on an idle stream": frame(ALTSVC, 0, 99, b"") + CALL,
     "unknown flags": frame(HEADERS, EH | 0x50, 1, BLOCK) + frame(DATA, ES | 0xF6 & ~PADDED, 1, MESSAGE),
-    "unknown flags on ping": frame(PING, 0xFE, 0, bytes(8)) + CALL,
     "reserved bit": frame(HEADERS, EH, 1 | 1 << 31, BLOCK) + frame(DATA, ES, 1 | 1 << 31, MESSAGE),
     "padded headers": padded(HEADERS, EH, BLOCK, 200) + DATA_MESSAGE,
     "padded data": OPEN + padded(DATA, ES, MESSAGE, 255),
-    "data of padding only": OPEN + padded(DATA, 0, b"", 9) + DATA_MESSAGE,
     "priority in headers": frame(HEADERS, EH | PRIORITY_FLAG, 1, u32(3) + b"\x10" + BLOCK) + DATA_MESSAGE,
     "priority of an idle stream": frame(PRIORITY, 0, 99, u32(1) + b"\x10") + CALL,
-    "priority inside a stream": OPEN + frame(PRIORITY, 0, 1, u32(3) + b"\x10") + DATA_MESSAGE,
     "8 continuations": blocks_of(8) + DATA_MESSAGE,
-    "empty continuation": CUT_OPEN + frame(CONTINUATION, 0, 1) + frame(CONTINUATION, EH, 1, BLOCK[20:]) + DATA_MESSAGE,
     "empty data": OPEN + frame(DATA, 0, 1) + DATA_MESSAGE,
     "priority update": frame(PRIORITY_UPDATE, 0, 0, u32(1) + b"u=1, i") + CALL,
-    "unsolicited ping ack": frame(PING, ACK, 0, b"not sent") + CALL,
-    "unknown settings": frame(SETTINGS, 0, 0, setting(0xFE03, 1) + setting(0x99, 0xFFFFFFFF)) + CALL,
     "initial window twice": frame(SETTINGS, 0, 0, setting(4, 0) + setting(4, 65535)) + CALL,
     "trailers from the client": OPEN
     + frame(DATA, 0, 1, MESSAGE)
     + frame(HEADERS, EH | ES, 1, block([("x-trailer", "1")])),
+    # Known deviations: errors by the letter, ignored by nghttp2.
+    "priority of stream 0": frame(PRIORITY, 0, 0, u32(1) + b"\x10") + CALL,
+    "stream's priority under itself": frame(PRIORITY, 0, 5, u32(5) + b"\x10") + CALL,
     "te: Trailers": frame(HEADERS, EH, 1, block(request(te="Trailers"))) + DATA_MESSAGE,
     "no te": frame(HEADERS, EH, 1, block(MOST)) + DATA_MESSAGE,
     "host instead of authority": frame(
@@ -316,19 +265,6 @@ def test_frame_on_a_closed_stream(peer: Peer, case: str, how: str) -> None:
     assert peer.goaway is None
 
 
-IGNORED = {
-    "priority of stream 0": frame(PRIORITY, 0, 0, u32(1) + b"\x10"),
-    "stream's priority under itself": frame(PRIORITY, 0, 5, u32(5) + b"\x10"),
-}
-
-
-@pytest.mark.parametrize("case", IGNORED)
-def test_known_deviation(peer: Peer, case: str) -> None:
-    peer.send(IGNORED[case])
-    check_good(peer.call(1))
-    assert peer.goaway is None
-
-
 def test_lower_stream_is_ignored(peer: Peer) -> None:
     check_good(peer.call(5))
     peer.send(whole_call(3, MESSAGE))
@@ -338,13 +274,9 @@ def test_lower_stream_is_ignored(peer: Peer) -> None:
 
 BAD_BYTES: dict[str, Header] = {
     "name with a space": ("x bad", "1"),
-    "name with NUL": ("x\0bad", "1"),
-    "name that is not ASCII": ("x-ü".encode(), "1"),
     "value with NUL": ("x-bad", "a\0b"),
-    "value with a line end": ("x-bad", "a\r\nb"),
     "value that is not UTF-8": ("x-bad", b"\xff\xfe"),
     "value after a space": ("x-bad", " a"),
-    "value before a space": ("x-bad", "a "),
 }
 
 
@@ -410,50 +342,8 @@ def test_half_closed_connection(peer: Peer) -> None:
     assert peer.closed
 
 
-def test_ping(peer: Peer) -> None:
-    peer.send(frame(PING, 0, 0, b"12345678"))
-    peer.until(lambda: bool(peer.pings_acked), "the ping's answer")
-    assert peer.pings_acked == [b"12345678"]
-
-
 def test_settings_of_the_server(peer: Peer) -> None:
     peer.until(lambda: peer.settings_acked > 0, "the ack of ours")
     peer.until(lambda: peer.connection_window != 65535, "its window")
     assert peer.settings == {3: 1024, 4: 1 << 20, 6: 16384, 9: 1}
     assert peer.connection_window == 16 << 20
-
-
-OTHER_PROTOCOLS = {
-    "http/1.1 get": (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"HTTP/1.1 505 "),
-    "http/1.1 post": (b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n", b"HTTP/1.1 505 "),
-    "h2c upgrade": (
-        b"GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n\r\n",
-        b"HTTP/1.1 505 ",
-    ),
-    "tls": (b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + bytes(160), b""),
-}
-
-
-@pytest.mark.parametrize("case", OTHER_PROTOCOLS)
-def test_other_protocol(server: Server, case: str) -> None:
-    sent, start = OTHER_PROTOCOLS[case]
-    with Peer(server.address, hello=sent) as peer:
-        received = b""
-        try:
-            while part := peer.socket.recv(4096):
-                received += part
-        except ConnectionResetError:
-            assert case == "tls"
-    while received[3:4] in (bytes([SETTINGS]), bytes([WINDOW_UPDATE])):  # for a client that says nothing for a while
-        received = received[9 + int.from_bytes(received[:3], "big") :]
-    assert received.startswith(start) and len(received) < 1000
-
-
-SILENT = {"connects and leaves": b"", "leaves inside the preface": PREFACE[:10], "leaves inside a frame": CALL[:30]}
-
-
-@pytest.mark.parametrize("case", SILENT)
-def test_leaves_early(server: Server, case: str) -> None:
-    hello = SILENT[case] if case != "leaves inside a frame" else PREFACE + frame(SETTINGS, 0, 0) + CALL[:30]
-    with Peer(server.address, hello=hello):
-        pass

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import resource
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from beside import CALL, neighbours_served, opened, pour
 from echo_generator import PACE, write_generator
-from figures import Perf, p99_s
-from floods import CALL, FLOODS, neighbours_served, opened, pour
 from neighbour import Neighbour
 from raw import (
     BLOCK,
@@ -73,33 +71,33 @@ def other(patient: Server) -> Iterator[Neighbour]:
     neighbour.close()
 
 
-def ends_after(seconds: float, peer: Peer) -> None:
-    """The server ends the connection then, not before."""
-    start = time.monotonic()
-    peer.end(seconds + SLACK_S)
-    assert peer.closed and time.monotonic() - start > seconds - 1, peer
-
-
-def test_no_preface(patient: Server, other: Neighbour) -> None:
-    with Peer(patient.address, hello=b"") as peer, neighbours_served(patient, other):
-        ends_after(10, peer)
-        assert peer.goaway is None  # nothing has shown that it speaks HTTP/2
-
-
-def test_a_header_block_that_does_not_end(patient: Server, other: Neighbour) -> None:
-    with Peer(patient.address) as peer, neighbours_served(patient, other):
-        peer.send(frame(HEADERS, 0, 1, BLOCK[:20]))
-        ends_after(10, peer)
-        assert peer.goaway == ENHANCE_YOUR_CALM
-
-
-def test_a_body_that_does_not_end(patient: Server, other: Neighbour) -> None:
-    with Peer(patient.address) as peer, neighbours_served(patient, other):
+def test_who_does_not_go_on_is_ended(patient: Server, other: Neighbour) -> None:
+    """A client that has not said hello, a header block, a message, and answers for which there is no window: each
+    ends after its own time, all at once."""
+    opening = frame(HEADERS, EH, 1, BLOCK) + frame(DATA, 0, 1, CALL[:10])
+    with (
+        Peer(patient.address, hello=b"") as silent,
+        Peer(patient.address) as heading,
+        Peer(patient.address) as asking,
+        Peer(patient.address, setting(4, 0)) as blocked,
+        neighbours_served(patient, other),
+    ):
         start = time.monotonic()
-        peer.send(frame(HEADERS, EH, 1, BLOCK), frame(DATA, 0, 1, CALL[:10]))
-        answer = peer.answer(1, 30 + SLACK_S)
-        assert answer.status == DEADLINE_EXCEEDED and time.monotonic() - start > 29
-        check_good(peer.call(3))
+        heading.send(frame(HEADERS, 0, 1, BLOCK[:20]))
+        asking.send(opening)
+        blocked.send(*(whole_call(stream, CALL) for stream in opened(1024)))
+        for peer, goaway in ((silent, None), (heading, ENHANCE_YOUR_CALM)):
+            peer.end(10 + SLACK_S)
+            assert peer.closed and peer.goaway == goaway and time.monotonic() - start > 9, peer
+        answer = asking.answer(1, 30 + SLACK_S)
+        assert answer.status == DEADLINE_EXCEEDED and answer.ended_at - start > 29
+        check_good(asking.call(3))
+        for stream in opened(1024):
+            ended = blocked.answer(stream, 60 + SLACK_S)
+            assert ended.reset == CANCEL and ended.reset_at - start > 59
+        assert blocked.goaway is None and not blocked.closed
+        blocked.send(frame(SETTINGS, 0, 0, setting(4, 65535)))
+        check_good(blocked.call(2049))
 
 
 def test_a_client_that_never_reads(patient: Server, other: Neighbour) -> None:
@@ -112,19 +110,6 @@ def test_a_client_that_never_reads(patient: Server, other: Neighbour) -> None:
         pour(peer, (whole_call(i, body, head) for i in opened(1024)), reads=False)
         until(lambda: patient.connections()[0] == connections[0] - 1, "its connection is closed", 90)
         assert time.monotonic() - start > 15
-
-
-def test_streams_without_window(patient: Server, other: Neighbour) -> None:
-    with Peer(patient.address, setting(4, 0)) as peer, neighbours_served(patient, other):
-        start = time.monotonic()
-        for stream in opened(1024):
-            peer.send(whole_call(stream, CALL))
-        for stream in opened(1024):
-            assert peer.answer(stream, 60 + SLACK_S).reset == CANCEL
-        assert time.monotonic() - start > 59
-        assert peer.goaway is None and not peer.closed
-        peer.send(frame(SETTINGS, 0, 0, setting(4, 65535)))
-        check_good(peer.call(2049))
 
 
 def test_many_silent_connections(patient: Server, other: Neighbour) -> None:
@@ -184,41 +169,3 @@ def test_pings_during_a_long_generation(patient: Server) -> None:
         assert peer.answers[1].status == 0
         assert len(quiet.pings_acked) == sent and quiet.goaway is None and peer.goaway is None
         check_good(quiet.call(1))
-
-
-# ---- how much others feel of it
-
-
-def honest() -> Iterator[bytes]:
-    """Calls, as fast as they can be sent."""
-    for stream in opened(1 << 20):
-        yield whole_call(stream, CALL)
-
-
-def p99_beside(server: Server, other: Neighbour, frames: Callable[[], Iterator[bytes]]) -> float:
-    """The 99th percentile of another client's calls, in seconds, while such clients come again and again."""
-    over = threading.Event()
-
-    def rush() -> None:
-        while not over.is_set():
-            with Peer(server.address) as peer:
-                pour(peer, (one for one in frames() if not over.is_set()), reads=True)
-
-    rushing = threading.Thread(target=rush)
-    rushing.start()
-    try:
-        return p99_s(other.check, 4)
-    finally:
-        over.set()
-        rushing.join()  # its sends and reads have their ends
-
-
-@pytest.mark.perf
-@pytest.mark.parametrize("case", FLOODS)
-def test_a_flood_costs_others_no_more_than_calls(patient: Server, other: Neighbour, case: str, perf: Perf) -> None:
-    """Their p99 over that beside a client whose calls are honest, as many as it can make."""
-
-    def measure() -> float:
-        return p99_beside(patient, other, FLOODS[case][0]) / p99_beside(patient, other, honest)
-
-    perf(f"p99 beside a flood of {case}", measure, at_most=2)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bare_compiler import bare_compiler, scanner
+from bare_compiler import bare_compiler
 from paths import ROOT
 
 pytestmark = [pytest.mark.compute, pytest.mark.timeout(900)]  # downloads, and reads all sources
@@ -90,27 +90,6 @@ def without_packages() -> str:
     return f"{sys.base_prefix}/bin/python{sys.version_info[0]}.{sys.version_info[1]} -S -s"
 
 
-@pytest.mark.nightly  # it compiles all of csrc; in between, the other tests check what the kit holds
-def test_the_build_needs_no_header_and_no_library_beside_the_kit(
-    kit: Path, compiler: str, tree: Path, tmp_path: Path, environment: pytest.MonkeyPatch
-) -> None:
-    environment.setenv("PYTHONPATH", str(kit / "python/pybind11"))
-    cxx = scanner(compiler, tmp_path / "scanner")
-    done = check(tree, kit, cxx)
-    assert done.stdout.startswith("the suite starts\n"), done.stderr
-    assert (done.returncode, done.stderr) == (0, "")
-    built = {path.name.split(".")[0] for path in tree.glob("*/_*.so")}
-    assert built == {"_core", "_front", "_native"}
-    # It reads what headers include, too: this one is named by no source.
-    (kit / "usr/include/openssl/configuration.h").rename(tmp_path / "configuration.h")
-    for built_object in (tree / "build/native/net").glob("*.o"):  # TLS is there
-        built_object.unlink()
-    done = check(tree, kit, cxx)
-    (tmp_path / "configuration.h").rename(kit / "usr/include/openssl/configuration.h")
-    assert done.returncode == 1 and "the extensions could not be built" in done.stderr
-    assert "openssl/configuration.h: No such file" in done.stderr
-
-
 @pytest.mark.nightly  # it downloads them; in between, the other tests check what a lack of them says
 def test_the_kit_holds_the_python_packages(kit: Path, compiler: str, tree: Path) -> None:
     done = check(tree, kit, compiler, without_packages())
@@ -178,7 +157,7 @@ def test_the_extensions_run_with_every_openssl_3() -> None:
         assert set(re.findall(r"Name: (OPENSSL_\S+)", told)) == {"OPENSSL_3.0.0"}
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # it compiles all of csrc; in between, the other tests check what the kit holds
 @pytest.mark.timeout(BUILD_S)
 def test_extensions_built_from_the_kit_alone_load(
     kit: Path, compiler: str, tree: Path, environment: pytest.MonkeyPatch

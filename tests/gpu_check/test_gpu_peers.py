@@ -113,6 +113,7 @@ def test_without_attention_of_variable_length_there_is_no_row(dry: Any, monkeypa
 
 def test_right_tokens_give_the_target(dry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_peers, "_ours", lambda address, ids, limit: [[-1] * limit for _ in ids])
+    monkeypatch.setattr(ModelledServer, "address", "somewhere")
     run = dry("decoder_peers")
     decoder_peers.measure(run)
     found = run.results.read()
@@ -180,24 +181,16 @@ def test_answers_do_not_part_at_a_tie(peer: Batching) -> None:
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["torch 2.11", "torch 2.13"])
 def test_torch_is_asked_for_a_causal_window(monkeypatch: pytest.MonkeyPatch, grouped: bool) -> None:
-    asked: dict[str, Any] = {}
+    def asked(*words: Any, scale: float, window_size: tuple[int, int], **more: Any) -> Any:
+        return words, scale, window_size, more
 
-    def varlen_attn_211(
-        query: Any, key: Any, value: Any, cu_seq_q: Any, cu_seq_k: Any, max_q: int, max_k: int, *,
-        return_aux: Any = None, scale: float | None = None, window_size: tuple[int, int] = (-1, -1),
-    ) -> torch.Tensor:  # fmt: skip
-        asked.update(words=(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k), scale=scale, window=window_size)
-        return torch.zeros(1)
+    def asked_213(*words: Any, scale: float, window_size: tuple[int, int], enable_gqa: bool = False) -> Any:
+        return asked(*words, scale=scale, window_size=window_size, enable_gqa=enable_gqa)
 
-    def varlen_attn_213(*words: Any, enable_gqa: bool = False, scale: float, window_size: tuple[int, int]) -> Any:
-        asked["grouped"] = enable_gqa
-        return varlen_attn_211(*words, scale=scale, window_size=window_size)
-
-    monkeypatch.setattr(torch_varlen, "varlen_attn", varlen_attn_213 if grouped else varlen_attn_211)
+    monkeypatch.setattr(torch_varlen, "varlen_attn", asked_213 if grouped else asked)
     words: tuple[Any, ...] = ("q", "k", "v", "starts of q", "starts of k", 3, 9)
-    varlen.torch_kernel()(*words, scale=0.5)
-    expected = {"words": words, "scale": 0.5, "window": (-1, 0)}
-    assert asked == expected | ({"grouped": True} if grouped else {})
+    expected = words, 0.5, (-1, 0), {"enable_gqa": True} if grouped else {}
+    assert varlen.torch_kernel()(*words, scale=0.5) == expected
 
 
 def test_a_torch_without_windows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

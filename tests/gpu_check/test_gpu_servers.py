@@ -51,8 +51,8 @@ def admin() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def test_limits_are_set_on_the_server(admin: tuple[str, list[dict[str, Any]]]) -> None:
     address, asked = admin
-    limits.post(address, {"lanes": 1, "running": 512, "async_steps": False})
-    assert asked == [{"lanes": 1, "running": 512, "async_steps": False}]
+    limits.post(address, {"lanes": 1, "running": 512})
+    assert asked == [{"lanes": 1, "running": 512}]
     with pytest.raises(BenchError, match="lanes: 3 is not between 1 and 2"):
         limits.post(address, {"lanes": 3})
     with pytest.raises(BenchError, match=r"the server runs with \{'lanes': 2\}"):

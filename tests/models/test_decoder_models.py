@@ -72,36 +72,23 @@ def warnings_of_eos(path: Path) -> list[str]:
     return [said for said in card.warnings if "eos_token" in said]
 
 
-def test_which_token_ends_an_answer(tmp_path: Path) -> None:
-    """generation_config.json's; without that file, config.json's, else none."""
+def test_tokens_that_end_no_answer(tmp_path: Path) -> None:
+    """Which do is compared with transformers in test_generation_keys.py."""
     write_decoder(tmp_path, "llama", vocab_size=300)
     write_byte_tokenizer(tmp_path)
-    (tmp_path / "generation_config.json").unlink()
-
-    def ends() -> tuple[int, ...]:
-        return load_card(str(tmp_path), 20, max_output_tokens=20).eos_ids
-
-    assert ends() == ()
     edit(tmp_path / "tokenizer_config.json", eos_token="<end>")
-    assert ends() == (), "transformers does not ask the tokenizer"
-    edit(tmp_path / "config.json", eos_token_id=[7, 8, 7])
-    assert ends() == (7, 8)
     before = load_card(str(tmp_path), 20, max_output_tokens=20).version
-    edit(tmp_path / "generation_config.json", do_sample=False)
-    assert ends() == (), "it hides config.json's"
-    edit(tmp_path / "generation_config.json", eos_token_id=9)
-    assert ends() == (9,)
-    assert load_card(str(tmp_path), 20, max_output_tokens=20).version != before, "other ends, another version"
     edit(tmp_path / "generation_config.json", eos_token_id=[257, 300])
     beyond, *others = warnings_of_eos(tmp_path)
     assert beyond == "eos_token_id 300 never ends a text: the vocabulary has 300 ids." and not others
     edit(tmp_path / "generation_config.json", eos_token_id=9)
     (differs,) = warnings_of_eos(tmp_path)
     assert differs.startswith("The tokenizer's eos_token, id 257, does not end a text")
+    assert load_card(str(tmp_path), 20, max_output_tokens=20).version != before, "other ends, another version"
     for wrong in (["<end>"], -1, 1 << 31):
         edit(tmp_path / "generation_config.json", eos_token_id=wrong)
         with pytest.raises(ModelError, match="neither a token id nor a list"):
-            ends()
+            load_card(str(tmp_path), 20, max_output_tokens=20)
 
 
 def test_tensors_that_change_nothing(tmp_path: Path) -> None:

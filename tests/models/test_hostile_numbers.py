@@ -10,22 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_irregular_files
 import transformers as tr
 from bad_files import write_tensors
 from checkpoints import FAMILIES, write_checkpoint, write_sentence_modules
 from nightly import nightly
 
 from fastqps.config import sources
-from fastqps.devices.choice_file import ChoiceFile
 from fastqps.devices.profile_file import load_profile
-from fastqps.devices.stored_choice import PRECISION
-from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import FastqpsError
 from fastqps.files.documents import parse_json, parse_toml
 from fastqps.models import ModelCard, ModelError, load_card
-from fastqps.models.files.json_files import read_json
 from fastqps.models.files.tensors import read_tensors
-from fastqps.supervisor.split import SPLITS
 from fastqps.telemetry.capacity import read_capacity
 
 pytestmark = pytest.mark.compute
@@ -65,26 +61,14 @@ def test_what_is_no_json_is_a_value_error(text: bytes) -> None:
         parse_json(text)
 
 
-def _ignored(kind: ChoiceFile[Any, Any]) -> Callable[[Path], None]:
-    def read(path: Path) -> None:
-        logged: list[str] = []
-        assert kind.find(path, None, logged.append) is None
-        raise FastqpsError(logged[0])
-
-    return read
-
-
 def _tensors(path: Path) -> object:
     write_tensors(path, path.read_bytes(), b"")
     return read_tensors(path)
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "JSON": read_json,
+    **{name: test_irregular_files.READERS[name] for name in ("JSON", "precision", "steps", "splits")},
     "tensors": _tensors,
-    "precision": _ignored(PRECISION),
-    "steps": _ignored(STEPS),
-    "splits": _ignored(SPLITS),
     "capacity": lambda path: read_capacity(str(path)),
 }
 

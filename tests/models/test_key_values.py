@@ -153,17 +153,3 @@ def test_equal_to_the_reference(kind: str, task: str, changes: dict[str, Any], t
     wanted = reference(tmp_path, task)
     assert wanted is not None
     np.testing.assert_allclose(answers(tmp_path, task), wanted, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize(
-    ("kind", "task", "changes", "said"),
-    [
-        ("t5", "embed", {"is_gated_act": False}, r"no tensor .*wi\.weight"),
-    ],
-)
-def test_refused(kind: str, task: str, changes: dict[str, Any], said: str, tmp_path: Path) -> None:
-    write(tmp_path, kind, task)
-    change(tmp_path, changes)
-    assert reference(tmp_path, task) is None
-    with pytest.raises(ModelError, match=said):
-        answers(tmp_path, task)

@@ -76,6 +76,7 @@ CONFIGS: dict[str, Rows] = {
         ({"max_relative_positions": 9}, "position_buckets 16 .* max_relative_positions 9"),
     ],
     "t5": [
+        ({"is_gated_act": False}, r"no tensor .*wi\.weight"),
         ({"feed_forward_proj": "closed-gelu"}, "feed_forward_proj"),
         ({"relative_attention_num_buckets": 6}, "relative_attention_num_buckets 6"),
         ({"relative_attention_max_distance": 8}, "relative_attention_max_distance 8"),

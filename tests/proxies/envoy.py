@@ -17,12 +17,19 @@ from proxies.proxy import EXAMPLES, Certificates, Proxy
 POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"
 TLS_CONTEXT = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
 # Load reports count at once and are used five times a second; the defaults are 10 s and 1 s.
-WEIGHTED = {"blackout_period": "0.1s", "weight_update_period": "0.2s", "weight_expiration_period": "10s"}
-LB = ("least_request", "round_robin", "client_side_weighted_round_robin")
+WEIGHTED = {
+    "name": "envoy.load_balancing_policies.client_side_weighted_round_robin",
+    "typed_config": {
+        "@type": f"{POLICIES}.client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin",
+        "blackout_period": "0.1s",
+        "weight_update_period": "0.2s",
+        "weight_expiration_period": "10s",
+    },
+}
 
 
 class Envoy(Proxy):
-    """``lb``: the balancing of its cluster, one of LB. ``weighted``: more fields of the weighted policy."""
+    """``weighted``: it shares calls out by the load that servers report; else by its open requests."""
 
     program = "envoy"
     example: ClassVar[str] = "envoy.yaml"
@@ -31,13 +38,11 @@ class Envoy(Proxy):
         self,
         backends: Sequence[str],
         *,
-        lb: str = "least_request",
         admins: Sequence[str] = (),
         tls: Certificates | None = None,
-        weighted: dict[str, object] | None = None,
+        weighted: bool = False,
     ) -> None:
-        assert lb in LB, lb
-        self._lb, self._weighted = lb, weighted or {}
+        self._weighted = weighted
         self.admin_port = free_port()
         super().__init__(backends, admins=admins, tls=tls)
 
@@ -49,22 +54,13 @@ class Envoy(Proxy):
         cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] = [
             {"endpoint": {"address": socket_address(backend)}} for backend in self.backends
         ]
-        if self._lb == "round_robin":
-            cluster["lb_policy"] = "ROUND_ROBIN"
-        elif self._lb == "client_side_weighted_round_robin":
+        if self._weighted:
             del cluster["lb_policy"]
-            cluster["load_balancing_policy"] = {"policies": [{"typed_extension_config": self._weighted_policy()}]}
+            cluster["load_balancing_policy"] = {"policies": [{"typed_extension_config": WEIGHTED}]}
         if self.tls:
             cluster["transport_socket"] = {"name": "envoy.transport_sockets.tls", "typed_config": self._tls_context()}
         config["admin"] = {"address": socket_address(f"127.0.0.1:{self.admin_port}")}
         return json.dumps(config, indent=1)
-
-    def _weighted_policy(self) -> dict[str, object]:
-        kind = f"{POLICIES}.client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin"
-        return {
-            "name": "envoy.load_balancing_policies.client_side_weighted_round_robin",
-            "typed_config": {"@type": kind, **WEIGHTED, **self._weighted},
-        }
 
     def _tls_context(self) -> dict[str, object]:
         assert self.tls
@@ -84,15 +80,10 @@ class Envoy(Proxy):
 
     def healthy(self) -> int:
         """How many backends its health checks have found good."""
-        return int(self.statistics().get("cluster.fastqps.membership_healthy", 0))
-
-    def statistics(self) -> dict[str, float]:
-        """Its own counters and gauges."""
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{self.admin_port}/stats?format=json", timeout=PATIENCE_S
-        ) as page:
-            found = json.loads(page.read())["stats"]
-        return {one["name"]: one["value"] for one in found if "name" in one}
+        at = f"http://127.0.0.1:{self.admin_port}/stats?format=json"
+        with urllib.request.urlopen(at, timeout=PATIENCE_S) as page:
+            found = {one.get("name"): one.get("value") for one in json.load(page)["stats"]}
+        return int(found.get("cluster.fastqps.membership_healthy", 0))
 
 
 class EnvoyHttp(Envoy):

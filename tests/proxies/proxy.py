@@ -84,10 +84,6 @@ class Proxy:
 
         until(found, f"{self.program} finds {count} backends healthy")
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def log(self) -> str:
         return (self.folder / "log").read_text()
 

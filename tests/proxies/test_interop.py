@@ -9,6 +9,7 @@ goaway is in test_connection_age.py.
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from proxies.proxy import Certificates
 
 LARGE_IN, LARGE_OUT = 271_828, 314_159
 DIMENSIONS = 384
+MESSAGE_BYTES_MAX = 4 << 20  # the usual --max-message-bytes
 SPECIAL = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"
 TIMEOUT_S = PATIENCE_S
 LOADS = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics"
@@ -227,6 +229,25 @@ def test_special_status_message(stub: PredictServiceStub) -> None:
 def test_unimplemented(channel: grpc.Channel, path: str) -> None:
     error = failed(lambda: channel.unary_unary(path)(b"", timeout=TIMEOUT_S))
     assert error.code() == grpc.StatusCode.UNIMPLEMENTED and path.split("/")[1] in error.details()
+
+
+def test_a_message_that_is_too_large(stub: PredictServiceStub) -> None:
+    """The status is the server's own, while most of the message is still to be sent."""
+    for _ in range(3):
+        error = failed(lambda: stub.Predict(pb.PredictRequest(text="x" * (2 * MESSAGE_BYTES_MAX)), timeout=TIMEOUT_S))
+        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and str(MESSAGE_BYTES_MAX) in error.details()
+        check(stub.Predict(ask(2), timeout=TIMEOUT_S), 2)
+
+
+def test_refusal_of_an_open_stream(channel: grpc.Channel) -> None:
+    """Of a bidirectional call that its client has not ended."""
+
+    def asks() -> Iterator[bytes]:
+        yield b"\x12\x01a"
+        time.sleep(0.3)
+
+    call = channel.stream_stream("/fastqps.v1.PredictService/NoSuchStream")
+    assert failed(lambda: list(call(asks(), timeout=TIMEOUT_S))).code() == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_cancel_after_begin(server: Server, stub: PredictServiceStub) -> None:

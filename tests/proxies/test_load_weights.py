@@ -45,7 +45,7 @@ def test_envoy_follows_load_reports(serve: Callable[..., Server], tmp_path: Path
     flags = ("--frontdoors=1", "--dispatchers=1", "--load-reports=on")
     servers = [serve(*flags, echo=True, env={"TEST_LOAD": str(path)}) for path in files]
     with (
-        Envoy([server.address for server in servers], lb="client_side_weighted_round_robin") as proxy,
+        Envoy([server.address for server in servers], weighted=True) as proxy,
         grpc.insecure_channel(proxy.address) as channel,
     ):
         stub = PredictServiceStub(channel)

@@ -23,7 +23,7 @@ _MARK = "fastqps-bench.json"
 def checkpoint(shape: Shape, cache: Path = CACHE, seed: int = 1) -> Path:
     """The directory of this shape's checkpoint, in bf16; written if it is not there yet."""
     path = cache / shape.name
-    mark = {"version": _VERSION, "seed": seed, "sizes": shape.sizes}
+    mark = {"version": _VERSION, "seed": seed, "config": shape.config}
     if (path / _MARK).is_file() and json.loads((path / _MARK).read_text()) == json.loads(json.dumps(mark)):
         return path
     partial = cache / f".{shape.name}.{os.getpid()}"
@@ -44,23 +44,19 @@ def _write(shape: Shape, path: Path, seed: int) -> None:
     import transformers as tr
     from safetensors.torch import save_file
 
-    sizes = dict(shape.sizes)
-    if shape.kind == "decoder":  # answers end at their limit alone, for whoever runs them
-        sizes |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    config = tr.AutoConfig.for_model(shape.family, **sizes)
+    config = tr.AutoConfig.for_model(shape.family, **shape.config)
     auto: Any = tr.AutoModel if shape.kind == "encoder" else tr.AutoModelForCausalLM
     with torch.device("meta"):
         model = auto.from_config(config)
     config.dtype = torch.bfloat16
     config.architectures = [type(model).__name__]
     config.save_pretrained(path)
-    tied = {"lm_head.weight"} if sizes.get("tie_word_embeddings") else set()
     # Ten times as fast on a GPU: a billion numbers take a CPU as long as a measurement.
     chance = torch.Generator("cuda" if torch.cuda.is_available() else "cpu").manual_seed(seed)
     tensors = {
         name: _values(name, tuple(meta.shape), shape, chance)
         for name, meta in model.named_parameters()
-        if name not in tied
+        if name != "lm_head.weight"  # it is the embedding's
     }
     save_file(tensors, path / "model.safetensors", {"format": "pt"})
     if chance.device.type == "cuda":

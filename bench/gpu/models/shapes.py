@@ -2,65 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["encoder", "decoder"]
 TINY_VOCAB = 512
-_LLAMA3 = {
-    "rope_type": "llama3",
-    "factor": 32.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-    "rope_theta": 500_000.0,
-}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A checkpoint's sizes. ``family``: transformers' ``model_type``; ``sizes``: its config's."""
+    """A checkpoint's sizes. ``family``: transformers' ``model_type``. ``inner``: of the feed-forward layers; ``more``:
+    keys of its config beside these."""
 
     name: str
     family: Literal["bert", "llama", "qwen2", "qwen3"]
-    sizes: dict[str, Any]
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    inner: int
+    vocab: int
+    head_dim: int
+    more: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Literal["encoder", "decoder"]:
         return "encoder" if self.family == "bert" else "decoder"
 
     @property
-    def hidden(self) -> int:
-        """The width."""
-        return int(self.sizes["hidden_size"])
-
-    @property
-    def layers(self) -> int:
-        return int(self.sizes["num_hidden_layers"])
-
-    @property
-    def vocab(self) -> int:
-        return int(self.sizes["vocab_size"])
-
-    @property
-    def head_dim(self) -> int:
-        return int(self.sizes.get("head_dim") or self.hidden // self.sizes["num_attention_heads"])
-
-    @property
-    def kv_heads(self) -> int:
-        return int(self.sizes.get("num_key_value_heads") or self.sizes["num_attention_heads"])
+    def config(self) -> dict[str, Any]:
+        """As transformers' config has it."""
+        found: dict[str, Any] = {"hidden_size": self.hidden, "num_hidden_layers": self.layers}
+        found |= {"num_attention_heads": self.heads, "intermediate_size": self.inner, "vocab_size": self.vocab}
+        if self.kind == "encoder":
+            return found | {"max_position_embeddings": 512} | self.more
+        found |= {"num_key_value_heads": self.kv_heads, "head_dim": self.head_dim, "tie_word_embeddings": True}
+        found |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}  # answers end at their limit alone
+        return found | {"max_position_embeddings": 4096, "rms_norm_eps": 1e-6} | self.more
 
     def products(self) -> tuple[tuple[str, int, int], ...]:
         """(name, K, N) of a layer's matrix products, as they are computed: Q, K and V in one, gate and up in one."""
-        heads, inner = int(self.sizes["num_attention_heads"]), int(self.sizes["intermediate_size"])
-        attention = heads * self.head_dim
-        qkv = attention + 2 * self.kv_heads * self.head_dim
-        up = inner if self.kind == "encoder" else 2 * inner
+        attention = self.heads * self.head_dim
         return (
-            ("qkv", self.hidden, qkv),
+            ("qkv", self.hidden, attention + 2 * self.kv_heads * self.head_dim),
             ("out", attention, self.hidden),
-            ("up", self.hidden, up),
-            ("down", inner, self.hidden),
+            ("up", self.hidden, self.inner if self.kind == "encoder" else 2 * self.inner),
+            ("down", self.inner, self.hidden),
         )
 
     @property
@@ -75,48 +62,27 @@ class Shape:
 
     def tiny(self) -> Shape:
         """The same family with as few numbers as show every path: two layers, narrow, the same ratio of heads."""
-        heads = 4
-        groups = max(1, self.sizes["num_attention_heads"] // self.kv_heads)
-        own = {"num_attention_heads": heads, "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96}
-        own |= {"vocab_size": TINY_VOCAB, "max_position_embeddings": 256}
-        if self.kind == "decoder":
-            own |= {"num_key_value_heads": max(1, heads // groups), "head_dim": 16}
-        return Shape(f"{self.name}-tiny", self.family, {**self.sizes, **own})
+        return dataclasses.replace(
+            self, name=f"{self.name}-tiny", hidden=64, layers=2, heads=4, inner=96, vocab=TINY_VOCAB, head_dim=16,
+            kv_heads=max(1, 4 * self.kv_heads // self.heads), more={**self.more, "max_position_embeddings": 256},
+        )  # fmt: skip
 
 
-def _bert(name: str, hidden: int, layers: int, heads: int) -> Shape:
-    sizes = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
-    sizes |= {"intermediate_size": 4 * hidden, "max_position_embeddings": 512, "vocab_size": 30522}
-    return Shape(name, "bert", sizes)
+def _rope(theta: float, kind: str = "default", **more: float) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, **more}}
 
 
-def _decoder(
-    name: str, family: Any, hidden: int, layers: int, heads: tuple[int, int], inner: int, **more: Any
-) -> Shape:
-    sizes = {"hidden_size": hidden, "num_hidden_layers": layers, "intermediate_size": inner}
-    sizes |= {"num_attention_heads": heads[0], "num_key_value_heads": heads[1], "tie_word_embeddings": True}
-    return Shape(name, family, {**sizes, "rms_norm_eps": 1e-6, "max_position_embeddings": 4096, **more})
-
-
+_LLAMA3 = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 SHAPES = {
     shape.name: shape
     for shape in (
-        _bert("minilm-l6", 384, 6, 12),
-        _decoder(
-            "smollm2-135m", "llama", 576, 30, (9, 3), 1536, vocab_size=49152, rms_norm_eps=1e-5,
-            rope_parameters={"rope_type": "default", "rope_theta": 100_000.0},
-        ),
-        _decoder(
-            "qwen2.5-0.5b", "qwen2", 896, 24, (14, 2), 4864, vocab_size=151936,
-            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        ),
-        _decoder(
-            "qwen3-0.6b", "qwen3", 1024, 28, (16, 8), 3072, vocab_size=151936, head_dim=128,
-            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        ),
-        _decoder(
-            "llama-1b", "llama", 2048, 16, (32, 8), 8192, vocab_size=128256, head_dim=64, rms_norm_eps=1e-5,
-            rope_parameters=_LLAMA3,
+        Shape("minilm-l6", "bert", 384, 6, 12, 12, 1536, 30522, 32),
+        Shape("smollm2-135m", "llama", 576, 30, 9, 3, 1536, 49152, 64, {"rms_norm_eps": 1e-5, **_rope(100_000.0)}),
+        Shape("qwen2.5-0.5b", "qwen2", 896, 24, 14, 2, 4864, 151936, 64, _rope(1e6)),
+        Shape("qwen3-0.6b", "qwen3", 1024, 28, 16, 8, 3072, 151936, 128, _rope(1e6)),
+        Shape(
+            "llama-1b", "llama", 2048, 16, 32, 8, 8192, 128256, 64,
+            {"rms_norm_eps": 1e-5, **_rope(500_000.0, "llama3", **_LLAMA3)},
         ),
     )
 }  # fmt: skip

@@ -69,8 +69,8 @@ class DecoderStep:
 
 def decoder_work(shape: Shape, step: DecoderStep, size: int, fp8: bool = False) -> dict[str, Work]:
     """By kind. In FP8 products read one byte a number, and the kernels in front of them write one."""
-    layers, inner, vocab = shape.layers, int(shape.sizes["intermediate_size"]), shape.vocab
-    heads, head_dim, kv_heads = int(shape.sizes["num_attention_heads"]), shape.head_dim, shape.kv_heads
+    layers, inner, vocab = shape.layers, shape.inner, shape.vocab
+    heads, head_dim, kv_heads = shape.heads, shape.head_dim, shape.kv_heads
     rows_of = float(step.rows * shape.hidden)
     per_place = 2 * kv_heads * head_dim * size
     queries = step.rows * heads * head_dim

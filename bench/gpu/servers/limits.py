@@ -10,7 +10,7 @@ from typing import Any
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.results.result import BenchError
 
-NAMES = {"lanes": "lanes", "max-running": "running", "max-batch-items": "items", "async-steps": "async_steps"}
+NAMES = {"lanes": "lanes", "max-running": "running", "max-batch-items": "items"}
 ANSWER_S = 10.0
 Limits = dict[str, Any]  # by /limits' name
 

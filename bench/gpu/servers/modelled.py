@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from bench.gpu.run import Run
 from bench.gpu.servers import limits
-from bench.gpu.servers.preparation import prepare_us
 from bench.gpu.servers.served import Served
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.target import Server, Settings
@@ -23,7 +22,7 @@ FASTER = {"fp8": 1.3, "auto": 1.4}
 
 
 class ModelledServer(Served):
-    """Steps have a fixed part, so larger ones are faster; synchronous ones wait for the host; lanes fill gaps."""
+    """Steps have a fixed part, so larger ones are faster."""
 
     def _use(self, cpus: Sequence[int]) -> Server:
         """``ConfigError`` where no server has these settings."""
@@ -40,9 +39,7 @@ class ModelledServer(Served):
         items = now["running"] or now["items"] or ITEMS
         lanes, dispatchers = now["lanes"] or 2, self._base.get("dispatchers") or 1
         step_us = (STEP_US + ITEM_US * items) / FASTER.get(str(self._base.get("quantization")), 1.0)
-        host_us = HOST_US + prepare_us()
-        cycle_us = step_us + host_us if now["async_steps"] is False else max(step_us, host_us)
-        steps_per_us = min(1 / step_us, dispatchers * min(lanes / cycle_us, 1 / host_us))
+        steps_per_us = min(1 / step_us, dispatchers * min(lanes / max(step_us, HOST_US), 1 / HOST_US))
         idle = 1 - steps_per_us * step_us
         return Point(
             "", offered_rate=load.rate, rate=load.rate or 1e6 * items * steps_per_us, p99_us=1000.0,

@@ -28,7 +28,7 @@ SETTLE_S = 2.0  # of load in front of the first point with other limits: a serve
 class Served:
     """A context manager: a server of one model, started when it is first measured.
 
-    Lanes, running sequences, items and asynchronous steps that ``base`` holds are the most of them: points with fewer
+    Lanes, running sequences and items that ``base`` holds are the most of them: points with fewer
     run on the same server (``limits``). ``slow``: a request takes a good part of a second, so shorter points would be
     of beginnings and ends.
     """

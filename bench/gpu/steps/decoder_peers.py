@@ -68,7 +68,8 @@ def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
                 ratios[model] = arms.rate(OURS) / arms.rate(THEIRS), note
                 run.target("peer", *min(ratios.values()))
             same = {"as under a mask": agreement(expected, found)}
-            same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
+            if served.address:  # a formula has none
+                same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
             run.raw(f"{model}: share of tokens before answers part", same)
 
 

@@ -41,7 +41,6 @@ py::tuple launch(SimStream& self, u32 tokens, u32 items) {
 }  // namespace
 
 void register_sim(py::module_& m) {
-  m.def("burn_cpu", &burn_cpu, "ns"_a, "Computes for so long by this thread's CPU clock, with the GIL.");
   py::class_<SimDevice, std::shared_ptr<SimDevice>>(
       m, "SimDevice", "A modelled device, as this process sees it; see csrc/step/sim/sim_timeline.h.")
       .def(py::init([](double fixed_ns, double overlap, Points tokens, Points items, u64 launch_ns,

@@ -2,8 +2,6 @@
 // time is stress_core.cpp's.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -16,7 +14,7 @@
 #include "core/slab.h"
 #include "core/supervise.h"
 #include "core/waiting.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 
@@ -167,15 +165,12 @@ TEST(segment_has_huge_pages_where_the_kernel_makes_them) {
   }
   Sizes sizes = kSizes;
   sizes.slots = 8192;
-  auto made = Segment::create(sizes);
-  std::string error;
-  const Segment segment = Segment::attach(made.fd, &error);
+  const Segment segment = test::made_segment(sizes);
   const u64 bytes = segment.header().total_bytes;
   CHECK(bytes > 2 * kHuge);
   touch(&segment.header(), bytes);
   CHECK_EQ(huge_bytes(&segment.header()), bytes / kHuge * kHuge);
   munmap(&segment.header(), bytes);
-  close(made.fd);
 }
 
 TEST(segment_lies_where_huge_pages_can_be_mapped) {
@@ -249,8 +244,7 @@ struct Ending {
   Verdict verdict;
 };
 
-struct World;
-struct Host {
+struct Host : test::SlabHost {
   std::vector<Ending> answers;
   std::vector<u32> released_slots;
   void answer(u32 slot, u64 user, Verdict verdict) { answers.push_back({slot, user, verdict}); }
@@ -258,8 +252,6 @@ struct Host {
   void progress(u32 slot, u64) { progressed.push_back(slot); }
   void restarted(u32 slot, u64) { restarts.push_back(slot); }
   void released(u32 slot, u64) { released_slots.push_back(slot); }
-  void expect(u32) {}
-  void expect_item(u32) {}
 };
 
 // An encoder's look at its work: limits that never change, controls behind every claim.
@@ -274,43 +266,37 @@ struct Encoder : Claimer {
   }
 };
 
-struct World {
-  Segment segment;
-  WakeFds fds;
+struct World : test::OwnSegment {
   Host hosts[2];
   std::vector<Slab<Host>> doors;
 
-  explicit World(bool rerun = true, u32 n_doors = 1) {
-    auto made = Segment::create(kSizes);
-    std::string error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK(segment.valid());
-    close(made.fd);
-    for (u32 d = 0; d < 3; d++) fds.dispatcher[d] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    for (u32 f = 0; f < 2; f++) fds.door[f] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  explicit World(bool rerun = true, u32 n_doors = 1) : OwnSegment(kSizes) {
     segment.route(0).dispatchers.store(7);
     for (u32 f = 0; f < n_doors; f++) doors.emplace_back(segment, &fds, f, hosts[f], rerun).adopt();
-  }
-  ~World() {
-    for (int fd : fds.dispatcher)
-      if (fd >= 0) close(fd);
-    for (int fd : fds.door)
-      if (fd >= 0) close(fd);
-    munmap(&segment.header(), segment.header().total_bytes);
   }
   Encoder claimer(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
     return Encoder(segment, &fds, me, epoch, limits);
   }
-  // One request; its slot. queued_ns orders doors.
-  u32 put(u32 tokens = 10, u32 kind = kNormal, u64 queued_ns = 1, u32 door = 0, u64 deadline_ns = 0) {
+  // One request that nobody is shown; its slot. queued_ns orders doors.
+  u32 hide(u32 tokens = 1, u32 kind = kNormal, u64 queued_ns = 1, u32 door = 0, u64 deadline_ns = 0) {
     i64 slot = doors[door].take();
     CHECK(slot >= 0);
     Slot& s = doors[door].slot(u32(slot));
     s.n_tokens.store(tokens);
     s.deadline_ns = deadline_ns;
     CHECK(doors[door].put(u32(slot), 0, kind, 100 + u64(slot), queued_ns));
-    doors[door].publish();
     return u32(slot);
+  }
+  u32 put(u32 tokens = 10, u32 kind = kNormal, u64 queued_ns = 1, u32 door = 0, u64 deadline_ns = 0) {
+    const u32 slot = hide(tokens, kind, queued_ns, door, deadline_ns);
+    doors[door].publish();
+    return slot;
+  }
+  // The only front door's next incarnation.
+  Slab<Host>& reopen() {
+    doors.clear();
+    doors.emplace_back(segment, &fds, 0, hosts[0]).adopt();
+    return doors[0];
   }
   Word word(u32 slot, u32 door = 0) { return {segment.slot(door, slot).state.load()}; }
   bool is(u32 slot, State state) { return word(slot).state() == state; }
@@ -331,6 +317,10 @@ static void run(Claimer& c, Batch& batch) {
     CHECK(c.finish(claim));
   }
   c.publish();
+}
+static void serve(Encoder& c, Batch& batch) {
+  CHECK(c.next(batch, false, 0));
+  run(c, batch);
 }
 static std::vector<u32> slots_of(const Batch& batch) {
   std::vector<u32> slots;
@@ -369,11 +359,7 @@ TEST(unpublished_requests_are_invisible_until_sleep_at_the_latest) {
   World w;
   Encoder c = w.claimer(0);
   Batch b;
-  for (u32 i = 0; i < 2; i++) {
-    u32 slot = u32(w.doors[0].take());
-    w.doors[0].slot(slot).n_tokens.store(1);
-    CHECK(w.doors[0].put(slot, 0, kNormal, 0, 1));
-  }
+  w.hide(), w.hide();
   CHECK(!c.next(b, false, 0));
   CHECK(w.doors[0].announce());
   w.doors[0].awake();
@@ -386,26 +372,21 @@ TEST(batch_keeps_its_limits) {
   Encoder c = w.claimer(0);
   Batch b;
   for (u32 tokens : {10, 10, 10, 10, 10}) w.put(tokens);  // limits: 4 items, 40 tokens
-  CHECK(c.next(b, false, 0));
+  serve(c, b);
   CHECK_EQ(b.claims.size(), 4u);
-  run(c, b);
-  CHECK(c.next(b, false, 0));
+  serve(c, b);
   CHECK_EQ(b.claims.size(), 1u);
-  run(c, b);
   w.doors[0].drain();
   for (u32 tokens : {20, 15, 6, 1}) w.put(tokens);
-  CHECK(c.next(b, false, 0));
+  serve(c, b);
   CHECK_EQ(b.n_tokens, 35u);  // 6 more do not fit; what is behind them waits its turn
-  run(c, b);
-  CHECK(c.next(b, false, 0));
+  serve(c, b);
   CHECK_EQ(b.n_tokens, 7u);
-  run(c, b);
   Encoder small = w.claimer(1, 1, {.items = 4, .tokens = 8});
   w.doors[0].drain();
   w.put(12);  // larger than a batch: alone, never stuck
-  CHECK(small.next(b, false, 0));
+  serve(small, b);
   CHECK_EQ(b.n_tokens, 12u);
-  run(small, b);
   w.doors[0].drain();
   w.put(1000);  // more than a slot holds: bytes of another process
   CHECK(c.next(b, false, 0));
@@ -503,9 +484,8 @@ TEST(oldest_door_first) {
   w.put(1, kNormal, 10, 1);
   w.put(1, kNormal, 35, 1);
   for (u32 door : {1, 0, 1, 0}) {
-    CHECK(c.next(b, false, 0));
+    serve(c, b);
     CHECK_EQ(b.claims[0].door, door);
-    run(c, b);
   }
 }
 
@@ -681,8 +661,7 @@ TEST(canary_of_the_dead_is_not_held_against_who_comes_after) {
   Encoder next = w.claimer(0, 2);
   CHECK(w.doors[0].put_canary(0, 9));
   CHECK_EQ(canary_since_ns(w.segment, 0), 9u);  // another door's
-  CHECK(next.next(b, false, 0));
-  run(next, b);
+  serve(next, b);
   CHECK_EQ(canary_since_ns(w.segment, 0), 0u);  // DONE
 }
 
@@ -693,14 +672,12 @@ TEST(canary_survives_its_front_door) {
   CHECK(w.doors[0].put_canary(0, 1));
   CHECK(c.next(b, false, 0));
   run(c, b);  // its hint goes to a door that is not there any more
-  w.doors.clear();
-  w.doors.emplace_back(w.segment, &w.fds, 0, w.hosts[0]).adopt();
+  w.reopen();
   CHECK_EQ(w.doors[0].canaries(), 0u);
   CHECK_EQ(w.segment.door_stats(0).canaries[0].load(), 1u);
   CHECK(w.doors[0].put_canary(0, 2));
   CHECK(c.next(b, false, 0));
-  w.doors.clear();  // while its dispatcher holds it
-  w.doors.emplace_back(w.segment, &w.fds, 0, w.hosts[0]).adopt();
+  w.reopen();  // while its dispatcher holds it
   CHECK(!w.doors[0].put_canary(0, 3));
   run(c, b);
   w.doors[0].drain();
@@ -747,9 +724,8 @@ TEST(suspects_run_alone_and_four_strikes_are_poison) {
   CHECK(w.last().slot == bad && w.last().verdict == Verdict::kPoison);
   CHECK(w.is(bad, State::kFree));
   Encoder third = w.claimer(0, 3);
-  CHECK(third.next(b, false, 0));
+  serve(third, b);
   CHECK(b.suspect && slots_of(b) == List{good});
-  run(third, b);
   CHECK(third.next(b, false, 0));
   CHECK(!b.suspect && b.claims[0].slot == fresh);
 }
@@ -1132,9 +1108,7 @@ TEST(full_control_ring_is_no_obstacle) {
   w.doors[0].settle_all();
   CHECK_EQ(control.tail.load(), kControlEntries + 1);
   CHECK(control.entry[0] == control_entry(w.word(i).seq(), Control::kCancel, i));
-  Host next;  // and so does the front door's next incarnation, for what it inherits
-  Slab<Host> door(w.segment, &w.fds, 0, next);
-  door.adopt();
+  w.reopen();  // and so does the front door's next incarnation, for what it inherits
   CHECK_EQ(control.tail.load(), kControlEntries + 2);
 }
 
@@ -1167,16 +1141,13 @@ TEST(new_front_door_adopts_what_its_predecessor_left) {
   u32 of_dead = w.put();
   CHECK(dead.next(lost, false, 0));
   u32 queued = w.put();
-  u32 hidden = u32(w.doors[0].take());  // put, never published
-  CHECK(w.doors[0].put(hidden, 0, kNormal, 0, 1));
+  u32 hidden = w.hide();
   for (auto& claim : held.claims) CHECK(c.launch(claim));
   CHECK(c.finish(held.claims[0]));
   c.publish();
   w.die(1, 1);
 
-  Host host;
-  Slab<Host> second(w.segment, &w.fds, 0, host);
-  second.adopt();
+  Slab<Host>& second = w.reopen();
   for (u32 i : {finished, of_dead, queued, hidden}) CHECK(w.is(i, State::kFree));
   CHECK(w.is(running, State::kLaunched));  // a living dispatcher's
   CHECK_EQ(second.used(), 1u);
@@ -1187,48 +1158,38 @@ TEST(new_front_door_adopts_what_its_predecessor_left) {
   c.publish();
   second.drain();
   CHECK_EQ(second.used(), 0u);
-  CHECK_EQ(host.answers.size(), 0u);  // those clients are gone
+  CHECK_EQ(w.hosts[0].answers.size(), 0u);  // those clients are gone
 }
 
 TEST(what_left_its_ring_is_told_once) {
   World w;
   RingLine& ring = w.segment.request_ring(0, 0, kNormal);
   ring.head = ring.tail = ~u64(0) - 5;  // positions wrap
-  Host host;
-  Slab<Host> door(w.segment, &w.fds, 0, host);
-  door.adopt();
+  Slab<Host>& door = w.reopen();
   Encoder c = w.claimer(0, 1, {.items = 2, .tokens = 40});
   Batch b;
-  const auto put = [&] {
-    const u32 i = u32(door.take());
-    door.slot(i).n_tokens.store(1);
-    CHECK(door.put(i, 0, kNormal, 0, 1));
-    door.publish();
-    return i;
-  };
   const auto taken = [&] {
     List slots;
     door.see_taken([&](u32 slot) { slots.push_back(slot); });
     return slots;
   };
   for (int round = 0; round < 20; round++) {
-    const u32 gone = put();
+    const u32 gone = w.put(1);
     CHECK(door.cancel(gone) == Cancel::kFreed);
-    const u32 first = put(), second = put(), third = put();
+    const u32 first = w.put(1), second = w.put(1), third = w.put(1);
     CHECK_EQ(first, gone);  // used again, while its old entry stands before its new one
     CHECK(taken().empty());
     CHECK(c.next(b, false, 0));
     CHECK(taken() == (List{first, second}));
     CHECK(taken().empty());
     run(c, b);
-    CHECK(c.next(b, false, 0));
-    run(c, b);
+    serve(c, b);
     door.drain();  // the third is answered and free before anybody asks
     CHECK(taken().empty());
     CHECK_EQ(third, u32(door.take()));
     door.give_back(third);
   }
-  put();
+  w.put(1);
   ring.head = ring.tail + 1;  // bytes of another process
   CHECK(taken().empty());
 }
@@ -1239,30 +1200,19 @@ TEST(rings_wrap_and_refuse_when_full) {
     RingLine& ring = w.segment.request_ring(0, 0, kind);
     ring.head = ring.tail = ~u64(0) - 5;  // and so do their positions
   }
-  Host host;
-  Slab<Host> door(w.segment, &w.fds, 0, host);
-  door.adopt();
+  Slab<Host>& door = w.reopen();
   Encoder c = w.claimer(0);
   Batch b;
   for (u32 round = 0; round < 40; round++) {
-    for (u32 n = 0; n < 3; n++) {
-      u32 i = u32(door.take());
-      door.slot(i).n_tokens.store(1);
-      CHECK(door.put(i, 0, kNormal, round, 1));
-    }
+    for (u32 n = 0; n < 3; n++) w.hide();
     door.publish();
-    CHECK(c.next(b, false, 0));
+    serve(c, b);
     CHECK_EQ(b.claims.size(), 3u);
-    run(c, b);
     door.drain();
   }
-  CHECK_EQ(host.answers.size(), 120u);
+  CHECK_EQ(w.hosts[0].answers.size(), 120u);
   // Cancelled requests leave their entries behind: 8 old ones, and no new one is taken before somebody looks.
-  for (u32 n = 0; n < 8; n++) {
-    u32 i = u32(door.take());
-    CHECK(door.put(i, 0, kNormal, 0, 1));
-    CHECK(door.cancel(i) == Cancel::kFreed);
-  }
+  for (u32 n = 0; n < 8; n++) CHECK(door.cancel(w.hide()) == Cancel::kFreed);
   door.publish();
   u32 i = u32(door.take());
   CHECK(!door.put(i, 0, kNormal, 0, 1));

@@ -3,7 +3,7 @@
 
 #include "core/load_window.h"
 #include "core/supervise.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 
@@ -15,14 +15,10 @@ bool near(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-3 * std::abs
 
 // Two front doors, two models of a dispatcher each, two devices. The test writes what the processes would.
 struct World {
-  Segment segment;
+  Segment segment = test::made_segment(
+      {.doors = 2, .dispatchers = 2, .models = 2, .devices = 2, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
   u64 now = 1000 * kSecond;
   World() {
-    auto made = Segment::create(
-        {.doors = 2, .dispatchers = 2, .models = 2, .devices = 2, .slots = 64, .max_tokens = 8, .answer_bytes = 64});
-    std::string error = made.error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
     for (u32 d = 0; d < 2; d++) {
       segment.dispatcher(d).route = d * kGenerations, segment.dispatcher(d).device = d;
       segment.route(d * kGenerations).max_batch_items = 10;

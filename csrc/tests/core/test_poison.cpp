@@ -61,7 +61,7 @@ struct TwoDoors {
   Generating test;
   Counters counters;
   PredictService second;
-  FrontDoor door{second, Generating::quick(), {}, counters};
+  FrontDoor door{second, without_sleep({}), {}, counters};
   std::unique_ptr<Client> client;
   u32 epoch = 1;
 };

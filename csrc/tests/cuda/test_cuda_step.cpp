@@ -85,25 +85,6 @@ TEST(an_early_write_to_a_pinned_block_is_seen) {
 }
 #endif
 
-TEST(a_step_that_runs_is_not_launched_again) {
-  DeviceTime time;
-  SumLane lane(time);
-  std::mt19937 random(3);
-  SumStep step{lane.step(), {}};
-  step.pack(lane.layout, random, 0);
-  {
-    Knob slow("graph_ns", 50'000'000);
-    CHECK(step.launch() == CudaStep::Launch::kDone);
-    CHECK(step.launch() == CudaStep::Launch::kRunning);
-    CHECK(!lane.lane.add(nullptr, 8, 8));
-  }
-  CHECK(step.wait());
-  CHECK(step.right());
-  CHECK(step.launch() == CudaStep::Launch::kDone);
-  CHECK(step.wait());
-  CHECK_EQ(lane.graphs[0]->firsts.size() + lane.graphs[1]->firsts.size(), 2u);
-}
-
 TEST(lanes_run_side_by_side) {
   DeviceTime time;
   Knob slow("graph_ns", 20'000'000);
@@ -342,41 +323,4 @@ TEST(what_was_asked_too_early_is_no_error_of_the_next_who_asks) {
   }
   CHECK(step.wait());
   CHECK_EQ(cuda().api->cudaGetLastError().code, 0);
-}
-
-TEST(serving_calls_four_entry_points_and_a_look_at_the_last_error) {
-  DeviceTime time;
-  SumLane lane(time);
-  auto make = [&] {
-    std::mt19937 random(5);
-    SumStep step{lane.step(), {}};
-    step.pack(lane.layout, random, 0);
-    return step;
-  };
-  SumStep step = make();
-  cuda().api->mark();
-  cuda().mark();
-  for (int i = 0; i < 20; i++) CHECK(step.launch() == CudaStep::Launch::kDone && step.wait());
-  for (u32 call = 0; call < kCudaCalls; call++) {
-    const u64 n = cuda().api->count(CudaCall(call));
-    CHECK_EQ(i64(n), cuda().count(cuda().api->own_name(CudaCall(call))));
-    switch (call) {
-      case k_cudaMemcpyAsync:
-        CHECK_EQ(n, 40u);
-        break;
-      case k_cudaGraphLaunch:
-      case k_cudaEventRecord:
-        CHECK_EQ(n, 20u);
-        break;
-      case k_cudaEventQuery:
-        CHECK(n >= 20);
-        break;
-      case k_cudaGetLastError:
-        CHECK(n <= 20);
-        break;
-      default:
-        CHECK_EQ(n, 0u);
-    }
-  }
-  CHECK_EQ(cuda().count("pageable copies"), 0);
 }

@@ -1,8 +1,6 @@
 // The dispatcher of an edge over a segment of a test's own, and servers of which the test says what they answer. All
 // are turned by the test's thread.
 #pragma once
-#include <sys/eventfd.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +27,7 @@ struct Called {
 // A server that keeps what it gets.
 class KeepingServer final : public front::BareService, private front::Method {
  public:
-  KeepingServer() : door_(*this, front::quick_limits(), {}, counters_, {}, {}) { door_.attach(); }
+  KeepingServer() : door_(*this, front::without_sleep({}), {}, counters_, {}, {}) { door_.attach(); }
 
   void turn() {
     for (int fd; (fd = listening_.accepted()) >= 0;) door_.adopt(fd);
@@ -111,28 +109,21 @@ class KeepingServer final : public front::BareService, private front::Method {
 };
 
 // A front door's side of the slots: how often each status has come.
-struct Statuses {
+struct Statuses : test::SlabHost {
   std::vector<u32> of = std::vector<u32>(front::kStatusCodes);
   const Segment* segment = nullptr;
   void answer(u32 slot, u64, Verdict) { of[segment->slot(0, slot).status]++; }
-  void progress(u32, u64) {}
-  void restarted(u32, u64) {}
-  void released(u32, u64) {}
-  void expect(u32) {}
-  void expect_item(u32) {}
 };
 
 // An edge of one front door and one dispatcher, with two connections to each server.
-struct Edge {
+struct Edge : test::OwnSegment {
   explicit Edge(std::vector<KeepingServer*> to)
-      : servers(std::move(to)),
-        segment(test::made_segment({.slots = 512,
-                                    .max_tokens = 16,
-                                    .answer_bytes = 64,
-                                    .caller_bytes = sizeof(CallerContext),
-                                    .upstreams = 1})) {
-    fds.dispatcher[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    fds.door[0] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+      : OwnSegment({.slots = 512,
+                    .max_tokens = 16,
+                    .answer_bytes = 64,
+                    .caller_bytes = sizeof(CallerContext),
+                    .upstreams = 1}),
+        servers(std::move(to)) {
     segment.route(0).dispatchers.store(1);
     segment.route(0).dimensions = KeepingServer::kValues;
     ended.segment = &segment;
@@ -145,9 +136,6 @@ struct Edge {
     for (Target& target : targets) target.address.name = "server " + std::to_string(&target - targets.data());
     dispatcher->set_upstreams(std::move(targets));
     run([this] { return connections() == 2 * servers.size(); });
-  }
-  ~Edge() {
-    for (const int fd : {fds.dispatcher[0], fds.door[0]}) ::close(fd);
   }
 
   void put(u32 requests) {
@@ -181,8 +169,6 @@ struct Edge {
   }
 
   const std::vector<KeepingServer*> servers;
-  Segment segment;
-  WakeFds fds;
   Statuses ended;
   Slab<Statuses> slab{segment, &fds, 0, ended};
   std::unique_ptr<EdgeDispatcher> dispatcher;

@@ -6,29 +6,14 @@
 #include "grpc/grpc_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/transport/compressed.h"
+#include "tests/transport/frames.h"
 #include "tests/transport/transport_fixture.h"
 
 namespace fastqps::fuzz {
 
 enum FrameType : u8 { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoaway, kWindow, kContinuation };
 
-inline std::string number32(u32 value) {
-  std::string out(4, '\0');
-  for (int i = 0; i < 4; i++) out[size_t(i)] = char(value >> (24 - 8 * i));
-  return out;
-}
-
-inline std::string frame(u8 type, u8 flags, u32 stream, const std::string& payload) {
-  return number32(u32(payload.size())).substr(1) + char(type) + char(flags) + number32(stream) + payload;
-}
-
-// Literals that are not indexed, with lengths below 127.
-inline std::string header_block(const front::Fields& fields) {
-  std::string out;
-  for (const auto& [name, value] : fields)
-    (((out += '\0') += char(name.size())) += name) += char(value.size()), out += value;
-  return out;
-}
+using front::be32, front::frame, front::header_block;
 
 class Conversation {
  public:
@@ -50,13 +35,13 @@ class Conversation {
   std::string part() {
     switch (wrong_ ? random_.below(16) : random_.one_in(4) ? 2 : 6) {
       case 0:
-        return frame(kReset, 0, any_stream(), number32(u32(random_.below(16))));
+        return frame(kReset, 0, any_stream(), be32(u32(random_.below(16))));
       case 1:
-        return frame(kWindow, 0, random_.one_in(2) ? 0 : any_stream(), number32(u32(random_.next() >> 33)));
+        return frame(kWindow, 0, random_.one_in(2) ? 0 : any_stream(), be32(u32(random_.next() >> 33)));
       case 2:
         return frame(kPing, u8(random_.below(2)), 0, std::string(8, 'p'));
       case 3:
-        return frame(kSettings, 0, 0, std::string{0, char(1 + random_.below(6))} + number32(u32(random_.next())));
+        return frame(kSettings, 0, 0, std::string{0, char(1 + random_.below(6))} + be32(u32(random_.next())));
       case 4:
         return frame(u8(random_.below(14)), u8(random_.next()), u32(random_.below(9)), random_.bytes(300));
       case 5:
@@ -127,23 +112,21 @@ class Conversation {
 
 // Says it on a new connection, in some pieces, and goes: politely, half-closed first, or at once.
 inline void say(Random& random, front::FrontDoor& door, std::string_view bytes, const std::function<void()>& between) {
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  door.adopt(ends[1]);
+  const int fd = front::connected_to(door);
   for (u64 pieces = 1 + random.below(3); pieces; pieces--) {
     const size_t some = pieces == 1 ? bytes.size() : random.below(bytes.size() + 1);
-    if (some) (void)!send(ends[0], bytes.data(), some, MSG_NOSIGNAL);
+    if (some) (void)!send(fd, bytes.data(), some, MSG_NOSIGNAL);
     bytes.remove_prefix(some);
     door.turn();
   }
   between();
-  if (random.one_in(4)) shutdown(ends[0], SHUT_WR);
+  if (random.one_in(4)) shutdown(fd, SHUT_WR);
   for (u64 turns = random.below(4); turns; turns--) {
     char buffer[4096];
     door.turn();
-    (void)!recv(ends[0], buffer, sizeof buffer, 0);
+    (void)!recv(fd, buffer, sizeof buffer, 0);
   }
-  close(ends[0]);
+  close(fd);
   door.turn();
 }
 

@@ -115,7 +115,7 @@ struct Door {
   Door() {
     service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
     service.add_protocol(steps);
-    door = std::unique_ptr<FrontDoor>(new FrontDoor(service, Generating::quick(), {}, counters));
+    door = std::unique_ptr<FrontDoor>(new FrontDoor(service, without_sleep({}), {}, counters));
     door->attach();
   }
   ~Door() {

@@ -13,30 +13,11 @@ using namespace fastqps::front;
 
 constexpr u32 kItemsMax = 4;
 
-// What a reader says of a body: the reason of an error behind its field, or nothing.
-inline std::string error_of(RequestReader& reader, std::string_view body) {
-  ReasonText reason;
-  const CallInfo info{};
-  const FieldError error = reader.read({reinterpret_cast<const u8*>(body.data()), body.size()}, info, reason);
-  return error ? std::string(error.field) + ": " + error.reason : "";
-}
-
-inline RequestView item_of(RequestReader& reader, u32 index = 0) {
-  RequestView view;
-  CHECK(!reader.item(index, view));
-  return view;
-}
-
-inline std::vector<u32> ids_of(const RequestView& view) {
-  std::vector<u32> ids(view.token_count);
-  token_ids(view, ids.data());
-  return ids;
-}
-
-inline std::vector<u32> stop_ids_of(const RequestView& view) {
-  std::vector<u32> ids(view.generate.stop_token_count);
-  stop_tokens(view, ids.data());
-  return ids;
+struct Wrong {
+  std::string_view body, error;
+};
+inline void check_wrong(RequestReader& reader, std::span<const Wrong> cases) {
+  for (const Wrong& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
 }
 
 inline std::string answered(const AnswerWriter& writer, const AnsweredCall& call, std::span<const ResponseView> items) {

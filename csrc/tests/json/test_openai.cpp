@@ -99,9 +99,7 @@ TEST(options_of_embeddings) {
 
 TEST(wrong_embeddings) {
   EmbeddingsReader reader(kItemsMax);
-  const struct {
-    std::string_view body, error;
-  } cases[] = {
+  const Wrong cases[] = {
       {"", ": the body is not valid JSON: Empty: no JSON found"},
       {"[]", ": the body must be a JSON object"},
       {"{}", "input: must be given"},
@@ -123,7 +121,7 @@ TEST(wrong_embeddings) {
       {R"({"input":"a","tenant":7})", "tenant: must be a string"},
       {R"({"input":"a","timeout":0})", "timeout: must be a number of seconds above 0, at most a year"},
   };
-  for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+  check_wrong(reader, cases);
   CHECK(error_of(reader, "{\"input\":\"\xff\"}").starts_with(": the body is not valid JSON"));
   CHECK(error_of(reader, R"({"input":"a"}})").starts_with(": the body is not valid JSON"));
   CHECK(error_of(reader, std::string(5000, '[')).starts_with(": the body is not valid JSON"));
@@ -203,9 +201,7 @@ TEST(options_of_completions) {
 
 TEST(wrong_completions) {
   CompletionsReader reader(kItemsMax);
-  const struct {
-    std::string_view body, error;
-  } cases[] = {
+  const Wrong cases[] = {
       {"{}", "prompt: must be given"},
       {R"({"prompt":["a","b"],"stream":true})", "prompt: 2 prompts, at most 1 with stream"},
       {R"({"prompt":"a","n":2})", "n: can only have its default here"},
@@ -229,7 +225,7 @@ TEST(wrong_completions) {
       {R"({"prompt":"a","min_p":0.1})", "min_p: can only have its default here"},
       {R"({"prompt":"a","messages":[]})", "messages: is not a field of this request"},
   };
-  for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+  check_wrong(reader, cases);
 }
 
 TEST(answers_with_completions) {

@@ -49,9 +49,7 @@ TEST(wrong_requests) {
   World w;
   w.segment.route(0).max_input_tokens = 512;
   DocumentsReader reader(*w.routes, kItemsMax);
-  const struct {
-    std::string_view body, error;
-  } cases[] = {
+  const Wrong cases[] = {
       {"{}", "query: must be given"},
       {R"({"query":"","documents":["a"]})", "query: 0 characters, at least 1"},
       {R"({"query":1,"documents":["a"]})", "query: must be a string"},
@@ -74,7 +72,7 @@ TEST(wrong_requests) {
       {R"({"query":"q","documents":["a"],"priority":0})", "priority: must be low, normal or high"},
       {R"({"query":"q","documents":["a"],"topn":1})", ": 'topn' is not a field of this request"},
   };
-  for (const auto& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
+  check_wrong(reader, cases);
   w.segment.route(0).dimensions = 3;
   CHECK_EQ(error_of(reader, R"({"query":"q","documents":["a"]})"),
            ": the model '' is not a re-ranker model: it has 3 labels, and a re-ranker has 1");

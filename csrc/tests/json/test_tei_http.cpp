@@ -48,13 +48,6 @@ ResponseView scores_of_labels(std::span<const LabelView> labels) {
   return view;
 }
 
-struct Wrong {
-  std::string_view body, error;
-};
-void check_wrong(RequestReader& reader, std::span<const Wrong> cases) {
-  for (const Wrong& each : cases) CHECK_EQ(error_of(reader, each.body), each.error);
-}
-
 }  // namespace
 
 TEST(every_form_of_inputs_to_embed) {

@@ -16,18 +16,6 @@ constexpr u32 kItemsMax = 4;
 
 std::string shape(std::initializer_list<u8> sizes) { return delimited(3, {sizes.begin(), sizes.end()}); }
 
-std::string raw_text(std::string_view text) {
-  const auto size = u32(text.size());
-  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + std::string(text);
-}
-
-template <class Number>
-std::string raw_numbers(std::initializer_list<Number> numbers) {
-  std::string out;
-  for (const Number each : numbers) out.append(reinterpret_cast<const char*>(&each), sizeof each);
-  return out;
-}
-
 std::string tensor(const char* name, const char* type, const std::string& sizes, const std::string& contents = "") {
   const std::string fields = delimited(1, name) + delimited(2, type) + sizes;
   return delimited(5, contents.empty() ? fields : fields + delimited(5, contents));
@@ -43,23 +31,13 @@ std::string typed_texts() {
 }
 std::string raw_ids() {
   return tensor("attention_mask", "INT64", shape({2, 2})) + tensor("input_ids", "INT32", shape({2, 2})) +
-         delimited(7, raw_numbers<i64>({1, 0, 1, 1})) + delimited(7, raw_numbers<i32>({5, 6, 7, 8}));
+         delimited(7, raw<i64>({1, 0, 1, 1})) + delimited(7, raw<i32>({5, 6, 7, 8}));
 }
 
 // The message outlives the view.
 RequestView item_of(InferReader& reader, const std::string& message, u32 index) {
-  ReasonText reason;
-  RequestView view;
-  CHECK(!reader.read({reinterpret_cast<const u8*>(message.data()), message.size()}, CallInfo{}, reason));
-  CHECK(!reader.item(index, view));
-  return view;
-}
-
-std::vector<u32> ids_of(InferReader& reader, const std::string& message, u32 index) {
-  const RequestView view = item_of(reader, message, index);
-  std::vector<u32> ids(view.token_count);
-  token_ids(view, ids.data());
-  return ids;
+  CHECK_EQ(error_of(reader, message), "");
+  return test::item_of(reader, index);
 }
 
 }  // namespace
@@ -76,8 +54,8 @@ TEST(typed_and_raw_contents_are_the_same) {
     CHECK(view.input == Input::kText && view.text == "bc");
   }
   const std::string ids = raw_ids();
-  CHECK(ids_of(reader, ids, 0) == (std::vector<u32>{5}));
-  CHECK(ids_of(reader, ids, 1) == (std::vector<u32>{7, 8}));
+  CHECK(ids_of(item_of(reader, ids, 0)) == (std::vector<u32>{5}));
+  CHECK(ids_of(item_of(reader, ids, 1)) == (std::vector<u32>{7, 8}));
 }
 
 TEST(parameters_of_each_kind) {
@@ -189,7 +167,7 @@ TEST(responses_fit_their_room) {
   CHECK_EQ(written(), delimited(1, "m@1") + delimited(2, "2") + delimited(3, "id") +
                           delimited(5, delimited(1, "scores") + delimited(2, "FP32") + shape({2, 2})) +
                           delimited(5, delimited(1, "label") + delimited(2, "BYTES") + shape({2})) +
-                          delimited(6, raw_numbers<float>({0.25f, 0.75f, 0.5f, 0.5f})) +
+                          delimited(6, raw<float>({0.25f, 0.75f, 0.5f, 0.5f})) +
                           delimited(6, raw_text("second") + raw_text("first")));
 }
 
@@ -224,7 +202,7 @@ TEST(messages_of_a_stream) {
                return writer.write(call, {&item, 1}, out);
              }),
       delimited(2, head + final(1) + delimited(5, delimited(1, "embedding") + delimited(2, "FP32") + shape({1, 2})) +
-                       delimited(6, raw_numbers<float>({1, 2}))));
+                       delimited(6, raw<float>({1, 2}))));
   const AnsweredCall failed{context, {}};
   CHECK_EQ(
       filled(writer.failure_room(failed, "why"), [&](u8* out) { return writer.write_failure(failed, "why", out); }),

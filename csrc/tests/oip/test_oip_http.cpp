@@ -30,46 +30,23 @@ struct Door {
   World world;
   HttpInferReader reader{*world.routes, kItemsMax};
 
-  // The reason of an error behind its field, or nothing.
   std::string error(const Request& request) {
-    const std::vector<u8> copy(request.body.begin(), request.body.end());
-    ReasonText reason;
-    const FieldError error = reader.read(copy, request.info, reason);
-    return error ? std::string(error.field) + ": " + error.reason : "";
+    body.assign(request.body.begin(), request.body.end());
+    return error_of(reader, {body.data(), body.size()}, request.info);
   }
   RequestView item(const Request& request, u32 index) {
-    body.assign(request.body.begin(), request.body.end());
-    ReasonText reason;
-    RequestView view;
-    CHECK(!reader.read(body, request.info, reason));
-    CHECK(!reader.item(index, view));
-    return view;
+    CHECK_EQ(error(request), "");
+    return item_of(reader, index);
   }
   InferContext context() const { return InferContext::read(reader.context()); }
-  std::vector<u8> body;  // what the views lie in
+  std::vector<char> body;  // what the views lie in: at its exact size
 };
-
-std::string raw_text(std::string_view text) {
-  const auto size = u32(text.size());
-  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + std::string(text);
-}
-
-template <class Number>
-std::string raw(std::initializer_list<Number> numbers) {
-  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(Number)};
-}
 
 std::string text_input(const std::string& rest) {
   return R"({"inputs":[{"name":"text","datatype":"BYTES",)" + rest + "}]}";
 }
 std::string ids_input(const std::string& rest) {
   return R"({"inputs":[{"name":"input_ids","datatype":"INT32",)" + rest + "}]}";
-}
-
-std::vector<u32> ids_of(const RequestView& view) {
-  std::vector<u32> ids(view.token_count);
-  token_ids(view, ids.data());
-  return ids;
 }
 
 std::string written(const AnsweredCall& call, std::span<const ResponseView> items, i64* json) {
@@ -131,10 +108,8 @@ TEST(lists_of_ids) {
         door.item(Request(R"({"parameters":{"stop":"x","stop_token_ids":)" + value +
                           R"(},"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["a"]}]})"),
                   0);
-    std::vector<u32> found(view.generate.stop_token_count);
-    stop_tokens(view, found.data());
     CHECK(view.has_generate && view.generate.stop_count == 1);
-    return found;
+    return stop_ids_of(view);
   };
   CHECK(ids("7") == std::vector<u32>{7});
   CHECK(ids(R"("7")") == std::vector<u32>{7});

@@ -1,7 +1,5 @@
 // A door that serves a generator, and a dispatcher that makes tokens as the test says: all in the test's own thread.
 #pragma once
-#include <sys/eventfd.h>
-
 #include <bit>
 #include <memory>
 #include <optional>
@@ -204,12 +202,24 @@ inline std::vector<std::string> unframed(std::string_view data) {
   return out;
 }
 
+// The items of a PredictBatchResponse.
+inline std::vector<Chunk> batch_items(std::string_view data) {
+  const auto messages = unframed(data);
+  CHECK_EQ(messages.size(), size_t(1));
+  std::vector<Chunk> items;
+  for (WireReader in(messages[0]); !in.done();) {
+    u32 tag;
+    std::string_view item;
+    CHECK(in.tag(&tag) && tag == length_tag(1) && in.bytes(&item));
+    items.push_back(read_prediction(item));
+  }
+  return items;
+}
+
 // ---- the two sides
 
-struct GenerationWorld {
-  explicit GenerationWorld(const Sizes& sizes) {
-    segment = test::made_segment(sizes);
-    fds.door[0] = eventfd(0, EFD_NONBLOCK), fds.dispatcher[0] = eventfd(0, EFD_NONBLOCK);
+struct GenerationWorld : test::OwnSegment {
+  explicit GenerationWorld(const Sizes& sizes) : OwnSegment(sizes) {
     for (u32 m = 0; m < sizes.models; m++) {
       std::strcpy(segment.model(m).name, m ? "encoder" : "generator");
       segment.model(m).ready = 1;
@@ -226,8 +236,6 @@ struct GenerationWorld {
     }
     segment.supervisor().phase = fastqps::Phase::kServing;
   }
-  Segment segment;
-  WakeFds fds;
 };
 
 // A running sequence's end, driven token by token.
@@ -322,10 +330,10 @@ class TestDispatcher {
 
 class Generating {
  public:
-  explicit Generating(const Sizes& sizes = usual(), const Limits& limits = quick(), PredictOptions options = {})
+  explicit Generating(const Sizes& sizes = usual(16), const Limits& limits = {}, PredictOptions options = {})
       : world(sizes),
         service(world.segment, &world.fds, options),
-        door(service, limits, {}, counters),
+        door(service, without_sleep(limits), {}, counters),
         dispatcher(std::make_unique<TestDispatcher>(world.segment, &world.fds)) {
     service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
     door.attach();
@@ -342,28 +350,23 @@ class Generating {
     CHECK_EQ(world.segment.door(0).slots_used.load(), 0u);
     CHECK_EQ(service.generations(), 0u);
   }
-  static Sizes usual() {
-    return {.doors = 1,
-            .dispatchers = 1,
-            .models = 2,
-            .slots = 16,
-            .max_tokens = 64,
-            .answer_bytes = kMaxOutput * kTokenBytes};
-  }
-  static Limits quick() {
-    Limits limits;
-    limits.sleep_max = 0;
-    return limits;
+  static Sizes usual(u32 slots = 16) {
+    return {.models = 2, .slots = slots, .max_tokens = 64, .answer_bytes = kMaxOutput * kTokenBytes};
   }
 
   i32 call(const char* method, const Ask& ask, const Fields& extra = {}) {
     return client->call(std::string("/fastqps.v1.PredictService/") + method, framed(ask.bytes()), true, extra);
   }
   i32 generate(const Ask& ask, const Fields& extra = {}) { return call("Generate", ask, extra); }
-  // A call whose request has reached the dispatcher.
-  i32 start(const char* method, const Ask& ask, const Fields& extra = {}) {
+  // A call that the door has heard.
+  i32 send(const char* method, const Ask& ask, const Fields& extra = {}) {
     const i32 stream = call(method, ask, extra);
     client->run();
+    return stream;
+  }
+  // A call whose request has reached the dispatcher.
+  i32 start(const char* method, const Ask& ask, const Fields& extra = {}) {
+    const i32 stream = send(method, ask, extra);
     CHECK_EQ(dispatcher->claim(), size_t(1));
     return stream;
   }
@@ -387,7 +390,7 @@ class Generating {
   }
   void finish(u32 id, Finish how, size_t which = 0) { dispatcher->finish(id, how, which), client->run(); }
 
-  Answer& answer(i32 stream) { return client->answers[stream]; }
+  StreamAnswer& answer(i32 stream) { return client->answers[stream]; }
   std::vector<Chunk> chunks(i32 stream) {
     std::vector<Chunk> out;
     for (const std::string& message : unframed(answer(stream).data)) out.push_back(read_chunk(message));

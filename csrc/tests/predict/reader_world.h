@@ -38,6 +38,41 @@ inline std::string delimited(u32 field, const std::string& bytes) {
 }
 inline std::string number(u32 field, u8 value) { return std::string(1, char(varint_tag(field))) + char(value); }
 
+// Contents of a tensor as bytes.
+inline std::string raw_text(std::string_view text) {
+  const auto size = u32(text.size());
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + std::string(text);
+}
+template <class Number>
+std::string raw(std::initializer_list<Number> numbers) {
+  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(Number)};
+}
+
+// What a reader says of a body: the reason of an error behind its field, or nothing. The items lie in the body.
+inline std::string error_of(RequestReader& reader, std::string_view body, const CallInfo& info = {}) {
+  ReasonText reason;
+  const FieldError error = reader.read({reinterpret_cast<const u8*>(body.data()), body.size()}, info, reason);
+  return error ? std::string(error.field) + ": " + error.reason : "";
+}
+
+inline RequestView item_of(RequestReader& reader, u32 index = 0) {
+  RequestView view;
+  CHECK(!reader.item(index, view));
+  return view;
+}
+
+inline std::vector<u32> ids_of(const RequestView& view) {
+  std::vector<u32> ids(view.token_count);
+  token_ids(view, ids.data());
+  return ids;
+}
+
+inline std::vector<u32> stop_ids_of(const RequestView& view) {
+  std::vector<u32> ids(view.generate.stop_token_count);
+  stop_tokens(view, ids.data());
+  return ids;
+}
+
 // A copy on the heap at its exact size: the sanitizers find a read past its end.
 inline FieldError read(RequestReader& reader, const std::string& message, u32& items, const CallInfo& info = {}) {
   const std::vector<u8> copy(message.begin(), message.end());

@@ -15,19 +15,14 @@ namespace {
 const Fields kDeflate = {{"grpc-encoding", "deflate"}};
 
 // Slices that end with the first message that costs anything, in turns that end with the last connection.
-Limits short_slices() {
-  Limits limits = quick_limits();
-  limits.connection_work_ns = 1;
-  limits.turn_work_ns = test::kPatienceNs;
-  return limits;
-}
+const Limits kShortSlices = {.turn_work_ns = test::kPatienceNs, .connection_work_ns = 1};
 
 std::string bomb(size_t bytes) { return framed(deflated(std::string(bytes, 'a')), 1); }
 
 }  // namespace
 
 TEST(messages_that_inflate_are_delivered_one_by_one_between_those_of_others) {
-  Fixture fixture(short_slices());
+  Fixture fixture(kShortSlices);
   Client greedy(fixture.door), other(fixture.door);
   greedy.run(), other.run();
   constexpr int kBombs = 40;
@@ -49,9 +44,7 @@ TEST(messages_that_inflate_are_delivered_one_by_one_between_those_of_others) {
 
 // Also when each turn has time for one connection alone. Those that wait for others' small requests get on.
 TEST(a_small_request_does_not_wait_for_connections_with_unfinished_work) {
-  Limits limits = short_slices();
-  limits.turn_work_ns = 1;
-  Fixture fixture(limits);
+  Fixture fixture({.turn_work_ns = 1, .connection_work_ns = 1});
   constexpr u32 kGreedy = 8, kBombs = 40;
   std::vector<std::unique_ptr<Client>> greedy;
   for (u32 i = 0; i < kGreedy; i++) greedy.emplace_back(std::make_unique<Client>(fixture.door))->run();
@@ -82,12 +75,12 @@ TEST(ready_connections_share_the_time_of_a_turn) {
 }
 
 TEST(a_stream_that_is_resumed_has_its_messages_in_order_over_many_turns) {
-  Fixture fixture(short_slices());
+  Fixture fixture(kShortSlices);
   fixture.service.hold_after = 1;
   Client client(fixture.door);
   std::string body;
   for (int i = 0; i < 20; i++) body += framed(std::to_string(i) + std::string(9000, '.'));
-  const Answer& stream = client.ask("/test.Service/Stream", body);
+  StreamAnswer& stream = client.ask("/test.Service/Stream", body);
   CHECK_EQ(fixture.service.messages.size(), size_t(1));
   fixture.service.transport->resume({0, 1});
   fixture.door.turn();
@@ -98,7 +91,7 @@ TEST(a_stream_that_is_resumed_has_its_messages_in_order_over_many_turns) {
 }
 
 TEST(a_connection_that_ends_takes_its_queued_messages_along) {
-  Fixture fixture(short_slices());
+  Fixture fixture(kShortSlices);
   Client client(fixture.door);
   client.run();
   for (int i = 0; i < 20; i++) client.call("/test.Service/Echo", bomb(60'000), true, kDeflate);
@@ -183,13 +176,6 @@ namespace {
 
 // All calls of a door, taken by connections of which some have idle streams and some wait for answers.
 struct FullDoor {
-  static Limits limits() {
-    Limits limits = quick_limits();
-    limits.calls = 1280;
-    limits.stream_idle_when_full = 20 * kMillisecond;
-    limits.rejected_timeout = 5 * kMillisecond;
-    return limits;
-  }
   Client& open(u32 streams, const std::string& path, bool end) {
     Client& client = *clients.emplace_back(std::make_unique<Client>(fixture.door));
     for (u32 i = 0; i < streams; i++) client.call(path, framed("x"), end);
@@ -198,24 +184,25 @@ struct FullDoor {
   }
   Client& open_idle(u32 streams) { return open(streams, "/test.Service/Stream", false); }
   Client& open_waiting(u32 calls) { return open(calls, "/test.Service/Later", true); }
-  // As many connections as it takes: the last quarter of the calls is for those that have few.
-  void fill() {
-    while (fixture.door.calls.pool.used() < fixture.door.limits.calls) open_waiting(8);
-  }
   static u32 ended(const Client& client) {
     u32 ended = 0;
     for (const auto& [stream, answer] : client.answers) ended += answer.closed;
     return ended;
   }
-  // A call of a connection that has had none.
-  void serve_another(Client& waiting) {
-    waiting.run_for(2 * fixture.door.limits.stream_idle_when_full);
-    waiting.run_until([&] { return fixture.door.calls.pool.used() < fixture.door.limits.calls; });
+  // With all calls taken: a call of a connection that has had none costs streams of `idle`, and none of `kept`.
+  void check_room(Client& idle, Client& kept) {
+    const auto full = [this] { return fixture.door.calls.pool.used() == fixture.limits.calls; };
+    while (!full()) open_waiting(8);  // the last quarter of the calls is for those that have few
+    idle.run_for(2 * fixture.limits.stream_idle_when_full);
+    idle.run_until([&] { return !full(); });
     Client other(fixture.door);
     CHECK_EQ(other.ask("/test.Service/Echo", framed("hello")).code(), std::string("0"));
+    kept.run();
+    CHECK_EQ(ended(kept), 0u);
+    CHECK(ended(idle) > 0);
   }
 
-  Fixture fixture{limits()};
+  Fixture fixture{{.calls = 1280, .rejected_timeout = 5 * kMillisecond, .stream_idle_when_full = 20 * kMillisecond}};
   std::vector<std::unique_ptr<Client>> clients;
 };
 
@@ -225,12 +212,8 @@ struct FullDoor {
 TEST(idle_streams_make_room_when_all_calls_are_taken) {
   FullDoor full;
   Client &greedy = full.open_idle(900), &second = full.open_idle(40);
-  full.fill();
-  full.serve_another(greedy);
-  second.run();
-  CHECK_EQ(full.ended(second), 0u);
-  CHECK(full.ended(greedy) > 0 && full.ended(greedy) < 50);  // no more than are needed
-  full.clients.clear();
+  full.check_room(greedy, second);
+  CHECK(full.ended(greedy) < 50);  // no more than are needed
 }
 
 TEST(idle_streams_beside_a_busier_connection_make_room) {
@@ -238,12 +221,7 @@ TEST(idle_streams_beside_a_busier_connection_make_room) {
   Client &idle = full.open_idle(100), &busy = full.open_waiting(800);
   for (int i = 0; i < 50; i++) busy.call("/test.Service/Stream", framed("x"), false);
   busy.run();
-  full.fill();
-  full.serve_another(idle);
-  busy.run();
-  CHECK_EQ(full.ended(busy), 0u);
-  CHECK(full.ended(idle) > 0);
-  full.clients.clear();
+  full.check_room(idle, busy);
 }
 
 // They are not idle, whatever their number and however long ago they got a message.
@@ -252,12 +230,7 @@ TEST(idle_streams_behind_those_that_wait_for_answers_make_room) {
   Client& owed = full.open_idle(850);
   full.fixture.service.owed = full.fixture.service.open;
   Client& idle = full.open_idle(100);
-  full.fill();
-  full.serve_another(idle);
-  owed.run();
-  CHECK_EQ(full.ended(owed), 0u);
-  CHECK(full.ended(idle) > 0);
-  full.clients.clear();
+  full.check_room(idle, owed);
 }
 
 TEST(connections_take_turns_in_a_queue_and_share_its_room) {
@@ -329,9 +302,7 @@ TEST(a_deferred_text_without_room_can_be_tried_again) {
 
 // Its items are taken in parts, and it is answered as one.
 TEST(a_large_batch_does_not_keep_the_loop) {
-  Sizes sizes = Generating::usual();
-  sizes.slots = 1024;
-  Generating test(sizes, short_slices());
+  Generating test(Generating::usual(1024), kShortSlices);
   test.world.segment.route(kGeneratorRoute).max_queue_items = 1024;
   constexpr u32 kItems = 300;
   const i32 stream = test.client->call("/fastqps.v1.PredictService/PredictBatch",

@@ -142,8 +142,7 @@ TEST(a_request_cannot_suppress_all_that_is_forced) {
   test.start("Predict", ask);
   test.finish('x', Finish::kLength);
   ask.suppress_ids = {8, 3, 7};
-  const i32 stream = test.call("Predict", ask);
-  test.client->run();
+  const i32 stream = test.send("Predict", ask);
   CHECK_EQ(test.answer(stream).fields["grpc-message"],
            std::string("generate.suppress_token_ids: 3 ids, with all 2 that the checkpoint's forced_eos_token_id "
                        "forces; leave one of those out"));
@@ -195,8 +194,7 @@ TEST(refusals_name_the_field_and_the_limit) {
     for (const char* method : {"Predict", "Generate"}) {
       if (std::string(c.method) == "Generate" && std::string(method) == "Predict") continue;
       if (c.ask.model == "encoder" && std::string(method) != c.method) continue;
-      const i32 stream = test.call(method, c.ask);
-      test.client->run();
+      const i32 stream = test.send(method, c.ask);
       CHECK_EQ(test.answer(stream).code(), kInvalid);
       CHECK_EQ(test.answer(stream).fields["grpc-message"], std::string(c.message));
       CHECK_EQ(test.answer(stream).header_blocks, 1);  // trailers-only
@@ -223,8 +221,7 @@ TEST(stop_strings_that_are_special_tokens) {
 TEST(without_a_detokenizer_there_are_ids_only) {
   Generating test;
   test.service.setups()[kGeneratorRoute].detokenizer.reset();
-  i32 stream = test.call("Predict", {.ids = {1}, .stop = {"x"}});
-  test.client->run();
+  i32 stream = test.send("Predict", {.ids = {1}, .stop = {"x"}});
   CHECK_EQ(test.answer(stream).fields["grpc-message"],
            std::string("generate.stop: the model 'generator' has no tokenizer, so stop strings cannot be found; use "
                        "stop_token_ids"));
@@ -393,22 +390,13 @@ TEST(items_of_batches_and_streams_generate) {
   const i32 both = test.client->call("/fastqps.v1.PredictService/PredictBatch", framed(batch));
   test.client->run();
   const i32 one = test.call("PredictStream", {.ids = {3}, .request_id = 3, .max_tokens = 99});
-  const i32 good = test.call("PredictStream", {.ids = {4}, .request_id = 4});
-  test.client->run();
+  const i32 good = test.send("PredictStream", {.ids = {4}, .request_id = 4});
   CHECK_EQ(test.dispatcher->claim(), size_t(3));
   for (size_t i = 0; i < 3; i++) test.make({'a'}, i);
   test.make({'1', 'q'}, 0);  // ends at once
   test.finish('2', Finish::kLength, 1);
   test.finish('3', Finish::kStop, 1);
-  const auto messages = unframed(test.answer(both).data);
-  CHECK_EQ(messages.size(), size_t(1));
-  std::vector<Chunk> items;
-  for (WireReader in(messages[0]); !in.done();) {
-    u32 tag;
-    std::string_view item;
-    CHECK(in.tag(&tag) && in.bytes(&item));
-    items.push_back(read_prediction(item));
-  }
+  const std::vector<Chunk> items = batch_items(test.answer(both).data);
   CHECK_EQ(items.size(), size_t(2));
   CHECK_EQ(items[0].text, std::string("a1"));
   CHECK_EQ(items[0].finish, u64(FinishReason::kStop));
@@ -460,12 +448,10 @@ TEST(death_after_the_first_chunk_ends_the_stream) {
 // What waited for the last dispatcher was asked for. What comes then is turned away at once: it is no load.
 TEST(without_dispatchers_only_what_was_taken_is_lost) {
   Generating test;
-  const i32 waits = test.generate({.ids = {5}});
-  test.client->run();
+  const i32 waits = test.send("Generate", {.ids = {5}});
   CHECK_EQ(test.world.segment.door(0).slots_used.load(), 1u);
   test.world.segment.route(kGeneratorRoute).dispatchers = 0;
-  const i32 late = test.generate({.ids = {6}});
-  test.client->run();
+  const i32 late = test.send("Generate", {.ids = {6}});
   CHECK_EQ(test.answer(late).code(), kUnavailable);
   CHECK_EQ(test.world.segment.door(0).lost_items.load(), u64(0));
   for (int i = 0; i < 100 && test.items(StatusCode::kUnavailable) < 2; i++) test.client->run_for(100'000'000);
@@ -476,8 +462,7 @@ TEST(without_dispatchers_only_what_was_taken_is_lost) {
 
 TEST(a_cancelled_stream_is_told_to_its_dispatcher) {
   Generating test;
-  const i32 queued = test.generate({.ids = {5}});
-  test.client->run();
+  const i32 queued = test.send("Generate", {.ids = {5}});
   test.client->reset(queued);
   test.client->run();
   CHECK_EQ(test.dispatcher->claim(), size_t(0));
@@ -506,19 +491,22 @@ TEST(a_lost_connection_cancels_its_streams) {
   CHECK_EQ(test.counted(kGenerate, StatusCode::kCancelled), u64(2));
 }
 
-TEST(a_deadline_in_mid_stream) {
-  Generating test;
-  const u64 asked = now_ns();
-  const i32 stream = test.start("Generate", {.ids = {5}}, {{"grpc-timeout", "300m"}});
-  test.make({'a'});
-  ends_after(test.door, *test.client, asked, 300 * kMillisecond, [&] { return test.answer(stream).closed; });
-  CHECK_EQ(test.answer(stream).code(), kDeadline);
-  CHECK_EQ(test.answer(stream).fields["grpc-message"], std::string("the deadline passed at stage device"));
-  CHECK_EQ(text_of(test.chunks(stream)), std::string("a"));
-  CHECK(test.dispatcher->controls() == std::vector<Control>({Control::kCancel}));
-  test.finish('b', Finish::kLength);
-  CHECK_EQ(test.chunks(stream).size(), size_t(1));
-  CHECK_EQ(test.counted(kGenerate, StatusCode::kDeadlineExceeded), u64(1));
+TEST(a_deadline_ends_a_stream_that_has_begun_or_not) {
+  for (const bool begun : {true, false}) {
+    Generating test;
+    const u64 asked = now_ns();
+    const i32 stream = test.start("Generate", {.ids = {5}}, {{"grpc-timeout", "300m"}});
+    if (begun) test.make({'a'});
+    ends_after(test.door, *test.client, asked, 300 * kMillisecond, [&] { return test.answer(stream).closed; });
+    CHECK_EQ(test.answer(stream).code(), kDeadline);
+    CHECK_EQ(test.answer(stream).header_blocks, begun ? 2 : 1);
+    CHECK_EQ(test.answer(stream).fields["grpc-message"], std::string("the deadline passed at stage device"));
+    CHECK_EQ(text_of(test.chunks(stream)), std::string(begun ? "a" : ""));
+    CHECK(test.dispatcher->controls() == std::vector<Control>({Control::kCancel}));
+    test.finish('b', Finish::kLength);
+    CHECK_EQ(test.chunks(stream).size(), size_t(begun));
+    CHECK_EQ(test.counted(kGenerate, StatusCode::kDeadlineExceeded), u64(1));
+  }
 }
 
 // A usual generation takes 10 s here, but what asks for a few tokens has its answer long before.
@@ -532,17 +520,14 @@ TEST(a_short_generation_is_not_refused_for_the_length_of_others) {
   const i32 waits = test.generate({.ids = {5}});
   test.client->run_for(60'000'000);  // a window of the admission's estimates
   const i32 whole = test.generate({.ids = {5}, .timeout_us = 5'000'000});
-  const i32 brief = test.generate({.ids = {5}, .timeout_us = 5'000'000, .max_tokens = kMaxOutput / 4});
-  test.client->run();
+  const i32 brief = test.send("Generate", {.ids = {5}, .timeout_us = 5'000'000, .max_tokens = kMaxOutput / 4});
   CHECK_EQ(test.answer(whole).code(), kExhausted);
   CHECK(!test.answer(brief).closed && !test.answer(waits).closed);
   CHECK_EQ(test.dispatcher->claim(), size_t(2));
 }
 
 TEST(a_slow_reader_gets_the_rest_in_one) {
-  Limits limits = Generating::quick();
-  limits.call_unsent_bytes = 64;
-  Generating test(Generating::usual(), limits);
+  Generating test(Generating::usual(), {.call_unsent_bytes = 64});
   Client slow(test.door, 16);  // a window of 16 bytes, which it opens only when told
   const std::string path = "/fastqps.v1.PredictService/Generate";
   const i32 stream = slow.call(path, framed(Ask{.ids = {5}}.bytes()));
@@ -610,9 +595,7 @@ TEST(a_drain_lets_streams_end) {
 }
 
 TEST(many_streams_on_one_connection) {
-  Sizes sizes = Generating::usual();
-  sizes.slots = 256;
-  Generating test(sizes);
+  Generating test(Generating::usual(256));
   constexpr u32 kStreams = 200, kTokens = 8;
   std::vector<i32> streams;
   for (u32 i = 0; i < kStreams; i++) streams.push_back(test.generate({.ids = {i + 1}, .request_id = i + 1}));
@@ -637,9 +620,7 @@ TEST(many_streams_on_one_connection) {
 }
 
 TEST(a_streamed_token_allocates_nothing) {
-  Sizes sizes = Generating::usual();
-  sizes.slots = 64;
-  Generating test(sizes);
+  Generating test(Generating::usual(64));
   constexpr u32 kStreams = 50, kWarm = 12;
   for (u32 i = 0; i < kStreams; i++) test.generate({.ids = {i + 1}, .stop = {"xyz", "wxw"}});
   test.client->run();

@@ -46,7 +46,7 @@ struct Calls {
 
 class Soak {
  public:
-  explicit Soak(u32 seed) : random_(seed), test_(sizes()) {}
+  explicit Soak(u32 seed) : random_(seed), test_(Generating::usual(kSlots)) {}
 
   void run() {
     for (u32 step = 0; step < kSteps; step++) {
@@ -72,11 +72,6 @@ class Soak {
   }
 
  private:
-  static Sizes sizes() {
-    Sizes sizes = Generating::usual();
-    sizes.slots = kSlots;
-    return sizes;
-  }
   bool work_left() const {
     for (const Calls& each : calls_)
       if (!each.open.empty()) return true;
@@ -149,7 +144,7 @@ class Soak {
       }
     }
   }
-  static Chunk all_of(const front::Answer& answer, bool streamed) {
+  static Chunk all_of(const StreamAnswer& answer, bool streamed) {
     Chunk all;
     std::string data = answer.data;
     for (size_t at = 0; at + kPrefixBytes <= data.size();) {
@@ -175,7 +170,7 @@ class Soak {
     CHECK(oracle.text.starts_with(all.text));
   }
   void check(Calls& calls, i32 stream, std::pair<u32, bool> call) {
-    const front::Answer& answer = calls.client->answers[stream];
+    const StreamAnswer& answer = calls.client->answers[stream];
     const Oracle oracle(call.first);
     if (answer.code() == "13") return internal_++, check_part(calls, stream, call);
     // A deadline that passes when half of a message is with a slow reader is a reset.

@@ -12,7 +12,7 @@ constexpr u64 kMost = 6 << 10;  // one call may begin, its first block has 4 KiB
 constexpr u32 kItems = 3;
 
 struct Batches : Generating {
-  Batches() : Generating(usual(), quick(), little()) {}
+  Batches() : Generating(usual(), {}, little()) {}
   static PredictOptions little() {
     PredictOptions options;
     options.kept_answer_bytes = kMost;
@@ -27,14 +27,7 @@ struct Batches : Generating {
   // The status code of each item.
   std::vector<i32> codes(i32 stream) {
     std::vector<i32> out;
-    const std::vector<std::string> messages = unframed(answer(stream).data);
-    CHECK_EQ(messages.size(), size_t(1));
-    for (WireReader in(messages[0]); !in.done();) {
-      u32 tag;
-      std::string_view item;
-      CHECK(in.tag(&tag) && tag == length_tag(1) && in.bytes(&item));
-      out.push_back(read_prediction(item).code);
-    }
+    for (const Chunk& item : batch_items(answer(stream).data)) out.push_back(item.code);
     return out;
   }
 };

@@ -37,11 +37,21 @@ double number(const std::string& message, u32 field) {
   return -1;
 }
 
-void say(LoadLine& line, double utilization) {
-  line.utilization = utilization;
-  line.requests_per_second = 1000;
-  line.updated_ns = now_ns();
-}
+struct Reported {
+  LoadLine line{};
+};
+// A door beside a supervisor that has said this, or nothing yet: 0.
+struct Reporting : Reported, Fixture {
+  explicit Reporting(bool in_trailers, double utilization = 0, const Limits& limits = {})
+      : Fixture(limits, {&line, in_trailers}) {
+    if (utilization) say(utilization);
+  }
+  void say(double utilization) {
+    line.utilization = utilization;
+    line.requests_per_second = 1000;
+    line.updated_ns = now_ns();
+  }
+};
 
 size_t with_report(const Client& client) {
   size_t n = 0;
@@ -79,9 +89,7 @@ TEST(numbers_that_balancers_cannot_use_are_never_said) {
 }
 
 TEST(without_being_asked_no_answer_carries_a_report) {
-  LoadLine line{};
-  say(line, 0.5);
-  Fixture fixture(quick_limits(), {&line, false});
+  Reporting fixture(false, 0.5);
   Client client(fixture.door);
   client.ask("/test.Service/Echo", framed("x"));
   CHECK_EQ(client.answers[1].code(), std::string("0"));
@@ -89,9 +97,7 @@ TEST(without_being_asked_no_answer_carries_a_report) {
 }
 
 TEST(one_answer_of_a_connection_carries_it_in_a_tenth_of_a_second) {
-  LoadLine line{};
-  say(line, 0.5);
-  Fixture fixture(quick_limits(), {&line, true});
+  Reporting fixture(true, 0.5);
   Client first(fixture.door), second(fixture.door);
   const u64 begin = now_ns();
   for (int i = 0; i < 20; i++) first.call("/test.Service/Echo", framed("x")), first.run();
@@ -102,21 +108,19 @@ TEST(one_answer_of_a_connection_carries_it_in_a_tenth_of_a_second) {
   // Binary headers have no padding on the wire.
   const std::string& said = first.answers[1].fields[kTrailer];
   CHECK(!said.empty() && said.back() != '=');
-  say(line, 0.9);
+  fixture.say(0.9);
   first.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
-  const Answer& later = first.ask("/test.Service/Echo", framed("x"));
+  StreamAnswer& later = first.ask("/test.Service/Echo", framed("x"));
   CHECK(later.fields.count(kTrailer) && later.fields[kTrailer] != said);
 }
 
 TEST(a_refusal_carries_it_but_health_and_unknown_methods_do_not) {
-  LoadLine line{};
-  say(line, 0.5);
-  Fixture fixture(quick_limits(), {&line, true});
+  Reporting fixture(true, 0.5);
   Client client(fixture.door);
   client.call("/grpc.health.v1.Health/Check", framed(""));
   client.ask("/test.Service/Nothing", framed("x"));
   CHECK_EQ(with_report(client), size_t(0));
-  const Answer& refused = client.ask("/test.Service/Later", framed("x"));
+  StreamAnswer& refused = client.ask("/test.Service/Later", framed("x"));
   fixture.service.finish(fixture.service.waiting.at(0), {.code = StatusCode::kResourceExhausted, .message = "full"});
   client.run();
   CHECK_EQ(refused.header_blocks, 1);
@@ -124,16 +128,15 @@ TEST(a_refusal_carries_it_but_health_and_unknown_methods_do_not) {
 }
 
 TEST(a_load_that_is_not_known_is_not_said) {
-  LoadLine line{};
-  Fixture fixture(quick_limits(), {&line, true});
+  Reporting fixture(true, 0);
   Client client(fixture.door);
   const i32 stream = client.call(kStream, interval(100));
   client.ask("/test.Service/Echo", framed("x"));
   CHECK_EQ(with_report(client), size_t(0));
   CHECK_EQ(client.answers[stream].data, std::string());
-  say(line, 0.5);
+  fixture.say(0.5);
   client.run_until([&] { return !client.answers[stream].data.empty(); });
-  line.updated_ns = now_ns() - 6 * kSecond;  // the supervisor hangs
+  fixture.line.updated_ns = now_ns() - 6 * kSecond;  // the supervisor hangs
   client.run_for(LoadReports::kPeriodNs + 20 * kMillisecond);
   const size_t before = client.answers[stream].data.size();
   client.run_for(2 * LoadReports::kPeriodNs);
@@ -141,9 +144,7 @@ TEST(a_load_that_is_not_known_is_not_said) {
 }
 
 TEST(a_stream_gets_a_report_at_once_and_in_each_interval) {
-  LoadLine line{};
-  say(line, 0.5);
-  Fixture fixture(quick_limits(), {&line, false});
+  Reporting fixture(false, 0.5);
   Client client(fixture.door);
   const i32 often = client.call(kStream, interval(1)), unsaid = client.call(kStream, framed("")),
             rarely = client.call(kStream, interval(3'600'000));
@@ -164,15 +165,13 @@ TEST(a_stream_gets_a_report_at_once_and_in_each_interval) {
 }
 
 TEST(bad_requests_are_refused) {
-  LoadLine line{};
-  Fixture fixture(quick_limits(), {&line, false});
+  Reporting fixture(false, 0);
   Client client(fixture.door);
   CHECK_EQ(client.ask(kStream, framed("\x0a\x05zz")).code(), std::string("3"));
 }
 
 TEST(one_connection_has_few_streams_and_none_keeps_the_others_out) {
-  LoadLine line{};
-  Fixture fixture({.reports = {4, 16}}, {&line, false});
+  Reporting fixture(false, 0, {.reports = {4, 16}});
   std::vector<std::unique_ptr<Client>> clients;
   const auto open = [&](Client& client) { return client.ask(kStream, interval(60'000)); };
   for (int i = 0; i < 3; i++) {
@@ -199,12 +198,10 @@ TEST(one_connection_has_few_streams_and_none_keeps_the_others_out) {
 }
 
 TEST(a_retiring_connection_does_not_wait_for_its_stream) {
-  LoadLine line{};
-  say(line, 0.5);
-  Fixture fixture({.age_max = 50 * kMillisecond}, {&line, false});
+  Reporting fixture(false, 0.5, {.age_max = 50 * kMillisecond});
   const u64 came = fixture.door.net.turn.ns;
   Client client(fixture.door);
-  const Answer& stream = client.ask(kStream, interval(60'000));
+  StreamAnswer& stream = client.ask(kStream, interval(60'000));
   ends_between(fixture.door, came + fixture.limits.age_max / 10 * 9,
                fixture.door.net.turn.ns + fixture.limits.age_max / 10 * 11, [&] {
                  client.turn();

@@ -85,8 +85,7 @@ TEST(who_was_accepted_before_the_flip_stays_with_the_old_generation) {
   test.door.turn();
   CHECK_EQ(segment.door(0).flips_seen.load(), 1u);
   CHECK_EQ(line(test, kGeneratorRoute).held.load(), 1u);
-  const i32 queued = test.generate({.ids = {2}});
-  test.client->run();
+  const i32 queued = test.send("Generate", {.ids = {2}});
   CHECK_EQ(test.dispatcher->claim(), size_t(0));
   CHECK_EQ(waiting(test, kNextRoute), 1u);
   CHECK_EQ(line(test, kNextRoute).held.load(), 1u);
@@ -118,8 +117,7 @@ TEST(an_item_is_held_until_its_dispatcher_gives_it_back) {
 
 TEST(a_refused_item_is_not_held) {
   Generating test;
-  test.call("Generate", {.ids = {kVocab}});
-  test.client->run();
+  test.send("Generate", {.ids = {kVocab}});
   flip(test.world.segment, kNextRoute);
   test.door.turn();
   CHECK_EQ(line(test, kGeneratorRoute).held.load(), 0u);
@@ -133,7 +131,6 @@ TEST(once_nothing_drains_nothing_is_reported) {
   test.door.turn();
   segment.route(kGeneratorRoute).state = RouteState::kEmpty;
   test.door.turn();
-  test.generate({.ids = {1}});
-  test.client->run();
+  test.send("Generate", {.ids = {1}});
   CHECK_EQ(line(test, kNextRoute).held.load(), 0u);  // nobody asks
 }

@@ -14,15 +14,10 @@ const std::string kPath = "/fastqps.v1.PredictService/";
 
 // A door with `slots` slots, its generator's queue with so many places, and two connections.
 struct Two {
-  Two(u32 slots, u64 places) : test(sizes(slots)), b(std::make_unique<Client>(test.door)), a(*test.client) {
+  Two(u32 slots, u64 places) : test(Generating::usual(slots)), b(std::make_unique<Client>(test.door)), a(*test.client) {
     test.world.segment.route(kGeneratorRoute).max_queue_items = places;
   }
   ~Two() { b.reset(); }
-  static Sizes sizes(u32 slots) {
-    Sizes sizes = Generating::usual();
-    sizes.slots = slots;
-    return sizes;
-  }
   // So many calls of one item each; how many of them were refused.
   u32 refused(Client& client, u32 calls) {
     std::vector<i32> streams;
@@ -30,7 +25,7 @@ struct Two {
     client.run();
     u32 n = 0;
     for (const i32 stream : streams) {
-      const front::Answer& answer = client.answers[stream];
+      const StreamAnswer& answer = client.answers[stream];
       n += answer.closed;
       if (answer.closed) CHECK_EQ(answer.fields.at("grpc-status"), kExhausted);
     }
@@ -45,17 +40,10 @@ struct Two {
   u32 refused_of(Client& client, i32 stream) {
     test.finish_all();
     client.run();
-    const front::Answer& answer = client.answers[stream];
+    const StreamAnswer& answer = client.answers[stream];
     CHECK_EQ(answer.code(), kOk);
-    const auto messages = unframed(answer.data);
-    CHECK_EQ(messages.size(), size_t(1));
     u32 n = 0;
-    for (WireReader in(messages[0]); !in.done();) {
-      u32 tag;
-      std::string_view part;
-      CHECK(in.tag(&tag) && in.bytes(&part));
-      n += read_prediction(part).code == 8;
-    }
+    for (const Chunk& item : batch_items(answer.data)) n += item.code == 8;
     return n;
   }
   u64 rejected(Reject why) { return test.world.segment.door_stats(0).rejected[why].load(); }

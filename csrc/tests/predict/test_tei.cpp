@@ -50,11 +50,8 @@ TEST(the_context_of_a_stream_keeps_the_first_options) {
     reader.follow(context);
     const bool first = context.empty();
     const std::string message = delimited(1, "q") + delimited(2, text) + number(5, first) + number(4, !first);
-    ReasonText reason;
-    CHECK(!reader.read({reinterpret_cast<const u8*>(message.data()), message.size()}, CallInfo{}, reason));
-    RequestView view;
-    CHECK(!reader.item(0, view));
-    CHECK(!view.output.raw_scores);
+    CHECK_EQ(error_of(reader, message), "");
+    CHECK(!item_of(reader).output.raw_scores);
     context += reader.context();
   }
   const std::vector<std::string_view> texts = RankContext::texts(context);

@@ -1,5 +1,5 @@
-// Requests and responses byte by byte. The random proof against the protobuf runtime is tests/api/test_wire.py; here
-// are the rules, one line each.
+// Requests and responses byte by byte: every field once, and what is refused with which words. What merges, wins and is
+// skipped, and what is read of each odd byte, is proved against the protobuf runtime in tests/api/test_wire.py.
 #include <limits>
 
 #include "tests/check.h"
@@ -20,13 +20,6 @@ RequestView parsed(std::string_view message) {
   const FieldError error = parse_request(message, &view);
   if (error) fastqps::test::fail(__FILE__, __LINE__, std::string(error.field) + ": " + error.reason);
   return view;
-}
-
-std::vector<u32> ids_of(std::string_view message) {
-  const RequestView view = parsed(message);
-  std::vector<u32> ids(view.token_count);
-  token_ids(view, ids.data());
-  return ids;
 }
 
 std::string written(const ResponseView& response) {
@@ -50,12 +43,6 @@ std::string repeated(const std::string& text, int times) {
 }
 
 }  // namespace
-
-TEST(an_empty_request_has_defaults) {
-  const RequestView view = parsed("");
-  CHECK(view.input == Input::kNone && view.model.empty() && view.request_id == 0 && view.timeout_us == 0);
-  CHECK(!view.truncation.asked && !view.has_output && !view.has_generate);
-}
 
 TEST(every_field_is_read) {
   const RequestView view = parsed(
@@ -91,94 +78,6 @@ TEST(every_field_is_read) {
   CHECK(stops[0] == "." && stops[1] == "ab" && token == 7 && suppressed[0] == 5 && suppressed[1] == 6);
   ReasonText reason;
   CHECK(!check_request(view, reason));
-}
-
-TEST(the_last_input_wins_and_clears_the_others) {
-  CHECK(parsed("\x12\x01\x61"
-               "\x1a\x02\x08\x05"s)
-            .input == Input::kTokenIds);
-  CHECK(parsed("\x12\x01\x61"
-               "\x1a\x02\x08\x05"s)
-            .text.empty());
-  const RequestView text = parsed("\x1a\x02\x08\x05\x52\x03\x0a\x01p\x12\x01\x61"sv);
-  CHECK(text.input == Input::kText && text.text == "a" && text.token_count == 0 && text.pair_first.empty());
-  CHECK_EQ(parsed("\x12\x01\x61"
-                  "\x12\x01\x62")
-               .text,
-           "b");
-  CHECK(parsed("\x12\x00"s).input == Input::kText);  // empty text is an input
-  CHECK(parsed("\x1a\x00"s).input == Input::kTokenIds);
-}
-
-TEST(a_pair_given_twice_is_merged) {
-  const RequestView view = parsed(
-      "\x52\x06\x0a\x01\x61"
-      "\x12\x01\x62"
-      "\x52\x03\x0a\x01\x63");
-  CHECK(view.input == Input::kPair && view.pair_first == "c" && view.pair_second == "b");
-  CHECK_EQ(parsed("\x52\x03\x0a\x01\x61"
-                  "\x12\x00\x52\x03\x12\x01\x62"s)
-               .pair_first,
-           "");  // text between: cleared
-}
-
-TEST(token_ids_come_packed_or_not_and_in_pieces) {
-  const std::vector<u32> want{5, 300, 6};
-  CHECK(ids_of("\x1a\x06\x0a\x04\x05\xac\x02\x06"s) == want);
-  CHECK(ids_of("\x1a\x07\x08\x05\x08\xac\x02\x08\x06"s) == want);
-  CHECK(ids_of("\x1a\x02\x08\x05\x20\x01\x1a\x05\x0a\x03\xac\x02\x06"s) == want);      // request_id between the pieces
-  CHECK(ids_of("\x1a\x02\x08\x09\x12\x00\x1a\x06\x0a\x04\x05\xac\x02\x06"s) == want);  // text between: begin again
-  CHECK(ids_of("\x1a\x06\x08\x85\x80\x80\x80\x10"s) == std::vector<u32>{5});  // 2^32 + 5: the low 32 bits count
-  CHECK(ids_of("\x1a\x04\x12\x02\x08\x09"s).empty());                         // an unknown field inside
-}
-
-TEST(options_given_twice_are_merged) {
-  const RequestView view = parsed(
-      "\x3a\x04\x08\x01\x10\x05\x3a\x02\x08\x02\x32\x03\x32\x01\x61"
-      "\x32\x05\x32\x01\x62"
-      "\x48\x03"sv);
-  CHECK(view.output.dtype == 2 && view.output.dimensions == 5);
-  std::string_view stops[2];
-  CHECK(view.generate.stop_count == 2 && view.generate.stop_token_count == 1);
-  stop_strings(view, stops);
-  CHECK(stops[0] == "a" && stops[1] == "b");
-}
-
-TEST(unknown_fields_are_skipped) {
-  const struct {
-    const char* what;
-    std::string bytes;
-  } table[] = {
-      {"varint", "\x78\x05"s},
-      {"fixed64", "\x79\x31\x32\x33\x34\x35\x36\x37\x38"s},
-      {"bytes", "\x7a\x02\xff\xff"s},
-      {"fixed32", "\x7d\x31\x32\x33\x34"s},
-      {"group", "\x7b\x08\x01\x7c"s},
-      {"group in a group", "\x7b\x7b\x12\x01\xff\x7c\x7c"s},
-      {"reserved number", "\x58\x01"s},
-      {"largest number", "\xf8\xff\xff\xff\x0f\x01"s},
-      {"text as a varint", "\x10\x01"s},
-      {"request_id as bytes", "\x22\x01z"s},
-      {"model as a group", "\x0b\x0c"s},
-      {"field 0 in a group", "\x7b\x03\x00\x05\x04\x7c"s},
-      {"100 groups", repeated("\x7b", 100) + repeated("\x7c", 100)},
-  };
-  for (const auto& row : table) {
-    const std::string message = row.bytes + "\x12\x01k";
-    const RequestView view = parsed(message);
-    if (view.text != "k" || view.request_id) fastqps::test::fail(__FILE__, __LINE__, row.what);
-  }
-}
-
-TEST(odd_numbers_are_read_as_the_runtime_reads_them) {
-  CHECK_EQ(parsed("\x20\x85\x80\x80\x80\x80\x80\x80\x80\x80\x00"s).request_id, 5u);  // ten bytes for a 5
-  CHECK_EQ(parsed("\x20" + repeated("\xff", 9) + "\x01").request_id, std::numeric_limits<u64>::max());
-  CHECK_EQ(parsed("\x20" + repeated("\xff", 9) + "\x7e").request_id, std::numeric_limits<u64>::max() >> 1);
-  CHECK_EQ(parsed("\xa0\x80\x80\x80\x00\x05"s).request_id, 5u);  // five bytes for a tag
-  CHECK_EQ(parsed("\x12\x81\x80\x80\x80\x00z"s).text, "z");      // five bytes for a length
-  CHECK_EQ(parsed("\x28" + repeated("\xff", 9) + "\x01").priority, -1);
-  CHECK(parsed("\x48\x80\x80\x80\x80\x10"s).truncation.asked == true);  // 2^32 is true
-  CHECK(parsed("\x48\x00"s).truncation.asked == false);                 // given, though it is the default
 }
 
 TEST(damage_is_named) {
@@ -225,20 +124,6 @@ TEST(damage_is_named) {
     CHECK_EQ(std::string(error.field), row.field);
     CHECK_EQ(std::string(error.reason), row.reason);
   }
-}
-
-TEST(nothing_is_read_behind_a_damaged_message) {
-  // Every prefix of a full message in a buffer of exactly its size: the address sanitizer watches the end.
-  const std::string full =
-      "\x0a\x01m\x1a\x06\x0a\x04\x05\xac\x02\x06\x20\xac\x02\x32\x0b\x25\x01\x02\x03\x04\x32\x01s\x4a\x01\x07\x52\x04"
-      "\x0a\x02\xc3\xa9\x7b\x79\x31\x32\x33\x34\x35\x36\x37\x38\x7c"s;
-  int accepted = 0;
-  for (std::size_t size = 0; size <= full.size(); size++) {
-    const std::vector<char> exact(full.begin(), full.begin() + std::ptrdiff_t(size));
-    RequestView view;
-    accepted += !parse_request({exact.data(), exact.size()}, &view);
-  }
-  CHECK_EQ(accepted, 7);
 }
 
 TEST(values_are_checked_against_their_limits) {
@@ -329,16 +214,6 @@ TEST(responses_are_written) {
            "\x2a\x07\x08\x01\x30\xc8\x01\x40\x03\x32\x0a\x08\x08\x12\x04\x66ull\x20\x14"s);
   const StatusView negative{.code = -1};
   CHECK_EQ(written({.status = &negative}), "\x32\x0b\x08"s + repeated("\xff", 9) + "\x01");
-}
-
-TEST(a_batch_of_responses_is_its_framed_items) {
-  const ResponseView one{.request_id = 7};
-  const std::size_t size = response_size(one);
-  u8 out[8];
-  CHECK_EQ(batch_item_size(size), 4u);
-  CHECK(write_response(one, write_batch_frame(size, out)) == out + 4);
-  CHECK_EQ(std::string(reinterpret_cast<char*>(out), 4), "\x0a\x02\x08\x07");
-  CHECK_EQ(batch_item_size(128), 131u);
 }
 
 TEST(the_size_of_a_varint_is_exact) {

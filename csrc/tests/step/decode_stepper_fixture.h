@@ -1,8 +1,5 @@
 // A front door, dispatchers over ModelDevice, and their segment, for tests that drive a DecodeStepper in one thread.
 #pragma once
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -12,6 +9,7 @@
 
 #include "core/slab.h"
 #include "step/decode/decode_stepper.h"
+#include "tests/made_segment.h"
 #include "tests/step/model_device.h"
 
 namespace fastqps::test {
@@ -19,7 +17,7 @@ namespace fastqps::test {
 using List = std::vector<u32>;
 inline constexpr u32 kPrefix = 2;  // positions in front of every prompt
 
-struct Door {
+struct Door : SlabHost {
   Segment segment;
   std::map<u32, Verdict> ended;
   std::map<u32, List> tokens;  // of ended ones
@@ -34,9 +32,6 @@ struct Door {
   }
   void progress(u32 slot, u64) { progressed[slot] = segment.slot(0, slot).n_made.load(kAcquire); }
   void restarted(u32 slot, u64) { progressed.erase(slot); }
-  void released(u32, u64) {}
-  void expect(u32) {}
-  void expect_item(u32) {}
 };
 
 // The most that a lane runs, and the most rows of its steps.
@@ -89,26 +84,22 @@ struct Dispatcher {
     return launched || retires;
   }
   bool busy() const { return !flying[0].empty(); }
+  // Until nothing is left to do. The front door reads as it goes on.
+  template <class Slab>
+  void finish(Slab& slab) {
+    while (turn()) slab.drain();
+    slab.drain();
+  }
 };
 
-struct World {
-  Segment segment;
-  WakeFds fds;
+struct World : OwnSegment {
   Door host;
   std::unique_ptr<Slab<Door>> slab;
 
-  explicit World(u32 slots = 16, u32 max_input = 10, u32 max_output = 12) {
-    auto made = Segment::create({.doors = 1,
-                                 .dispatchers = 2,
-                                 .models = 1,
-                                 .slots = slots,
-                                 .max_tokens = max_input + 6,
-                                 .answer_bytes = kTokenBytes * max_output});
-    std::string error;
-    segment = host.segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
-    for (int& fd : {std::ref(fds.dispatcher[0]), std::ref(fds.dispatcher[1]), std::ref(fds.door[0])})
-      fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  explicit World(u32 slots = 16, u32 max_input = 10, u32 max_output = 12)
+      : OwnSegment(
+            {.dispatchers = 2, .slots = slots, .max_tokens = max_input + 6, .answer_bytes = kTokenBytes * max_output}) {
+    host.segment = segment;
     Route& route = segment.route(0);
     route.task = Task::kGenerate;
     route.max_input_tokens = max_input;

@@ -1,66 +1,12 @@
 // The decoder's CPU kernels, at every instruction set that this machine has, against plain loops in double precision.
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <random>
-
-#include "step/cpu/cpu_ops_levels.h"
-#include "tests/check.h"
+#include "tests/step/cpu_arrays.h"
 
 using namespace fastqps;
 using namespace fastqps::step;
 
 namespace {
 
-using Doubles = std::vector<double>;
 using Ints = std::vector<i32>;
-constexpr Number kNumbers[] = {Number::kFloat32, Number::kBfloat16};
-
-float widen(u16 x) { return std::bit_cast<float>(u32(x) << 16); }
-
-// An array of floats or of bf16 numbers, as the kernels read it, and what it holds.
-struct Array {
-  std::vector<float> floats;
-  std::vector<u16> halves;
-  Number number;
-  Array(Number kind, size_t n, u32 seed) : floats(n), halves(n), number(kind) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    for (size_t i = 0; i < n; i++) set(i, normal(random));
-  }
-  void set(size_t i, float x) {
-    halves[i] = u16(std::bit_cast<u32>(x) >> 16);
-    floats[i] = number == Number::kBfloat16 ? widen(halves[i]) : x;
-  }
-  void* data() { return number == Number::kFloat32 ? static_cast<void*>(floats.data()) : halves.data(); }
-  double operator[](size_t i) const { return number == Number::kFloat32 ? floats[i] : widen(halves[i]); }
-};
-
-// fp32 sums, and half a unit in the last of bf16's 8 bits: of the written number and, by `slack`, of what it is made
-// of.
-void check_close(const Array& got, const Doubles& want, const char* level, double slack = 0) {
-  for (size_t i = 0; i < want.size(); i++) {
-    const bool halves = got.number == Number::kBfloat16;
-    const double allowed = 5e-6 * (1 + std::abs(want[i])) + halves * (std::abs(want[i]) / 256 + slack);
-    if (!(std::abs(got[i] - want[i]) <= allowed)) {
-      std::fprintf(stderr, "%s: number %zu is %.9g, not %.9g\n", level, i, got[i], want[i]);
-      CHECK(false);
-    }
-  }
-}
-
-struct Line {
-  alignas(64) float values[16];
-};
-
-// Runs `job` at every level with exactly the scratch memory that was asked for, filled with NaN.
-void at_every_level(u64 n_floats, const std::function<void(const Kernels&, float*)>& job) {
-  for (const Kernels* level : cpu_ops_levels()) {
-    std::vector<Line> scratch(std::max<u64>(1, (n_floats + 15) / 16));
-    for (Line& line : scratch) std::fill(std::begin(line.values), std::end(line.values), NAN);
-    job(*level, scratch.data()->values);
-  }
-}
 
 // ---- attention
 
@@ -197,12 +143,10 @@ struct World {
         const size_t skipped = last_rows_only ? first * width : 0;
         job.out =
             number == Number::kFloat32 ? static_cast<void*>(out.floats.data() + skipped) : out.halves.data() + skipped;
-        std::vector<Line> scratch((scratch_floats(job) + 15) / 16);
-        for (Line& line : scratch) std::fill(std::begin(line.values), std::end(line.values), NAN);
-        level->decode->attend_slots(job, scratch.data()->values);
+        level->decode->attend_slots(job, Scratch(scratch_floats(job)).data());
       }
       // Keys rounded to bf16 move scores of a few units, and with them the weights of values of about 1.
-      check_close(out, want, level->name, 1.0 / 32);
+      check_close(out, want, level->name, 1.0 / 32, 5e-6);
     }
   }
 
@@ -287,7 +231,7 @@ TEST(rms_norms) {
         Array out = in;
         job.in = job.out = out.data();
         level.decode->rms_norm(job, scratch);
-        check_close(out, want, level.name);
+        check_close(out, want, level.name, 0, 5e-6);
       });
     }
 }
@@ -306,7 +250,7 @@ TEST(gated_silus) {
         }
       at_every_level(0, [&](const Kernels& level, float*) {
         level.decode->gated_silu({in.data(), out.data(), kRows, inner, number});
-        check_close(out, want, level.name);
+        check_close(out, want, level.name, 0, 5e-6);
       });
     }
 }
@@ -373,8 +317,7 @@ struct Samples {
     const Draw job{logits.data(),    starts.data(), kv_slots.data(),     made.data(),   params.data(),
                    eos_ids.data(),   tokens.data(), logprobs.data(),     finish.data(), last_token.data(),
                    u32(made.size()), vocab,         u32(eos_ids.size()), logits.number};
-    std::vector<Line> scratch((scratch_floats(job) + 15) / 16);
-    level.decode->sample(job, scratch.data()->values);
+    level.decode->sample(job, Scratch(scratch_floats(job)).data());
   }
   double logit(u32 run, i32 token) const { return logits[size_t(run) * vocab + size_t(token)]; }
 };

@@ -1,36 +1,14 @@
 // The int8 product at every instruction set that this machine has: its sums against plain loops bit for bit, what
 // follows them against double precision. It needs nothing but the C++ library, so that it runs in an emulator, too.
-#include <cmath>
-#include <random>
-
 #include "step/cpu/int8/levels.h"
-#include "tests/check.h"
+#include "tests/step/cpu_arrays.h"
 
-using namespace fastqps;
-using namespace fastqps::step;
-
+namespace fastqps::step {
 namespace {
 
 using Bytes = std::vector<i8>;
 using Ints = std::vector<i32>;
 using Floats = std::vector<float>;
-
-u16 to_half(float x) { return u16(std::bit_cast<u32>(x) >> 16); }
-float of_half(u16 x) { return std::bit_cast<float>(u32(x) << 16); }
-
-// Numbers as the kernels read and write them.
-struct Array {
-  Floats floats;
-  std::vector<u16> halves;
-  Number number;
-  Array(Number kind, size_t n) : floats(n), halves(n), number(kind) {}
-  void set(size_t i, float x) {
-    halves[i] = to_half(x);
-    floats[i] = number == Number::kBfloat16 ? of_half(halves[i]) : x;
-  }
-  void* data() { return number == Number::kFloat32 ? static_cast<void*>(floats.data()) : halves.data(); }
-  float operator[](size_t i) const { return number == Number::kFloat32 ? floats[i] : of_half(halves[i]); }
-};
 
 struct Shape {
   u32 rows, outputs, inputs;
@@ -47,14 +25,13 @@ struct Problem {
   Problem(Shape s, Number number, u32 seed)
       : shape(s),
         x(number, size_t(s.rows) * s.inputs),
-        residual(number, size_t(s.rows) * s.outputs),
+        residual(number, size_t(s.rows) * s.outputs, seed + 1),
         values(size_t(s.outputs) * s.inputs),
         scales(s.outputs),
         bias(s.outputs),
         random(seed) {
     std::normal_distribution<float> normal;
     for (size_t i = 0; i < x.floats.size(); i++) x.set(i, normal(random) * (1.0f + float(i / s.inputs)));
-    for (size_t i = 0; i < residual.floats.size(); i++) residual.set(i, normal(random));
     for (i8& value : values) value = i8(i32(random() % 255) - 127);
     for (float& scale : scales) scale = 0.02f / std::sqrt(float(s.inputs)) * std::abs(normal(random));
     for (float& b : bias) b = normal(random);
@@ -66,10 +43,11 @@ struct Problem {
     row_scales.assign(shape.rows, 0);
     for (size_t r = 0; r < shape.rows; r++) {
       float largest = 0;
-      for (size_t k = 0; k < shape.inputs; k++) largest = std::max(largest, std::abs(x[r * shape.inputs + k]));
+      for (size_t k = 0; k < shape.inputs; k++) largest = std::max(largest, std::abs(float(x[r * shape.inputs + k])));
       const float by = 127.0f / std::max(largest, 1e-30f);
       for (size_t k = 0; k < shape.inputs; k++) {
-        volatile float scaled = x[r * shape.inputs + k] * by;  // volatile: rounded, before it is rounded to an integer
+        volatile float scaled =
+            float(x[r * shape.inputs + k]) * by;  // volatile: rounded, before it is rounded to an integer
         out[r * shape.inputs + k] = i32(std::nearbyint(scaled));
       }
       row_scales[r] = largest / 127.0f;
@@ -87,16 +65,12 @@ struct Problem {
   }
 };
 
-struct alignas(64) Line {
-  float values[16];
-};
-
-// A product of `problem` as `level` wants it, with exactly the scratch memory that it asked for, filled with NaN.
+// A product of `problem` as `level` wants it.
 struct Prepared {
   Bytes panels;
   Ints starts;
   Int8Product job;
-  std::vector<Line> lines;
+  Scratch memory{0};
 
   Prepared(Problem& problem, const Int8Kernels& level) : panels(problem.values.size()), starts(problem.shape.outputs) {
     const auto [rows, outputs, inputs] = problem.shape;
@@ -109,10 +83,9 @@ struct Prepared {
            problem.x.number,
            Activation::kNone,
            false};
-    lines.resize((scratch_floats(job) + 15) / 16);
-    for (Line& line : lines) std::fill(std::begin(line.values), std::end(line.values), NAN);
+    memory = Scratch(scratch_floats(job));
   }
-  float* scratch() { return lines.data()->values; }
+  float* scratch() { return memory.data(); }
 };
 
 void check_sums(Problem& problem, const Ints& want) {
@@ -182,8 +155,6 @@ void check_product(Shape shape, Number number, Activation activation, bool gated
       }
   }
 }
-
-constexpr Number kNumbers[] = {Number::kFloat32, Number::kBfloat16};
 
 }  // namespace
 
@@ -300,3 +271,5 @@ TEST(zeros_and_numbers_that_are_none_stay_in_their_rows) {
     }
   }
 }
+
+}  // namespace fastqps::step

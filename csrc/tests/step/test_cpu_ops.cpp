@@ -1,63 +1,10 @@
 // The CPU kernels, at every instruction set that this machine has, against plain loops in double precision.
-#include <cmath>
-#include <functional>
-#include <random>
-
-#include "step/cpu/cpu_ops_levels.h"
-#include "tests/check.h"
+#include "tests/step/cpu_arrays.h"
 
 using namespace fastqps;
 using namespace fastqps::step;
 
 namespace {
-
-using Doubles = std::vector<double>;
-
-// An array of floats or of bf16 numbers, as the kernels read it, and what it holds.
-struct Array {
-  std::vector<float> floats;
-  std::vector<u16> halves;
-  Number number;
-  Array(Number kind, size_t n, u32 seed) : floats(n), halves(n), number(kind) {
-    std::mt19937 random(seed);
-    std::normal_distribution<float> normal;
-    for (size_t i = 0; i < n; i++) {
-      halves[i] = u16(std::bit_cast<u32>(normal(random)) >> 16);
-      floats[i] = kind == Number::kBfloat16 ? std::bit_cast<float>(u32(halves[i]) << 16) : normal(random);
-    }
-  }
-  void* data() { return number == Number::kFloat32 ? static_cast<void*>(floats.data()) : halves.data(); }
-  double operator[](size_t i) const {
-    return number == Number::kFloat32 ? floats[i] : std::bit_cast<float>(u32(halves[i]) << 16);
-  }
-};
-
-// bf16 keeps 8 bits: half a unit in the last place of the written number, and of the kernels' fp32 sums.
-void check_close(const Array& got, const Doubles& want, const char* level, double slack = 0) {
-  for (size_t i = 0; i < want.size(); i++) {
-    const double allowed =
-        3e-6 * (1 + std::abs(want[i])) + (got.number == Number::kBfloat16) * (std::abs(want[i]) / 256 + slack);
-    if (!(std::abs(got[i] - want[i]) <= allowed)) {
-      std::fprintf(stderr, "%s: number %zu is %.9g, not %.9g\n", level, i, got[i], want[i]);
-      CHECK(false);
-    }
-  }
-}
-
-struct Line {
-  alignas(64) float values[16];
-};
-
-// Runs `job` at every level with exactly the scratch memory that was asked for, filled with NaN.
-void at_every_level(u64 n_floats, const std::function<void(const Kernels&, float*)>& job) {
-  CHECK(!cpu_ops_levels().empty());
-  CHECK_EQ(std::string(cpu_ops_levels().back()->name), "baseline");
-  for (const Kernels* level : cpu_ops_levels()) {
-    std::vector<Line> scratch((n_floats + 15) / 16);
-    for (Line& line : scratch) std::fill(std::begin(line.values), std::end(line.values), NAN);
-    job(*level, scratch.data()->values);
-  }
-}
 
 const std::vector<i32> kStarts = {0, 1, 3, 10, 25, 41, 58, 90, 123, 187};  // lengths 1 to 64, around the lanes' numbers
 
@@ -175,8 +122,6 @@ Doubles normalized(const Doubles& row, const Norm& norm) {
     out.push_back((row[i] - mean) / std::sqrt(square + norm.eps) * norm.weight[i] + (norm.bias ? norm.bias[i] : 0));
   return out;
 }
-
-constexpr Number kNumbers[] = {Number::kFloat32, Number::kBfloat16};
 
 }  // namespace
 

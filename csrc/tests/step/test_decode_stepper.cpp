@@ -29,8 +29,7 @@ TEST(requests_join_and_leave_at_any_step) {
     }
     w.host.ended.clear();
   }
-  while (d.turn()) w.slab->drain();
-  w.slab->drain();
+  d.finish(*w.slab);
   CHECK_EQ(w.slab->used(), 0u);
   for (auto& [slot, tokens] : want) CHECK(w.host.tokens[slot] == tokens);
   CHECK_EQ(w.segment.dispatcher(0).running.load(), 0u);
@@ -69,8 +68,7 @@ TEST(a_sequence_without_a_number_for_its_token_ends_alone) {
   d.out[s][layout.out_logprobs] = std::bit_cast<i32>(NAN);
   CHECK(d.stepper.scatter(s));
   d.flying[0].pop_front();
-  while (d.turn()) w.slab->drain();
-  w.slab->drain();
+  d.finish(*w.slab);
   CHECK_EQ(w.host.status[bad], 13);
   CHECK(!w.host.tokens.contains(bad));
   CHECK(w.host.tokens[good] == expected_tokens({3}, 6, true));
@@ -95,8 +93,7 @@ TEST(a_cancelled_sequence_leaves_at_the_next_step) {
   CHECK(w.state(slots[1]) == State::kFree);
   CHECK(!w.host.ended.contains(slots[1]));                      // nobody waits for it
   CHECK_EQ(w.segment.dispatcher(0).items_done.load(), u64(1));  // but its place is another's
-  while (d.turn()) w.slab->drain();
-  w.slab->drain();
+  d.finish(*w.slab);
   CHECK(w.host.tokens[fifth] == expected_tokens({77}, 3, true));
   for (u32 i : {0u, 2u, 3u}) CHECK(w.host.tokens[slots[i]] == expected_tokens({i}, 12, true));
   CHECK_EQ(w.slab->used(), 0u);
@@ -113,8 +110,7 @@ TEST(an_old_cancel_hits_nobody) {
   control.entry[1] = control_entry(seq, Control::kCancel, slot + 1);
   control.entry[2] = control_entry(seq, Control::kStop, 0xffffff);  // no such slot
   control.tail = 3;
-  while (d.turn()) w.slab->drain();
-  w.slab->drain();
+  d.finish(*w.slab);
   CHECK(w.host.tokens[slot] == expected_tokens({4}, 5, true));
 }
 
@@ -160,8 +156,7 @@ TEST(one_slow_step_refuses_nobody) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);
   const u32 first = w.put({1}, 12, kIgnoreEos);
-  while (d.turn()) w.slab->drain();  // answers are of 12 tokens
-  w.slab->drain();
+  d.finish(*w.slab);  // answers are of 12 tokens
   CHECK(w.host.ended.contains(first));
   w.put({2}, 12, kIgnoreEos), w.put({3}, 12, kIgnoreEos);
   size_t runs = 0;
@@ -199,8 +194,7 @@ TEST(a_damaged_request_stays_within_its_room) {
   s.sampling.max_tokens = 1 << 30;
   s.sampling.n_stop_ids = s.sampling.n_suppress_ids = 1000;
   for (u32 i = 0; i < 16; i++) w.segment.ids(s)[i] = i;
-  while (d.turn()) w.slab->drain();
-  w.slab->drain();
+  d.finish(*w.slab);
   CHECK_EQ(w.host.tokens[slot].size(), 12u);
 }
 
@@ -208,8 +202,7 @@ TEST(an_id_beyond_the_vocabulary_never_reaches_the_device) {
   World w;
   Dispatcher d(w.segment, &w.fds, 0, 1);
   const u32 bad = w.put({1, 1000, 3}, 5, kIgnoreEos), good = w.put({1, 999, 3}, 5, kIgnoreEos);
-  while (d.turn()) w.slab->drain();
-  w.slab->drain();
+  d.finish(*w.slab);
   CHECK_EQ(w.host.status[bad], 13u);
   CHECK(w.host.tokens[good] == expected_tokens({1, 999, 3}, 5, true));
 }
@@ -250,8 +243,7 @@ TEST(others_are_served_between_suspects) {
     w.slab->drain();
   }
   CHECK_EQ(w.host.ended.size(), 3u);  // behind one suspect
-  while (d->turn()) w.slab->drain();
-  w.slab->drain();
+  d->finish(*w.slab);
   CHECK_EQ(w.host.ended.size(), 6u);
 }
 

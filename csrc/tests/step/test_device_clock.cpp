@@ -1,11 +1,9 @@
 // Busy and idle: what a device's steps and its host's times say, against tables made by hand.
-#include <sys/eventfd.h>
-
 #include <array>
 #include <random>
 
 #include "step/device_clock.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 
@@ -13,17 +11,9 @@ namespace {
 
 using Idles = std::array<u64, kIdles>;  // no_work, batch_delay, gather, launch, shared, scatter
 
-struct World {
-  Segment segment;
-  WakeFds fds;
-  explicit World(u32 dispatchers = 1, u32 devices = 1) {
-    auto made = Segment::create({.doors = 1, .dispatchers = dispatchers, .devices = devices, .slots = 16});
-    CHECK_EQ(made.error, "");
-    std::string error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
-    fds.dispatcher[0] = eventfd(0, EFD_CLOEXEC);
-  }
+struct World : test::OwnSegment {
+  explicit World(u32 dispatchers = 1, u32 devices = 1)
+      : OwnSegment({.dispatchers = dispatchers, .devices = devices, .slots = 16}) {}
   Idles idle() const {
     Idles out;
     for (u32 i = 0; i < kIdles; i++) out[i] = segment.dispatcher_stats(0).idle_ns[i].load();
@@ -32,17 +22,22 @@ struct World {
   u64 busy() const { return segment.dispatcher_stats(0).busy_ns.load(); }
 };
 
+// A dispatcher's clock, which starts at 0.
+struct Clocked : World {
+  Claimer claimer{segment, &fds, 0, 1, 0};
+  DeviceClock clock{claimer, 0};
+};
+
 // A step's times: of the host (looks for work, has packed it, gives it away), then of the device.
 struct Times {
   u64 begun, gathered, launched, start, end;
   u32 lane = 0;
 };
 
-// Launches all in order, finishes them in `order`, and checks the account. The clock starts at 0.
+// Launches all in order, finishes them in `order`, and checks the account.
 void check(const std::vector<Times>& steps, const std::vector<u32>& order, u64 busy, Idles idle) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   std::vector<u64> flights;
   for (const Times& t : steps) {
     clock.begin(t.begun);
@@ -93,9 +88,8 @@ TEST(a_step_that_waits_long_finds_the_device_shared) {
 }
 
 TEST(steps_are_summed_with_their_time_on_the_device) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   auto step = [&](u64 start, u64 end, u32 items, u32 tokens) {
     const u64 flight = clock.launch(0, start - 2, start - 1, tokens);
     clock.finish(flight, 0, end + 1, {i64(start), i64(end)}, items, tokens, 100);
@@ -126,9 +120,8 @@ TEST(sleep_is_no_work) {
 }
 
 TEST(preparation_that_takes_long_is_begun_early) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const u64 ms = 1'000'000;
   u64 at = 0;
   for (int i = 0; i < 40; i++, at += 11 * ms) {  // 6 ms of preparation, 5 ms on the device
@@ -142,9 +135,8 @@ TEST(preparation_that_takes_long_is_begun_early) {
 }
 
 TEST(a_launch_that_takes_long_is_begun_early) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const u64 ms = 1'000'000;
   u64 at = 0;
   const auto step = [&](u64 launch) {  // 20 ms on the device
@@ -181,9 +173,8 @@ TEST(a_launch_that_takes_long_is_begun_early) {
 }
 
 TEST(steps_that_end_early_do_not_add_up_to_a_late_end) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const u64 ms = 1'000'000;
   u64 at = 0;
   std::deque<u64> flights;
@@ -207,9 +198,8 @@ TEST(steps_that_end_early_do_not_add_up_to_a_late_end) {
 }
 
 TEST(a_lane_that_hangs_shows_while_others_go_on) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const auto since = [&] { return w.segment.dispatcher(0).step_started_ns.load(); };
   const u64 hangs = clock.launch(1, 9, 10, 5);
   u64 other = clock.launch(0, 11, 12, 5);
@@ -228,9 +218,8 @@ TEST(a_lane_that_hangs_shows_while_others_go_on) {
 }
 
 TEST(what_others_have_of_the_device_is_expected_again) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const u64 ms = 1'000'000;
   const u64 flight = clock.launch(0, 1 * ms, 1 * ms, 10);
   clock.finish(flight, 0, 9 * ms, {i64(6 * ms), i64(9 * ms)}, 1, 10, 100);  // 3 ms of work, behind 5 of others
@@ -239,9 +228,8 @@ TEST(what_others_have_of_the_device_is_expected_again) {
 }
 
 TEST(who_wakes_late_is_woken_earlier) {
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const u64 ms = 1'000'000;
   for (int i = 0; i < 2; i++) {  // the second one knows how long the first one took
     clock.begin(100 * i * ms);
@@ -306,9 +294,8 @@ TEST(old_times_are_closed) {
 // Front doors reject by it, and a stall says nothing about the requests that come after it.
 TEST(a_stall_is_not_the_usual_time) {
   constexpr u64 ms = 1'000'000;
-  World w;
-  Claimer claimer(w.segment, &w.fds, 0, 1, 0);
-  DeviceClock clock(claimer, 0);
+  Clocked w;
+  DeviceClock& clock = w.clock;
   const auto usual = [&] { return w.segment.dispatcher(0).step_usual_ns.load(); };
   clock.answered(3, 100 * ms, 110 * ms, 0);  // nothing is expected yet
   CHECK_EQ(usual(), 10 * ms);

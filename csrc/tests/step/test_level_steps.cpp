@@ -130,8 +130,7 @@ struct Taught {
       : world(1024, max_input, 50), dispatcher(world.segment, &world.fds, 0, 1, lanes, {kMaxRunning, kMaxRows}) {
     world.segment.route(0).lanes = 1;
     for (u32 i = 0; i < 4; i++) put();
-    while (dispatcher.turn()) world.slab->drain();
-    world.slab->drain();
+    dispatcher.finish(*world.slab);
     CHECK_EQ(world.slab->used(), 0u);
   }
   u32 put(u32 prompt = 50, u32 kind = kNormal) { return world.put(List(prompt, 7), 50, kIgnoreEos, 0, kind); }

@@ -1,9 +1,8 @@
-// Options that change logits: by hand, and random sequences against what the options say, word for word.
+// Options that change logits, by hand. Random sequences and a checkpoint's rules: tests/kernels/test_kernels_options.py
+// and tests/generation/test_logit_options.py.
 #include <cmath>
 #include <limits>
 #include <map>
-#include <random>
-#include <set>
 #include <vector>
 
 #include "step/decode/logit_options.h"
@@ -26,15 +25,8 @@ struct Options {
   bool any() const { return penalty != 1 || ngram || min_tokens || !suppressed.empty(); }
 };
 
-struct Rule {
-  RuleKind kind;
-  i32 token;
-  Ints before = {};
-};
-
 // Runs, each of a sequence in a cache slot of its own, and what change_logits() makes of their logits.
 struct Step {
-  std::vector<Rule> rules = {};  // forced ones first
   Ints eos_ids = {};
   std::vector<Options> options = {};
   std::vector<Ints> tokens = {};  // of each sequence
@@ -49,7 +41,7 @@ struct Step {
 
   std::vector<Floats> changed() const {
     const u32 n = n_runs(), length = 64;
-    Ints starts{0}, kv_slots, positions, params(n * kAdmittedWords), history(n * length, -7), table, ids;
+    Ints starts{0}, kv_slots, positions, params(n * kAdmittedWords), history(n * length, -7);
     for (u32 run = 0; run < n; run++) {
       const u32 slot = n - 1 - run;  // the last row of a run counts: some have two
       for (u32 row = run % 2; row < 2; row++) {
@@ -69,12 +61,6 @@ struct Step {
       for (u32 i = 0; i < kSuppressIdsMax; i++)
         record[kParamSuppressIds + i] = i < o.suppressed.size() ? o.suppressed[i] : o.any() ? -1 : i32(i);
     }
-    u32 forced = 0;
-    for (const Rule& rule : rules) {
-      table.insert(table.end(), {i32(rule.kind), rule.token, i32(rule.before.size()), i32(ids.size())});
-      ids.insert(ids.end(), rule.before.begin(), rule.before.end());
-      forced += rule.kind == kRuleForced;
-    }
     Floats all;
     for (const Floats& row : logits) all.insert(all.end(), row.begin(), row.end());
     bool own = false;
@@ -88,7 +74,7 @@ struct Step {
                    .params = params.data(),
                    .history = history.data(),
                    .eos_ids = eos_ids.data(),
-                   .rules = {table.data(), ids.data(), u32(rules.size()), forced},
+                   .rules = {},
                    .n_runs = n,
                    .vocab = kVocab,
                    .history_len = length,
@@ -99,50 +85,6 @@ struct Step {
     return found;
   }
 };
-
-// The definition, for one run.
-Floats defined(const Step& step, u32 run) {
-  Floats x = step.logits[run];
-  const Ints& tokens = step.tokens[run];
-  const Options& o = step.options[run];
-  if (!o.any() && step.rules.empty()) return x;
-  std::set<i32> never, forced;
-  for (const Rule& rule : step.rules)
-    if (rule.kind == kRuleForced && step.made[run] + 1 == o.max_tokens) forced.insert(rule.token);
-  if (!forced.empty()) {
-    std::fill(x.begin(), x.end(), kNever);
-    for (i32 token : forced) x[size_t(token)] = 0;
-  } else {
-    for (i32 token : std::set(tokens.begin(), tokens.end())) {
-      float& value = x[size_t(token)];
-      value = value < 0 ? value * o.penalty : value / o.penalty;
-    }
-    std::map<Ints, std::set<i32>> next;  // by the tokens before
-    for (size_t i = 0; o.ngram && i + size_t(o.ngram) <= tokens.size(); i++) {
-      const auto begin = tokens.begin() + long(i), last = begin + o.ngram - 1;
-      next[Ints(begin, last)].insert(*last);
-    }
-    if (o.ngram && size_t(o.ngram) <= tokens.size()) never = next[Ints(tokens.end() - (o.ngram - 1), tokens.end())];
-    if (step.made[run] < o.min_tokens) never.insert(step.eos_ids.begin(), step.eos_ids.end());
-    for (const Rule& rule : step.rules)
-      if (rule.kind == kRuleForbidden && rule.before.size() <= tokens.size() &&
-          Ints(tokens.end() - long(rule.before.size()), tokens.end()) == rule.before)
-        never.insert(rule.token);
-  }
-  for (const Rule& rule : step.rules)
-    if (rule.kind == kRuleNotFirst && step.made[run] == 0) never.insert(rule.token);
-  never.insert(o.suppressed.begin(), o.suppressed.end());
-  for (i32 token : never)
-    if (token < i32(kVocab)) x[size_t(token)] = kNever;
-  if (std::set(x.begin(), x.end()) == std::set{kNever}) x[0] = 0;
-  return x;
-}
-
-Floats row_of(std::mt19937& rng) {
-  Floats row(kVocab);
-  for (float& x : row) x = std::normal_distribution<float>(0, 4)(rng);
-  return row;
-}
 
 }  // namespace
 
@@ -179,34 +121,4 @@ TEST(a_run_without_options_keeps_its_bits) {
   const auto found = step.changed();
   CHECK(found[0] == Floats(kVocab, kNever));  // nothing has forbidden these
   CHECK(std::isnan(found[1][3]) && found[1][0] == kNever);
-}
-
-TEST(random_sequences_are_as_defined) {
-  std::mt19937 rng(5);
-  const auto upto = [&](u32 n) { return i32(rng() % (n + 1)); };
-  for (u32 round = 0; round < 3000; round++) {
-    Step step;
-    for (i32 i = upto(2); i > 0; i--) step.eos_ids.push_back(upto(kVocab));
-    if (round % 3 == 1) {
-      for (i32 i = upto(2); i > 0; i--) step.rules.push_back({kRuleForced, upto(kVocab - 1)});
-      for (i32 i = upto(20); i > 0; i--) {
-        Rule rule{upto(3) ? kRuleForbidden : kRuleNotFirst, upto(kVocab - 1)};
-        for (i32 n = rule.kind == kRuleForbidden ? upto(3) : 0; n > 0; n--) rule.before.push_back(upto(2));
-        step.rules.push_back(std::move(rule));
-      }
-    }
-    for (u32 run = 0; run < 4; run++) {
-      Ints sequence;
-      for (i32 n = 2 + upto(30); n > 0; n--) sequence.push_back(upto(upto(3) ? 2 : kVocab - 1));
-      Options o;
-      if (upto(3)) o.penalty = float(1 + upto(20)) / 8;
-      if (upto(1)) o.ngram = upto(5);
-      if (upto(1)) o.min_tokens = upto(4);
-      for (i32 i = upto(1) ? upto(8) : 0; i > 0; i--) o.suppressed.push_back(upto(kVocab - 1));
-      o.max_tokens = 1 + upto(4);
-      step.add(std::move(sequence), upto(4), o, row_of(rng));
-    }
-    const auto found = step.changed();
-    for (u32 run = 0; run < step.n_runs(); run++) CHECK(found[run] == defined(step, run));
-  }
 }

@@ -1,33 +1,24 @@
 // gather and scatter: the packed layout, and what an answer becomes on its way into a slot.
-#include <sys/eventfd.h>
-
 #include <cmath>
 #include <map>
 #include <memory>
 
 #include "core/slab.h"
 #include "step/encode/encode_stepper.h"
-#include "tests/check.h"
+#include "tests/made_segment.h"
 
 using namespace fastqps;
 
 namespace {
 
-struct Answers {
+struct Answers : test::SlabHost {
   std::map<u32, Verdict> got;
   void answer(u32 slot, u64, Verdict verdict) { got[slot] = verdict; }
-  void progress(u32, u64) {}
-  void restarted(u32, u64) {}
-  void released(u32, u64) {}
-  void expect(u32) {}
-  void expect_item(u32) {}
 };
 
 // One front door, one dispatcher, one model, in one thread.
-struct World {
+struct World : test::OwnSegment {
   static constexpr u32 kWidth = 8, kItems = 4, kTokens = 32, kVocab = 1000;
-  Segment segment;
-  WakeFds fds;
   Answers answers;
   std::unique_ptr<Slab<Answers>> slab;
   std::unique_ptr<EncodeStepper> stepper;
@@ -36,15 +27,8 @@ struct World {
   DeviceStamps stamps;
   u32 step;
 
-  explicit World(Task task = Task::kEmbed, BatchLimits limits = {kItems, kTokens, 0}) {
-    auto made = Segment::create(
-        {.doors = 1, .dispatchers = 1, .models = 1, .slots = 16, .max_tokens = 32, .answer_bytes = 8 * kWidth});
-    CHECK_EQ(made.error, "");
-    std::string error;
-    segment = Segment::attach(made.fd, &error);
-    CHECK_EQ(error, "");
-    fds.dispatcher[0] = eventfd(0, EFD_CLOEXEC);
-    fds.door[0] = eventfd(0, EFD_CLOEXEC);
+  explicit World(Task task = Task::kEmbed, BatchLimits limits = {kItems, kTokens, 0})
+      : OwnSegment({.slots = 16, .max_tokens = 32, .answer_bytes = 8 * kWidth}) {
     Route& route = segment.route(0);
     route.task = task;
     route.dimensions = kWidth;

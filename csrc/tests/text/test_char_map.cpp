@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/check.h"
+#include "tests/text/tokenizing.h"
 #include "text/spaced/char_map.h"
 
 using namespace fastqps;
@@ -108,7 +108,7 @@ TEST(refused_maps) {
   const auto refused = [](const std::string& bytes, const char* reason) {
     std::string why;
     CHECK(!CharMap::read(bytes, &why));
-    if (why.find(reason) == std::string::npos) test::fail(__FILE__, __LINE__, why + " has no " + reason);
+    check_reason(why, reason);
   };
   const std::string bytes = good.bytes();
   refused("", "cut off");

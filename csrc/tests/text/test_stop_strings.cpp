@@ -90,26 +90,6 @@ TEST(literal_pieces) {
   }
 }
 
-TEST(every_way_to_split_short_texts) {
-  const Strings lists[] = {{"ab"}, {"aab", "ba"}, {"abab", "bb", "a"}, {"aaa"}, {"abaabaab", "aabb"}, {"bbbb", "abba"}};
-  std::mt19937 random(1);
-  for (int round = 0; round < 600; ++round) {
-    const std::size_t size = random() % 12;
-    std::string text;
-    for (std::size_t i = 0; i < size; ++i) text += "aabbc"[random() % 5];
-    for (u32 cuts = 0; cuts < (size ? 1u << (size - 1) : 1u); ++cuts) {
-      std::vector<std::string_view> pieces;
-      std::size_t begin = 0;
-      for (std::size_t i = 1; i <= size; ++i) {
-        if (i < size && !(cuts >> (i - 1) & 1)) continue;
-        pieces.push_back(std::string_view(text).substr(begin, i - begin));
-        begin = i;
-      }
-      check_same(lists[static_cast<u32>(round) % std::size(lists)], pieces, text);
-    }
-  }
-}
-
 TEST(random_strings_in_random_pieces) {
   std::mt19937 random(2);
   const auto word = [&](u32 longest, u32 letters) {

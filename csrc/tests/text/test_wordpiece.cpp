@@ -1,15 +1,11 @@
 // Literal ids, hostile bytes, and edges of the native WordPiece. That its ids are those of the `tokenizers` package is
-// for tests/tokenizers/test_tokenizer.py.
-#include <sys/mman.h>
-#include <unistd.h>
-
+// for tests/tokenizers/test_tokenizer.py, and where texts are cut for test_cuts.py.
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tests/check.h"
-#include "text/tokenizer.h"
+#include "tests/text/tokenizing.h"
 #include "text/trie.h"
 #include "text/unicode/utf8.h"
 #include "text/words/word_cache.h"
@@ -18,8 +14,6 @@ using namespace fastqps;
 using namespace fastqps::text;
 
 namespace {
-
-using Ids = std::vector<u32>;
 
 // [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, then these from 5 on.
 const char* const kWords[] = {"hello", "world", "##s", "un", "##aff", "##able", ",",   "!",    "[",  "]",
@@ -46,12 +40,7 @@ std::string file(const std::string& extra_token = "", const std::string& truncat
          R"("continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{)" + vocab + "}}}";
 }
 
-std::unique_ptr<Tokenizer> load(const std::string& content = file()) {
-  std::string why;
-  auto tokenizer = load_native(content, &why);
-  if (!tokenizer) test::fail(__FILE__, __LINE__, why);
-  return tokenizer;
-}
+std::unique_ptr<Tokenizer> load(const std::string& content = file()) { return loaded(content); }
 
 // Without the special tokens.
 Ids ids_of(Tokenizer& tokenizer, std::string_view text) {
@@ -64,34 +53,6 @@ Ids ids_of(Tokenizer& tokenizer, std::string_view text) {
   CHECK_EQ(out[done.n_tokens - 1], 3u);
   return Ids(out.begin() + 1, out.begin() + done.n_tokens - 1);
 }
-
-std::string show(const Ids& ids) {
-  std::string out;
-  for (u32 id : ids) out += std::to_string(id) + " ";
-  return out;
-}
-
-// Memory whose last byte is followed by a page that may not be touched.
-class Fenced {
- public:
-  Fenced() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-    void* at = mmap(nullptr, page_ * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(at != MAP_FAILED);
-    base_ = static_cast<char*>(at);
-    CHECK(mprotect(base_ + page_, page_, PROT_NONE) == 0);
-  }
-  ~Fenced() { munmap(base_, page_ * 2); }
-  std::string_view put(std::string_view text) {
-    CHECK(text.size() <= page_);
-    char* at = base_ + page_ - text.size();
-    std::memcpy(at, text.data(), text.size());
-    return {at, text.size()};
-  }
-
- private:
-  std::size_t page_;
-  char* base_;
-};
 
 }  // namespace
 
@@ -167,41 +128,6 @@ TEST(single_word_tokens) {
   CHECK_EQ(show(ids_of(*tokenizer, "solosolo \u4e2dsolo \u2014solo")), show({1, kChina, 1, 1, solo}));
 }
 
-TEST(truncation) {
-  const auto tokenizer = load();
-  u32 out[8];
-  for (u32 max_tokens = 0; max_tokens <= 8; ++max_tokens) {
-    std::fill(out, out + 8, 77);
-    const Encoded done = tokenizer->encode("a a a a", out, max_tokens);
-    CHECK_EQ(done.n_total, 6u);
-    CHECK_EQ(done.n_tokens, max_tokens < 2 ? 0u : std::min(max_tokens, 6u));
-    CHECK_EQ(done.truncated, max_tokens < 6);
-    if (done.n_tokens) CHECK_EQ(out[0], 2u);
-    if (done.n_tokens) CHECK_EQ(out[done.n_tokens - 1], 3u);
-    for (u32 i = std::max(max_tokens, done.n_tokens); i < 8; ++i) CHECK_EQ(out[i], 77u);  // nothing beyond its room
-  }
-}
-
-TEST(special_tokens_behind_a_text_alone) {
-  std::string why;
-  const auto trailing = load_native(file(), &why, SpecialTokens::kTrailing);
-  const auto none = load_native(file(), &why, SpecialTokens::kNone);
-  CHECK(trailing && none);
-  u32 out[8];
-  const auto ids = [&](Encoded done) { return show(Ids(out, out + done.n_tokens)); };
-  const std::string hello = std::to_string(kHello) + " ", world = std::to_string(kWorld) + " ";
-  CHECK_EQ(ids(trailing->encode("hello", out, 8)), hello + "3 ");
-  CHECK_EQ(ids(trailing->encode("[CLS] hello", out, 8)), "2 " + hello + "3 ");
-  CHECK_EQ(ids(trailing->encode("", out, 8)), std::string("3 "));
-  CHECK_EQ(ids(trailing->encode("hello world", out, 2)), hello + "3 ");
-  CHECK_EQ(ids(none->encode("hello", out, 8)), hello);
-  CHECK_EQ(none->encode("", out, 8).n_total, 0u);
-  const Encoded pair = trailing->encode_pair("hello", "world", out, 8);
-  CHECK_EQ(ids(pair), hello + "3 " + world + "3 ");
-  CHECK_EQ(pair.first_len, 2u);
-  CHECK_EQ(trailing->n_special(true), 2u);
-}
-
 TEST(pairs_are_cut_longest_first) {
   const struct {
     u32 first, second, max_tokens, kept_first, kept_second;
@@ -234,37 +160,6 @@ TEST(pairs_are_cut_longest_first) {
   u32 none = 77;
   const Encoded done = tokenizer->encode_pair("hello", "world", &none, 0);
   CHECK(done.n_tokens == 0 && done.truncated && done.n_total == 5 && none == 77);
-}
-
-// The end of a text stays; of a pair each text keeps its own, as many ids as a cut on the right leaves it.
-TEST(a_text_is_cut_on_the_left) {
-  const auto tokenizer = load(file("", R"({"direction":"Left","max_length":99,"strategy":"LongestFirst","stride":0})"));
-  const auto right = load();
-  const std::string text = "hello world , ! i a un hello", other = "! , world hello";
-  const Ids all = ids_of(*tokenizer, text), all_other = ids_of(*tokenizer, other);
-  for (u32 max_tokens = 2; max_tokens < 16; ++max_tokens) {
-    Ids out(max_tokens + 1, 77), expected{2};
-    const Encoded done = tokenizer->encode(text, out.data(), max_tokens);
-    const u32 kept = std::min<u32>(max_tokens - 2, u32(all.size()));
-    expected.insert(expected.end(), all.end() - kept, all.end());
-    expected.push_back(3);
-    CHECK_EQ(out[max_tokens], 77u);
-    CHECK(done.n_total == all.size() + 2 && done.truncated == (kept < all.size()));
-    out.resize(done.n_tokens);
-    CHECK_EQ(show(out), show(expected));
-    if (max_tokens < 3) continue;
-    Ids pair(max_tokens), cut_right(max_tokens);
-    const Encoded found = tokenizer->encode_pair(text, other, pair.data(), max_tokens);
-    const Encoded same = right->encode_pair(text, other, cut_right.data(), max_tokens);
-    CHECK(found.n_tokens == same.n_tokens && found.first_len == same.first_len && found.n_total == same.n_total);
-    Ids wanted{2};
-    wanted.insert(wanted.end(), all.end() - (found.first_len - 2), all.end());
-    wanted.push_back(3);
-    wanted.insert(wanted.end(), all_other.end() - (found.n_tokens - found.first_len - 1), all_other.end());
-    wanted.push_back(3);
-    pair.resize(found.n_tokens);
-    CHECK_EQ(show(pair), show(wanted));
-  }
 }
 
 TEST(nothing_outside_of_the_text_is_read) {
@@ -354,19 +249,10 @@ TEST(the_cache_never_gives_another_words_ids) {
 }
 
 TEST(refusals_have_a_reason) {
-  const struct {
-    std::string source, reason;
-  } table[] = {
-      {"/no/such/file", "cannot read"},
-      {"{", "not a JSON object"},
-      {"{}", "no model"},
-      {R"({"model":{"type":"BPE"},"pre_tokenizer":null})", "no vocab"},
-  };
-  for (const auto& row : table) {
-    std::string why;
-    CHECK(!load_native(row.source, &why));
-    if (why.find(row.reason) == std::string::npos) test::fail(__FILE__, __LINE__, why + " has no " + row.reason);
-  }
+  check_refused("/no/such/file", "cannot read");
+  check_refused("{", "not a JSON object");
+  check_refused("{}", "no model");
+  check_refused(R"({"model":{"type":"BPE"},"pre_tokenizer":null})", "no vocab");
 }
 
 TEST(trie_finds_every_key_and_no_other) {

@@ -20,12 +20,8 @@ struct Response {
 
 class Http1Client {
  public:
-  explicit Http1Client(FrontDoor& door, Entrance entrance = Entrance::kHttp, const Peer& peer = {}) : door_(door) {
-    int ends[2];
-    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-    door.adopt(ends[1], entrance, peer);
-    fd_ = ends[0];
-  }
+  explicit Http1Client(FrontDoor& door, Entrance entrance = Entrance::kHttp, const Peer& peer = {})
+      : door_(door), fd_(connected_to(door, entrance, peer)) {}
   Http1Client(const Http1Client&) = delete;
   ~Http1Client() { close(); }
 

@@ -32,8 +32,16 @@ inline std::string framed(std::string_view message, u8 flag = 0) {
   return std::string(reinterpret_cast<char*>(prefix), kPrefixBytes) + std::string(message);
 }
 
+// The end of a new connection to the door, by a pair of sockets.
+inline int connected_to(FrontDoor& door, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) {
+  int ends[2];
+  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
+  door.adopt(ends[1], entrance, peer);
+  return ends[0];
+}
+
 // What one stream has brought.
-struct Answer {
+struct StreamAnswer {
   std::map<std::string, std::string> fields;
   std::string data;
   int header_blocks = 0;
@@ -47,7 +55,7 @@ struct Answer {
 
 class Client {
  public:
-  explicit Client(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect(door)) {}
+  explicit Client(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connected_to(door)) {}
   // Over a socket that leads to the door somehow. between: what has to happen before the door's turn and after it.
   Client(
       FrontDoor& door, u32 window, int fd, std::function<void()> between = [] {})
@@ -101,7 +109,7 @@ class Client {
     nghttp2_session_resume_data(session_, stream);
   }
   // A call, and what it has brought when neither side has anything more to say.
-  Answer& ask(const std::string& path, const std::string& body, bool end = true, const Fields& extra = {}) {
+  StreamAnswer& ask(const std::string& path, const std::string& body, bool end = true, const Fields& extra = {}) {
     const i32 stream = call(path, body, end, extra);
     run();
     return answers[stream];
@@ -172,19 +180,13 @@ class Client {
   }
   nghttp2_session* session() { return session_; }
 
-  std::map<i32, Answer> answers;
+  std::map<i32, StreamAnswer> answers;
   std::vector<std::pair<i32, std::string>> goaways;  // last stream, debug text
   std::vector<u32> goaway_errors;
   u64 received_bytes = 0;
   bool eof = false;
 
  private:
-  static int connect(FrontDoor& door) {
-    int ends[2];
-    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-    door.adopt(ends[1]);
-    return ends[0];
-  }
   struct Body {
     std::string bytes;
     bool end = true;
@@ -202,7 +204,7 @@ class Client {
   }
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user) {
     Client& client = of(user);
-    Answer& answer = client.answers[frame->hd.stream_id];
+    StreamAnswer& answer = client.answers[frame->hd.stream_id];
     if (frame->hd.type == NGHTTP2_HEADERS) answer.header_blocks++;
     if (frame->hd.type == NGHTTP2_RST_STREAM) answer.reset = true, answer.error = frame->rst_stream.error_code;
     if (frame->hd.type == NGHTTP2_GOAWAY) {

@@ -30,7 +30,7 @@ Seen open_call(Fixture& fixture, CallId call) {
 
 Seen over_grpc(Fixture& fixture, const Fields& headers) {
   Client client(fixture.door);
-  const Answer& stream = client.ask("/test.Service/Later", framed("x"), true, headers);
+  StreamAnswer& stream = client.ask("/test.Service/Later", framed("x"), true, headers);
   Seen seen;
   if (!fixture.service.waiting.empty()) seen = open_call(fixture, fixture.service.waiting[0]);
   client.run();
@@ -40,11 +40,8 @@ Seen over_grpc(Fixture& fixture, const Fields& headers) {
 }
 
 Seen over_http2(Fixture& fixture, const Fields& headers) {
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  fixture.door.adopt(ends[1], Entrance::kHttp);
-  Client client(fixture.door, 1 << 20, ends[0]);
-  const Answer& stream = client.ask("/later", "x", true, headers);
+  Client client(fixture.door, 1 << 20, connected_to(fixture.door, Entrance::kHttp));
+  StreamAnswer& stream = client.ask("/later", "x", true, headers);
   Seen seen;
   if (!fixture.service.waiting.empty()) seen = open_call(fixture, fixture.service.waiting[0]);
   client.run();

@@ -76,14 +76,6 @@ TEST(every_split_in_two_and_in_three) {
   }
 }
 
-TEST(byte_by_byte) {
-  MessageReader reader;
-  Collector sink;
-  for (const char c : framed(std::string(5000, 'z'))) CHECK(feed(reader, sink, std::string(1, c)));
-  CHECK_EQ(sink.messages.at(0).size(), size_t(5001));
-  CHECK_EQ(sink.in_place, 0);
-}
-
 TEST(random_splits) {
   for (u32 seed = 0; seed < 200; seed++) {
     std::mt19937 random(seed);

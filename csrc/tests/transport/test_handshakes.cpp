@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kEcho = "/test.Service/Echo";
 
 Limits few_places(u64 patience) {
-  Limits limits = quick_limits();
+  Limits limits;
   limits.handshakes = 4;
   limits.handshake_patience = patience;
   return limits;
@@ -40,36 +40,6 @@ struct Asking {
   }
   SecureClient client;
   i32 stream;
-};
-
-std::string first_words(TlsPipe& pipe) {
-  char buffer[4096];
-  SSL_do_handshake(pipe.ssl);
-  const int n = BIO_read(SSL_get_wbio(pipe.ssl), buffer, sizeof buffer);
-  CHECK(n > 100);
-  return {buffer, size_t(n)};
-}
-
-// A client that says just this.
-struct Speaker {
-  explicit Speaker(Secure& fixture) : fixture(fixture) {
-    int ends[2];
-    CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-    fixture.door.adopt(ends[1]);
-    fd = ends[0];
-  }
-  Speaker(const Speaker&) = delete;
-  ~Speaker() { close(fd); }
-  std::string say(std::string_view bytes) {
-    const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    CHECK(n == ssize_t(bytes.size()) || n < 0);  // it has hung up
-    for (int i = 0; i < 10; i++) fixture.door.turn();
-    char buffer[4096];
-    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
-    return {buffer, size_t(std::max<ssize_t>(got, 0))};
-  }
-  Secure& fixture;
-  int fd;
 };
 
 // A hello that claims so many bytes, in records of so many, from which only the start is said.
@@ -256,12 +226,8 @@ size_t cost_of(const std::string& said) {
 
 // docs/security.md has these figures.
 TEST(what_half_done_handshakes_cost) {
-  std::string hello;
-  {
-    Secure fixture;
-    TlsPipe pipe(fixture.door);
-    hello = first_words(pipe);
-  }
+  Secure fixture;
+  const std::string hello = hello_of(fixture.door);
   CHECK(cost_of(hello.substr(0, hello.size() / 2)) < 2 << 10);
   CHECK(cost_of(long_hello(16000, 16384, 4095)) < 6 << 10);
   CHECK(cost_of(hello) < 52 << 10);
@@ -293,11 +259,7 @@ TEST(a_hello_that_claims_too_much_is_not_begun_with) {
   // Nor the second, which the door asks for when the first has no key that it can use.
   for (const bool at_once : {false, true}) {
     Secure fixture;
-    std::string hello;
-    {
-      TlsPipe pipe(fixture.door);
-      hello = first_words(pipe);
-    }
+    std::string hello = hello_of(fixture.door);
     // A group that the door does not know, among those of the client's and as that of its key.
     const size_t key = hello.find(std::string("\0\x1d\0\x20", 4)), group = hello.find(std::string("\0\x17\0\x1e", 4));
     CHECK(key != hello.npos && group != hello.npos);

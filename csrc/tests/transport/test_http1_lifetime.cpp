@@ -194,10 +194,7 @@ TEST(old_and_idle_connections_end) {
     CHECK_EQ(client.response(get("/echo")).status, 200);
     closes(fixture, client, fixture.door.net.turn.ns, fixture.limits.idle_max - 10 * kMillisecond);
   }
-  fixture.check_clean();
-  Limits old_limits = quick_limits();
-  old_limits.age_max = 50 * kMillisecond;
-  Fixture old(old_limits);
+  Fixture old({.age_max = 50 * kMillisecond});
   Http1Client client(old.door);
   const auto end = std::chrono::steady_clock::now() + test::kPatience;
   while (!client.response(get("/echo")).has("Connection: close")) CHECK(std::chrono::steady_clock::now() < end);
@@ -208,29 +205,23 @@ TEST(old_and_idle_connections_end) {
 
 TEST(tokens_are_asked_for) {
   Fixture fixture;
-  Tokens::Digest digest{};
-  unsigned bytes = 0;
-  EVP_Digest("secret", 6, digest.data(), &bytes, EVP_sha256(), nullptr);
-  fixture.door.calls.tokens = std::make_shared<Tokens>(std::vector{digest}, 1);
-  {
-    Http1Client client(fixture.door);
-    const Response none = client.response(post("/echo", "a"));
-    CHECK_EQ(none.status, 401);
-    CHECK(none.has("WWW-Authenticate: Bearer"));
-    CHECK_EQ(none.body, "{\"error\":\"this server needs the header authorization: Bearer TOKEN\"}");
-    CHECK_EQ(client.response(post("/echo", "a", "Authorization: Bearer other\r\n")).status, 401);
-    for (const char* path : {"/health", "/nothing"})  // no stranger learns which routes there are
-      CHECK_EQ(client.response(post(path, "a")).status, 401);
-    CHECK_EQ(client.response("OPTIONS /echo HTTP/1.1\r\nHost: test\r\n\r\n").status, 200);
-    CHECK_EQ(client.response(post("/echo", "a", "Authorization: Bearer secret\r\n")).status, 200);
-    CHECK_EQ(client.response(post("/echo", "a", "AUTHORIZATION: bearer secret\r\n")).status, 200);
-    CHECK_EQ(
-        client.response(post("/echo", "a", "Authorization: Bearer secret\r\nAuthorization: Bearer secret\r\n")).status,
-        401);
-    CHECK_EQ(client.response(get("/health")).status, 503);  // without a token, and not serving yet
-    fixture.door.grpc.health.set("", Serving::kServing);
-    CHECK_EQ(client.response(get("/health")).status, 200);
-  }
-  fixture.check_clean();
+  fixture.door.calls.tokens = tokens_of({"secret"});
+  Http1Client client(fixture.door);
+  const Response none = client.response(post("/echo", "a"));
+  CHECK_EQ(none.status, 401);
+  CHECK(none.has("WWW-Authenticate: Bearer"));
+  CHECK_EQ(none.body, "{\"error\":\"this server needs the header authorization: Bearer TOKEN\"}");
+  CHECK_EQ(client.response(post("/echo", "a", "Authorization: Bearer other\r\n")).status, 401);
+  for (const char* path : {"/health", "/nothing"})  // no stranger learns which routes there are
+    CHECK_EQ(client.response(post(path, "a")).status, 401);
+  CHECK_EQ(client.response("OPTIONS /echo HTTP/1.1\r\nHost: test\r\n\r\n").status, 200);
+  CHECK_EQ(client.response(post("/echo", "a", "Authorization: Bearer secret\r\n")).status, 200);
+  CHECK_EQ(client.response(post("/echo", "a", "AUTHORIZATION: bearer secret\r\n")).status, 200);
+  CHECK_EQ(
+      client.response(post("/echo", "a", "Authorization: Bearer secret\r\nAuthorization: Bearer secret\r\n")).status,
+      401);
+  CHECK_EQ(client.response(get("/health")).status, 503);  // without a token, and not serving yet
+  fixture.door.grpc.health.set("", Serving::kServing);
+  CHECK_EQ(client.response(get("/health")).status, 200);
   CHECK_EQ(fixture.counters.unauthenticated, u64(5));
 }

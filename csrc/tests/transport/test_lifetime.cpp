@@ -9,7 +9,8 @@
 #include "front/loop.h"
 #include "http2/session.h"
 #include "tests/in_time.h"
-#include "tests/transport/transport_fixture.h"
+#include "tests/transport/frames.h"
+#include "tests/transport/http1_client.h"
 
 using namespace fastqps;
 using namespace fastqps::front;
@@ -23,13 +24,6 @@ void closes(Fixture& fixture, Client& client, u64 since_ns, u64 wait_ns) {
     client.receive();
     return client.eof;
   });
-}
-
-std::string frame(u8 type, u8 flags, u32 stream, const std::string& payload) {
-  std::string out = {char(payload.size() >> 16), char(payload.size() >> 8), char(payload.size()), char(type),
-                     char(flags)};
-  for (int shift = 24; shift >= 0; shift -= 8) out += char(stream >> shift);
-  return out + payload;
 }
 
 }  // namespace
@@ -48,7 +42,7 @@ TEST(a_header_block_must_end) {
   Client client(fixture.door);
   client.run();
   const u64 began = now_ns();
-  client.send(frame(1, 0, 1, ""));  // HEADERS without END_HEADERS
+  client.send(frame(1, 0, 1));  // HEADERS without END_HEADERS
   client.turn();
   closes(fixture, client, began, fixture.limits.header_block_timeout);
   CHECK_EQ(fixture.counters.closed_header_timeout, u64(1));
@@ -56,7 +50,7 @@ TEST(a_header_block_must_end) {
 
 // A stream may be refused, or reset for its headers, while the connection's other calls take their time.
 TEST(a_connection_outlives_streams_that_are_refused) {
-  Limits limits = quick_limits();
+  Limits limits;
   limits.header_block_timeout = 20 * kMillisecond;
   for (const Fields& extra : {Fields{}, Fields{{"connection", "close"}}, Fields(300, {"x", std::string(100, 'y')})}) {
     limits.calls = extra.empty() ? 1 : 16;
@@ -257,7 +251,7 @@ TEST(draining_finishes_what_is_open) {
   CHECK(idle.eof);
   busy.run();
   CHECK(!busy.eof);
-  const Answer& ignored = busy.ask("/test.Service/Later", framed("x"));
+  StreamAnswer& ignored = busy.ask("/test.Service/Later", framed("x"));
   CHECK(!ignored.closed || ignored.code() == "none");
   fixture.service.finish(fixture.service.waiting[0]);
   busy.run();
@@ -283,6 +277,50 @@ TEST(who_came_just_before_a_drain_is_answered) {
   fixture.service.finish(fixture.service.waiting[0]);
   busy.run();
   CHECK(busy.eof);
+}
+
+TEST(floods_end_their_connection_with_a_reason) {
+  constexpr u8 kData = 0, kHeaders = 1, kPriority = 2, kSettings = 4, kWindow = 8, kContinuation = 9, kUnknown = 0x42;
+  const std::string idle = "too many bytes without a request", window_size("\0\4\0\0\xff\xff", 6);
+  const std::string block = header_block({{":method", "POST"},
+                                          {":scheme", "http"},
+                                          {":path", "/test.Service/Later"},
+                                          {":authority", "test"},
+                                          {"content-type", "application/grpc"},
+                                          {"te", "trailers"}});
+  const std::string overflow = be32(0x7fffffff), cut = frame(kHeaders, 0, 1, block.substr(0, 9));
+  const struct {
+    const char* name;
+    Flood kind;
+    std::string text, first;
+    int count;
+    std::function<std::string(u32)> next;
+  } cases[] = {
+      {"streams that the server must reset", Flood::kResets, "too many resets", "", 3000,
+       [&](u32 i) { return frame(kHeaders, 4, i, block) + frame(kWindow, 0, i, overflow); }},
+      {"settings", Flood::kSettings, "too many settings", "", 30,
+       [&](u32) { return frame(kSettings, 0, 0, window_size); }},
+      {"empty data", Flood::kIdleBytes, idle, frame(kHeaders, 4, 1, block), 200'000,
+       [](u32) { return frame(kData, 0, 1); }},
+      {"priorities", Flood::kIdleBytes, idle, "", 100'000,
+       [](u32 i) { return frame(kPriority, 0, i, be32(0) + "\x10"); }},
+      {"unknown frames", Flood::kIdleBytes, idle, "", 10'000,
+       [](u32) { return frame(kUnknown, 0, 0, std::string(200, 'x')); }},
+      {"a header block in ten frames", Flood::kLibrary, "", cut, 9, [](u32) { return frame(kContinuation, 0, 1); }},
+  };
+  for (const auto& each : cases) {
+    Fixture fixture;
+    Http1Client client(fixture.door, Entrance::kGrpc);
+    std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0) + each.first;
+    for (int i = 0; i < each.count; i++) bytes += each.next(u32(2 * i + 1));
+    for (size_t at = 0; at < bytes.size() && !client.eof; at += 8192)
+      client.try_send(std::string_view(bytes).substr(at, 8192)), client.turn();
+    client.run();
+    if (!client.received.ends_with(be32(NGHTTP2_ENHANCE_YOUR_CALM) + each.text))
+      test::fail(__FILE__, __LINE__, each.name);
+    CHECK_EQ(fixture.counters.floods[u32(each.kind)], u64(1));
+    CHECK(client.eof);
+  }
 }
 
 TEST(pings_are_forgiven_when_answers_flow) {
@@ -390,39 +428,30 @@ TEST(a_few_connections_cannot_take_all_calls) {
 // Answers that nobody reads: the whole process keeps a bounded number of their bytes.
 TEST(unread_answers_are_bounded_over_all_connections) {
   Fixture fixture({.unread_bytes = 300'000});
-  {
-    Client a(fixture.door, 0), b(fixture.door, 0), good(fixture.door);
-    for (int i = 0; i < 20; i++) {
-      for (Client* client : {&a, &b})
-        client->call("/test.Service/Echo", framed(std::string(30'000, 'x'))), client->run();
-      CHECK(fixture.door.unread_memory() < 400'000u);
-    }
-    CHECK(fixture.door.unread_memory() > 200'000u);
-    CHECK_EQ(good.ask("/test.Service/Echo", framed(std::string(30'000, 'x'))).code(), "0");
+  Client a(fixture.door, 0), b(fixture.door, 0), good(fixture.door);
+  for (int i = 0; i < 20; i++) {
+    for (Client* client : {&a, &b}) client->call("/test.Service/Echo", framed(std::string(30'000, 'x'))), client->run();
+    CHECK(fixture.door.unread_memory() < 400'000u);
   }
-  fixture.check_clean();
-  CHECK_EQ(fixture.door.unread_memory(), u64(0));
+  CHECK(fixture.door.unread_memory() > 200'000u);
+  CHECK_EQ(good.ask("/test.Service/Echo", framed(std::string(30'000, 'x'))).code(), "0");
 }
 
 // Also an answer that is larger than a share, and what it has room for beyond its bytes.
 TEST(large_unread_answers_stay_within_the_bound) {
   Fixture fixture({.unread_bytes = 1'000'000});
-  {
-    std::vector<std::unique_ptr<Client>> clients;
-    for (int i = 0; i < 8; i++) {
-      clients.push_back(std::make_unique<Client>(fixture.door, 0));
-      clients[i]->call("/test.Service/Later", framed("x"));
-      clients[i]->run();
-    }
-    for (const CallId call : std::vector(fixture.service.waiting)) {
-      constexpr size_t kRoom = 300'000, kUsed = 200'000;
-      if (fixture.service.transport->begin_message(call, kRoom)) fixture.service.transport->commit_message(call, kUsed);
-      CHECK(fixture.door.unread_memory() <= fixture.limits.unread_bytes);
-    }
-    CHECK(fixture.door.unread_memory() > 900'000u);
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 8; i++) {
+    clients.push_back(std::make_unique<Client>(fixture.door, 0));
+    clients[i]->call("/test.Service/Later", framed("x"));
+    clients[i]->run();
   }
-  fixture.check_clean();
-  CHECK_EQ(fixture.door.unread_memory(), u64(0));
+  for (const CallId call : std::vector(fixture.service.waiting)) {
+    constexpr size_t kRoom = 300'000, kUsed = 200'000;
+    if (fixture.service.transport->begin_message(call, kRoom)) fixture.service.transport->commit_message(call, kUsed);
+    CHECK(fixture.door.unread_memory() <= fixture.limits.unread_bytes);
+  }
+  CHECK(fixture.door.unread_memory() > 900'000u);
 }
 
 // When little of the memory is left, connections that hold much of it and do not read are closed. Who reads, or holds
@@ -430,37 +459,33 @@ TEST(large_unread_answers_stay_within_the_bound) {
 TEST(who_does_not_read_makes_room_for_who_does) {
   for (const u32 window : {0u, (1u << 31) - 1}) {
     Fixture fixture({.unread_bytes = 4 << 20, .unread_patience = 50 * kMillisecond});
-    {
-      Client hoarder(fixture.door, window), modest(fixture.door, 0), good(fixture.door);
-      if (window) nghttp2_session_set_local_window_size(hoarder.session(), 0, 0, 1 << 30);
-      const auto answer = [&](Client& client, size_t bytes, bool reads) {
-        const i32 stream = client.call("/test.Service/Later", framed("x"));
-        if (&client != &hoarder) {
-          client.run();
-        } else {
-          client.send(client.output());
-          for (int i = 0; i < 4; i++) fixture.door.turn();
-        }
-        fixture.service.say(fixture.service.waiting.back(), std::string(bytes, 'x'));
-        fixture.service.finish(fixture.service.waiting.back());
-        if (reads) client.run();
-        return stream;
-      };
-      answer(hoarder, 3'700'000, false);
-      answer(modest, 100'000, true);
-      const u64 began = fixture.door.net.turn.ns;
-      CHECK_EQ(fixture.counters.not_read, u64(0));
-      ends_between(fixture.door, began, fixture.door.net.turn.ns + fixture.limits.unread_patience, [&] {
-        fixture.door.turn();
-        return fixture.door.net.connections.open() == 2;
-      });
-      CHECK_EQ(fixture.counters.not_read, u64(1));
-      const i32 stream = answer(good, 3'000'000, true);
-      CHECK_EQ(good.answers[stream].code(), "0");
-      CHECK(!modest.eof);
-    }
-    fixture.check_clean();
-    CHECK_EQ(fixture.door.unread_memory(), u64(0));
+    Client hoarder(fixture.door, window), modest(fixture.door, 0), good(fixture.door);
+    if (window) nghttp2_session_set_local_window_size(hoarder.session(), 0, 0, 1 << 30);
+    const auto answer = [&](Client& client, size_t bytes, bool reads) {
+      const i32 stream = client.call("/test.Service/Later", framed("x"));
+      if (&client != &hoarder) {
+        client.run();
+      } else {
+        client.send(client.output());
+        for (int i = 0; i < 4; i++) fixture.door.turn();
+      }
+      fixture.service.say(fixture.service.waiting.back(), std::string(bytes, 'x'));
+      fixture.service.finish(fixture.service.waiting.back());
+      if (reads) client.run();
+      return stream;
+    };
+    answer(hoarder, 3'700'000, false);
+    answer(modest, 100'000, true);
+    const u64 began = fixture.door.net.turn.ns;
+    CHECK_EQ(fixture.counters.not_read, u64(0));
+    ends_between(fixture.door, began, fixture.door.net.turn.ns + fixture.limits.unread_patience, [&] {
+      fixture.door.turn();
+      return fixture.door.net.connections.open() == 2;
+    });
+    CHECK_EQ(fixture.counters.not_read, u64(1));
+    const i32 stream = answer(good, 3'000'000, true);
+    CHECK_EQ(good.answers[stream].code(), "0");
+    CHECK(!modest.eof);
   }
 }
 
@@ -520,8 +545,8 @@ TEST(a_shared_listener_is_shared_evenly) {
   a.other = &b, b.other = &a;
   Counters counters_a, counters_b;
   {
-    FrontDoor door_a(a, quick_limits(), {.listener = listener}, counters_a);
-    FrontDoor door_b(b, quick_limits(), {.listener = listener}, counters_b);
+    FrontDoor door_a(a, without_sleep({}), {.listener = listener}, counters_a);
+    FrontDoor door_b(b, without_sleep({}), {.listener = listener}, counters_b);
     door_a.attach(), door_b.attach();
     for (int i = 0; i < 10; i++) door_a.turn(), door_b.turn();  // bound, not yet listened on
     CHECK(!listen(listener, 100));

@@ -12,7 +12,7 @@ namespace {
 constexpr u32 kPlaces = 8, kOfPeer = 6;
 
 Limits few_places() {
-  Limits limits = quick_limits();
+  Limits limits;
   limits.connections = kPlaces;
   limits.stranger_patience = 0;
   return limits;
@@ -107,10 +107,7 @@ TEST(who_makes_room_first) {
 
 TEST(calls_without_a_token_make_nobody_known) {
   Crowd crowd;
-  Tokens::Digest digest{};
-  unsigned bytes = 0;
-  EVP_Digest("secret", 6, digest.data(), &bytes, EVP_sha256(), nullptr);
-  crowd.door.calls.tokens = std::make_shared<Tokens>(std::vector{digest}, 1);
+  crowd.door.calls.tokens = tokens_of({"secret"});
   const std::string good = post("/echo", "a", "Authorization: Bearer secret\r\n");
   for (u32 i = 0; i < kPlaces; i++)
     CHECK_EQ(crowd.come().response(i < 4 ? good : post("/echo", "a")).status, i < 4 ? 200 : 401);

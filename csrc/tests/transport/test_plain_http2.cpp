@@ -7,16 +7,10 @@ using namespace fastqps::front;
 
 namespace {
 
-int connect_plain(FrontDoor& door) {
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  door.adopt(ends[1], Entrance::kHttp);
-  return ends[0];
-}
-
 struct PlainClient : Client {
-  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20) : Client(door, window, connect_plain(door)) {}
-  front::Answer& ask(const std::string& path, const std::string& body, const Fields& extra = {}) {
+  explicit PlainClient(FrontDoor& door, u32 window = 1 << 20)
+      : Client(door, window, connected_to(door, Entrance::kHttp)) {}
+  StreamAnswer& response(const std::string& path, const std::string& body, const Fields& extra = {}) {
     const i32 stream = call(path, body, true, extra);
     run_until([&] { return answers[stream].closed; });
     return answers[stream];
@@ -29,7 +23,7 @@ TEST(a_body_is_a_message_over_http2) {
   Fixture fixture;
   PlainClient client(fixture.door);
   for (const Fields& extra : {Fields{}, Fields{{"content-length", "3"}}}) {
-    const front::Answer& answer = client.ask("/echo?a=b", "abc", extra);
+    const StreamAnswer& answer = client.response("/echo?a=b", "abc", extra);
     CHECK_EQ(answer.data, "abc");
     CHECK_EQ(answer.fields.at(":status"), "200");
     CHECK_EQ(answer.fields.at("content-type"), "application/json");
@@ -38,24 +32,24 @@ TEST(a_body_is_a_message_over_http2) {
     CHECK(answer.closed);
     CHECK(!answer.reset);
   }
-  CHECK_EQ(client.ask("/echo", "").data, "");
-  CHECK_EQ(client.ask("/echo", std::string(300'000, 'x')).data, std::string(300'000, 'x'));
-  CHECK_EQ(client.ask("/models/a%2Fb/versions/7", "m").data, "m");
+  CHECK_EQ(client.response("/echo", "").data, "");
+  CHECK_EQ(client.response("/echo", std::string(300'000, 'x')).data, std::string(300'000, 'x'));
+  CHECK_EQ(client.response("/models/a%2Fb/versions/7", "m").data, "m");
   CHECK_EQ(fixture.service.last_parameters[0], "a/b");
   CHECK(fixture.service.last_info.half_closed);
-  CHECK_EQ(client.ask("/echo", fuzz::compressed("zipped", true, 6), {{"content-encoding", "gzip"}}).data, "zipped");
+  CHECK_EQ(client.response("/echo", fuzz::compressed("zipped", true, 6), {{"content-encoding", "gzip"}}).data,
+           "zipped");
 }
 
 TEST(a_response_streams_over_http2) {
   Fixture fixture;
   PlainClient client(fixture.door);
-  const auto stream = [&](ContentType type, const Status& end) -> front::Answer& {
-    const Answer& id = client.ask("/later", "");
+  const auto stream = [&](ContentType type, const Status& end) -> StreamAnswer& {
+    StreamAnswer& answer = client.ask("/later", "");
     const CallId call = fixture.service.waiting.back();
     fixture.service.transport->set_reply(call, {.type = type});
     fixture.service.say(call, "data: 1\n\n");
     client.run();
-    front::Answer& answer = id;
     CHECK_EQ(answer.data, "data: 1\n\n");
     CHECK_EQ(answer.fields.at("content-type"), name_of(type));
     CHECK(!answer.fields.contains("content-length"));
@@ -66,14 +60,14 @@ TEST(a_response_streams_over_http2) {
     return answer;
   };
   const Status lost{.code = StatusCode::kInternal, .message = "lost"};
-  const front::Answer& good = stream(ContentType::kEventStream, {});
+  const StreamAnswer& good = stream(ContentType::kEventStream, {});
   CHECK(!good.reset && good.data == "data: 1\n\ndata: 2\n\n");
   // An error is an event, and the response is complete.
-  const front::Answer& failed = stream(ContentType::kEventStream, lost);
+  const StreamAnswer& failed = stream(ContentType::kEventStream, lost);
   CHECK(!failed.reset);
   CHECK_EQ(failed.data, "data: 1\n\ndata: 2\n\ndata: {\"error\":\"lost\"}\n\n");
   // Nothing in other bytes could be an error, so they are cut.
-  const front::Answer& cut = stream(ContentType::kBinary, lost);
+  const StreamAnswer& cut = stream(ContentType::kBinary, lost);
   CHECK_EQ(cut.data, "data: 1\n\ndata: 2\n\n");
   CHECK(cut.reset);
   CHECK_EQ(cut.error, u32(NGHTTP2_INTERNAL_ERROR));
@@ -82,20 +76,22 @@ TEST(a_response_streams_over_http2) {
 TEST(refusals_over_http2) {
   Fixture fixture({.message_bytes = 10'000});
   PlainClient client(fixture.door);
-  CHECK_EQ(client.ask("/none", "abc").fields.at(":status"), "404");
-  CHECK_EQ(client.ask("/echo", "abc").fields.at("date").size(), std::string("Sun, 06 Nov 1994 08:49:37 GMT").size());
-  CHECK_EQ(client.ask("/test.Service/Echo", framed("abc")).fields.at(":status"), "404");  // gRPC is on its own port
-  CHECK_EQ(client.ask("/echo", std::string(10'001, 'x')).fields.at(":status"), "413");
-  CHECK_EQ(client.ask("/echo", std::string(10'001, 'x'), {{"content-length", "10001"}}).fields.at(":status"), "413");
-  CHECK_EQ(client.ask("/echo", "a", {{"content-encoding", "br"}}).fields.at(":status"), "415");
-  CHECK_EQ(client.ask("/echo", "a", {{"x", std::string(20'000, 'y')}}).fields.at(":status"), "431");
-  const front::Answer& early = client.ask("/echo", "abc", {{"content-length", "4"}});
+  CHECK_EQ(client.response("/none", "abc").fields.at(":status"), "404");
+  CHECK_EQ(client.response("/echo", "abc").fields.at("date").size(),
+           std::string("Sun, 06 Nov 1994 08:49:37 GMT").size());
+  CHECK_EQ(client.response("/test.Service/Echo", framed("abc")).fields.at(":status"),
+           "404");  // gRPC is on its own port
+  CHECK_EQ(client.response("/echo", std::string(10'001, 'x')).fields.at(":status"), "413");
+  CHECK_EQ(client.response("/echo", std::string(10'001, 'x'), {{"content-length", "10001"}}).fields.at(":status"),
+           "413");
+  CHECK_EQ(client.response("/echo", "a", {{"content-encoding", "br"}}).fields.at(":status"), "415");
+  CHECK_EQ(client.response("/echo", "a", {{"x", std::string(20'000, 'y')}}).fields.at(":status"), "431");
+  const StreamAnswer& early = client.response("/echo", "abc", {{"content-length", "4"}});
   CHECK(early.reset);
-  CHECK_EQ(client.ask("/echo", "next").data, "next");
-  const Answer& stream = client.ask("/later", "");
+  CHECK_EQ(client.response("/echo", "next").data, "next");
+  StreamAnswer& full = client.ask("/later", "");
   fixture.service.finish(fixture.service.waiting.back(), {.code = StatusCode::kResourceExhausted, .message = "full"});
   client.run();
-  const front::Answer& full = stream;
   CHECK_EQ(full.fields.at(":status"), "429");
   CHECK_EQ(full.fields.at("retry-after"), "1");
   CHECK_EQ(full.data, "{\"error\":\"full\"}");

@@ -1,6 +1,4 @@
 // The transport under TLS: the same answers, broken handshakes, who may come in, and what is exchanged meanwhile.
-#include <openssl/sha.h>
-
 #include "tests/in_time.h"
 #include "tests/transport/tls_fixture.h"
 #include "tests/transport/tls_records.h"
@@ -14,36 +12,9 @@ constexpr const char* kEcho = "/test.Service/Echo";
 constexpr const char* kHealth = "/grpc.health.v1.Health/Check";
 constexpr const char* kRight = "Bearer the-right-token-of-it";
 
-Tokens::Digest digest(std::string_view token) {
-  Tokens::Digest out;
-  SHA256(reinterpret_cast<const u8*>(token.data()), token.size(), out.data());
-  return out;
-}
-std::shared_ptr<Tokens> tokens(std::initializer_list<std::string_view> held, u64 id) {
-  std::vector<Tokens::Digest> digests;
-  for (const std::string_view token : held) digests.push_back(digest(token));
-  return std::make_shared<Tokens>(std::move(digests), id);
-}
-
 // A call and how it ends.
 std::string code_of(Client& client, const std::string& path, const Fields& extra = {}) {
   return client.ask(path, framed(path == kHealth ? "" : "x"), true, extra).code();
-}
-
-// What a socket that speaks no TLS hears.
-std::string heard(Secure& fixture, std::string_view said) {
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  fixture.door.adopt(ends[1]);
-  CHECK_EQ(send(ends[0], said.data(), said.size(), MSG_NOSIGNAL), ssize_t(said.size()));
-  std::string out;
-  for (int i = 0; i < 10; i++) {
-    fixture.door.turn();
-    char buffer[1024];
-    for (ssize_t n; (n = recv(ends[0], buffer, sizeof buffer, 0)) > 0;) out.append(buffer, size_t(n));
-  }
-  close(ends[0]);
-  return out;
 }
 
 }  // namespace
@@ -55,7 +26,7 @@ TEST(the_same_answers) {
       SecureClient client(fixture.door, {.version_max = version});
       const i32 echo = client.http.call(kEcho, framed("first"), true, {{"grpc-timeout", "100S"}});
       const i32 stream = client.http.call("/test.Service/Stream", framed("a") + framed(std::string(300, 'b')));
-      const Answer& unknown = client.http.ask("/test.Service/Nothing", framed("x"));
+      StreamAnswer& unknown = client.http.ask("/test.Service/Nothing", framed("x"));
       CHECK_EQ(client.http.answers[echo].data, framed("first"));
       CHECK_EQ(client.http.answers[stream].data, framed("a") + framed(std::string(300, 'b')));
       CHECK_EQ(unknown.code(), std::string("12"));
@@ -70,19 +41,11 @@ TEST(the_same_answers) {
 // A byte of the client's that is not the one it said, everywhere in its flights.
 TEST(every_spoiled_byte_ends_in_order) {
   Secure fixture;
-  std::string hello;
-  {
-    TlsPipe pipe(fixture.door);
-    char buffer[4096];
-    SSL_do_handshake(pipe.ssl);
-    const int n = BIO_read(SSL_get_wbio(pipe.ssl), buffer, sizeof buffer);
-    CHECK(n > 100);
-    hello.assign(buffer, size_t(n));
-  }
+  const std::string hello = hello_of(fixture.door);
   for (size_t i = 0; i < hello.size(); i++) {
     std::string spoiled = hello;
     spoiled[i] = char(spoiled[i] ^ 0x55);
-    heard(fixture, spoiled);
+    Speaker(fixture).say(spoiled);
   }
 }
 
@@ -113,11 +76,11 @@ TEST(records_that_came_together_are_all_read) {
 
 TEST(clients_without_tls_are_told) {
   Secure fixture;
-  CHECK(heard(fixture, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400 "));
-  const std::string http2 = heard(fixture, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  CHECK(Speaker(fixture).say("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  const std::string http2 = Speaker(fixture).say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   CHECK(http2.ends_with("this port is for TLS"));
   CHECK_EQ(http2.size(), size_t(9 + 28));
-  CHECK_EQ(heard(fixture, std::string_view("\0\1\2\3", 4)), std::string());
+  CHECK_EQ(Speaker(fixture).say(std::string_view("\0\1\2\3", 4)), std::string());
   CHECK_EQ(fixture.counters.plaintext_on_tls, u64(3));
   CHECK_EQ(fixture.counters.tls_failures, u64(0));
 }
@@ -152,7 +115,7 @@ TEST(client_certificates) {
   const Identity known = Identity::make("client", &authority), unknown = Identity::make("client", &other),
                  expired = Identity::make("client", &authority, -1);
   for (const int version : {0, TLS1_2_VERSION}) {
-    Secure fixture(quick_limits(), &authority);
+    Secure fixture({}, &authority);
     {
       SecureClient client(fixture.door, {.shown = &known, .version_max = version});
       CHECK_EQ(code_of(client.http, kEcho), std::string("0"));
@@ -304,9 +267,9 @@ TEST(changes_of_keys_beside_answers_that_wait) {
   SecureClient client(fixture.door, {}, 16 << 20);
   client.http.run();
   const std::string body(3 << 20, 'm');
-  const Answer& stream = client.http.ask(kEcho, framed(body));
+  StreamAnswer& stream = client.http.ask(kEcho, framed(body));
   client.pipe.hears = 0;
-  const Answer& more = client.http.ask(kEcho, framed(body));
+  StreamAnswer& more = client.http.ask(kEcho, framed(body));
   for (int i = 0; i < 3; i++) {
     CHECK_EQ(SSL_key_update(client.pipe.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
     CHECK_EQ(SSL_do_handshake(client.pipe.ssl), 1);
@@ -324,7 +287,7 @@ TEST(changes_of_keys_beside_answers_that_wait) {
 
 // TLS writes nothing inside a message of its own: the answer waits for the rest of it, and the loop does not.
 TEST(half_a_message_of_tls) {
-  Limits limits = quick_limits();
+  Limits limits;
   for (const bool rest : {true, false}) {
     limits.write_timeout = rest ? test::kPatienceNs : 100 * kMillisecond;
     Secure fixture(limits);
@@ -373,10 +336,10 @@ TEST(half_a_message_of_tls) {
 
 TEST(tokens_are_asked_for) {
   Fixture fixture;
-  fixture.door.calls.tokens = tokens({"another-token-of-the-file", "the-right-token-of-it"}, 1);
+  fixture.door.calls.tokens = tokens_of({"another-token-of-the-file", "the-right-token-of-it"}, 1);
   Client client(fixture.door);
   const auto fingerprint = [&] { return fixture.service.last_info.caller.token; };
-  const auto expected = [](std::string_view token) { return read_be32(digest(token).data()); };
+  const auto expected = [](std::string_view token) { return read_be32(digest_of(token).data()); };
   for (int i = 0; i < 2; i++) CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("0"));
   CHECK_EQ(fingerprint(), expected("the-right-token-of-it"));
   CHECK_EQ(code_of(client, kEcho, {{"authorization", "bEARER   another-token-of-the-file"}}), std::string("0"));
@@ -396,12 +359,12 @@ TEST(tokens_are_asked_for) {
   CHECK_EQ(code_of(client, "/test.Service/Nothing", {}), std::string("16"));  // nobody learns which methods there are
   CHECK_EQ(code_of(client, "/test.Service/Rare", {}), std::string("16"));     // reflection is such a one
   CHECK_EQ(code_of(client, kHealth), std::string("0"));
-  const Answer& stream = client.ask(kEcho, framed("x"));
+  StreamAnswer& stream = client.ask(kEcho, framed("x"));
   CHECK_EQ(stream.fields["www-authenticate"], std::string("Bearer"));
   CHECK_EQ(stream.header_blocks, 1);
   CHECK_EQ(fixture.counters.unauthenticated, u64(std::size(wrong) + 3));
   // From now on the connection's last good header is worth nothing.
-  fixture.door.calls.tokens = tokens({"the-only-token-that-holds"}, 2);
+  fixture.door.calls.tokens = tokens_of({"the-only-token-that-holds"}, 2);
   CHECK_EQ(code_of(client, kEcho, {{"authorization", kRight}}), std::string("16"));
   CHECK_EQ(code_of(client, kEcho, {{"authorization", "Bearer the-only-token-that-holds"}}), std::string("0"));
   fixture.door.calls.tokens = nullptr;
@@ -413,7 +376,7 @@ TEST(tokens_are_asked_for) {
 TEST(open_streams_end_with_their_token) {
   Fixture fixture;
   const auto change = [&](std::initializer_list<std::string_view> held, u64 id) {
-    fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens(held, id)});
+    fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens_of(held, id)});
   };
   change({"another-token-of-the-file", "the-right-token-of-it"}, 1);
   Client client(fixture.door);
@@ -445,14 +408,11 @@ TEST(open_streams_end_with_their_token) {
 
 TEST(the_server_itself_comes_in_without) {
   Secure fixture;
-  fixture.door.calls.tokens = tokens({"the-right-token-of-it"}, 1);
-  int ends[2];
-  CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
-  fixture.door.adopt(ends[1], Entrance::kInternal);
-  Client client(fixture.door, 1 << 20, ends[0]);
+  fixture.door.calls.tokens = tokens_of({"the-right-token-of-it"}, 1);
+  Client client(fixture.door, 1 << 20, connected_to(fixture.door, Entrance::kInternal));
   CHECK_EQ(code_of(client, kEcho), std::string("0"));
-  const Answer& stream = client.ask("/test.Service/Stream", framed("x"), false);
-  fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens({"the-only-token-that-holds"}, 2)});
+  StreamAnswer& stream = client.ask("/test.Service/Stream", framed("x"), false);
+  fixture.door.post({.kind = Command::Kind::kTokens, .tokens = tokens_of({"the-only-token-that-holds"}, 2)});
   client.run();
   CHECK(!stream.closed);
 }

@@ -35,7 +35,7 @@ TEST(a_reset_call_is_gone_and_its_id_dead) {
   CHECK_EQ(fixture.service.gone_user, u64(77));
   CHECK_EQ(fixture.counters.client_resets, u64(1));
   // The next call takes the same place; the old id does nothing to it.
-  const Answer& next = client.ask("/test.Service/Later", framed("y"));
+  StreamAnswer& next = client.ask("/test.Service/Later", framed("y"));
   CHECK_EQ(fixture.service.waiting[1].index, old.index);
   fixture.service.say(old, "wrong");
   fixture.service.transport->finish(old);
@@ -72,6 +72,8 @@ TEST(what_breaks_http_is_reset) {
                                           {"upgrade", "h2c"},
                                           {"te", "gzip"},
                                           {":path", "/test.Service/Echo"},
+                                          {":authority", "other"},
+                                          {":status", "200"},
                                           {":protocol", "x"},
                                           {"content-length", "7"},
                                           {"content-length", "9"},
@@ -82,7 +84,7 @@ TEST(what_breaks_http_is_reset) {
   streams.push_back(client.call("/test.Service/Echo", body, true, {{"content-length", "8"}, {"content-length", "8"}}));
   streams.push_back(client.call("/test.Service/Echo", body, true, {{"host", "a"}, {"host", "b"}}));
   streams.push_back(client.call("test.Service/Echo", body));
-  const Answer& good =
+  const StreamAnswer& good =
       client.ask("/test.Service/Echo", body, true, {{"content-length", "8"}, {"host", "a"}, {"te", "Trailers"}});
   for (const i32 stream : streams) {
     CHECK(client.answers[stream].reset);
@@ -97,7 +99,7 @@ TEST(statuses_with_text_and_details) {
   Fixture fixture;
   Client client(fixture.door);
   const i32 refused = client.call("/test.Service/Later", framed("x"));
-  const Answer& late = client.ask("/test.Service/Later", framed("y"));
+  StreamAnswer& late = client.ask("/test.Service/Later", framed("y"));
   fixture.service.finish(fixture.service.waiting[0],
                          {.code = StatusCode::kResourceExhausted, .message = "full: 100%", .retry_after_ms = 1000});
   fixture.service.say(fixture.service.waiting[1], "part");
@@ -145,7 +147,7 @@ TEST(the_deadline_of_an_unfinished_request_is_the_transports) {
   Fixture fixture;
   Client client(fixture.door);
   const u64 asked = now_ns();
-  const Answer& stream = client.ask("/test.Service/Echo", framed("x"), false, {{"grpc-timeout", "30m"}});
+  StreamAnswer& stream = client.ask("/test.Service/Echo", framed("x"), false, {{"grpc-timeout", "30m"}});
   ends_after(fixture.door, client, asked, 30 * kMillisecond, [&] { return stream.code() != "none"; });
   CHECK_EQ(stream.code(), std::string("4"));
   CHECK_EQ(fixture.service.told, 0);
@@ -156,7 +158,7 @@ TEST(the_deadline_of_a_stream_is_the_transports) {
   Client client(fixture.door);
   const u64 asked = now_ns();
   const i32 stream = client.call("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "300m"}});
-  const Answer& longer = client.ask("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "90S"}});
+  StreamAnswer& longer = client.ask("/test.Service/Stream", framed("x"), false, {{"grpc-timeout", "90S"}});
   ends_after(fixture.door, client, asked, 300 * kMillisecond, [&] { return client.answers[stream].code() != "none"; });
   CHECK_EQ(client.answers[stream].data, framed("x"));
   CHECK_EQ(client.answers[stream].code(), std::string("4"));
@@ -170,7 +172,7 @@ TEST(stalled_messages_end) {
   const u64 asked = now_ns();
   const i32 unary = client.call("/test.Service/Echo", framed("xyz").substr(0, 6), false);
   const i32 partial = client.call("/test.Service/Stream", framed("one") + framed("two").substr(0, 3), false);
-  const Answer& quiet = client.ask("/test.Service/Stream", framed("one"), false);
+  StreamAnswer& quiet = client.ask("/test.Service/Stream", framed("one"), false);
   ends_after(fixture.door, client, asked, fixture.limits.message_timeout,
              [&] { return client.answers[unary].code() != "none" && client.answers[partial].code() != "none"; });
   CHECK_EQ(client.answers[unary].code(), std::string("4"));
@@ -206,6 +208,27 @@ TEST(a_rejection_waits_for_the_half_close) {
   CHECK_EQ(fixture.door.calls.pool.used(), 0u);
 }
 
+// What is known to be wrong before the client's end: it may wait for the answer before it ends its side. A message
+// that is too long is not reset behind the answer when the client ends in time.
+TEST(some_rejections_do_not_wait) {
+  Fixture fixture({.message_bytes = 1000, .rejected_timeout = 300 * kMillisecond});
+  Client client(fixture.door);
+  const std::string too_long = framed(std::string(1001, 'x')).substr(0, 500);
+  const i32 ending = client.call("/test.Service/Echo", too_long, false);
+  const i32 silent = client.call("/test.Service/Echo", too_long, false);
+  const i32 bidi = client.call("/test.Service/Stream", "", false, {{"grpc-timeout", "x"}});
+  const u64 asked = now_ns();
+  client.run();
+  CHECK_EQ(client.answers[ending].code(), "8");
+  CHECK_EQ(client.answers[bidi].code(), "3");
+  client.more(ending, "the rest", true);
+  ends_after(fixture.door, client, asked, fixture.limits.rejected_timeout,
+             [&] { return client.answers[silent].reset; });
+  CHECK_EQ(client.answers[silent].code(), "8");
+  CHECK_EQ(client.answers[silent].error, 0u);
+  CHECK(client.answers[ending].closed && !client.answers[ending].reset);
+}
+
 TEST(a_held_stream_runs_out_of_window_and_goes_on_in_order) {
   Fixture fixture({.stream_window = 65535});
   fixture.service.hold_after = 3;
@@ -213,7 +236,7 @@ TEST(a_held_stream_runs_out_of_window_and_goes_on_in_order) {
   client.run();
   std::string body;
   for (int i = 0; i < 2000; i++) body += framed(std::to_string(i) + std::string(100, '.'));
-  const Answer& stream = client.ask("/test.Service/Stream", body);
+  StreamAnswer& stream = client.ask("/test.Service/Stream", body);
   CHECK_EQ(fixture.service.messages.size(), size_t(3));
   CHECK(fixture.counters.reassembly_bytes > 0 &&
         fixture.counters.reassembly_bytes <= 110'000);  // a window and its records
@@ -232,7 +255,7 @@ TEST(held_messages_without_a_byte_are_bounded_too) {
   Client client(fixture.door);
   std::string body;
   for (int i = 0; i < 102; i++) body += framed("");
-  const Answer& stream = client.ask("/test.Service/Stream", body, false);
+  StreamAnswer& stream = client.ask("/test.Service/Stream", body, false);
   CHECK_EQ(fixture.service.messages.size(), size_t(1));
   CHECK_EQ(stream.code(), std::string("8"));
   CHECK_EQ(fixture.counters.reassembly_bytes, u64(0));
@@ -330,7 +353,7 @@ TEST(rare_calls_go_out_and_come_back) {
   client.run();
   CHECK_EQ(client.answers[stream].code(), std::string("5"));
   const u64 asked = now_ns();
-  const Answer& given_up = client.ask("/test.Service/Rare", framed("x"), true, {{"grpc-timeout", "300m"}});
+  StreamAnswer& given_up = client.ask("/test.Service/Rare", framed("x"), true, {{"grpc-timeout", "300m"}});
   ends_after(fixture.door, client, asked, 300 * kMillisecond, [&] { return given_up.closed; });
   CHECK_EQ(given_up.code(), std::string("4"));
   std::vector<RareEvent> events;
@@ -342,7 +365,7 @@ TEST(health_watches_see_changes_and_the_end) {
   Fixture fixture;
   Client client(fixture.door);
   const i32 known = client.call("/grpc.health.v1.Health/Watch", framed(""));
-  const Answer& unknown = client.ask("/grpc.health.v1.Health/Watch", framed("\x0a\x01m"));
+  StreamAnswer& unknown = client.ask("/grpc.health.v1.Health/Watch", framed("\x0a\x01m"));
   CHECK_EQ(client.answers[known].data, framed("\x08\x02"));
   CHECK_EQ(unknown.data, framed("\x08\x03"));
   fixture.door.grpc.health.set("", Serving::kServing);

@@ -186,10 +186,37 @@ struct SecureClient {
 
 // A door that speaks TLS.
 struct Secure : Fixture {
-  explicit Secure(const Limits& limits = quick_limits(), const Identity* client_ca = nullptr) : Fixture(limits) {
+  explicit Secure(const Limits& limits = {}, const Identity* client_ca = nullptr) : Fixture(limits) {
     door.net.tls = server_context(own, client_ca);
   }
   Identity own = Identity::make("server");
+};
+
+// What a client says first.
+inline std::string hello_of(FrontDoor& door) {
+  TlsPipe pipe(door);
+  char buffer[4096];
+  SSL_do_handshake(pipe.ssl);
+  const int n = BIO_read(SSL_get_wbio(pipe.ssl), buffer, sizeof buffer);
+  CHECK(n > 100);
+  return {buffer, size_t(n)};
+}
+
+// A client that says just this.
+struct Speaker {
+  explicit Speaker(Secure& fixture) : fixture(fixture), fd(connected_to(fixture.door)) {}
+  Speaker(const Speaker&) = delete;
+  ~Speaker() { close(fd); }
+  std::string say(std::string_view bytes) {
+    const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    CHECK(n == ssize_t(bytes.size()) || n < 0);  // it has hung up
+    for (int i = 0; i < 10; i++) fixture.door.turn();
+    char buffer[4096];
+    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+    return {buffer, size_t(std::max<ssize_t>(got, 0))};
+  }
+  Secure& fixture;
+  int fd;
 };
 
 // Nothing makes its next turn come at once.

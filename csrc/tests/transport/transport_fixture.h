@@ -1,5 +1,6 @@
 // A door with a service that keeps a ledger, turned by the test's own thread.
 #pragma once
+#include <openssl/sha.h>
 #include <zlib.h>
 
 #include <map>
@@ -117,6 +118,17 @@ inline Took LedgerMethod::on_message(CallId call, std::span<const u8> message, c
 inline void LedgerMethod::on_half_close(CallId call, const CallInfo&) { service_.on_half_close(call); }
 inline Gone LedgerMethod::on_gone(CallId call, u64 user) { return service_.on_gone(call, user); }
 inline bool LedgerMethod::on_idle(CallId call, u64) { return service_.on_idle(call); }
+
+inline Tokens::Digest digest_of(std::string_view token) {
+  Tokens::Digest out;
+  SHA256(reinterpret_cast<const u8*>(token.data()), token.size(), out.data());
+  return out;
+}
+inline std::shared_ptr<Tokens> tokens_of(std::initializer_list<std::string_view> held, u64 id = 1) {
+  std::vector<Tokens::Digest> digests;
+  for (const std::string_view token : held) digests.push_back(digest_of(token));
+  return std::make_shared<Tokens>(std::move(digests), id);
+}
 
 inline std::string deflated(const std::string& text) {
   std::string out(compressBound(text.size()), '\0');

@@ -15,6 +15,7 @@
 
 #include "core/clock.h"
 #include "tests/check.h"
+#include "tests/transport/frames.h"
 #include "tests/transport/transport_fixture.h"
 #include "upstream/upstream_call.h"
 
@@ -116,7 +117,7 @@ inline void until(const std::function<bool()>& condition, const std::function<vo
 
 // A front door's service behind a real socket.
 struct Door : front::Fixture {
-  explicit Door(const front::Limits& limits = front::quick_limits()) : Fixture(limits) {}
+  explicit Door(const front::Limits& limits = {}) : Fixture(limits) {}
   void turn() {
     for (int fd; (fd = listening.accepted()) >= 0;) door.adopt(fd);
     door.turn();
@@ -169,30 +170,11 @@ struct Script {
 };
 
 // ---- frames of a server
-inline std::string frame(u8 type, u8 flags, u32 stream, std::string_view payload) {
-  std::string out;
-  for (int shift : {16, 8, 0}) out += char(payload.size() >> shift);
-  out += char(type), out += char(flags);
-  for (int shift : {24, 16, 8, 0}) out += char(stream >> shift);
-  return out.append(payload);
-}
-inline std::string be32(u32 value) {
-  std::string out;
-  for (int shift : {24, 16, 8, 0}) out += char(value >> shift);
-  return out;
-}
-// Of HPACK: fields without compression and table.
-inline std::string fields(const front::Fields& of) {
-  std::string out;
-  for (const auto& [name, value] : of) {
-    CHECK(name.size() < 127 && value.size() < 127);
-    out += '\0', out += char(name.size()), out += name, out += char(value.size()), out += value;
-  }
-  return out;
-}
+using front::be32, front::frame, front::header_block;
 inline std::string settings_frame() { return frame(NGHTTP2_SETTINGS, 0, 0, ""); }
 inline std::string headers_frame(const front::Fields& of, bool last = false) {
-  return frame(NGHTTP2_HEADERS, u8(NGHTTP2_FLAG_END_HEADERS | (last ? NGHTTP2_FLAG_END_STREAM : 0)), 1, fields(of));
+  return frame(NGHTTP2_HEADERS, u8(NGHTTP2_FLAG_END_HEADERS | (last ? NGHTTP2_FLAG_END_STREAM : 0)), 1,
+               header_block(of));
 }
 inline std::string answer_headers() {
   return headers_frame({{":status", "200"}, {"content-type", "application/grpc"}});

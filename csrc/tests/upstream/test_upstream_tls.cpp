@@ -76,7 +76,6 @@ TEST(the_same_messages) {
       for (size_t i = 0; i < std::size(texts); i++) CHECK(caller.heard.texts[i] == texts[i]);
     }
   }
-  door.check_clean();
 }
 
 TEST(cut_at_any_byte) {
@@ -91,7 +90,6 @@ TEST(cut_at_any_byte) {
     until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(), relay.turn(), door.turn(); });
     CHECK(caller.heard.end->how == End::kTls || caller.heard.end->how == End::kClosed);
   }
-  door.check_clean();
 }
 
 TEST(whom_a_call_trusts) {
@@ -114,7 +112,6 @@ TEST(whom_a_call_trusts) {
     Caller nameless(door.listening.address, secure(trusting(ca), ""));
     CHECK(!nameless.say("x"));
     check_end(door.end_of(nameless), End::kTls, "a certificate cannot be for the name ''");
-    door.check_clean();
   }
   SecureDoor door(good);
   front::TlsFault fault;
@@ -138,7 +135,6 @@ TEST(what_a_call_shows) {
     check_refused(door, secure(none), "the server wants a certificate");
     check_refused(door, secure(wrong), "the server does not take the certificate of --upstream-tls-cert");
   }
-  door.check_clean();
 }
 
 TEST(only_one_side_speaks_tls) {

@@ -12,16 +12,6 @@ import pytest
 
 FOLDERS = ("/usr/bin/", "/usr/include/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/")
 
-# Reads every header that a translation unit needs, which takes a tenth of its compilation, and links empty objects.
-SCANNER = """#!/bin/bash
-set -e
-compiler=({compiler})
-case " $* " in *" -c "*) ;; *) exec "${{compiler[@]}}" "$@" ;; esac
-"${{compiler[@]}}" "$@" -M
-while [ "$1" != -o ]; do shift; done
-"${{compiler[@]}}" -c -x c++ /dev/null -o "$2"
-"""
-
 
 def bare_compiler(folder: Path) -> str:
     """The command of a g++ that sees nothing but its own packages. Skips where g++ is no Debian package."""
@@ -41,13 +31,6 @@ def bare_compiler(folder: Path) -> str:
         (folder / name).symlink_to(f"usr/{name}")
     # Not canonical: the compiler looks for its own files beside the link to itself, not beside what the link points to.
     return f"{folder}/usr/bin/g++ -no-canonical-prefixes --sysroot={folder}"
-
-
-def scanner(compiler: str, path: Path) -> str:
-    """Makes ``path`` a stand-in for ``compiler`` that fails for a missing header or library and compiles nothing."""
-    path.write_text(SCANNER.format(compiler=compiler))
-    path.chmod(0o755)
-    return str(path)
 
 
 def _with_dependencies(package: str) -> set[str]:

@@ -43,27 +43,14 @@ ITEMS_MAX = 1024  # of an encoder's step
 
 # Operators that make a view or take memory, and launch nothing.
 _NO_KERNEL = {"empty", "new_empty", "empty_like", "t", "view", "slice", "select", "unsqueeze", "unbind", "device"}
-# Matrix products, and which of their arguments is the left factor.
-_PRODUCTS = {"linear": 0, "_scaled_mm": 0, "addmm_": 1, "_addmm_activation": 1}
-# An H200 as docs/kernels.md estimates with it: bytes/s; operations/s of products in bf16 and in FP8, as long ones reach
-# them; the gap between two nodes of a graph.
-_BYTES_PER_S, _BF16_PER_S, _FP8_PER_S, _GAP_US = 4.3e12, 600e12, 1000e12, 0.9
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel. ``flop``: of a matrix product outside of attention."""
+    """One kernel."""
 
     kernel: str
     bytes: int
-    flop: float = 0.0
-    fp8: bool = False
-
-    @property
-    def us(self) -> float:
-        """Estimated: the longer of its memory traffic and its operations, and the gap before it."""
-        rate = _FP8_PER_S if self.fp8 else _BF16_PER_S
-        return 1e6 * max(self.bytes / _BYTES_PER_S, self.flop / rate) + _GAP_US
 
 
 @dataclass(frozen=True)
@@ -79,10 +66,6 @@ class Counted:
     @property
     def bytes(self) -> int:
         return sum(launch.bytes for launch in self.launches)
-
-    @property
-    def us(self) -> float:
-        return sum(launch.us for launch in self.launches)
 
 
 def _rows_of(table: str, ids: str) -> Callable[[dict[str, Any]], int]:
@@ -138,9 +121,7 @@ class _Recorder(TorchDispatchMode):
         same = name == "to" and out.dtype == tensors[0].dtype
         if name not in _NO_KERNEL and not same:
             assert isinstance(out, torch.Tensor), name
-            flop = 2.0 * out.numel() * tensors[_PRODUCTS[name]].shape[1] if name in _PRODUCTS else 0.0
-            moved = sum(x.nbytes for x in tensors) + out.nbytes
-            self.launches.append(Launch(name, moved, flop, name == "_scaled_mm"))
+            self.launches.append(Launch(name, sum(x.nbytes for x in tensors) + out.nbytes))
         return out
 
     def run_triton(self, kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
@@ -292,26 +273,11 @@ def all_counts(quantizations: Iterable[str] = ("bf16", "fp8", "held")) -> Iterat
             yield _counted(name, "1,024 rows, 512 runs", quantization, count, config.layers)
 
 
-def table(counted: Iterable[Counted]) -> str:
-    """Markdown, one row for each."""
-    lines = [
-        "| model, step | products | launches | of an inner layer | MB | of that FP8 products | estimate, µs |",
-        "|---|---|--:|--:|--:|--:|--:|",
-    ]
-    for c in counted:
-        in_fp8 = sum(launch.bytes for launch in c.launches if launch.fp8)
-        lines.append(
-            f"| {c.model}, {c.size} | {c.quantization} | {len(c.launches)} | {sum(c.layer.values())} "
-            f"| {c.bytes / 1e6:,.0f} | {in_fp8 / 1e6:,.0f} | {c.us:,.0f} |"
-        )
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     found = list(all_counts())
     if "--json" in sys.argv:
         print(json.dumps([asdict(c) | {"bytes": c.bytes} for c in found]))
     else:
-        print(table(found))
         for c in found:
-            print(c.model, c.size, c.quantization, c.layer, dict(Counter(x.kernel for x in c.launches)))
+            row = (f"{c.model}, {c.size}", c.quantization, len(c.launches), sum(c.layer.values()))
+            print("|", *(f"{cell} |" for cell in (*row, f"{c.bytes / 1e6:,.0f}")))
