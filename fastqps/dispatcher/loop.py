@@ -6,14 +6,12 @@ The loop is the same for every kind of steps: gather, launch, run, scatter. ``fa
 from __future__ import annotations
 
 import gc
-import mmap
-import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from fastqps._core import CudaError, Segment, Stepper, burn_cpu
+from fastqps._core import CudaError, Segment, Stepper
 from fastqps.devices import DeviceFault, make_runner
 from fastqps.dispatcher.process import DispatcherProcess, check_alive, wake_fds
 from fastqps.dispatcher.refinement import Refinement
@@ -167,19 +165,3 @@ def serve(settings: DispatcherSettings) -> int:
         lane.close()
     process.end()
     return 0
-
-
-# Tests only: a file of a little-endian u64, the µs of CPU time that each launch takes first. It may change meanwhile.
-PREPARE_FILE = os.environ.get("FASTQPS_TEST_PREPARE", "")
-
-
-def launch_slowly(launch: Callable[[int], bool], path: str) -> Callable[[int], bool]:
-    """The same launch after as much CPU time as the file says at that moment. Raises ``OSError``, ``ValueError``."""
-    with open(path, "rb") as file:
-        shared = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
-
-    def launch_later(step: int) -> bool:
-        burn_cpu(int.from_bytes(shared, "little") * 1000)
-        return launch(step)
-
-    return launch_later
