@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.load import PREDICT
+from bench.load import PREDICT, Load, loadgen
 from bench.runner import LOAD_CPU, Bench
 from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.results.result import BenchError
@@ -93,33 +93,30 @@ class Mix:
         rows = zip((due_s[order] * 1e6).tolist(), which[order].tolist(), strict=True)
         trace.write_text("t_us,payload\n" + "".join(f"{t_us:.3f},{payload}\n" for t_us, payload in rows))
         # A trace begins with its first call.
-        flags = ["--trace", str(trace), "--warmup", f"{max(0.0, WARMUP_S - due_s.min()):.6f}s", "--calls", str(calls)]
+        flags = ["--target", self.server.address, "--method", PREDICT, "--payload", str(payloads), "--delimited"]
+        flags += ["--trace", str(trace), "--warmup", f"{max(0.0, WARMUP_S - due_s.min()):.6f}s", "--calls", str(calls)]
+        flags += ["--deadline", f"{self.deadline_s}s", "--grace", f"{self.deadline_s + 1}s"]
+        flags += ["--connections", "1", "--streams", str(STREAMS)]
         before = fetch_counts(self.server.admin)
-        found = self._generate(payloads, [*flags, "--streams", str(STREAMS)], self.deadline_s)
+        found = run_generator(flags, cpus=[LOAD_CPU], on_line=lambda line: None)
+        if found.interrupted:
+            raise KeyboardInterrupt
         after = fetch_counts(self.server.admin)
         idle = [dispatcher.idle for dispatcher in view(before, after).dispatchers]
         behind = any(sum(each.get(why, 0.0) for why in ("gather", "launch", "scatter")) > BEHIND for each in idle)
         busy_ns = _total(after, "busy_ns") - _total(before, "busy_ns")
         steps = _total(after, "steps") - _total(before, "steps")
         step_us = busy_ns / 1000 / max(1, steps)
-        return Mixed(self._read(calls, kinds, first), step_us, behind or found["verdict"] == "INVALID")
+        return Mixed(self._read(calls, kinds, first), step_us, behind or found.found["verdict"] == "INVALID")
 
     def saturate(self, messages: Mapping[str, Sequence[pb.PredictRequest]], in_flight: int) -> dict[str, float]:
         """Rates by kind, where each kind always has ``in_flight`` calls open, on a connection of its own."""
         seconds = self.bench.seconds
-        flags = ["--closed", str(in_flight), "--duration", f"{seconds}s", "--warmup", f"{WARMUP_S}s"]
-        payloads = {name: self.bench.write(many) for name, many in messages.items()}
+        load = Load(1, in_flight, seconds, WARMUP_S, 2 * (WARMUP_S + seconds))
+        payloads = [self.bench.write(many) for many in messages.values()]
         with ThreadPoolExecutor(len(messages)) as pool:
-            runs = pool.map(lambda path: self._generate(path, flags, 2 * (WARMUP_S + seconds)), payloads.values())
+            runs = pool.map(lambda path: loadgen(self.server.address, PREDICT, path, load, LOAD_CPU), payloads)
             return {name: run["rate"] for name, run in zip(messages, runs, strict=True)}
-
-    def _generate(self, payloads: Path, flags: Sequence[str], deadline_s: float) -> dict[str, Any]:
-        usual = ["--target", self.server.address, "--method", PREDICT, "--payload", str(payloads), "--delimited"]
-        usual += ["--connections", "1", "--deadline", f"{deadline_s}s", "--grace", f"{deadline_s + 1}s"]
-        found = run_generator([*usual, *flags], cpus=[LOAD_CPU], on_line=lambda line: None)
-        if found.interrupted:
-            raise KeyboardInterrupt
-        return found.found
 
     def _read(self, calls: Path, kinds: Sequence[Kind], first: NDArray[np.int64]) -> dict[str, Ends]:
         with calls.open() as file:

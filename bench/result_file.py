@@ -15,7 +15,7 @@ RESULTS = ROOT / "bench/results"
 # Of a load generator's run, what describes the load or the generator itself, and percentiles between p50 and p99.
 _LEFT_OUT = {
     *("schema_version", "round", "load", "duration_s", "connections", "streams", "environment", "seeds", "cpu"),
-    *("calls", "count", "status_with_warmup", "messages", "bytes_in", "bytes_out", "empty_answers", "waiting_max"),
+    *("calls", "count", "status_with_warmup", "messages", "empty_answers", "waiting_max"),
     *("in_flight_max", "lateness_us", "rate_interval", "p99_interval_us", "by_second"),
     *("p75", "p90", "p95", "p999", "p9999", "max"),
 }

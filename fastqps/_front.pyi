@@ -5,6 +5,9 @@ from types import ModuleType
 from typing import Final, Literal
 
 from fastqps._core import Segment, WakeFds
+from fastqps.models.card import ModelCard
+from fastqps.models.logit_options import LogitOptions
+from fastqps.process.children import DoorSettings
 
 wire: ModuleType  # the wire format's functions, for tests
 
@@ -69,54 +72,18 @@ def probe(
 ) -> ProbeAnswer: ...
 
 class Door:
-    def __init__(
-        self,
-        *,
-        segment_fd: int,
-        dispatcher_fds: Sequence[int],
-        door_fds: Sequence[int],
-        index: int,
-        listener_fd: int,
-        http_fd: int,
-        internal_fd: int,
-        max_message_bytes: int,
-        max_tokenize_bytes: int,
-        max_request_items: int,
-        max_stream_inflight: int,
-        cors: bool,
-        default_timeout_ns: int,
-        max_timeout_ns: int,
-        max_connection_age_ns: int,
-        stream_idle_timeout_ns: int,
-        canary_interval_ns: int,
-        tenant_header: str,
-        tenant_weights: Sequence[tuple[str, int]],
-        rerun: bool,
-        auto_truncate: bool | None,
-        load_reports: bool,
-        trace_ratio: float | None,
-    ) -> None: ...
+    def __init__(self, settings: DoorSettings) -> None: ...
     def set_route(
         self,
         route: int,
-        *,
         generation: int,
+        card: ModelCard,
+        logit_options: LogitOptions,
+        *,
         tokenizer: str,
-        special_tokens: str,
         external: bool,
-        cuts_left: bool,
-        labels: Sequence[str],
-        version: str,
         detokenizer: str,
         specials: tuple[int, int],
-        pairs_only: bool,
-        logit_defaults: tuple[float, int, int, int],
-        forced_ids: Sequence[int],
-        empty_id: int | None,
-        characters_max: int,
-        prompts: Sequence[tuple[str, str]],
-        default_prompt: str,
-        roles: Sequence[tuple[str, int, int, int, Sequence[int], str]],
     ) -> None: ...
     def drop_route(self, route: int) -> None: ...
     def set_tls(self, certificate: bytes, key: bytes, client_ca: bytes) -> None: ...

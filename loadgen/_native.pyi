@@ -135,8 +135,6 @@ class Result(TypedDict):
     message_gap: Histogram  # server-stream, same calls: between one message and the next
     messages: int  # messages in answers to measured calls that ended OK
     empty_answers: int  # measured calls that ended OK with a message of no bytes (or, server-stream, without a message)
-    bytes_in: int
-    bytes_out: int  # bytes received from and handed to sockets, all of the run
     waiting_max: int  # most arrivals that were due and not sent at one time, over all threads' own maxima, added up
     in_flight_max: int  # the same for calls that were sent and not ended
     wrong_ids: int

@@ -115,8 +115,6 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "cpu": _cpu(run),
         "waiting_max": result["waiting_max"],
         "in_flight_max": result["in_flight_max"],
-        "bytes_in": result["bytes_in"],
-        "bytes_out": result["bytes_out"],
         "messages": result["messages"],
         "empty_answers": result["empty_answers"],
         "streams": _streams(run) if o.call == "bidi" else None,

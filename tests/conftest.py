@@ -1,5 +1,7 @@
 """Fixtures, and what the report of a failing test holds. Each server must end cleanly; none outlives its test."""
 
+import asyncio
+import inspect
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -52,6 +54,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
         for server in dict.fromkeys([*item.stash.get(SERVERS, []), *shared]):
             report.sections.append((f"server {server.pid}", server.account()))
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(pyfuncitem.obj(**given))
+    return True
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ run() {
             "$BIN/python" -m pytest -v --timeout 0 tests/models/test_file_keys.py tests/models/test_token_classifiers.py \
             tests/bench/test_bench_report.py tests/kernels/test_kernels_options.py ;;
         rolls) FASTQPS_ROLLS=20 "$BIN/python" -m pytest -v tests/proxies/test_rolling_restart.py ;;
-        soak) FASTQPS_SOAK=600 FASTQPS_SOAK_GENERATION=300 "$BIN/python" -m pytest -v --timeout 0 \
-            tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_soak.py ;;
+        soak) FASTQPS_SOAK=600 FASTQPS_GENERATIONS=100000 "$BIN/python" -m pytest -v --timeout 0 \
+            tests/e2e/recovery/test_soak.py tests/e2e/generation/test_generation_ledger.py ;;
         generation) make test-generation ;;
         wheel) make wheel ;;
         arm64) make arm64 ;;

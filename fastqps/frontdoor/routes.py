@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 
@@ -92,7 +91,6 @@ class DoorRoutes:
         card = ModelCard.from_json(self._segment.card(route))
         tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native
-        options = card.logit_options or LogitOptions()
         if tokenizer and not native:
             say(f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}")
             try:
@@ -102,28 +100,13 @@ class DoorRoutes:
         try:
             self._door.set_route(
                 route,
-                generation=generation,
+                generation,
+                card,
+                card.logit_options or LogitOptions(),
                 tokenizer=content_of(tokenizer.source) if tokenizer and native else "",
-                special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
-                cuts_left=card.cuts_left,
-                labels=list(card.labels),
-                version=f"{card.name}@{card.version}",
                 detokenizer=content_of(tokenizer.source) if tokenizer and card.task == "generate" else "",
                 specials=tokenizer.around() if tokenizer and card.task == "generate" else (0, 0),
-                pairs_only=card.pairs_only,
-                logit_defaults=(
-                    options.repetition_penalty,
-                    options.no_repeat_ngram_size,
-                    options.min_new_tokens,
-                    options.min_length,
-                ),
-                forced_ids=options.forced,
-                empty_id=card.empty_id if card.static else None,
-                characters_max=card.max_characters,
-                prompts=card.prompts,
-                default_prompt=card.prompt(""),
-                roles=[dataclasses.astuple(role) for role in card.roles],
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -316,67 +316,6 @@ def test_nesting_ends_at_the_same_depth(depth: int, inside: bool) -> None:
     compare(b"\x3a" + varint(len(groups)) + groups if inside else groups)
 
 
-@pytest.mark.parametrize(
-    ("message", "error"),
-    [
-        (pb.PredictRequest(), "input: no text, pair or token ids are given"),
-        (pb.PredictRequest(text=""), None),
-        (pb.PredictRequest(text="a", priority=4), "priority: 4, must be 0 to 3"),
-        (pb.PredictRequest(text="a", priority=-1), "priority: -1, must be 0 to 3"),
-        (pb.PredictRequest(text="a", tenant="t" * 256, group="g" * 128), None),
-        (pb.PredictRequest(text="a", tenant="t" * 10_000), "tenant: 10000 bytes, must be at most 256"),
-        (pb.PredictRequest(text="a", group="g" * 129), "group: 129 bytes, must be at most 128"),
-        (pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=4)), "output.dtype: 4, must be 0 to 3"),
-        (pb.PredictRequest(text="a", output=pb.OutputOptions(aggregation=6)), "output.aggregation: 6, must be 0 to 5"),
-        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_k=65)), "generate.top_k: 65, must be at most 64"),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["b", ""])),
-            "generate.stop: string 1 has 0 bytes, must have 1 to 256",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x" * 257])),
-            "generate.stop: string 0 has 257 bytes, must have 1 to 256",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x"] * 17)),
-            "generate.stop: 17 strings, at most 16",
-        ),
-        (pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop=["x"] * 16)), None),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(stop_token_ids=[1] * 9)),
-            "generate.stop_token_ids: 9 ids, at most 8",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(repetition_penalty=0)),
-            "generate.repetition_penalty: 0, must be a finite number above 0",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(no_repeat_ngram_size=65)),
-            "generate.no_repeat_ngram_size: 65, must be at most 64",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(suppress_token_ids=[1] * 9)),
-            "generate.suppress_token_ids: 9 ids, at most 8",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(top_p=0)),
-            "generate.top_p: 0, must be above 0 and at most 1",
-        ),
-        (
-            pb.PredictRequest(text="a", generate=pb.GenerateOptions(temperature=float("nan"))),
-            "generate.temperature: nan, must be a finite number, 0 or more",
-        ),
-    ],
-)
-def test_values_out_of_their_limits_are_named(message: pb.PredictRequest, error: str | None) -> None:
-    if error is None:
-        wire.check_request(message.SerializeToString())
-        return
-    with pytest.raises(ValueError) as caught:
-        wire.check_request(message.SerializeToString())
-    assert str(caught.value) == error
-
-
 # ---- batches
 
 

@@ -168,24 +168,6 @@ def test_in_bf16_logits_are_penalised_in_float32(tmp_path: Path) -> None:
     assert set(seen) == {FLOAT32}
 
 
-def test_lanes_do_not_share_tokens(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", 3)
-    model = reread(tmp_path, no_repeat_ngram_size=1)
-    runner = DecoderRunner.load(card_of(tmp_path), CpuDecodeOps(FLOAT32), 2, 40)
-    first, other = (Generator(runner.card, runner=r, steps_in_flight=2) for r in (runner, runner.for_another_lane()))
-    prompts = prompts_of("lanes", 4)
-    wanted = answers(model, prompts, MAX_OUTPUT)
-    numbers = [
-        g.add(ids, Sampling(MAX_OUTPUT).checked(runner.card))
-        for g, ids in zip((first, other), prompts[2:], strict=True)
-    ]
-    made: tuple[list[int], list[int]] = ([], [])
-    while first.busy or other.busy:
-        for one, into, number in zip((first, other), made, numbers, strict=True):
-            into.extend(token.id for token in one.step() if token.request == number)
-    assert list(made) == wanted[2:]
-
-
 def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> None:
     """Of prompts of several lengths in one step, likely and unlikely tokens alike."""
     write_decoder(tmp_path, "llama", 3)
@@ -232,14 +214,6 @@ def test_sampled_tokens_are_never_suppressed_ones(tmp_path: Path) -> None:
         (made,) = engine.generate([[85, 86]], temperature=5.0, seed=seed, ignore_eos=True, logprobs=True)
         assert set(made.token_ids) <= {*range(80, VOCAB)} - {85, 86}
         assert len(set(made.token_ids)) == 12 == len(made.logprobs) and all(p <= 0 for p in made.logprobs)
-
-
-def test_engine_has_the_options_of_the_checkpoint(tmp_path: Path) -> None:
-    write_decoder(tmp_path, "llama", 3)
-    model, prompts = reread(tmp_path, **OPTIONS["all"]), prompts_of("engine", 20)
-    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
-    made = engine.generate(prompts, max_tokens=MAX_OUTPUT)
-    assert [a.token_ids for a in made] == answers(model, prompts, MAX_OUTPUT)
 
 
 def test_a_card_keeps_the_options(tmp_path: Path) -> None:

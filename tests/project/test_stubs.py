@@ -142,8 +142,8 @@ def test_the_stub_and_the_extension_agree(name: str) -> None:
         ("fastqps._core", r"    flips_seen: Final\[int\]", "    flips_seen: int"),
         ("fastqps._core", r"    flips_seen: Final\[int\]\n", ""),
         ("fastqps._core", r"    def make_stream\(self\) -> int: \.\.\.", "    make_stream: Final[int]"),
-        ("fastqps._front", r"        self,\n        \*,\n        segment_fd", "        self,\n        segment_fd"),
-        ("fastqps._front", r"rerun: bool,\n        (auto_truncate: bool \| None)", r"\1,\n        rerun: bool"),
+        ("fastqps._front", r"        \*,\n        tokenizer", "        tokenizer"),
+        ("fastqps._front", r"external: bool,\n        (detokenizer: str),", r"\1,\n        external: bool,"),
         ("fastqps._front", r"    def stop\(self\) -> None: \.\.\.\n", ""),
     ],
 )  # fmt: skip

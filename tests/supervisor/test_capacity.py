@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 from serving import Server
 
+from fastqps.cli import main
 from fastqps.config import Config
 from fastqps.errors import ConfigError
 from fastqps.models import load_card
@@ -142,7 +141,9 @@ def test_the_slo_and_what_was_seen_at_the_knee_are_optional(tmp_path: Path) -> N
     assert found.slo_p99_s == pytest.approx(0.02) and found.at_knee == {"queue_wait_p95_s": 0.004, "device": 0}
 
 
-def test_a_server_with_its_capacity(serve: Callable[..., Server], tmp_path: Path) -> None:
+def test_a_server_with_its_capacity(
+    serve: Callable[..., Server], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     card = load_card(str(resolve("minilm")[1]), 512, "minilm")
     right = {"version": card.version, "device": "null", "settings": {"dispatchers": 3}}
     server = serve("--dispatchers=1", f"--capacity={write(tmp_path / 'c.json', **right)}")
@@ -151,7 +152,6 @@ def test_a_server_with_its_capacity(serve: Callable[..., Server], tmp_path: Path
     for changes, message in (({"model": "other"}, "measured with the model other,"), ({"device": "cpu"}, "device cpu")):
         path = write(tmp_path / "wrong.json", **{**right, **changes})
         flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--http-port=off", "--capacity", path]
-        done = subprocess.run(
-            [sys.executable, "-m", "fastqps", "serve", *flags], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+        assert main(["serve", *flags]) == 2
+        said = capsys.readouterr().err
+        assert message in said and said.count("\n") == 1

@@ -38,19 +38,16 @@ def test_compute_threads_spin_for_a_short_time_unless_the_user_decides(monkeypat
     assert "GOMP_SPINCOUNT" not in environment(2)
 
 
-def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(pid: int, flags: int = 0) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    async def start() -> None:
-        files, before = psutil.Process().num_fds(), psutil.Process().children()
-        with pytest.raises(OSError, match="Too many open files"):
-            Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)
-        assert psutil.Process().children() == before and psutil.Process().num_fds() == files
-
     monkeypatch.setattr(os, "pidfd_open", refuse)
     monkeypatch.setattr("fastqps.supervisor.workers.child.UNDO_MAX_S", PATIENCE_S)
-    asyncio.run(start())
+    files, before = psutil.Process().num_fds(), psutil.Process().children()
+    with pytest.raises(OSError, match="Too many open files"):
+        Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)
+    assert psutil.Process().children() == before and psutil.Process().num_fds() == files
 
 
 def test_a_child_that_a_debugger_holds_is_reaped_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ class Lines:
         self.lines.append(text)
 
 
-def test_files_that_come_one_after_the_other(
+async def test_files_that_come_one_after_the_other(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is said of the moment in which they do not fit; of files that stay useless once, and again when they are
@@ -157,35 +157,32 @@ def test_files_that_come_one_after_the_other(
     watch, log = CredentialWatch(CredentialFiles.of(config)), Lines()
     first = watch.now
 
-    async def run() -> None:
-        async def looked() -> dict[str, int]:
-            await watch.look(log)  # type: ignore[arg-type]
-            await watch.look(log)  # type: ignore[arg-type]
-            return watch.reloads
+    async def looked() -> dict[str, int]:
+        await watch.look(log)  # type: ignore[arg-type]
+        await watch.look(log)  # type: ignore[arg-type]
+        return watch.reloads
 
-        monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 3600.0)
-        assert await looked() == {"ok": 0, "failed": 0}
-        certificate.write_bytes(second.certificate.read_bytes())
-        assert await looked() == {"ok": 0, "failed": 0} and watch.now is first and not log.lines
-        assert watch.refused == {"tls": False}
-        key.write_bytes(second.key.read_bytes())
-        assert await looked() == {"ok": 1, "failed": 0} and len(log.lines) == 1
-        assert watch.now.key == second.key.read_text() and watch.vault.read() == (2, watch.now)
-        monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 0.0)
-        key.unlink()
-        assert await looked() == {"ok": 1, "failed": 1} and "No such file" in log.lines[1]
-        key.write_text("rubbish")
-        assert await looked() == {"ok": 1, "failed": 2} and "no private key" in log.lines[2]
-        assert len(log.lines) == 3 and all(line.endswith("stays in use") for line in log.lines[1:])
-        assert watch.refused == {"tls": True}
-        key.write_bytes(second.key.read_bytes())
-        assert await looked() == {"ok": 1, "failed": 2} and watch.vault.version() == 2  # what was in use all the time
-        assert watch.refused == {"tls": False}
-
-    asyncio.run(run())
+    monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 3600.0)
+    assert await looked() == {"ok": 0, "failed": 0}
+    certificate.write_bytes(second.certificate.read_bytes())
+    assert await looked() == {"ok": 0, "failed": 0} and watch.now is first and not log.lines
+    assert watch.refused == {"tls": False}
+    key.write_bytes(second.key.read_bytes())
+    assert await looked() == {"ok": 1, "failed": 0} and len(log.lines) == 1
+    assert watch.now.key == second.key.read_text() and watch.vault.read() == (2, watch.now)
+    monkeypatch.setattr(credential_watch, "COMPLAIN_AFTER_S", 0.0)
+    key.unlink()
+    assert await looked() == {"ok": 1, "failed": 1} and "No such file" in log.lines[1]
+    key.write_text("rubbish")
+    assert await looked() == {"ok": 1, "failed": 2} and "no private key" in log.lines[2]
+    assert len(log.lines) == 3 and all(line.endswith("stays in use") for line in log.lines[1:])
+    assert watch.refused == {"tls": True}
+    key.write_bytes(second.key.read_bytes())
+    assert await looked() == {"ok": 1, "failed": 2} and watch.vault.version() == 2  # what was in use all the time
+    assert watch.refused == {"tls": False}
 
 
-def test_useless_tokens_hold_up_a_new_certificate(
+async def test_useless_tokens_hold_up_a_new_certificate(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All files are taken over or none; which are useless is told until they are not."""
@@ -203,23 +200,20 @@ def test_useless_tokens_hold_up_a_new_certificate(
             await watch.look(Lines())  # type: ignore[arg-type]
         return watch.refused
 
-    async def run() -> None:
-        tokens.write_text("short")
-        pair.certificate.write_bytes(second.certificate.read_bytes())
-        pair.key.write_bytes(second.key.read_bytes())
-        assert await refused() == {"tls": False, "tokens": True} and watch.now is first
-        assert await refused() == {"tls": False, "tokens": True}, "it stays so"
-        pair.key.write_text("rubbish")
-        tokens.write_text(TOKEN)
-        assert await refused() == {"tls": True, "tokens": False} and watch.now is first
-        pair.key.write_bytes(second.key.read_bytes())
-        assert await refused() == await refused() == {"tls": False, "tokens": False}
-        assert watch.now.key == second.key.read_text()
-
-    asyncio.run(run())
+    tokens.write_text("short")
+    pair.certificate.write_bytes(second.certificate.read_bytes())
+    pair.key.write_bytes(second.key.read_bytes())
+    assert await refused() == {"tls": False, "tokens": True} and watch.now is first
+    assert await refused() == {"tls": False, "tokens": True}, "it stays so"
+    pair.key.write_text("rubbish")
+    tokens.write_text(TOKEN)
+    assert await refused() == {"tls": True, "tokens": False} and watch.now is first
+    pair.key.write_bytes(second.key.read_bytes())
+    assert await refused() == await refused() == {"tls": False, "tokens": False}
+    assert watch.now.key == second.key.read_text()
 
 
-def test_half_written_files_are_not_taken_over(authority: Authority, tmp_path: Path) -> None:
+async def test_half_written_files_are_not_taken_over(authority: Authority, tmp_path: Path) -> None:
     """Half a token is a token, too, and a chain without its end is one: what two looks in a row find counts."""
     tokens, pair = tmp_path / "tokens", authority.pair("chain")
     leaf, chain = pair.certificate.read_text(), pair.certificate.read_text() + authority.certificate.read_text()
@@ -227,25 +221,21 @@ def test_half_written_files_are_not_taken_over(authority: Authority, tmp_path: P
     files = {"auth_token_file": str(tokens), "tls_cert": str(pair.certificate), "tls_key": str(pair.key)}
     watch, log = CredentialWatch(CredentialFiles.of(dataclasses.replace(Config(), **files))), Lines()
     first = watch.now
-
-    async def run() -> None:
-        tokens.write_text("the-next-token-of")
-        await watch.look(log)  # type: ignore[arg-type]
-        tokens.write_text("the-next-token-of-the-file\n")
-        pair.certificate.write_text(chain[: len(leaf)] + "\n")
-        await watch.look(log)  # type: ignore[arg-type]
-        pair.certificate.write_text(chain)
-        await watch.look(log)  # type: ignore[arg-type]
-        assert watch.now is first and watch.vault.version() == 1 and not log.lines
-        await watch.look(log)  # type: ignore[arg-type]
-        assert watch.now.certificate == chain and watch.now.admits("Bearer the-next-token-of-the-file")
-        assert not watch.now.admits("Bearer the-next-token-of") and watch.vault.read() == (2, watch.now)
-        assert len(log.lines) == 2 and watch.reloads == {"ok": 1, "failed": 0}
-
-    asyncio.run(run())
+    tokens.write_text("the-next-token-of")
+    await watch.look(log)  # type: ignore[arg-type]
+    tokens.write_text("the-next-token-of-the-file\n")
+    pair.certificate.write_text(chain[: len(leaf)] + "\n")
+    await watch.look(log)  # type: ignore[arg-type]
+    pair.certificate.write_text(chain)
+    await watch.look(log)  # type: ignore[arg-type]
+    assert watch.now is first and watch.vault.version() == 1 and not log.lines
+    await watch.look(log)  # type: ignore[arg-type]
+    assert watch.now.certificate == chain and watch.now.admits("Bearer the-next-token-of-the-file")
+    assert not watch.now.admits("Bearer the-next-token-of") and watch.vault.read() == (2, watch.now)
+    assert len(log.lines) == 2 and watch.reloads == {"ok": 1, "failed": 0}
 
 
-def test_a_machine_without_threads_ends_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_without_threads_ends_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in use stays so, one line says why, and the next look that can be takes up what has changed."""
     tokens, log = tmp_path / "tokens", Lines()
     tokens.write_text(TOKEN)
@@ -262,19 +252,15 @@ def test_a_machine_without_threads_ends_no_server(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     allowed = {3}  # the third look may see that they have changed, and not read them
-
-    async def run() -> None:
-        tokens.write_text(f"{TOKEN}-new")
-        for _ in range(3):
-            await watch.look(log)  # type: ignore[arg-type]
-        assert log.lines == ["cannot look whether certificates or tokens have changed: " + NO_THREAD] and starts == 4
-        assert watch.now.admits(f"Bearer {TOKEN}") and watch.refused == {"tokens": False}
-        allowed.update(range(5, 9))
-        for _ in range(2):
-            await watch.look(log)  # type: ignore[arg-type]
-        assert watch.now.admits(f"Bearer {TOKEN}-new") and len(log.lines) == 2
-
-    asyncio.run(run())
+    tokens.write_text(f"{TOKEN}-new")
+    for _ in range(3):
+        await watch.look(log)  # type: ignore[arg-type]
+    assert log.lines == ["cannot look whether certificates or tokens have changed: " + NO_THREAD] and starts == 4
+    assert watch.now.admits(f"Bearer {TOKEN}") and watch.refused == {"tokens": False}
+    allowed.update(range(5, 9))
+    for _ in range(2):
+        await watch.look(log)  # type: ignore[arg-type]
+    assert watch.now.admits(f"Bearer {TOKEN}-new") and len(log.lines) == 2
 
 
 def test_what_is_open_is_said() -> None:

@@ -145,6 +145,12 @@ class Gpu:
 
         await self.until(all_ready)
 
+    async def serving(self) -> None:
+        """All serve, and nothing has happened since."""
+        await self.started(0)
+        await self.all_serve()
+        self.events.clear()
+
     def end(self) -> None:
         self.domain.cancel()
         for task in self._tasks:
@@ -185,9 +191,7 @@ async def test_one_of_each_model_first(gpu: Gpu) -> None:
 
 @on_gpu(0, 0, 0)
 async def test_what_the_dead_held_is_put_back_when_all_are_dead(gpu: Gpu) -> None:
-    await gpu.started(0)
-    await gpu.all_serve()
-    gpu.events.clear()
+    await gpu.serving()
     gpu.workers[1].child.end(DEVICE_FAULT)
     await gpu.until(lambda: "start 0" in gpu.events)
     await gpu.started(0)
@@ -201,10 +205,8 @@ async def test_what_the_dead_held_is_put_back_when_all_are_dead(gpu: Gpu) -> Non
 
 @on_gpu(0, 0)
 async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
-    await gpu.started(0)
-    await gpu.all_serve()
+    await gpu.serving()
     gpu.workers[0].faults = {"deaf"}
-    gpu.events.clear()
     gpu.workers[1].child.end(-9)
     await gpu.until(lambda: "start 0" in gpu.events)
     assert gpu.events[:3] == ["SIGUSR1 0", "take off [100]", "SIGKILL 0"]
@@ -213,10 +215,8 @@ async def test_a_deaf_one_is_taken_off_the_gpu_and_killed(gpu: Gpu) -> None:
 
 @on_gpu(0, 0)
 async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
-    await gpu.started(0)
-    await gpu.all_serve()
+    await gpu.serving()
     gpu.workers[0].faults = {"deaf", "stuck"}
-    gpu.events.clear()
     gpu.workers[1].child.end(-9)
     await gpu.until(lambda: gpu.workers[1].given_up)
     assert gpu.domain.down == "dispatcher 0 cannot be ended: the driver holds it"
@@ -229,9 +229,7 @@ async def test_one_that_cannot_be_ended_leaves_it_down(gpu: Gpu) -> None:
 
 @on_gpu(0, 0)
 async def test_an_error_of_python_is_nobody_elses(gpu: Gpu) -> None:
-    await gpu.started(0)
-    await gpu.all_serve()
-    gpu.events.clear()
+    await gpu.serving()
     gpu.workers[1].child.end(1)
     await gpu.until(lambda: "start 1" in gpu.events)
     assert gpu.events == ["settle 1", "start 1"]
@@ -240,9 +238,7 @@ async def test_an_error_of_python_is_nobody_elses(gpu: Gpu) -> None:
 
 @on_gpu(0, 0)
 async def test_one_on_trial_that_is_killed_ends_nobody_who_serves(gpu: Gpu) -> None:
-    await gpu.started(0)
-    await gpu.all_serve()
-    gpu.events.clear()
+    await gpu.serving()
     gpu.workers[1].on_trial = True
     gpu.workers[1].child.end(-11)
     await gpu.until(lambda: "start 1" in gpu.events)
@@ -252,9 +248,7 @@ async def test_one_on_trial_that_is_killed_ends_nobody_who_serves(gpu: Gpu) -> N
 @on_gpu(0, 0)
 async def test_one_on_trial_that_faults_is_not_tried_again(gpu: Gpu) -> None:
     """The GPU reports its fault to all, who start again: once."""
-    await gpu.started(0)
-    await gpu.all_serve()
-    gpu.events.clear()
+    await gpu.serving()
     gpu.workers[1].on_trial = True
     gpu.workers[1].child.end(DEVICE_FAULT)
     await gpu.until(lambda: "start 0" in gpu.events)
@@ -267,9 +261,7 @@ async def test_one_on_trial_that_faults_is_not_tried_again(gpu: Gpu) -> None:
 async def test_without_mps_a_fault_on_trial_is_its_own(gpu: Gpu) -> None:
     """The weights of the generation on trial have a holder of their own."""
     gpu.sharing.one_context = False
-    await gpu.started(0)
-    await gpu.all_serve()
-    gpu.events.clear()
+    await gpu.serving()
     gpu.workers[1].on_trial = True
     gpu.workers[1].child.end(DEVICE_FAULT)
     await gpu.until(lambda: gpu.workers[1].given_up)

@@ -61,7 +61,6 @@ async def test_all_of_a_gpu_restart_together() -> None:
     assert [line for line in world.log.lines if "stopped mps" in line] == [
         f"supervisor: stopped mps {i}" for i in (0, 0, 1)
     ]
-    await world.close()
 
 
 @in_fake_time
@@ -80,7 +79,6 @@ async def test_a_gpu_that_faults_again_and_again_stays_down() -> None:
     assert world.log.count(f"supervisor: cuda:0 {reason}") == 1
     assert world.log.count("started mps 0") == world.log.count("stopped mps 0")
     assert restarts(world) == 2 * FAULTS_MAX
-    await world.close()
 
 
 @pytest.mark.parametrize("flags", [("--dispatchers=2", "--mps=off"), ("--dispatchers=1",)])
@@ -98,18 +96,6 @@ async def test_alone_a_fault_is_ones_own(flags: tuple[str, ...]) -> None:
     assert restarts(world) == 1 + FAULTS_MAX
     assert {title: process for title, process in world.processes.items() if title != "dispatcher 0"} == others
     assert world.log.count("mps") == world.log.count("restarting all") == 0
-    await world.close()
-
-
-@in_fake_time
-async def test_a_crash_of_the_host_is_ones_own() -> None:
-    world = await World("--device=cuda:0", "--dispatchers=2").ready()
-    other = world.processes["dispatcher 0"]
-    world.processes["dispatcher 1"].end(1)
-    await world.line_of("started dispatcher 1", 2)
-    await world.ready()
-    assert world.processes["dispatcher 0"] is other and restarts(world) == 1
-    await world.close()
 
 
 @in_fake_time
@@ -119,7 +105,6 @@ async def test_the_daemons_end_is_a_fault() -> None:
     await world.line_of("its MPS daemon ended: restarting all 2 dispatchers of cuda:0")
     await world.line_of(CLIENTS, 2)
     await world.ready()
-    await world.close()
 
 
 @in_fake_time
@@ -132,7 +117,6 @@ async def test_one_that_does_not_leave_is_taken_off_the_gpu_and_killed() -> None
     await world.line_of("started dispatcher 0", 2)
     await world.ready()
     assert "SIGKILL dispatcher 0" in world.events and restarts(world) == 2
-    await world.close()
 
 
 class NoDaemon(FakeDaemon):
@@ -177,7 +161,6 @@ async def test_without_the_daemon(
         assert await world.ended() == NO_DEVICE
         assert world.log.count(reason) or world.log.count("cannot start: CUDA cannot be initialised")
         assert world.log.count(" ready: ") == 0
-    await world.close()
 
 
 @in_fake_time
@@ -186,12 +169,10 @@ async def test_what_dispatchers_are_told(monkeypatch: pytest.MonkeyPatch, tmp_pa
     world = await World("--device=cuda:1", "--dispatchers=2").ready()
     told = [world.processes["dispatcher 0"].environment[name] for name in names]
     assert told == ["GPU-fake-1", "/pipes/GPU-fake-1", str(tmp_path / "fastqps/triton")]
-    await world.close()
     monkeypatch.setenv("TRITON_CACHE_DIR", "/given")
     world = await World("--device=cuda:0", "--dispatchers=1").ready()
     told = [world.processes["dispatcher 0"].environment[name] for name in names]
     assert told == ["GPU-fake-0", "/run/none", "/given"]
-    await world.close()
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.01, 0.03, 0.05, 0.1, 0.2])
@@ -206,4 +187,3 @@ async def test_end_while_the_dispatchers_restart(after_s: float) -> None:
     assert world.log.lines[-1] == "supervisor: stopped"
     assert world.log.count("started mps 0") == world.log.count("stopped mps 0")
     assert not any(process.alive for process in world.processes.values())
-    await world.close()

@@ -13,10 +13,8 @@ import socket
 import subprocess
 import sys
 import termios
-import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -27,70 +25,47 @@ from test_capacity import FILE as CAPACITY
 from tries import until_in_time
 
 import fastqps
-from fastqps.errors import NOT_DRAINED, OK, USAGE, CallError, ConfigError, Unavailable
+from fastqps.cli import main
+from fastqps.errors import NO_MODEL, OK, USAGE, CallError, ConfigError
 from fastqps.models import load_card
-from fastqps.process.server_process import ServerProcess
 from fastqps.supervisor.listener import bind
 
 LONG = "word " * 250
 FLAGS = ("--device=null", "--port=0", "--admin-port=0", "--http-port=off", "--frontdoors=1", "--dispatchers=1")
 
 
-def gone(process: psutil.Process) -> bool:
-    """It has ended; whether somebody has asked for its exit code yet is not our concern."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    return True
-
-
-@contextlib.contextmanager
-def server(*flags: str) -> Iterator[ServerProcess]:
-    with ServerProcess(*flags) as running:
-        children = psutil.Process(running.pid).children(recursive=True)
-        yield running
-    until(lambda: all(map(gone, children)), lambda: str(children))
-
-
-def metrics(running: ServerProcess) -> dict[str, float]:
-    with urllib.request.urlopen(f"{running.admin}/metrics", timeout=PATIENCE_S) as page:
-        lines = [line for line in page.read().decode().splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
-
-
-def test_metrics_count_what_a_client_sent() -> None:
-    with server("--device", "null", "--frontdoors", "2") as running, fastqps.Client(running.address) as client:
+def test_metrics_count_what_a_client_sent(serve: Callable[..., Server]) -> None:
+    running = serve("--frontdoors=2")
+    with fastqps.Client(running.address) as client:
         for i in range(20):
             client.predict(f"text {i}")
         client.predict_batch(["a", "b", LONG * 3])
         with pytest.raises(CallError):
             client.predict("x", model="absent")
-        body = json.dumps({"text": "hello"}).encode()
-        with urllib.request.urlopen(f"{running.admin}/predict", data=body, timeout=PATIENCE_S) as page:
-            assert len(json.load(page)["embedding"]) == 384
+        status, found = running.post("/predict", {"text": "hello"})
+        assert status == 200 and len(found["embedding"]) == 384
         answering = [p for p in psutil.Process(running.pid).children() if "fastqps: " in p.cmdline()[0]]
         assert {Path(f"/proc/{p.pid}/timerslack_ns").read_text() for p in answering} == {"1\n"}  # of their loops
-        device = 'fastqps_stage_duration_seconds_count{stage="device"}'
-        # Its counts a dispatcher makes when it has answered.
-        until(lambda: metrics(running)[device] == 23, lambda: f"{metrics(running)[device]} steps' items are counted")
-        found = metrics(running)
-        assert found['fastqps_requests_total{code="OK",method="Predict",model="minilm"}'] == 20
-        assert found['fastqps_requests_total{code="OK",method="PredictBatch",model="minilm"}'] == 2
-        assert found['fastqps_items_total{code="OK",model="minilm"}'] == 23
-        assert found['fastqps_items_total{code="INVALID_ARGUMENT",model="minilm"}'] == 1
-        assert found['fastqps_batch_items_sum{model="minilm"}'] == 23
-        assert found["fastqps_requests_running"] == found["fastqps_slots_used"] == 0
-        assert found['fastqps_requests_waiting{model="minilm"}'] == 0
-        connections = [value for name, value in found.items() if name.startswith("fastqps_connections{")]
-        assert sum(connections) >= 2  # the client's and the admin page's
+        device = "fastqps_stage_duration_seconds_count{device}"
+        until(lambda: running.metrics()[device] == 23, "a dispatcher counts when it has answered")
+        wanted = {
+            "fastqps_requests_total{OK,Predict,minilm}": 20,
+            "fastqps_requests_total{OK,PredictBatch,minilm}": 2,
+            "fastqps_items_total{OK,minilm}": 23,
+            "fastqps_items_total{INVALID_ARGUMENT,minilm}": 1,
+            "fastqps_batch_items_sum{minilm}": 23,
+        }
+        assert wanted.items() <= running.metrics().items() and not any(running.work().values())
+        assert sum(running.connections()) >= 2  # the client's and the admin page's
         doors = [p for p in psutil.Process(running.pid).children() if "frontdoor" in p.cmdline()[0]]
         assert all(door.memory_info().rss < 120 << 20 for door in doors)
         assert not any("libtorch" in place.path for door in doors for place in door.memory_maps())
 
 
-def test_items_are_in_flight_from_their_arrival_to_their_answer(serve: Callable[..., Server]) -> None:
+def test_items_are_in_flight_from_their_arrival_to_their_answer(shared_server: Callable[..., Server]) -> None:
     """The integral grows as long as clients wait: not by what a front door had slept before they came. By the best of
     some tries, as a turn's requests count from its begin, which a machine with other things to do draws out."""
-    server = serve("--frontdoors=1", "--dispatchers=1")
+    server = shared_server("--frontdoors=1", "--dispatchers=1")
 
     def counted_s() -> float:
         return server.metrics()["fastqps_inflight_seconds_total"]
@@ -108,59 +83,6 @@ def test_items_are_in_flight_from_their_arrival_to_their_answer(serve: Callable[
     with fastqps.Client(server.address) as client:
         client.predict("first")
         until_in_time(attempt, tries=5)
-
-
-def test_drain_finishes_what_is_open(serve: Callable[..., Server]) -> None:
-    running = serve("--dispatchers=1", "--drain-timeout=600s", echo=True)
-    host, port = running.address.split(":")
-    answers: list[object] = []
-
-    def ask(client: fastqps.Client, items: list[list[int]]) -> None:
-        try:
-            answers.extend(client.predict_batch(items))
-        except CallError as error:
-            answers.append(error)
-
-    def refused() -> bool:
-        try:
-            socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
-        except ConnectionRefusedError:
-            return True
-        return False
-
-    with running.gate() as gate, fastqps.Client(running.address, timeout_s=PATIENCE_S) as client:
-        asking = threading.Thread(target=ask, args=(client, [[gate.id, 5]] * 64))
-        asking.start()
-        until(lambda: running.work()["fastqps_slots_used"] == 64, lambda: "64 items in slots")
-        for child in psutil.Process(running.pid).children():  # as a service manager does, which signals everybody
-            child.terminate()
-        running.signal(signal.SIGTERM)
-        until(refused, lambda: "new clients are refused")
-        assert answers == []
-        gate.open()
-        asking.join()
-    assert [type(answer).__name__ for answer in answers] == ["Prediction"] * 64
-    assert running.wait() == OK  # and long before its time-out
-
-
-def test_drain_that_takes_too_long(serve: Callable[..., Server]) -> None:
-    running = serve("--dispatchers=1", "--drain-timeout=50ms", "--max-batch-items=8", echo=True)
-    failures: list[CallError] = []
-
-    def ask(client: fastqps.Client, items: list[list[int]]) -> None:
-        try:
-            client.predict_batch(items)
-        except CallError as error:
-            failures.append(error)
-
-    with running.gate() as gate, fastqps.Client(running.address, timeout_s=PATIENCE_S) as client:
-        asking = threading.Thread(target=ask, args=(client, [[gate.id, 5]] * 250))
-        asking.start()
-        until(lambda: running.work()["fastqps_slots_used"] > 200, lambda: "items in slots")
-        running.signal(signal.SIGTERM)
-        assert running.wait() == NOT_DRAINED
-        asking.join()
-    assert [type(failure) for failure in failures] == [Unavailable]
 
 
 def test_serves_without_standard_descriptors() -> None:
@@ -298,7 +220,7 @@ def test_too_few_files_is_said_at_once() -> None:
     assert "ulimit -n" in found.stderr
 
 
-def test_a_burst_of_clients_is_let_in_at_once() -> None:
+def test_a_burst_of_clients_is_let_in_at_once(shared_server: Callable[..., Server]) -> None:
     """By several front doors as fast as by one: whoever is ahead wakes who is behind."""
 
     def burst(address: tuple[str, int]) -> str:
@@ -312,9 +234,8 @@ def test_a_burst_of_clients_is_let_in_at_once() -> None:
             taken_s = time.monotonic() - start
         return f"{taken_s:.1f} s" if taken_s >= 2 else ""
 
-    with server("--device", "null", "--frontdoors", "2", "--dispatchers", "1") as running:
-        host, port = running.address.rsplit(":", 1)
-        until_in_time(lambda: burst((host, int(port))))
+    host, port = shared_server("--frontdoors=2", "--dispatchers=1").address.rsplit(":", 1)
+    until_in_time(lambda: burst((host, int(port))))
 
 
 def listening(pid: int) -> list[str]:
@@ -328,14 +249,11 @@ def speaks_grpc(address: str) -> bool:
         return client.ready(timeout_s=5.0)
 
 
-def test_a_tokenizer_that_cannot_tokenize_is_said_at_start(tmp_path: Path) -> None:
+def test_a_tokenizer_that_cannot_tokenize_is_said_at_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = Path(load_card("minilm").path)
     for file in model.iterdir():
         (tmp_path / file.name).symlink_to(file)
     (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "tokenizer.json").write_text('{"model": 3}')
-    command = [sys.executable, "-m", "fastqps", "serve", "--model", f"torn={tmp_path}", "--device", "null"]
-    flags = ["--port", "0", "--admin-port", "0", "--http-port", "off"]
-    ended = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=PATIENCE_S)
-    assert ended.returncode == 4
-    assert "tokenizer.json cannot be used" in ended.stderr and "Traceback" not in ended.stderr
+    assert main(["serve", "--model", f"torn={tmp_path}", *FLAGS]) == NO_MODEL
+    assert "tokenizer.json cannot be used" in capsys.readouterr().err

@@ -32,7 +32,6 @@ async def test_life_of_a_server() -> None:
     world.order("started dispatcher 0", "started frontdoor 1", " ready: ", "SIGTERM", "draining", "stopped")
     assert [event for event in world.events if "SIGKILL" in event] == []
     assert not any(process.alive for process in world.processes.values())
-    await world.close()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,6 @@ async def test_a_start_that_fails(programs: dict[str, Program], code: int, line:
     assert world.log.count(line) == 1 and world.log.count(" ready: ") == 0, "\n".join(world.log.lines)
     assert world.log.count("was ended by") + world.log.count("ended with exit code") - 1 <= deaths
     assert world.events.count("start dispatcher 0") == max(deaths, 1) or "frontdoor" in programs
-    await world.close()
 
 
 @in_fake_time
@@ -62,7 +60,6 @@ async def test_why_the_system_gives_no_process_is_said() -> None:
     world.refuses = OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     assert await world.ended() == 1
     assert world.log.count(" does not start: [Errno 38] Function not implemented") == 1
-    await world.close()
 
 
 @in_fake_time
@@ -78,7 +75,6 @@ async def test_a_port_that_was_taken_meanwhile() -> None:
             ConfigError, match=rf"port {port} on 127\.0\.0\.1 is in use; choose another with --port \(0: "
         ):
             await world.ended()
-    await world.close()
 
 
 @pytest.mark.parametrize("title", ["dispatcher 1", "frontdoor 0"])
@@ -98,7 +94,6 @@ async def test_who_dies_or_hangs_comes_back(title: str, fault: str, limit_ns: in
     assert world.events[4:] == [f"SIGKILL {title}"] * bool(limit_ns) + [f"settle {title}", f"start {title}"]
     assert world.log.count("killing ") == bool(limit_ns)
     assert sorted(world.supervisor.view.restarts().values()) == [0, 1]
-    await world.close()
 
 
 @in_fake_time
@@ -108,7 +103,6 @@ async def test_a_step_that_takes_too_long() -> None:
     took_s = await world.until(lambda: world.log.count("its step takes longer than --step-timeout"))
     assert 3 <= took_s < 3.3
     await world.ready()
-    await world.close()
 
 
 @in_fake_time
@@ -126,7 +120,6 @@ async def test_one_that_cannot_be_reaped() -> None:
     held.end(-signal.SIGKILL)
     await world.ready()
     assert world.log.count("killing") == 1 and world.events.count("start dispatcher 0") == 2
-    await world.close()
 
 
 @in_fake_time
@@ -141,7 +134,6 @@ async def test_a_machine_that_stood_still_blames_nobody() -> None:
         world.processes["dispatcher 1"].faults.clear()
         await world.until(lambda began_s=began_s: world.loop.time() > began_s + 2)
     assert world.state() == WELL and world.log.count("killing") == 0
-    await world.close()
 
 
 @in_fake_time
@@ -156,7 +148,6 @@ async def test_crash_loop_while_serving() -> None:
     assert world.supervisor.view.restarts() == {"frontdoor": 0, "dispatcher": RESTARTS_MAX}
     signal.raise_signal(signal.SIGTERM)
     assert await world.ended() == 0
-    await world.close()
 
 
 @in_fake_time
@@ -169,7 +160,6 @@ async def test_deaths_that_are_far_apart_are_forgiven() -> None:
         world.processes["dispatcher 0"].end(-signal.SIGSEGV)
         await world.until(lambda: not world.state()[0])
     assert world.log.count("stays down") == 0
-    await world.close()
 
 
 DRAINS = {
@@ -189,7 +179,6 @@ async def test_drain(faults: tuple[str, ...], code: int, least_s: float, most_s:
     assert await world.ended() == code
     assert least_s <= world.loop.time() - began_s <= most_s
     assert not any(process.alive for process in world.processes.values())
-    await world.close()
 
 
 @in_fake_time
@@ -206,7 +195,6 @@ async def test_a_front_door_that_dies_in_the_drain_is_not_started_again() -> Non
     world.processes["frontdoor 1"].end(0)
     assert await world.ended() == 5
     assert world.events.count("start frontdoor 0") == 1
-    await world.close()
 
 
 @in_fake_time
@@ -221,7 +209,6 @@ async def test_a_front_door_that_waits_for_its_restart_when_the_drain_begins() -
     signal.raise_signal(signal.SIGTERM)
     assert await world.ended() == 0
     assert world.events.count("start frontdoor 0") == 3
-    await world.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -239,7 +226,6 @@ async def test_second_signal_stops_at_once(number: signal.Signals) -> None:
     signal.raise_signal(number)
     assert await world.ended() == 5
     assert world.loop.time() - began_s < 0.1
-    await world.close()
 
 
 @in_fake_time
@@ -249,7 +235,6 @@ async def test_signal_during_the_start() -> None:
     signal.raise_signal(signal.SIGTERM)
     assert await world.ended() == 0
     assert world.log.count(" ready: ") == 0 and not any(process.alive for process in world.processes.values())
-    await world.close()
 
 
 @pytest.mark.parametrize(("faults", "killed", "left"), [({"deaf"}, True, False), ({"deaf", "held"}, True, True)])
@@ -267,7 +252,6 @@ async def test_a_dispatcher_that_does_not_end(faults: set[str], killed: bool, le
     assert process.killed == killed
     end = f"stopped; not ended: dispatcher 0 (null) (pid {process.pid})" if left else "supervisor: stopped"
     assert world.log.lines[-1].endswith(end)
-    await world.close()
 
 
 @in_fake_time
@@ -281,7 +265,6 @@ async def test_a_task_that_fails_ends_the_server() -> None:
     world.supervisor.depend_on(world.loop.create_task(measure()))
     assert await world.ended() == 1
     world.order("broken: TypeError('no load')", "stopped")
-    await world.close()
 
 
 @pytest.mark.parametrize(
@@ -306,7 +289,6 @@ async def test_sighup(
     signal.raise_signal(signal.SIGHUP)
     await world.line_of(line)
     assert (outcome.leaving.is_set(), len(asked)) == (leaves, reloads)
-    await world.close()
 
 
 TITLES = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
@@ -332,7 +314,6 @@ async def test_whatever_happens_whenever(seed: int) -> None:
         lives = [event for event in world.events if event in (f"start {title}", f"settle {title}")]
         pairs = [f"start {title}", f"settle {title}"] * len(lives)
         assert lives == pairs[: len(lives)]  # the last may end with the server
-    await world.close()
 
 
 FAULTS = (-signal.SIGKILL, -signal.SIGSEGV, 1, 0, "stopped", "silent", "deaf", "stuck", "unclean")

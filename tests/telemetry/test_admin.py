@@ -9,7 +9,7 @@ import errno
 import gc
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from unittest import mock
 
@@ -173,36 +173,32 @@ async def call(port: int, method: str, path: str, body: bytes = b"", *more: str)
     return int(first.split()[1]), headers, content
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), PATIENCE_S))  # type: ignore[arg-type]
+async def ask(port: int, page: str, body: str, method: str = "POST") -> tuple[int, Any]:
+    status, _, content = await call(port, method, page, body.encode())
+    return status, json.loads(content)
 
 
-def test_pages() -> None:
-    async def body() -> None:
-        served = Served()
-        async with admin(served) as port:
-            status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
-            assert status == 200 and b"/readyz" in content and b"http://localhost:9/predict" in content
-            accept = "accept: " + fake_source.OPENMETRICS
-            status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
-            assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
-            status, headers, content = await call(port, "HEAD", "/metrics")
-            assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
-            assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
-            assert (await call(port, "GET", "/livez"))[0] == 200
-            served.found = Readiness(
-                ("no front door is ready",), ("frontdoor 0 is down",), ("every front door",), False
-            )
-            status, _, content = await call(port, "GET", "/readyz")
-            assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
-            assert (await call(port, "GET", "/livez"))[0] == 503
-            assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
-            assert (await call(port, "GET", "/nothing"))[0] == 404
-            status, headers, _ = await call(port, "GET", "/predict")
-            assert (status, headers["allow"]) == (405, "POST")
-            assert (await call(port, "DELETE", "/metrics"))[0] == 405
-
-    run(body)
+async def test_pages() -> None:
+    served = Served()
+    async with admin(served) as port:
+        status, headers, content = await call(port, "GET", "/", b"", "host: localhost:9")
+        assert status == 200 and b"/readyz" in content and b"http://localhost:9/predict" in content
+        accept = "accept: " + fake_source.OPENMETRICS
+        status, headers, content = await call(port, "GET", "/metrics?name=x", b"", accept)
+        assert headers["content-type"].startswith("application/openmetrics-text") and content.endswith(b"# EOF\n")
+        status, headers, content = await call(port, "HEAD", "/metrics")
+        assert (status, content) == (200, b"") and int(headers["content-length"]) > 1000
+        assert json.loads((await call(port, "GET", "/readyz"))[2]) == {"ready": True, "reasons": [], "degraded": []}
+        assert (await call(port, "GET", "/livez"))[0] == 200
+        served.found = Readiness(("no front door is ready",), ("frontdoor 0 is down",), ("every front door",), False)
+        status, _, content = await call(port, "GET", "/readyz")
+        assert (status, json.loads(content)["reasons"]) == (503, ["no front door is ready"])
+        assert (await call(port, "GET", "/livez"))[0] == 503
+        assert (await call(port, "POST", "/predict", b'{"text": "x"}'))[0] == 503
+        assert (await call(port, "GET", "/nothing"))[0] == 404
+        status, headers, _ = await call(port, "GET", "/predict")
+        assert (status, headers["allow"]) == (405, "POST")
+        assert (await call(port, "DELETE", "/metrics"))[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -226,98 +222,85 @@ def test_pages() -> None:
         (b"GET /livez HTTP/1.0\r\n\r\n", 200),
     ],
 )
-def test_odd_requests(data: bytes, status: int) -> None:
-    async def body() -> None:
-        async with admin(Served()) as port:
-            answer = await exchange(port, data)
-            assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
-
-    run(body)
+async def test_odd_requests(data: bytes, status: int) -> None:
+    async with admin(Served()) as port:
+        answer = await exchange(port, data)
+        assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:80]
 
 
-def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "READ_S", 3600.0)
 
-    async def body() -> None:
-        async with listening() as (sock, port), AdminServer(sock, lambda request: http.Answer.data(200, {})) as server:
+    async with listening() as (sock, port), AdminServer(sock, lambda request: http.Answer.data(200, {})) as server:
 
-            async def connect(sending: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-                """One that begins a request and says nothing more. ``sending``: how many such there are then."""
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(b"GET /livez HT")
-                await until(lambda: len(server.sending) == sending)
-                return reader, writer
+        async def connect(sending: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            """One that begins a request and says nothing more. ``sending``: how many such there are then."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /livez HT")
+            await until(lambda: len(server.sending) == sending)
+            return reader, writer
 
-            async def ended(reader: asyncio.StreamReader) -> bool:
-                with contextlib.suppress(ConnectionResetError):
-                    return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
-                return True
+        async def ended(reader: asyncio.StreamReader) -> bool:
+            with contextlib.suppress(ConnectionResetError):
+                return await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+            return True
 
-            one = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(3):
-                one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
-                assert b"200 OK" in await one[0].readuntil(b"}\n")
-            slow = await connect(1)
-            third = await connect(2)  # takes the place of the idle one
-            assert await ended(one[0])
-            assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
-            assert await ended(slow[0])
-            assert len(server.sending) == 1  # the third
-            third[1].close()
-            await until(lambda: not server.connections)
-            monkeypatch.setattr(http, "READ_S", 0.05)
-            fourth = await asyncio.open_connection("127.0.0.1", port)
-            fourth[1].write(b"GET /livez HT")
-            assert await ended(fourth[0])  # it is too slow
-            assert await exchange(port, b"GET /livez HT", eof=True) == b""
-            for _, writer in (one, slow, fourth):
-                writer.close()
-
-    run(body)
+        one = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(3):
+            one[1].write(b"GET /livez HTTP/1.1\r\n\r\n")
+            assert b"200 OK" in await one[0].readuntil(b"}\n")
+        slow = await connect(1)
+        third = await connect(2)  # takes the place of the idle one
+        assert await ended(one[0])
+        assert (await call(port, "GET", "/livez"))[0] == 200  # of the one that has been sending for longer
+        assert await ended(slow[0])
+        assert len(server.sending) == 1  # the third
+        third[1].close()
+        await until(lambda: not server.connections)
+        monkeypatch.setattr(http, "READ_S", 0.05)
+        fourth = await asyncio.open_connection("127.0.0.1", port)
+        fourth[1].write(b"GET /livez HT")
+        assert await ended(fourth[0])  # it is too slow
+        assert await exchange(port, b"GET /livez HT", eof=True) == b""
+        for _, writer in (one, slow, fourth):
+            writer.close()
 
 
-def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_that_are_awaited_keep_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
     served = Served()
-
-    async def body() -> None:
-        async with admin(served) as port:
-            waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
-            await until(lambda: served.reloads.asked)
-            with contextlib.suppress(ConnectionResetError):
-                assert await exchange(port, b"") == b""  # there is no room
-            assert not waiting.done()
-            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
-            served.reloads.may_end.set()
-            assert (await waiting)[0] == 200
-
-    run(body)
+    async with admin(served) as port:
+        waiting = asyncio.create_task(call(port, "POST", "/reload", b'{"model": "a"}'))
+        await until(lambda: served.reloads.asked)
+        with contextlib.suppress(ConnectionResetError):
+            assert await exchange(port, b"") == b""  # there is no room
+        assert not waiting.done()
+        served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.0)
+        served.reloads.may_end.set()
+        assert (await waiting)[0] == 200
 
 
-def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_that_nobody_takes_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 2)
     monkeypatch.setattr(http, "WRITE_S", 3600.0)
     large = http.Answer(200, bytes(64 << 20), "text/plain")  # more than sockets hold
 
-    async def body() -> None:
-        def page(request: http.Request) -> http.Answer:
-            return large if request.path == "/large" else http.Answer.data(200, {})
+    def page(request: http.Request) -> http.Answer:
+        return large if request.path == "/large" else http.Answer.data(200, {})
 
-        async with listening() as (sock, port), AdminServer(sock, page) as server:
-            slow = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(2)]
-            for count, (_, writer) in enumerate(slow, 1):
-                writer.write(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
-                await until(lambda count=count: len(server.taking) == count)  # type: ignore[misc]
-            assert (await call(port, "GET", "/livez"))[0] == 200
-            assert len(server.taking) == 1
-            for _, writer in slow:
-                writer.transport.abort()
-
-    run(body)
+    async with listening() as (sock, port), AdminServer(sock, page) as server:
+        slow = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(2)]
+        for count, (_, writer) in enumerate(slow, 1):
+            writer.write(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
+            await until(lambda count=count: len(server.taking) == count)  # type: ignore[misc]
+        assert (await call(port, "GET", "/livez"))[0] == 200
+        assert len(server.taking) == 1
+        for _, writer in slow:
+            writer.transport.abort()
 
 
-def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as come at once are told that it is too many; all other pages answer."""
     may_end = asyncio.Event()
 
@@ -329,31 +312,27 @@ def test_load_on_predict_keeps_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Predict, "__call__", predict)
     served = Served()
-
-    async def body() -> None:
-        async with admin(served) as port:
-            status, _, content = await call(port, "POST", "/predict", b'"no thread"')
-            assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
-            for _ in range(2):  # those who have their answers wait no more
-                asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
-                await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
-                refused = [task.result() for task in asked if task.done()]
-                assert all(
-                    (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
-                    for found, _, content in refused
-                )
-                for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
-                    assert (await call(port, "GET", path))[0] == 200
-                served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
-                assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
-                may_end.set()
-                assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
-                may_end.clear()
-
-    run(body)
+    async with admin(served) as port:
+        status, _, content = await call(port, "POST", "/predict", b'"no thread"')
+        assert (status, json.loads(content)["error"]["code"]) == (503, "UNAVAILABLE")
+        for _ in range(2):  # those who have their answers wait no more
+            asked = [asyncio.create_task(call(port, "POST", "/predict", b"1")) for _ in range(50)]
+            await until(lambda asked=asked: sum(task.done() for task in asked) == 2)  # type: ignore[misc]
+            refused = [task.result() for task in asked if task.done()]
+            assert all(
+                (found, json.loads(content)["error"]["code"]) == (429, "RESOURCE_EXHAUSTED")
+                for found, _, content in refused
+            )
+            for path in ("/livez", "/readyz", "/metrics/load", "/metrics", "/live", "/reload"):
+                assert (await call(port, "GET", path))[0] == 200
+            served.reloads.end = Reloaded("a", "unchanged", "1" * 12, "1" * 12, "", 1.0)
+            assert (await call(port, "POST", "/reload", b'{"model": "a"}'))[0] == 200
+            may_end.set()
+            assert sorted(found for found, _, _ in await asyncio.gather(*asked)) == [200] * 48 + [429] * 2
+            may_end.clear()
 
 
-def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, also where only what is done once a second fails, and measured again."""
     monkeypatch.setattr(pages, "TICK_S", 0.001)
     tick, calls = LoadMeter.tick, 0
@@ -367,31 +346,24 @@ def test_a_load_that_cannot_be_measured_for_a_moment(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(LoadMeter, "tick", fails)
     served = Served()
-
-    async def body() -> None:
-        async with admin(served):
-            await until(lambda: calls > 61)
-        assert served.said == ["the load cannot be measured: OSError(24, 'Too many open files')"] * 2
-
-    run(body)
+    async with admin(served):
+        await until(lambda: calls > 61)
+    assert served.said == ["the load cannot be measured: OSError(24, 'Too many open files')"] * 2
 
 
-def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
+async def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
     """Its page is not made, and nothing is said of that."""
 
     async def page() -> http.Answer:
         raise AssertionError("made")
 
-    async def body() -> None:
-        transport = mock.Mock(spec=asyncio.Transport)
-        connection = Connection(AdminServer(mock.Mock(), lambda request: page()), asyncio.get_running_loop())
-        connection.connection_made(transport)
-        connection.data_received(b"GET /live HTTP/1.1\r\n\r\n")
-        connection.connection_lost(None)
-        await asyncio.sleep(0.01)
-        transport.write.assert_not_called()
-
-    run(body)
+    transport = mock.Mock(spec=asyncio.Transport)
+    connection = Connection(AdminServer(mock.Mock(), lambda request: page()), asyncio.get_running_loop())
+    connection.connection_made(transport)
+    connection.data_received(b"GET /live HTTP/1.1\r\n\r\n")
+    connection.connection_lost(None)
+    await asyncio.sleep(0.01)
+    transport.write.assert_not_called()
     gc.collect()
     assert not [each for each in recwarn if "never awaited" in str(each.message)]
 
@@ -434,34 +406,28 @@ def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> None:
         ({"text": "a", "dimensions": "x"}, 400, "integer"),
     ],
 )  # fmt: skip
-def test_predict(asked: Any, status: int, answer: Any) -> None:
-    async def body() -> None:
-        server = grpc.aio.server()
-        predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        async with admin(Served(f"127.0.0.1:{port}")) as http_port:
-            found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
-            given = json.loads(content)
-            assert found == status, given
-            if isinstance(answer, str):
-                assert given["error"]["code"] == "INVALID_ARGUMENT"
-                assert answer in given["error"]["message"]
-            else:
-                assert given == answer
-        await server.stop(None)
-
-    run(body)
+async def test_predict(asked: Any, status: int, answer: Any) -> None:
+    server = grpc.aio.server()
+    predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with admin(Served(f"127.0.0.1:{port}")) as http_port:
+        found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
+        given = json.loads(content)
+        assert found == status, given
+        if isinstance(answer, str):
+            assert given["error"]["code"] == "INVALID_ARGUMENT"
+            assert answer in given["error"]["message"]
+        else:
+            assert given == answer
+    await server.stop(None)
 
 
-def test_predict_without_json() -> None:
-    async def body() -> None:
-        async with admin(Served()) as port:
-            for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
-                status, _, content = await call(port, "POST", "/predict", sent)
-                assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
-
-    run(body)
+async def test_predict_without_json() -> None:
+    async with admin(Served()) as port:
+        for sent in (b"", b"{", b"\xff\xfe", b"[" * 60_000):
+            status, _, content = await call(port, "POST", "/predict", sent)
+            assert (status, "not JSON" in json.loads(content)["error"]["message"]) == (400, True)
 
 
 BAD_RELOADS = [
@@ -476,37 +442,33 @@ BAD_RELOADS = [
 ]
 
 
-def test_who_may_post() -> None:
+async def test_who_may_post() -> None:
     served = Served()
-
-    async def check() -> None:
-        async with admin(served) as port:
-            served.token = "Bearer right"
-            for path in ("/predict", "/reload", "/limits"):
-                for more in ((), ("authorization: Bearer wrong",)):
-                    status, headers, body = await call(port, "POST", path, b"{}", *more)
-                    assert (status, headers["www-authenticate"]) == (401, "Bearer")
-                    assert b"authorization: Bearer TOKEN" in body
-                assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
-            for path, status in (("/metrics", 405), ("/nothing", 404)):  # no stranger learns which pages there are
-                assert (await call(port, "POST", path))[0] == 401
-                assert (await call(port, "POST", path, b"", "authorization: Bearer right"))[0] == status
-            assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
-            assert served.reloads.asked == []
-            served.token, served.open = "", True
-            for path in ("/reload", "/limits"):
-                status, _, body = await call(port, "POST", path, b'{"model": "a"}')
-                assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
-            assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
-            served.open = False
-            for path in ("/predict", "/reload", "/limits"):
-                assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
-            assert served.reloads.asked == []
-
-    run(check)
+    async with admin(served) as port:
+        served.token = "Bearer right"
+        for path in ("/predict", "/reload", "/limits"):
+            for more in ((), ("authorization: Bearer wrong",)):
+                status, headers, body = await call(port, "POST", path, b"{}", *more)
+                assert (status, headers["www-authenticate"]) == (401, "Bearer")
+                assert b"authorization: Bearer TOKEN" in body
+            assert (await call(port, "POST", path, b"{}", "authorization: Bearer right"))[0] not in (401, 403)
+        for path, status in (("/metrics", 405), ("/nothing", 404)):  # no stranger learns which pages there are
+            assert (await call(port, "POST", path))[0] == 401
+            assert (await call(port, "POST", path, b"", "authorization: Bearer right"))[0] == status
+        assert (await call(port, "GET", "/reload"))[0] == 200  # reading is for whoever reaches the port
+        assert served.reloads.asked == []
+        served.token, served.open = "", True
+        for path in ("/reload", "/limits"):
+            status, _, body = await call(port, "POST", path, b'{"model": "a"}')
+            assert status == 403 and b"--auth-token-file" in body and served.reloads.asked == []
+        assert (await call(port, "POST", "/predict", b"{}"))[0] != 403
+        served.open = False
+        for path in ("/predict", "/reload", "/limits"):
+            assert (await call(port, "POST", path, b"{}", "origin: http://else.where"))[0] == 403
+        assert served.reloads.asked == []
 
 
-def test_hosts_of_other_sites() -> None:
+async def test_hosts_of_other_sites() -> None:
     """A page of another site whose name leads to loopback reads nothing. Where others can reach the port, its names
     are not known."""
     own = (
@@ -522,53 +484,42 @@ def test_hosts_of_other_sites() -> None:
     )
     foreign = ("evil.example", "evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example:9464", "x")
     served = Served()
-
-    async def check() -> None:
-        async with admin(served) as port:
-            for hosts, status in ((own, 200), (foreign, 403)):
-                for host in hosts:
-                    assert (await call(port, "GET", "/metrics", b"", f"host: {host}"))[0] == status, host
-            served.local = False
-            assert (await call(port, "GET", "/metrics", b"", "host: evil.example"))[0] == 200
-
-    run(check)
+    async with admin(served) as port:
+        for hosts, status in ((own, 200), (foreign, 403)):
+            for host in hosts:
+                assert (await call(port, "GET", "/metrics", b"", f"host: {host}"))[0] == status, host
+        served.local = False
+        assert (await call(port, "GET", "/metrics", b"", "host: evil.example"))[0] == 200
 
 
-def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     served = Served()
 
-    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
-        status, _, content = await call(port, method, "/reload", body.encode())
-        return status, json.loads(content)
-
-    async def check() -> None:
-        async with admin(served) as port:
-            for body, status, message in BAD_RELOADS:
-                found = await ask(port, body)
-                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
-            assert served.reloads.asked == []
-            served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.23456)
-            told = {"model": "a", "outcome": "reloaded", "version": "2" * 12, "before": "1" * 12, "reason": ""}
-            asked = '{"model": "a", "from": "/new"}'
-            assert await ask(port, asked) == (200, {**told, "seconds": 1.235})
-            assert served.reloads.asked == [(0, "/new")]
-            served.reloads.end = Reloaded(
-                "a", "failed", "1" * 12, "1" * 12, "torn: \udc80", 1.0
-            )  # a path's byte that is no UTF-8
-            found = await ask(port, '{"model": "a"}')
-            assert (found[0], found[1]["reason"]) == (422, "torn: \udc80")
-            served.reloads.end = ReloadRefused("another reload runs: warming up a")
-            found = await ask(port, '{"model": "a"}')
-            assert found == (409, {"error": "another reload runs: warming up a"})
-            served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
-            monkeypatch.setattr(reload, "WAIT_S", 0.01)
-            for status, method in ((202, "POST"), (200, "GET")):
-                found = await ask(port, '{"model": "a"}' if method == "POST" else "", method)
-                assert found[0] == status
-                assert found[1]["doing"] == "warming up a@222222222222"
-                assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
-
-    run(check)
+    async with admin(served) as port:
+        for body, status, message in BAD_RELOADS:
+            found = await ask(port, "/reload", body)
+            assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+        assert served.reloads.asked == []
+        served.reloads.end = Reloaded("a", "reloaded", "2" * 12, "1" * 12, "", 1.23456)
+        told = {"model": "a", "outcome": "reloaded", "version": "2" * 12, "before": "1" * 12, "reason": ""}
+        asked = '{"model": "a", "from": "/new"}'
+        assert await ask(port, "/reload", asked) == (200, {**told, "seconds": 1.235})
+        assert served.reloads.asked == [(0, "/new")]
+        served.reloads.end = Reloaded(
+            "a", "failed", "1" * 12, "1" * 12, "torn: \udc80", 1.0
+        )  # a path's byte that is no UTF-8
+        found = await ask(port, "/reload", '{"model": "a"}')
+        assert (found[0], found[1]["reason"]) == (422, "torn: \udc80")
+        served.reloads.end = ReloadRefused("another reload runs: warming up a")
+        found = await ask(port, "/reload", '{"model": "a"}')
+        assert found == (409, {"error": "another reload runs: warming up a"})
+        served.reloads.end, served.reloads.doing = None, "warming up a@222222222222"
+        monkeypatch.setattr(reload, "WAIT_S", 0.01)
+        for status, method in ((202, "POST"), (200, "GET")):
+            found = await ask(port, "/reload", '{"model": "a"}' if method == "POST" else "", method)
+            assert found[0] == status
+            assert found[1]["doing"] == "warming up a@222222222222"
+            assert found[1]["models"][0] == {"model": "a", "version": "0123456789ab", "generation": 2}
 
 
 BAD_LIMITS = [
@@ -597,32 +548,31 @@ BAD_LIMITS = [
 ]
 
 
-def test_limits() -> None:
+async def test_limits() -> None:
     served = Served()
 
-    async def ask(port: int, body: str, method: str = "POST") -> tuple[int, Any]:
-        status, _, content = await call(port, method, "/limits", body.encode())
-        return status, json.loads(content)
-
-    async def check() -> None:
-        async with admin(served) as port:
-            of_a = {"running": None, "items": 64, "lanes": 2, "async_steps": True}
-            of_b = {"running": 512, "items": None, "lanes": 1, "async_steps": False}
-            before = {"models": [{"model": "a", **of_a, "most": of_a}, {"model": 'b"\n', **of_b, "most": of_b}]}
-            for body, status, message in BAD_LIMITS:
-                found = await ask(port, body)
-                assert found[0] == status and found[1]["error"].startswith(message), (body, found)
-            assert await ask(port, "", "GET") == (200, before), "a refused request changes nothing"
-            lower = {"model": "a", **of_a, "items": 1, "lanes": 1, "most": of_a}
-            assert await ask(port, '{"model": "a", "items": 1, "lanes": 1}') == (200, lower)
-            assert await ask(port, '{"model": "a", "async_steps": false}') == (200, {**lower, "async_steps": False})
-            assert await ask(port, '{"model": "a", "items": 64, "async_steps": true}') == (200, {**lower, "items": 64})
-            assert (await ask(port, r'{"model": "b\"\n", "running": 512}'))[1] == before["models"][1]
-            served.found = Readiness(("starting",), (), (), answers=False)
-            assert await ask(port, '{"model": "a", "items": 1}') == (503, {"error": "the server is not ready"})
-            served.limits.found = []
-            assert await ask(port, "", "GET") == (200, {"models": []})
-            found = await ask(port, '{"model": "a", "items": 1}')
-            assert found[0] == 400 and found[1]["error"].startswith("this server is an edge (--device remote)")
-
-    run(check)
+    async with admin(served) as port:
+        of_a = {"running": None, "items": 64, "lanes": 2, "async_steps": True}
+        of_b = {"running": 512, "items": None, "lanes": 1, "async_steps": False}
+        before = {"models": [{"model": "a", **of_a, "most": of_a}, {"model": 'b"\n', **of_b, "most": of_b}]}
+        for body, status, message in BAD_LIMITS:
+            found = await ask(port, "/limits", body)
+            assert found[0] == status and found[1]["error"].startswith(message), (body, found)
+        assert await ask(port, "/limits", "", "GET") == (200, before), "a refused request changes nothing"
+        lower = {"model": "a", **of_a, "items": 1, "lanes": 1, "most": of_a}
+        assert await ask(port, "/limits", '{"model": "a", "items": 1, "lanes": 1}') == (200, lower)
+        assert await ask(port, "/limits", '{"model": "a", "async_steps": false}') == (
+            200,
+            {**lower, "async_steps": False},
+        )
+        assert await ask(port, "/limits", '{"model": "a", "items": 64, "async_steps": true}') == (
+            200,
+            {**lower, "items": 64},
+        )
+        assert (await ask(port, "/limits", r'{"model": "b\"\n", "running": 512}'))[1] == before["models"][1]
+        served.found = Readiness(("starting",), (), (), answers=False)
+        assert await ask(port, "/limits", '{"model": "a", "items": 1}') == (503, {"error": "the server is not ready"})
+        served.limits.found = []
+        assert await ask(port, "/limits", "", "GET") == (200, {"models": []})
+        found = await ask(port, "/limits", '{"model": "a", "items": 1}')
+        assert found[0] == 400 and found[1]["error"].startswith("this server is an edge (--device remote)")

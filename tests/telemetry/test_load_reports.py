@@ -109,8 +109,8 @@ def test_reports_in_trailers_and_as_a_stream(serve: Callable[..., Server], tmp_p
         assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
-def test_trailers_are_opt_in_and_the_stream_is_not(serve: Callable[..., Server]) -> None:
-    server = serve(*SERVE)
+def test_trailers_are_opt_in_and_the_stream_is_not(shared_server: Callable[..., Server]) -> None:
+    server = shared_server(*SERVE)
     caller = Caller(server.address)
     with grpc.insecure_channel(server.address) as channel:
         stream = reports(channel, 0)

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import fake_source
 import pytest
-from profiles import write_profile
 from prometheus_client.parser import text_string_to_metric_families
 from serving import PATIENCE_S, Server, until
 
@@ -287,46 +282,6 @@ def test_metrics_say_one_cause() -> None:
     source.capacity = None
     page = Metrics(source).page("")[0].decode()
     assert "headroom" not in page and 'term_ratio{cause="in_flight"}' not in page
-
-
-@pytest.mark.parametrize(
-    ("value", "message"), [("0", "0 is not within 0.05 to 1"), ("1.5", "1.5 is not"), ("x", "not a number")]
-)
-def test_a_target_that_cannot_be(value: str, message: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "fastqps", "serve", "--target-saturation", value],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "--target-saturation" in done.stderr and message in done.stderr
-
-
-def test_a_slow_model_is_not_busy_for_its_steps(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """Each of a few requests waits for most of a step of 80 ms: sixteen times what a budget of 5 ms has."""
-    profile = write_profile(tmp_path / "slow.toml", {"fixed_us": 80_000, "per_token_us": 0})
-    server = serve(f"--device=sim:{profile}", "--dispatchers=1")
-    over = threading.Event()
-
-    def ask() -> None:
-        with fastqps.Client(server.address) as client:
-            while not over.is_set():
-                client.predict("a b c", timeout_s=PATIENCE_S)
-
-    def seen() -> bool:
-        metrics = server.metrics()
-        waited_s = metrics["fastqps_queue_wait_p95_seconds"]
-        return waited_s > 0.03 and metrics["fastqps_saturation_term_ratio{queue_wait}"] < 0.2
-
-    askers = [threading.Thread(target=ask) for _ in range(3)]
-    for asker in askers:
-        asker.start()
-    try:
-        until(seen, "requests wait, and it is no load")
-        assert server.metrics()["fastqps_saturation_term_ratio{device}"] < 0.2
-    finally:
-        over.set()
-        for asker in askers:
-            asker.join()
 
 
 def test_a_real_server_under_load_and_after_it(serve: Callable[..., Server]) -> None:

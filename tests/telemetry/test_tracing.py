@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -23,6 +21,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fast
 from otlp import Receiver, attributes, receiver
 
 from fastqps._core import METHODS, STAGES
+from fastqps.cli import main
 from fastqps.errors import ConfigError
 from fastqps.telemetry.tracing import Tracing, endpoint, tracing
 from fastqps.telemetry.tracing.endpoint import find_endpoint
@@ -100,19 +99,11 @@ def test_bad_collectors(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         find_endpoint("http://c:1", {})
 
 
-def test_a_bad_collector_ends_the_start() -> None:
-    flags = [
-        "--model=minilm",
-        "--device=null",
-        "--port=0",
-        "--admin-port=0",
-        "--http-port=off",
-        "--otlp-endpoint",
-        "collector",
-    ]
-    command = [sys.executable, "-m", "fastqps", "serve", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "--otlp-endpoint 'collector'" in done.stderr
+def test_a_bad_collector_ends_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--model=minilm", "--device=null", "--port=0", "--admin-port=0", "--http-port=off"]
+    assert main(["serve", *flags, "--otlp-endpoint=collector"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "--otlp-endpoint 'collector'" in said
 
 
 def test_the_exporter_is_bounded_and_counts_everything() -> None:

@@ -33,26 +33,36 @@ py::object text_of(const std::string& bytes) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }
 
+// A dataclass of Python, read by the names of its fields.
+struct Attributes {
+  py::handle of;
+  template <class T>
+  T get(const char* name) const {
+    return of.attr(name).cast<T>();
+  }
+};
+
 // One front door: segment, service and loop, in the order in which they need one another.
 class Door {
  public:
-  Door(int segment_fd, const std::vector<int>& dispatcher_fds, const std::vector<int>& door_fds, u32 index,
-       int listener_fd, int http_fd, int internal_fd, u32 max_message_bytes, u32 max_tokenize_bytes,
-       u32 max_request_items, u32 max_stream_inflight, bool cors, u64 default_timeout_ns, u64 max_timeout_ns,
-       u64 max_connection_age_ns, u64 stream_idle_timeout_ns, u64 canary_interval_ns, const std::string& tenant_header,
-       const std::vector<std::pair<std::string, u32>>& tenant_weights, bool rerun, std::optional<bool> auto_truncate,
-       bool load_reports, std::optional<double> trace_ratio)
-      : segment_(attach(segment_fd)),
-        fds_(wake_fds(dispatcher_fds, door_fds)),
-        service_(segment_, &fds_,
-                 PredictOptions{.door = index,
-                                .max_stream_inflight = max_stream_inflight,
-                                .max_request_items = max_request_items,
-                                .times = {default_timeout_ns, max_timeout_ns},
-                                .canary_interval_ns = canary_interval_ns,
-                                .rerun = rerun,
-                                .auto_truncate = auto_truncate,
-                                .tenants = {.named = !tenant_header.empty(), .weights = tenant_weights}}),
+  // settings: a DoorSettings of fastqps/process/children.py.
+  explicit Door(const py::object& settings) : Door(Attributes{settings}) {}
+
+ private:
+  explicit Door(const Attributes& s)
+      : segment_(attach(s.get<int>("segment_fd"))),
+        fds_(wake_fds(s.get<std::vector<int>>("wake_dispatchers"), s.get<std::vector<int>>("wake_doors"))),
+        service_(
+            segment_, &fds_,
+            PredictOptions{.door = s.get<u32>("index"),
+                           .max_stream_inflight = s.get<u32>("max_stream_inflight"),
+                           .max_request_items = s.get<u32>("max_request_items"),
+                           .times = {s.get<u64>("default_timeout_ns"), s.get<u64>("max_timeout_ns")},
+                           .canary_interval_ns = s.get<u64>("canary_interval_ns"),
+                           .rerun = s.get<bool>("rerun"),
+                           .auto_truncate = s.get<std::optional<bool>>("auto_truncate"),
+                           .tenants = {.named = !s.get<std::string>("tenant_header").empty(),
+                                       .weights = s.get<std::vector<std::pair<std::string, u32>>>("tenant_weights")}}),
         open_inference_(service_.items_path(), service_.routes()),
         openai_(service_.items_path()),
         tei_(service_.items_path(), service_.routes()),
@@ -65,48 +75,62 @@ class Door {
     service_.add_protocol(tei_);
     service_.add_protocol(tei_http_);
     service_.add_protocol(steps_);
+    const u32 index = s.get<u32>("index");
     Limits limits;
-    limits.message_bytes = max_message_bytes;
-    limits.text_message_bytes = max_tokenize_bytes;
-    limits.cross_origin = cors;
-    limits.age_max = max_connection_age_ns;
-    limits.stream_idle = stream_idle_timeout_ns;
+    limits.message_bytes = s.get<u32>("max_message_bytes");
+    limits.text_message_bytes = s.get<u32>("max_tokenize_bytes");
+    limits.cross_origin = s.get<bool>("cors");
+    limits.age_max = s.get<u64>("max_connection_age_ns");
+    limits.stream_idle = s.get<u64>("stream_idle_timeout_ns");
     loop_ = std::make_unique<Loop>(service_, limits,
-                                   LoopFds{.listener = listener_fd,
+                                   LoopFds{.listener = s.get<int>("listener_fd"),
                                            .wake = fds_.door[index],
-                                           .http = http_fd,
-                                           .internal = internal_fd,
+                                           .http = s.get<int>("http_fd"),
+                                           .internal = s.get<int>("internal_fd"),
                                            .internal_peer = i32(getppid())},
-                                   counters_, LoadSource{&segment_.load(), load_reports},
-                                   trace_source(segment_, index, trace_ratio));
-    loop_->set_tenant_header(tenant_header);
+                                   counters_, LoadSource{&segment_.load(), s.get<bool>("load_reports")},
+                                   trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio")));
+    loop_->set_tenant_header(s.get<std::string>("tenant_header"));
     service_.set_loop(loop_.get(), &counters_);
   }
 
+ public:
+  // model_card, logit_options: ModelCard and LogitOptions of fastqps/models.
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
-  // cuts_left: an input that is too long keeps its end.
   // detokenizer: path of the tokenizer.json of a model that generates, or empty.
   // specials: how many special tokens it puts in front of a text and behind it; of other models (0, 0).
-  // logit_defaults: the checkpoint's (repetition penalty, n-gram size, least tokens, least length) of such a model.
-  // forced_ids: what its answers' limit forces.
-  // empty_id: the id of a text without tokens; none: such a text is refused.
-  // characters_max: that a text may have; 0: any number.
-  // prompts: names and texts; default_prompt: the text of what stands in front where a request names none.
-  // roles: (name, tokens_max, expanded_to, expansion_id, skipped, refusal) of each InputRole.
   // From any thread; the loop takes it over between two turns.
-  void set_route(u32 route, u32 generation, const std::string& tokenizer, const std::string& special, bool external,
-                 bool cuts_left, const std::vector<std::string>& labels, const std::string& version,
-                 const std::string& detokenizer, std::pair<u32, u32> specials, bool pairs_only,
-                 const std::tuple<float, u32, u32, u32>& logit_defaults, const std::vector<u32>& forced_ids,
-                 std::optional<u32> empty_id, u32 characters_max,
-                 const std::vector<std::pair<std::string, std::string>>& prompts, const std::string& default_prompt,
-                 const std::vector<std::tuple<std::string, u32, u32, u32, std::vector<u32>, std::string>>& roles) {
+  void set_route(u32 route, u32 generation, const py::object& model_card, const py::object& logit_options,
+                 const std::string& tokenizer, bool external, const std::string& detokenizer,
+                 std::pair<u32, u32> specials) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
-    const py::gil_scoped_release nogil;  // a large tokenizer takes a second
+    const Attributes card{model_card}, options{logit_options};
     RouteSetup setup;
+    setup.external_tokenizer = external;
+    setup.specials = {specials.first, specials.second};
+    setup.cuts_left = card.get<bool>("cuts_left");
+    setup.pairs_only = card.get<bool>("pairs_only");
+    setup.logit_defaults = {options.get<float>("repetition_penalty"), options.get<u32>("no_repeat_ngram_size"),
+                            options.get<u32>("min_new_tokens"), options.get<u32>("min_length")};
+    setup.forced_ids = options.get<std::vector<u32>>("forced");
+    if (card.get<bool>("static")) setup.empty_id = card.get<std::optional<u32>>("empty_id");
+    setup.characters_max = card.get<u32>("max_characters");
+    setup.prompts = card.get<std::vector<std::pair<std::string, std::string>>>("prompts");
+    setup.default_prompt = model_card.attr("prompt")("").cast<std::string>();
+    for (const py::handle each : model_card.attr("roles")) {
+      const Attributes role{each};
+      setup.roles.push_back({role.get<std::string>("name"), role.get<u32>("max_tokens"), role.get<u32>("expanded_to"),
+                             role.get<u32>("expansion_id"), role.get<std::vector<u32>>("skipped"),
+                             role.get<std::string>("refusal")});
+    }
+    setup.labels = card.get<std::vector<std::string>>("labels");
+    setup.version = card.get<std::string>("name") + "@" + card.get<std::string>("version");
+    setup.generation = generation;
+    const auto special = special_tokens(card.get<std::string>("special_tokens"));
+    const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     std::string why;
     if (!tokenizer.empty()) {
-      setup.tokenizer = text::load_native(tokenizer, &why, special_tokens(special));
+      setup.tokenizer = text::load_native(tokenizer, &why, special);
       if (!setup.tokenizer) throw py::value_error(why);
       setup.of_long_texts = setup.tokenizer->clone();
       setup.check_ids = setup.tokenizer->vocab_size() > segment_.route(route).vocab_size;
@@ -115,22 +139,6 @@ class Door {
       setup.detokenizer = text::load_detokenizer(detokenizer, &why);
       if (!setup.detokenizer) throw py::value_error(why);
     }
-    setup.external_tokenizer = external;
-    setup.specials = {specials.first, specials.second};
-    setup.cuts_left = cuts_left;
-    setup.pairs_only = pairs_only;
-    const auto [penalty, ngram_size, min_tokens, min_length] = logit_defaults;
-    setup.logit_defaults = {penalty, ngram_size, min_tokens, min_length};
-    setup.forced_ids = forced_ids;
-    setup.empty_id = empty_id;
-    setup.characters_max = characters_max;
-    setup.prompts = prompts;
-    setup.default_prompt = default_prompt;
-    for (const auto& [name, tokens_max, expanded_to, expansion_id, skipped, refusal] : roles)
-      setup.roles.push_back({name, tokens_max, expanded_to, expansion_id, skipped, refusal});
-    setup.labels = labels;
-    setup.version = version;
-    setup.generation = generation;
     service_.setups().offer(route, std::move(setup));
   }
   // Its generation has gone, and nobody has anything of it: frees what was loaded for it. While the loop runs.
@@ -323,20 +331,10 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<int, const std::vector<int>&, const std::vector<int>&, u32, int, int, int, u32, u32, u32, u32, bool,
-                    u64, u64, u64, u64, u64, const std::string&, const std::vector<std::pair<std::string, u32>>&, bool,
-                    std::optional<bool>, bool, std::optional<double>>(),
-           py::kw_only(), "segment_fd"_a, "dispatcher_fds"_a, "door_fds"_a, "index"_a, "listener_fd"_a, "http_fd"_a,
-           "internal_fd"_a, "max_message_bytes"_a, "max_tokenize_bytes"_a, "max_request_items"_a,
-           "max_stream_inflight"_a, "cors"_a, "default_timeout_ns"_a, "max_timeout_ns"_a, "max_connection_age_ns"_a,
-           "stream_idle_timeout_ns"_a, "canary_interval_ns"_a, "tenant_header"_a, "tenant_weights"_a, "rerun"_a,
-           "auto_truncate"_a, "load_reports"_a, "trace_ratio"_a,
-           "Times are nanoseconds, 0: none. trace_ratio: of calls whose clients decided nothing; None traces none.")
+      .def(py::init<const py::object&>(), "settings"_a)
       .def("drop_route", &Door::drop_route, "route"_a)
-      .def("set_route", &Door::set_route, "route"_a, py::kw_only(), "generation"_a, "tokenizer"_a, "special_tokens"_a,
-           "external"_a, "cuts_left"_a, "labels"_a, "version"_a, "detokenizer"_a, "specials"_a, "pairs_only"_a,
-           "logit_defaults"_a, "forced_ids"_a, "empty_id"_a, "characters_max"_a, "prompts"_a, "default_prompt"_a,
-           "roles"_a)
+      .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, "logit_options"_a, py::kw_only(),
+           "tokenizer"_a, "external"_a, "detokenizer"_a, "specials"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

@@ -114,11 +114,6 @@ py::dict parse_request(const py::bytes& message) {
   return out;
 }
 
-void check_request(const py::bytes& message) {
-  ReasonText reason;
-  throw_if(front::check_request(parsed(message), reason));
-}
-
 py::list split_batch(const py::bytes& message, std::size_t items_max) {
   std::vector<std::string_view> items(items_max);
   std::size_t count = 0;
@@ -257,7 +252,6 @@ py::bytes encode_chunk(const py::dict& in) {
 void register_wire(py::module_& parent) {
   py::module_ m = parent.def_submodule("wire", "The front door's wire format, for tests.");
   m.def("parse_request", &parse_request, py::arg("message"), "A PredictRequest as a dict. Raises ValueError.");
-  m.def("check_request", &check_request, py::arg("message"), "Raises ValueError if a value is out of its limits.");
   m.def("split_batch", &split_batch, py::arg("message"), py::arg("items_max"), "The items' bytes. Raises ValueError.");
   m.def("encode_response", &encode_response, py::arg("response"), "A PredictResponse from a dict.");
   m.def("encode_batch", &encode_batch, py::arg("responses"), "A PredictBatchResponse from dicts.");

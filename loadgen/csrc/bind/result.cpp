@@ -133,8 +133,6 @@ py::dict result_of(Engine& engine) {
                              {"ok_in_window", tally.ok_in_window},
                              {"messages", tally.messages},
                              {"empty_answers", tally.empty_answers},
-                             {"bytes_in", tally.bytes_in},
-                             {"bytes_out", tally.bytes_out},
                              {"waiting_max", tally.waiting_max},
                              {"in_flight_max", tally.in_flight_max},
                              {"wrong_ids", tally.wrong_ids},

@@ -189,7 +189,6 @@ void Connection::receive() {
 
 // False if the connection is lost by what the server says.
 bool Connection::read(std::span<const u8> bytes) {
-  context_.recorder.tally.bytes_in += bytes.size();
   const std::string_view text = view(bytes.data(), bytes.size());
   if (state_ == kGreeting && text.starts_with("HTTP/")) {
     const std::string line(text.substr(0, std::min<size_t>(text.find('\r'), 40)));

@@ -23,10 +23,8 @@ bool Connection::serialise(OutputBuffer& output) {
 // Requests whose last byte the socket has taken were sent at the moment of that write. Under TLS the bytes that wait
 // are a few more than those of HTTP/2 in them: the instant is that of the write behind, never one before.
 void Connection::stamp() {
-  const u64 written = std::max(written_, made_ - std::min<u64>(wire_->unsent(), made_));
-  context_.recorder.tally.bytes_out += written - written_;
-  written_ = written;
-  for (; unstamped_at_ < framed_at_ && unstamped_[unstamped_at_].end <= written; unstamped_at_++)
+  written_ = std::max(written_, made_ - std::min<u64>(wire_->unsent(), made_));
+  for (; unstamped_at_ < framed_at_ && unstamped_[unstamped_at_].end <= written_; unstamped_at_++)
     if (Call* call = unstamped_[unstamped_at_].call) context_.recorder.written(*call, context_.now, context_.idle_ns);
   if (unstamped_at_ < unstamped_.size()) return;
   unstamped_.clear();

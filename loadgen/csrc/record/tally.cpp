@@ -35,10 +35,9 @@ void Tally::merge(Tally& other) {
   add(outcomes_all, other.outcomes_all);
   add(outcomes, other.outcomes);
   add(stream_outcomes, other.stream_outcomes);
-  for (u64 Tally::*field :
-       {&Tally::due_all, &Tally::due, &Tally::sent, &Tally::sent_in_window, &Tally::ok_in_window, &Tally::messages,
-        &Tally::empty_answers, &Tally::bytes_in, &Tally::bytes_out, &Tally::waiting_max, &Tally::in_flight_max,
-        &Tally::wrong_ids, &Tally::late_answers, &Tally::checked, &Tally::wrong})
+  for (u64 Tally::*field : {&Tally::due_all, &Tally::due, &Tally::sent, &Tally::sent_in_window, &Tally::ok_in_window,
+                            &Tally::messages, &Tally::empty_answers, &Tally::waiting_max, &Tally::in_flight_max,
+                            &Tally::wrong_ids, &Tally::late_answers, &Tally::checked, &Tally::wrong})
     this->*field += other.*field;
   for (Histogram Tally::*field : {&Tally::response, &Tally::service, &Tally::response_failed, &Tally::lateness,
                                   &Tally::own_lateness, &Tally::first_message, &Tally::message_gap})

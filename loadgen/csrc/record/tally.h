@@ -27,7 +27,7 @@ struct Tally {
   OutcomeCounts outcomes_all{}, outcomes{}, stream_outcomes{};
   u64 due_all = 0, due = 0, sent = 0, sent_in_window = 0, ok_in_window = 0;
   Histogram response, service, response_failed, lateness, own_lateness, first_message, message_gap;
-  u64 messages = 0, empty_answers = 0, bytes_in = 0, bytes_out = 0, waiting_max = 0, in_flight_max = 0;
+  u64 messages = 0, empty_answers = 0, waiting_max = 0, in_flight_max = 0;
   u64 wrong_ids = 0, late_answers = 0, checked = 0, wrong = 0;
   std::vector<Sample> samples;
   std::vector<CallRecord> calls;  // in the order of their ends

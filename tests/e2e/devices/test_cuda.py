@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from busy import sees
 from checkpoints import write_checkpoint
 from fake_cuda import environment
-from generators import Alone, Asked, requests, write_generator
+from generators import Alone, requests, write_generator
 from ledger import FIRST_MAX, Load, VectorLedger
 from serving import PATIENCE_S, Server, until
 from tries import until_in_time
 
 import fastqps
+from fastqps.cli import main
 
 FLAGS = ("--device=cuda:0", "--max-batch-tokens=256", "--max-input-tokens=64", "--max-batch-items=32")
 DEBUG = {"FASTQPS_DEBUG_DEVICE": "1"}
@@ -85,65 +87,18 @@ def test_graphs_are_captured_while_it_serves(serve: Callable[..., Server], tmp_p
     assert _restarts(server) == 0, server.log()
 
 
-@pytest.mark.nightly  # in between, test_gpu_faults.py kills one of three
-def test_two_dispatchers_of_two_lanes_and_one_is_killed(serve: Callable[..., Server], tiny: str) -> None:
-    """Every request is answered once, with its own answer, also those that the dead one had."""
-    flags = ("--dtype=float32", "--dispatchers=2", "--lanes=2", "--frontdoors=2", "--mps=off")
-    server = serve(*FLAGS, *flags, f"--model={tiny}", env=environment(copy_delay_ns=100_000))
-    ledger = VectorLedger(tiny)
-
-    async def scenario() -> None:
-        async with Load(server.address, ledger) as load:
-            await load.more(300)
-            server.child("dispatcher 0").kill()
-            await asyncio.to_thread(until, lambda: _restarts(server) and _all_ready(server), "it is back")
-            await load.more(300)
-
-    asyncio.run(scenario())
-    ledger.check()
-    server.until_idle()
-
-
-def test_a_device_fault_restarts_the_dispatcher(serve: Callable[..., Server], tiny: str) -> None:
+async def test_a_device_fault_restarts_the_dispatcher(serve: Callable[..., Server], tiny: str) -> None:
     """A kernel that faults after 200 steps: one line, another process, and no request is lost."""
     flags = ("--dtype=float32", "--dispatchers=1", "--lanes=2", f"--model={tiny}")
     server = serve(*FLAGS, *flags, env=environment(fail_graph=200))
     ledger = VectorLedger(tiny)
-
-    async def scenario() -> None:
-        async with Load(server.address, ledger) as load:
-            await asyncio.to_thread(until, lambda: _restarts(server), "a fault")
-            await asyncio.to_thread(until, lambda: _all_ready(server), "it is back")
-            await load.more(50)
-
-    asyncio.run(scenario())
+    async with Load(server.address, ledger) as load:
+        await sees(lambda: _restarts(server), "a fault")
+        await sees(lambda: _all_ready(server), "it is back")
+        await load.more(50)
     ledger.check()
     assert any("the device has failed" in line and "illegal memory access" in line for line in server.lines)
     assert not any("Traceback" in line for line in server.lines), server.log()
-
-
-@pytest.mark.nightly  # in between, test_lanes.py has lanes, and test_gpu_faults.py GPUs
-def test_a_generator_on_lanes_of_two_gpus(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """Drawn and greedy, streamed and whole, in any company: what each request alone gets of the CPU."""
-    checkpoint = write_generator(tmp_path / "tiny")
-    alone, items = Alone(checkpoint, 40), requests(32, 40, seed=5)
-    for asked in items:
-        alone.answer(asked)
-    flags = ("--device=cuda:0,1", "--dtype=float32", "--max-running=4", "--max-input-tokens=48")
-    limits = ("--max-output-tokens=40", "--max-batch-tokens=96", "--lanes=2", "--dispatchers=1")
-    server = serve(f"--model={checkpoint}", *flags, *limits, env={**environment(copy_delay_ns=50_000), **DEBUG})
-
-    async def main() -> None:
-        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
-
-            async def whole(asked: Asked) -> None:
-                alone.check(asked, await client.generate(asked.prompt, **asked.options))
-
-            await asyncio.gather(*map(whole, items))
-
-    asyncio.run(main())
-    server.until_idle()
-    assert _restarts(server) == 0, server.log()
 
 
 def test_the_grammar_model(serve: Callable[..., Server]) -> None:
@@ -159,18 +114,15 @@ def test_the_grammar_model(serve: Callable[..., Server]) -> None:
     assert _restarts(server) == 0, server.log()
 
 
-@pytest.mark.parametrize(
-    ("knobs", "flags", "code", "said"),
-    [
-        ({"memory_bytes": 1 << 20}, (), 4, "the checkpoint is too large"),
-        ({}, ("--device=cuda:2",), 3, "there are cuda:0 to cuda:1"),
-    ],
-)
-def test_what_cannot_start(tmp_path: Path, knobs: dict[str, int], flags: tuple[str, ...], code: int, said: str) -> None:
+def test_what_cannot_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """One line that says why, and the exit code that fits."""
-    with pytest.raises(AssertionError, match=f"ended with {code}") as caught:
-        Server(*FLAGS[bool(flags) :], *flags, env=environment(**knobs))
-    assert said in str(caught.value)
+    with pytest.raises(AssertionError, match="ended with 4") as caught:
+        Server(*FLAGS, env=environment(memory_bytes=1 << 20))
+    assert "the checkpoint is too large" in str(caught.value)
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    assert main(["serve", "--model=minilm", "--device=cuda:2"]) == 3
+    assert "there are cuda:0 to cuda:1" in capsys.readouterr().err
 
 
 def _restarts(server: Server) -> float:

@@ -130,32 +130,6 @@ def test_dispatchers_of_one_device_share_its_time(serve: Callable[..., Server], 
     assert active == pytest.approx(busy, rel=0.01, abs=0.03)
 
 
-@pytest.mark.parametrize(
-    ("overlap", "places", "beside"),
-    [
-        (0.0, ("--lanes=2",), 1.0),
-        (1.0, ("--lanes=2",), 2.0),
-        (1.0, ("--dispatchers=2",), 2.0),
-        (0.5, ("--dispatchers=2", "--lanes=2"), 2.0),  # half of each step is the device's own
-    ],
-)
-def test_lanes_and_dispatchers_overlap_as_far_as_the_profile_says(
-    serve: Callable[..., Server], tmp_path: Path, overlap: float, places: tuple[str, ...], beside: float
-) -> None:
-    """How many steps run at a time, while any runs: never more, and as many where the machine gets on."""
-    profile = fixed(tmp_path / "lanes.toml", 8000, overlap)
-    server = serve(f"--device=sim:{profile}", f"--max-batch-items={BATCH}", *places)
-
-    def at_a_time(grown: dict[str, float]) -> float:
-        return grown["fastqps_steps_total"] * 0.008 / max(grown["fastqps_device_active_seconds_total{sim:lanes}"], 1e-9)
-
-    with saturated(server, items=10 * BATCH) as failed:
-        best(lambda: at_a_time(during(server, 0.5)), 0.9 * beside)
-    assert not failed
-    server.until_idle()
-    assert at_a_time(server.metrics()) < 1.05 * beside
-
-
 def test_the_same_profile_twice_is_two_devices(serve: Callable[..., Server], tmp_path: Path) -> None:
     profile = fixed(tmp_path / "twin.toml", 3000)
     server = serve(f"--device=sim:{profile},sim:{profile}", f"--max-batch-items={BATCH}")
@@ -169,27 +143,3 @@ def test_the_same_profile_twice_is_two_devices(serve: Callable[..., Server], tmp
 
     with saturated(server):
         best(share, 0.5)
-
-
-def test_a_device_goes_on_when_a_dispatcher_is_killed(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """What the dead had launched is lost time of the device, at most two steps; the other dispatcher goes on."""
-    server = serve(
-        f"--device=sim:{fixed(tmp_path / 'dying.toml', 5000)}", "--dispatchers=2", f"--max-batch-items={BATCH}"
-    )
-
-    def steps(dispatcher: int) -> float:
-        return server.metrics()[f"fastqps_steps_total{{sim:dying,{dispatcher}}}"]
-
-    for _ in range(3):
-        # Each time a load of its own: a request that is there at two deaths is taken for their cause, and its text,
-        # which all have, is refused from then on.
-        with saturated(server) as failed:
-            first = steps(0)
-            until(lambda first=first: steps(0) > first + 5, "it is at work")  # type: ignore[misc]
-            old = server.child("dispatcher 0")
-            old.kill()
-            before = steps(1)
-            until(lambda before=before: steps(1) > before + 5, "the other one goes on")  # type: ignore[misc]
-        assert not failed
-        server.until_filled("dispatcher 0", old)
-    server.until_idle()

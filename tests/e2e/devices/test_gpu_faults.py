@@ -4,7 +4,6 @@ nothing is lost, answered twice or swapped. The GPU and the MPS daemon are the t
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from paths import FAKE_MPS
 from serving import Server, until
 from versions import write_version
 
-from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
@@ -53,19 +51,15 @@ def until_whole(server: Server, restarts: int) -> None:
     until(lambda: all(map(server.ready, DISPATCHERS)), f"all are ready\n{server.log()}")
 
 
-def test_one_of_three_killed(gpu: Server) -> None:
+async def test_one_of_three_killed(gpu: Server) -> None:
     """All three restart, once; whatever any of them held is answered all the same."""
     ledger = Ledger()
     before = [gpu.child(worker) for worker in DISPATCHERS]
-
-    async def scenario() -> None:
-        async with Load(gpu.address, ledger) as load:
-            await load.more(200)
-            before[1].kill()
-            await asyncio.to_thread(until_whole, gpu, 3)
-            await load.more(200)
-
-    asyncio.run(scenario())
+    async with Load(gpu.address, ledger) as load:
+        await load.more(200)
+        before[1].kill()
+        await asyncio.to_thread(until_whole, gpu, 3)
+        await load.more(200)
     ledger.check()
     gpu.until_idle()
     assert not any(process.is_running() for process in before)
@@ -74,25 +68,21 @@ def test_one_of_three_killed(gpu: Server) -> None:
     assert gpu.log().count("restarting all 3 dispatchers of cuda:0") == 1
 
 
-def test_poison(gpu: Server) -> None:
+async def test_poison(gpu: Server) -> None:
     """A request that kills its dispatcher takes the others of its GPU with it, once: then it runs alone. Who ran beside
     it is answered: nobody fails for a neighbour."""
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(gpu.address, ledger, channels=1, workers=2) as load, channel_to(gpu.address) as channel:
-            await load.more(50)
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
-            answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
-            for request, item in zip(requests, answer.items, strict=True):
-                ledger.answered(request.request_id, item)
-            await asyncio.to_thread(until_whole, gpu, 4)  # all three, and the first one again, which ran it alone
-            assert ledger.ends[requests[3].request_id] == "INTERNAL"
-            assert await unary(stub, ledger) == OK
-            await load.more(50)
-
-    asyncio.run(scenario())
+    async with Load(gpu.address, ledger, channels=1, workers=2) as load, channel_to(gpu.address) as channel:
+        await load.more(50)
+        stub = predict_pb2_grpc.PredictServiceStub(channel)
+        requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
+        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+        for request, item in zip(requests, answer.items, strict=True):
+            ledger.answered(request.request_id, item)
+        await asyncio.to_thread(until_whole, gpu, 4)  # all three, and the first one again, which ran it alone
+        assert ledger.ends[requests[3].request_id] == "INTERNAL"
+        assert await unary(stub, ledger) == OK
+        await load.more(50)
     ledger.check("INTERNAL")
     assert ledger.counts["INTERNAL"] == 1, ledger.texts
     gpu.until_idle()
@@ -100,61 +90,21 @@ def test_poison(gpu: Server) -> None:
     assert metrics["fastqps_restarts_total{dispatcher}"] == 4 and metrics["fastqps_poisoned_total"] == 1
 
 
-@pytest.mark.nightly  # in between, tests/supervisor/test_domains.py counts the faults of a GPU
-def test_a_gpu_that_stays_down(gpus: Callable[..., Server]) -> None:
-    """The other one takes what comes, and what the one that is down has held."""
-    server = gpus("--device=cuda", "--dispatchers=2")
-    ledger = Ledger()
-
-    def down() -> bool:
-        return f"cuda:0 stays down: {FAULTS_MAX + 1} faults" in server.log()
-
-    def back(faults: int) -> bool:
-        line = "cuda:0: all of its 2 dispatchers are clients of its MPS daemon"
-        return server.log().count(line) == 1 + faults
-
-    async def scenario() -> None:
-        faults = 0
-        async with Load(server.address, ledger) as load:
-            while not down():  # on a slow machine the first of them may be too long ago to count
-                await load.more(50)
-                server.child(f"dispatcher {faults % 2} (cuda:0)").kill()
-                faults += 1
-                assert faults < 4 * FAULTS_MAX, server.log()
-                await asyncio.to_thread(until, lambda at=faults: down() or back(at), "it is back, or stays down")
-            assert faults > FAULTS_MAX
-            await load.more(200)
-
-    asyncio.run(scenario())
-    ledger.check()
-    server.until_idle()
-    page = json.loads(server.page("/readyz"))
-    assert page["ready"] and [line.split(":")[0] for line in page["degraded"]] == [
-        "dispatcher 0 (cuda",
-        "dispatcher 1 (cuda",
-    ]
-    assert "dispatcher 2 (cuda:1) (pid" not in server.log().split("ready: ")[1]
-
-
 @pytest.mark.nightly
-def test_a_reload_that_fails_ends_nobody_who_serves(gpus: Callable[..., Server], tmp_path: Path) -> None:
+async def test_a_reload_that_fails_ends_nobody_who_serves(gpus: Callable[..., Server], tmp_path: Path) -> None:
     """Its dispatchers crash, or have to be killed: those of the same GPU that serve go on."""
     one = write_version(tmp_path / "one", "1")
     crash, deaf = (write_version(tmp_path / name, name, name) for name in ("crash", "deaf"))
     server = gpus(f"--model=m={one}", "--device=cuda:0", "--dispatchers=2")
     before = [server.child(worker) for worker in DISPATCHERS[:2]]
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(server.address, ledger) as load:
-            for path, reason in ((crash, "SIGSEGV"), (deaf, "the weights are torn")):
-                await load.more(50)
-                status, answer = await asyncio.to_thread(server.reload, **{"from": path})
-                assert (status, answer["outcome"]) == (422, "failed"), answer
-                assert reason in answer["reason"] or reason in server.log()
+    async with Load(server.address, ledger) as load:
+        for path, reason in ((crash, "SIGSEGV"), (deaf, "the weights are torn")):
             await load.more(50)
-
-    asyncio.run(scenario())
+            status, answer = await asyncio.to_thread(server.reload, **{"from": path})
+            assert (status, answer["outcome"]) == (422, "failed"), answer
+            assert reason in answer["reason"] or reason in server.log()
+        await load.more(50)
     ledger.check()
     assert [server.child(worker) for worker in DISPATCHERS[:2]] == before
     assert server.log().count("it did not leave by itself") == 1 and "restarting all" not in server.log()

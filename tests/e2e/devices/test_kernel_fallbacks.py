@@ -12,6 +12,7 @@ from checkpoints import VOCAB, write_checkpoint
 from decoders import VOCAB as DECODER_VOCAB
 from decoders import write_decoder
 from fake_cuda import environment
+from nightly import nightly
 from serving import PATIENCE_S, Server
 
 import fastqps
@@ -69,7 +70,7 @@ def test_a_decoder(serve: Callable[..., Server], tmp_path: Path) -> None:
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 2, server.log()
 
 
-@pytest.mark.parametrize(("kernels", "same"), [("own", False), ("torch", True)])
+@pytest.mark.parametrize(("kernels", "same"), [("own", False), *nightly(("torch", True))])
 def test_kernels_that_were_chosen(serve: Callable[..., Server], tmp_path: Path, kernels: str, same: bool) -> None:
     """Nothing is checked: own kernels are served as they are, and torch's operations without a warning."""
     write_checkpoint(tmp_path, "bert", num_hidden_layers=2)

@@ -8,44 +8,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from busy import sees
 from figures import Perf
-from generators import Alone, Asked, requests, write_generator
-from ledger import OK, Ledger, channel_to, unary
+from ledger import OK, Ledger, stub_to, unary
 from profiles import write_profile
 from serving import PATIENCE_S, Server, until
 
 import fastqps
-from fastqps.v1 import predict_pb2_grpc
 
 MAX_TOKENS = 3000  # of an answer: long enough to be met in the middle
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
-def test_a_slow_step_holds_up_only_its_lane(serve: Callable[..., Server], lanes: int) -> None:
-    """What comes behind it is answered before it, where there is another lane."""
-    server = serve("--dispatchers=1", f"--lanes={lanes}", echo=True)
+async def test_a_slow_step_holds_up_only_its_lane(shared_server: Callable[..., Server]) -> None:
+    """What comes behind it is answered before it."""
+    server = shared_server("--dispatchers=1", "--lanes=3", echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            assert await unary(stub, ledger) == OK
-            with server.gate() as gate:
-                slow = asyncio.create_task(unary(stub, ledger, gate.id))
-                await asyncio.to_thread(until, lambda: server.claimed(1), "it runs")
-                others = [asyncio.create_task(unary(stub, ledger)) for _ in range(20)]
-                if lanes > 1:
-                    assert set(await asyncio.gather(*others)) == {OK}
-                    assert not slow.done()
-                else:
-                    await asyncio.to_thread(
-                        until, lambda: server.work()["fastqps_requests_waiting"] == 20, "all others wait"
-                    )
-            assert set(await asyncio.gather(slow, *others)) == {OK}
-
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        assert await unary(stub, ledger) == OK
+        with server.gate() as gate:
+            slow = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(lambda: server.claimed(1), "it runs")
+            others = [asyncio.create_task(unary(stub, ledger)) for _ in range(20)]
+            assert set(await asyncio.gather(*others)) == {OK}
+            assert not slow.done()
+        assert set(await asyncio.gather(slow, *others)) == {OK}
     ledger.check()
-    server.until_idle()
 
 
 def after_steps(server: Server, count: int) -> dict[str, float]:
@@ -79,38 +66,3 @@ def test_a_device_that_overlaps_steps_is_faster_with_lanes(
     one_s = took_s(1)
     assert one_s >= 0.96
     perf("rate with four lanes over one", lambda: one_s / took_s(4), at_least=2.5, tries=3)
-
-
-def test_a_generators_lanes(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """Each has its own sequences: more run than one lane holds. Those that are cancelled make room; all answers are
-    right."""
-    checkpoint = write_generator(tmp_path / "tiny")
-    alone, items = Alone(checkpoint, MAX_TOKENS), requests(16, 24, seed=3)
-    for asked in items:
-        alone.answer(asked)  # not while others wait
-    flags = ("--device=cpu", "--dtype=float32", f"--max-output-tokens={MAX_TOKENS}", "--max-running=3", "--slots=512")
-    server = serve(f"--model={checkpoint}", *flags, "--dispatchers=1", "--lanes=3")
-
-    async def main() -> None:
-        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
-
-            async def endless() -> None:
-                while True:
-                    async for _ in client.generate_stream("for ever", max_tokens=MAX_TOKENS, ignore_eos=True):
-                        pass
-
-            async def whole(asked: Asked) -> None:
-                alone.check(asked, await client.generate(asked.prompt, **asked.options))
-
-            running = [asyncio.create_task(endless()) for _ in range(9)]
-            full = {"fastqps_cache_slots": 9, "fastqps_cache_slots_used": 9}
-            await asyncio.to_thread(until, lambda: full.items() <= server.metrics().items(), "all lanes are full")
-            for task in running[:6]:
-                task.cancel()
-            await asyncio.gather(*map(whole, items))
-            for task in running:
-                task.cancel()
-
-    asyncio.run(main())
-    server.until_idle()
-    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 0

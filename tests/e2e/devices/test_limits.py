@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from busy import sees
 from checkpoints import write_checkpoint
 from fake_cuda import environment
 from generators import write_generator
-from ledger import OK, Ledger, channel_to, unary
+from ledger import OK, Ledger, stub_to, unary
 from profiles import write_profile
 from serving import PATIENCE_S, Server, until
 
 import fastqps
-from fastqps.v1 import predict_pb2_grpc
 
 Serve = Callable[..., Server]
 
@@ -78,30 +78,25 @@ def test_steps_hold_as_many_items_as_are_allowed_now(serve: Serve, tmp_path: Pat
         assert items_of_steps(server, client) > 2
 
 
-def test_a_lane_that_is_opened_again_takes_what_waits_at_once(serve: Serve) -> None:
+async def test_a_lane_that_is_opened_again_takes_what_waits_at_once(serve: Serve) -> None:
     """Its dispatcher sleeps until a step ends, but for the change."""
     server = serve("--dispatchers=1", "--lanes=2", "--canary-interval=0", echo=True)  # canaries wake it, too
     limit(server, lanes=1)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            with server.gate() as gate:
-                slow = asyncio.create_task(unary(stub, ledger, gate.id))
-                await asyncio.to_thread(until, lambda: server.claimed(1), "it runs")
-                others = [asyncio.create_task(unary(stub, ledger)) for _ in range(20)]
-                await asyncio.to_thread(until, lambda: server.work()["fastqps_requests_waiting"] == 20, "others wait")
-                await asyncio.to_thread(limit, server, lanes=2)
-                assert set(await asyncio.gather(*others)) == {OK}
-                assert not slow.done()
-            assert await slow == OK
-
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            slow = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(lambda: server.claimed(1), "it runs")
+            others = [asyncio.create_task(unary(stub, ledger)) for _ in range(20)]
+            await sees(lambda: server.work()["fastqps_requests_waiting"] == 20, "others wait")
+            await asyncio.to_thread(limit, server, lanes=2)
+            assert set(await asyncio.gather(*others)) == {OK}
+            assert not slow.done()
+        assert await slow == OK
     ledger.check()
 
 
-def test_sequences_that_run_end_and_fewer_follow(serve: Serve, tmp_path: Path) -> None:
+async def test_sequences_that_run_end_and_fewer_follow(serve: Serve, tmp_path: Path) -> None:
     """The metrics follow the limits, in both directions."""
     model = write_generator(tmp_path / "g")
     flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=64", "--max-running=3", "--dispatchers=1")
@@ -111,32 +106,21 @@ def test_sequences_that_run_end_and_fewer_follow(serve: Serve, tmp_path: Path) -
         wanted = {"fastqps_cache_slots": count, "fastqps_cache_slots_used": count}
         until(lambda: wanted.items() <= server.metrics().items(), f"{count} run")
 
-    async def main() -> None:
-        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
+    async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
 
-            async def endless() -> None:
-                while True:
-                    await client.generate("for ever", max_tokens=64, ignore_eos=True)
+        async def endless() -> None:
+            while True:
+                await client.generate("for ever", max_tokens=64, ignore_eos=True)
 
-            running = [asyncio.create_task(endless()) for _ in range(9)]
-            await asyncio.to_thread(runs, 6)
-            limit(server, running=2)
-            await asyncio.to_thread(runs, 4)
-            limit(server, lanes=1, async_steps=False)
-            await asyncio.to_thread(runs, 2)
-            limit(server, running=3, lanes=2, async_steps=True)
-            await asyncio.to_thread(runs, 6)
-            assert not any(task.done() for task in running), "nothing was killed"
-            for task in running:
-                task.cancel()
-
-    asyncio.run(main())
+        running = [asyncio.create_task(endless()) for _ in range(9)]
+        await asyncio.to_thread(runs, 6)
+        limit(server, running=2)
+        await asyncio.to_thread(runs, 4)
+        limit(server, lanes=1, async_steps=False)
+        await asyncio.to_thread(runs, 2)
+        limit(server, running=3, lanes=2, async_steps=True)
+        await asyncio.to_thread(runs, 6)
+        assert not any(task.done() for task in running), "nothing was killed"
+        for task in running:
+            task.cancel()
     server.until_idle()
-
-
-def test_an_edge_has_no_limits_to_change(serve: Serve) -> None:
-    behind = serve()
-    edge = serve("--device=remote", f"--upstream={behind.address}")
-    assert edge.limits() == []
-    status, found = edge.post("/limits", {"items": 1})
-    assert status == 400 and "--device remote" in found["error"]

@@ -128,6 +128,7 @@ def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str]
     np.testing.assert_allclose(found, np.broadcast_to(exact, (4, *exact.shape)), rtol=0, atol=2e-3)
 
 
+@pytest.mark.nightly  # in between, test_step_size.py measures and stores a choice
 @pytest.mark.usefixtures("cache")
 def test_auto_without_a_stored_choice(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     """The holder measures sizes of its dispatcher's steps, and stores them; that one measures nothing."""

@@ -16,13 +16,13 @@ import pytest
 from checkpoints import write_checkpoint
 from fake_cuda import environment
 from generators import write_generator
+from nightly import nightly
 from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
-from fastqps.host import machine
 from fastqps.supervisor.split import SPLITS
 
 Serve = Callable[..., Server]
@@ -163,7 +163,7 @@ def test_a_modelled_gpu_runs_thousands_of_sequences(
         assert len(client.generate([5, 6, 7], max_tokens=3, ignore_eos=True).token_ids) == 3
 
 
-@pytest.mark.parametrize("device", ["sim", "cuda:0"])
+@pytest.mark.parametrize("device", ["sim", *nightly("cuda:0")])  # test_sequences_are_measured_on_a_gpu, too
 def test_other_devices_are_measured_by_the_same_path(serve: Serve, device: str, model: Path, tmp_path: Path) -> None:
     """For good, with whatever outcome this machine has time for."""
     if device == "sim":
@@ -206,24 +206,6 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
     assert not choices(server) and not choices(null)
     assert "dispatchers auto" not in server.log()
     assert not any(file.path(model).exists() for file in (STEPS, SPLITS))
-
-
-@pytest.mark.skipif(machine.usable_cores() < 2, reason="one core cannot be split")
-@pytest.mark.nightly  # in between, tests/supervisor/test_split.py compares splits
-def test_the_first_start_measures_the_split_of_the_cores(serve: Serve, model: Path) -> None:
-    """One line says what was found, and the server has the dispatchers that follow from it."""
-    server = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
-    _, line = [line for line in server.lines if "dispatchers auto: m: " in line]
-    started = sum("started dispatcher" in line for line in server.lines)
-    if "not measured (it took longer than" in line or "too uncertain" in line:  # a busy machine
-        assert started == max(1, machine.usable_cores() // 2) and not SPLITS.path(model).exists()
-        return
-    assert re.search(r"m: [\d,]+/s with \d+ of \d+ threads?, [\d,]+/s with \d+ of 1 thread", line), line
-    assert SPLITS.path(model).exists()
-    again = serve(f"--model={model}", "--device=cpu", "--dtype=float32", "--dispatchers=auto")
-    [read] = [line for line in again.lines if "dispatchers auto: m: " in line]
-    assert f"Z read from {SPLITS.path(model)}" in read
-    assert sum("started dispatcher" in line for line in again.lines) == started
 
 
 def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path: Path) -> None:

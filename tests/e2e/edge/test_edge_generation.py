@@ -9,10 +9,11 @@ from typing import Any
 
 import grpc
 import pytest
+from busy import sees
 from echo_generator import END, PACE
 from echo_generator import write_generator as write_echo
 from generators import Alone, requests, write_generator
-from ledger import channel_to
+from ledger import channel_to, stub_to
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
 from upstream_state import serving
@@ -55,7 +56,7 @@ def kill_busiest(servers: list[Server]) -> Server:
 @pytest.mark.parametrize(
     "fault", [killed, *(pytest.param(each, marks=pytest.mark.nightly) for each in (stopped, drained))]
 )
-def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Callable[[Server], None]) -> None:
+async def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Callable[[Server], None]) -> None:
     """What a client has is not said again, nothing is left out, and the end is that of a server that lives."""
     write_echo(tmp_path / "echo")
     servers, edge = between(serve, f"--model=echo={tmp_path / 'echo'}", f"--max-output-tokens={LONG}", echo=True)
@@ -75,19 +76,16 @@ def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault: Call
             found += chunk.token_ids
         return found
 
-    async def scenario() -> None:
-        async with channel_to(edge.address) as channel:
-            tasks = []
-            for i in range(24):  # at once they were one message, to one server
-                tasks.append(asyncio.create_task(one(Stub(channel), i, bool(i % 3))))
-                await asyncio.sleep(0.01)
-            await asyncio.to_thread(until, lambda: begun == 16, "all streams have begun")
-            assert all(server.metrics()["fastqps_cache_slots_used"] for server in servers), "both have some"
-            await asyncio.to_thread(fault, servers[0])
-            for i, tokens in enumerate(await asyncio.gather(*tasks)):
-                assert tokens == [i, 7, 8, 9] * (LONG // 4), (i, tokens)
-
-    asyncio.run(scenario())
+    async with stub_to(edge.address) as stub:
+        tasks = []
+        for i in range(24):  # at once they were one message, to one server
+            tasks.append(asyncio.create_task(one(stub, i, bool(i % 3))))
+            await asyncio.sleep(0.01)
+        await sees(lambda: begun == 16, "all streams have begun")
+        assert all(server.metrics()["fastqps_cache_slots_used"] for server in servers), "both have some"
+        await asyncio.to_thread(fault, servers[0])
+        for i, tokens in enumerate(await asyncio.gather(*tasks)):
+            assert tokens == [i, 7, 8, 9] * (LONG // 4), (i, tokens)
     servers[0].kill()
     assert END not in range(24)
     edge.until_idle()
@@ -143,7 +141,7 @@ def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> Non
             for _ in range(6):  # at once they were one message, to one server
                 streams.append(asyncio.create_task(sampled(Stub(channel))))
                 await asyncio.sleep(0.01)
-            await asyncio.to_thread(until, lambda: begun == len(streams), "all streams have begun")
+            await sees(lambda: begun == len(streams), "all streams have begun")
             held = {server: server.metrics()["fastqps_cache_slots_used"] for server in servers}
             assert all(held.values()) and sum(held.values()) == len(streams), held
             tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from bad_network import BadNetwork
-from ledger import Ledger, Load, batch_of, channel_to
+from ledger import Ledger, Load, batch_of, stub_to
 from serving import PATIENCE_S, Server, ended_at_last, until
 from upstream_state import serving
 
 import fastqps
-from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 SEEN_S = 2.0  # how soon a server that is gone must be seen
 SLACK_S = 1.0  # for the test's machine
@@ -128,19 +127,15 @@ def test_a_narrow_network(world: World) -> None:
     under_load(world, narrow, enough=lambda: time.monotonic() > end_s)
 
 
-def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Server]) -> None:
+async def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Server]) -> None:
     """Seconds of bytes wait to be sent, and echoes behind them: a server whose answers come is not taken for dead."""
     address = world.network.address
     front = serve("--device=remote", "--frontdoors=1", "--lanes=1", f"--upstream={address}")
     until(lambda: serving(front, address), "it serves")
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            await batch_of(Stub(channel), ledger, [ledger.ask(*[7] * 240) for _ in range(80)])
-
     world.network.bytes_per_s = 25_000
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        await batch_of(stub, ledger, [ledger.ask(*[7] * 240) for _ in range(80)])
     ledger.check()
     assert len([line for line in front.lines if f"upstream {address}: " in line]) == 1, front.log()
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ledger import CANCELLED, EXPIRED, Ledger, channel_to, unary
+from busy import sees
+from ledger import CANCELLED, EXPIRED, Ledger, stub_to, unary
 from serving import Server, until
 from upstream_state import serving
 
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
             each.kill()
 
 
-async def sees(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
-    await asyncio.to_thread(until, condition, what, timeout_s)
-
-
-def test_deadlines(servers: tuple[Server, Server]) -> None:
+async def test_deadlines(servers: tuple[Server, Server]) -> None:
     """Those of calls, and of items of a batch by timeout_us. New servers know of no usual time yet."""
     server, front = servers
     ledger = Ledger()
@@ -46,56 +42,48 @@ def test_deadlines(servers: tuple[Server, Server]) -> None:
             found.get(f"fastqps_items_total{{{code},minilm}}", 0) for code in (EXPIRED, CANCELLED)
         )  # whoever is first
 
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            with server.gate() as gate:
-                holder = asyncio.create_task(unary(Stub(channel), ledger, gate.id))
-                await sees(gate.reached, "the device is busy")
-                requests = [ledger.ask(timeout_us=each) for each in (2_000_000, 0, 2_000_000)]
-                before = gone()
-                call = Stub(channel).PredictBatch(pb.PredictBatchRequest(items=requests))
-                calls = [asyncio.create_task(unary(Stub(channel), ledger, timeout=2)) for _ in range(3)]
-                await sees(lambda: server.work()["fastqps_slots_used"] == 7, "they are there")
-                await sees(lambda: gone() == before + 5, "they end there", 10)
-            for request, item in zip(requests, (await call).items, strict=True):
-                ledger.answered(request.request_id, item)
-            await asyncio.gather(holder, *calls)
-
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        with server.gate() as gate:
+            holder = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(gate.reached, "the device is busy")
+            requests = [ledger.ask(timeout_us=each) for each in (2_000_000, 0, 2_000_000)]
+            before = gone()
+            call = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            calls = [asyncio.create_task(unary(stub, ledger, timeout=2)) for _ in range(3)]
+            await sees(lambda: server.work()["fastqps_slots_used"] == 7, "they are there")
+            await sees(lambda: gone() == before + 5, "they end there", 10)
+        for request, item in zip(requests, (await call).items, strict=True):
+            ledger.answered(request.request_id, item)
+        await asyncio.gather(holder, *calls)
     assert ledger.counts == {"OK": 2, EXPIRED: 5}
     assert [ledger.ends[i] for i in (1, 2, 3)] == [EXPIRED, "OK", EXPIRED]
     server.until_idle()
 
 
-def test_cancels(servers: tuple[Server, Server]) -> None:
+async def test_cancels(servers: tuple[Server, Server]) -> None:
     """The server is rid of what waits there while its device is busy still."""
     server, front = servers
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            stub = Stub(channel)
-            before = server.metrics()
-            with server.gate() as gate:
-                holder = asyncio.create_task(unary(stub, ledger, gate.id))
-                await sees(gate.reached, "the device is busy")
-                calls = [asyncio.create_task(unary(stub, ledger)) for _ in range(9)]
-                await sees(lambda: server.work()["fastqps_slots_used"] == 10, "they are there")
-                for call in calls:
-                    call.cancel()
-                await asyncio.gather(*calls, return_exceptions=True)
-                await sees(lambda: server.work()["fastqps_slots_used"] <= 2, f"they go {server.metrics()}", 5)
-            await holder
-        await sees(lambda: not any(server.work().values()), "it is idle")
-        count = server.metrics()[f"fastqps_items_total{{{CANCELLED},minilm}}"]
-        assert count - before.get(f"fastqps_items_total{{{CANCELLED},minilm}}", 0) == 9
-
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        before = server.metrics()
+        with server.gate() as gate:
+            holder = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(gate.reached, "the device is busy")
+            calls = [asyncio.create_task(unary(stub, ledger)) for _ in range(9)]
+            await sees(lambda: server.work()["fastqps_slots_used"] == 10, "they are there")
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            await sees(lambda: server.work()["fastqps_slots_used"] <= 2, f"they go {server.metrics()}", 5)
+        await holder
+    await sees(lambda: not any(server.work().values()), "it is idle")
+    count = server.metrics()[f"fastqps_items_total{{{CANCELLED},minilm}}"]
+    assert count - before.get(f"fastqps_items_total{{{CANCELLED},minilm}}", 0) == 9
     assert ledger.counts == {"OK": 1, CANCELLED: 9}
     front.until_idle()
 
 
-def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) -> None:
+async def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) -> None:
     """The edge's own dispatcher answers canaries while all that it has waits for the server, and is not ended."""
     server, front = servers
     ledger = Ledger()
@@ -104,17 +92,14 @@ def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) -> None:
     def answered() -> float:
         return front.metrics()["fastqps_canaries_total{0,answered}"]
 
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            with server.gate() as gate:
-                calls = [asyncio.create_task(unary(Stub(channel), ledger, gate.id)) for _ in range(2)]
-                await sees(gate.reached, "the device is busy")
-                before = answered()
-                await sees(lambda: answered() >= before + 2, "canaries are answered")
-                await asyncio.sleep(stuck_s)
-            await asyncio.gather(*calls)
-
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        with server.gate() as gate:
+            calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(2)]
+            await sees(gate.reached, "the device is busy")
+            before = answered()
+            await sees(lambda: answered() >= before + 2, "canaries are answered")
+            await asyncio.sleep(stuck_s)
+        await asyncio.gather(*calls)
     ledger.check()
     assert front.child("dispatcher 0") == dispatcher, front.log()
     assert front.metrics()["fastqps_restarts_total"] == 0, front.log()
@@ -126,12 +111,12 @@ def order_of(servers: tuple[Server, Server], asked: list[dict[str, Any]]) -> lis
     ledger = Ledger()
 
     async def scenario() -> None:
-        async with channel_to(front.address) as channel:
+        async with stub_to(front.address) as stub:
             with server.gate() as gate:
-                calls = [asyncio.create_task(unary(Stub(channel), ledger, gate.id))]
+                calls = [asyncio.create_task(unary(stub, ledger, gate.id))]
                 await sees(gate.reached, "the device is busy")
                 form = {"dimensions": 5}
-                calls += [asyncio.create_task(unary(Stub(channel), ledger, output=form, **each)) for each in asked]
+                calls += [asyncio.create_task(unary(stub, ledger, output=form, **each)) for each in asked]
                 await sees(lambda: server.work()["fastqps_slots_used"] == len(calls), "all wait there")
             await asyncio.gather(*calls)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import grpc
 import pytest
 from bad_network import BadNetwork
+from busy import sees
 from echo_generator import PACE, write_generator
-from ledger import channel_to
+from ledger import stub_to
 from serving import Server, ended_at_last, until
 from upstream_state import serving
 
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
 
 class World(NamedTuple):
@@ -41,32 +41,28 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield World(servers[0], network, servers[1])
 
 
-async def sees(condition: Callable[[], object], what: str, timeout_s: float = 60) -> None:
-    await asyncio.to_thread(until, condition, what, timeout_s)
-
-
 def test_streams(world: World) -> None:
     """Tokens are passed on as they come, and a generation ends on the server when its client goes."""
     server, _, front = world
 
     async def scenario() -> None:
-        async with channel_to(front.address) as channel:
+        async with stub_to(front.address) as stub:
             request = pb.PredictRequest(
                 token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
             )
             with server.gate() as gate:
                 held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
-                call = Stub(channel).Generate(held)
+                call = stub.Generate(held)
                 assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
             assert (await call.read()).token_ids[0] == 8
-            calls = [Stub(channel).Generate(request) for _ in range(3)]
+            calls = [stub.Generate(request) for _ in range(3)]
             for call in calls:
                 assert (await call.read()).token_ids[0] == 1
             await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
             for call in calls:
                 call.cancel()
             await sees(lambda: not any(server.work().values()), "they end", 5)
-            calls = [Stub(channel).Generate(request, timeout=1) for _ in range(3)]
+            calls = [stub.Generate(request, timeout=1) for _ in range(3)]
             for call in calls:
                 with pytest.raises(grpc.aio.AioRpcError) as expired:
                     async for _ in call:
@@ -77,7 +73,7 @@ def test_streams(world: World) -> None:
     asyncio.run(scenario())
 
 
-def test_a_slow_suspect_holds_up_nobody(world: World) -> None:
+async def test_a_slow_suspect_holds_up_nobody(world: World) -> None:
     """A generation that has seen two connections break has the only server to itself for half a second."""
     _, network, front = world
     before = front.metrics()[f"fastqps_upstream_items_total{{sent,{network.address}}}"]
@@ -88,20 +84,16 @@ def test_a_slow_suspect_holds_up_nobody(world: World) -> None:
     def sent() -> float:
         return front.metrics()[f"fastqps_upstream_items_total{{sent,{network.address}}}"] - before
 
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            stub = Stub(channel)
-            slow = stub.Predict(ask(1, PACE + 10, max_tokens=300, ignore_eos=True))
-            held = asyncio.ensure_future(asyncio.wait_for(slow, 60))
-            for times in (1, 2):
-                await sees(lambda times=times: sent() == times, f"it is sent {times} times")
-                network.cut()
-                await sees(lambda: not network.to_cut, "the connection is cut")
-            await sees(lambda: sent() == 3, "it is sent alone")
-            began = time.monotonic()
-            assert list((await stub.Predict(ask(2, 3, max_tokens=9))).generation.token_ids)[:2] == [2, 3]
-            took = time.monotonic() - began
-            assert not held.done() and took < 2, f"{took:.2f} s; it is done: {held.done()}"
-            assert list((await held).generation.token_ids) == [1] * 300
-
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        slow = stub.Predict(ask(1, PACE + 10, max_tokens=300, ignore_eos=True))
+        held = asyncio.ensure_future(asyncio.wait_for(slow, 60))
+        for times in (1, 2):
+            await sees(lambda times=times: sent() == times, f"it is sent {times} times")
+            network.cut()
+            await sees(lambda: not network.to_cut, "the connection is cut")
+        await sees(lambda: sent() == 3, "it is sent alone")
+        began = time.monotonic()
+        assert list((await stub.Predict(ask(2, 3, max_tokens=9))).generation.token_ids)[:2] == [2, 3]
+        took = time.monotonic() - began
+        assert not held.done() and took < 2, f"{took:.2f} s; it is done: {held.done()}"
+        assert list((await held).generation.token_ids) == [1] * 300

@@ -205,7 +205,7 @@ def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
         assert edge.metrics()[f"fastqps_upstream_items_total{{answered,{last}}}"] > 20
 
 
-def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> None:
+async def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> None:
     """It gets nothing while another server is there, and everything when none is; the log has one line of it."""
     flags = ("--frontdoors=1", "--dispatchers=1")
     leaves, stays = serve(*flags, "--lame-duck=20s", echo=True), serve(*flags, echo=True)
@@ -219,16 +219,13 @@ def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> None:
     def answers() -> float:
         return leaves.metrics().get("fastqps_items_total", 0)
 
-    async def scenario() -> None:
-        async with Load(edge.address, ledger) as load:
-            before = await asyncio.to_thread(answers)
-            await load.more(200)
-            assert await asyncio.to_thread(answers) == before
-            await asyncio.to_thread(stays.kill)
-            await load.more(200)
-            assert await asyncio.to_thread(answers) > before
-
-    asyncio.run(scenario())
+    async with Load(edge.address, ledger) as load:
+        before = await asyncio.to_thread(answers)
+        await load.more(200)
+        assert await asyncio.to_thread(answers) == before
+        await asyncio.to_thread(stays.kill)
+        await load.more(200)
+        assert await asyncio.to_thread(answers) > before
     ledger.check()
     assert set(ledger.counts) == {OK}, ledger.counts
     assert [line for line in news(edge, leaves.address) if "connecting" not in line] == [
@@ -237,9 +234,9 @@ def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> None:
     leaves.kill()
 
 
-def test_other_edges(serve: Callable[..., Server]) -> None:
+def test_other_edges(shared_server: Callable[..., Server]) -> None:
     """A server says to each why it does not serve it."""
-    server = serve("--frontdoors=1", "--dispatchers=1")
+    server = shared_server("--frontdoors=1", "--dispatchers=1")
     version = server.log().partition("minilm@")[2][:12]
     asked = {
         (hello(3, "minilm", version),): ("FAILED_PRECONDITION", "protocol 3"),
@@ -273,7 +270,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def guarded(authority: Authority) -> Iterator[Server]:
-    """With TLS, client certificates and tokens."""
+    """With TLS, client certificates and tokens. csrc/tests/upstream has who is let in, case by case."""
     tokens = authority.folder / "tokens"
     tokens.write_text(f"{TOKEN}\n")
     flags = (f"--tls-client-ca={authority.certificate}", f"--auth-token-file={tokens}", "--frontdoors=1")
@@ -307,28 +304,20 @@ def test_who_is_let_in(serve: Callable[..., Server], guarded: Server, authority:
     ("case", "words"),
     [
         ("no tls", ("TLS", "--upstream-tls-ca")),
-        ("wrong ca", ("not trusted",)),
         ("wrong name", ("for another name",)),
         ("no certificate", ("certificate",)),
-        ("wrong certificate", ("certificate",)),
-        ("no token", ("token",)),
         ("wrong token", ("token", "--upstream-token-file")),
     ],
 )
 def test_it_is_not_let_in(
     guarded: Server, authority: Authority, tmp_path: Path, case: str, words: tuple[str, ...]
 ) -> None:
-    other = Authority(tmp_path, "other")
-    own = other.pair("edge")
     (tmp_path / "tokens").write_text("not-the-token-of-the-server\n")
     files = {
-        "no tls": lambda: UpstreamFiles("", "", "", ""),
-        "wrong ca": lambda: guards(authority, tls_ca=str(other.certificate)),
-        "wrong name": lambda: guards(authority),
-        "no certificate": lambda: guards(authority, tls_cert="", tls_key=""),
-        "wrong certificate": lambda: guards(authority, tls_cert=str(own.certificate), tls_key=str(own.key)),
-        "no token": lambda: guards(authority, token_file=""),
-        "wrong token": lambda: guards(authority, token_file=str(tmp_path / "tokens")),
-    }[case]()
+        "no tls": NO_FILES,
+        "wrong name": guards(authority),
+        "no certificate": guards(authority, tls_cert="", tls_key=""),
+        "wrong token": guards(authority, token_file=str(tmp_path / "tokens")),
+    }[case]
     state, reason = probed(guarded.address, files=files, host="elsewhere" if case == "wrong name" else "")
     assert state == "refused" and all(word in reason for word in words), reason

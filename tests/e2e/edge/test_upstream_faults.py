@@ -5,27 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import grpc
 import psutil
 import pytest
-from ledger import OK, Ledger, Load, channel_to, unary
+from busy import sees
+from ledger import OK, Ledger, Load, stub_to, unary
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
 from upstream_state import serving
-
-from fastqps.v1 import predict_pb2_grpc
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
-def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[Any, Any, Any]:
-    return asyncio.to_thread(function, *arguments)
 
 
 class World:
@@ -96,72 +86,59 @@ def world(started: World) -> World:
 
 # Of a network that is silent test_edge_network.py shows the same.
 @pytest.mark.parametrize("fault", [killed, pytest.param(stopped, marks=pytest.mark.nightly), drained])
-def test_one_of_two_goes(world: World, fault: Callable[..., None]) -> None:
+async def test_one_of_two_goes(world: World, fault: Callable[..., None]) -> None:
     """Each request is answered, what the lost server had included; and it is used again when it is back."""
     first, front = world.servers[0], world.front
     ledger = Ledger()
     before = front.metrics().get("fastqps_items_total", 0)
-
-    async def scenario() -> None:
-        async with Load(front.address, ledger) as load:
-            await load.more(300)
-            await in_background(fault, first)
-            await in_background(until, lambda: not serving(front, first.address), "it is seen")
-            await load.more(300)
-            first.kill()
-            await in_background(world.again, 0)
-            await in_background(until, lambda: serving(front, first.address), "it is back")
-            await load.more(200)
-
-    run(scenario())
+    async with Load(front.address, ledger) as load:
+        await load.more(300)
+        await asyncio.to_thread(fault, first)
+        await sees(lambda: not serving(front, first.address), "it is seen")
+        await load.more(300)
+        first.kill()
+        await asyncio.to_thread(world.again, 0)
+        await sees(lambda: serving(front, first.address), "it is back")
+        await load.more(200)
     ledger.check()
     assert front.metrics()["fastqps_items_total"] - before == ledger.sent
 
 
-def test_all_down(world: World) -> None:
+async def test_all_down(world: World) -> None:
     """Without any server requests fail at once, with a hint, and succeed a second after the return of one."""
     front = world.front
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(front.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            for server in world.servers:
-                server.kill()
-            for server in world.servers:
-                await in_background(until, lambda address=server.address: not serving(front, address), "it is seen")
-            began = time.monotonic()
-            with pytest.raises(grpc.aio.AioRpcError) as failed:
-                await stub.Predict(ledger.ask(), timeout=30)
-            took = time.monotonic() - began
-            assert failed.value.code() == grpc.StatusCode.UNAVAILABLE, failed.value
-            assert failed.value.details() == "no upstream server can be used"
-            assert any(key == "grpc-retry-pushback-ms" for key, _ in failed.value.trailing_metadata())
-            assert took < 1, took
-            again = await in_background(world.again, 0)
-            async with asyncio.timeout(PATIENCE_S):
-                while await unary(stub, ledger) != OK:
-                    await asyncio.sleep(0.01)
-            assert again.running()
-
-    run(scenario())
+    async with stub_to(front.address) as stub:
+        for server in world.servers:
+            server.kill()
+        for server in world.servers:
+            await sees(lambda address=server.address: not serving(front, address), "it is seen")
+        began = time.monotonic()
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await stub.Predict(ledger.ask(), timeout=30)
+        took = time.monotonic() - began
+        assert failed.value.code() == grpc.StatusCode.UNAVAILABLE, failed.value
+        assert failed.value.details() == "no upstream server can be used"
+        assert any(key == "grpc-retry-pushback-ms" for key, _ in failed.value.trailing_metadata())
+        assert took < 1, took
+        again = await asyncio.to_thread(world.again, 0)
+        async with asyncio.timeout(PATIENCE_S):
+            while await unary(stub, ledger) != OK:
+                await asyncio.sleep(0.01)
+        assert again.running()
 
 
 @pytest.mark.parametrize("worker", ["dispatcher 0", "frontdoor 0"])
-def test_edge_worker_killed(world: World, worker: str) -> None:
+async def test_edge_worker_killed(world: World, worker: str) -> None:
     """The edge's own processes die as those of every server: the servers behind it free what they had."""
     front = world.front
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(front.address, ledger) as load:
-            await load.more(200)
-            old = front.child(worker)
-            old.kill()
-            await in_background(front.until_filled, worker, old)
-            await load.more(200)
-
-    run(scenario())
+    async with Load(front.address, ledger) as load:
+        await load.more(200)
+        old = front.child(worker)
+        old.kill()
+        await asyncio.to_thread(front.until_filled, worker, old)
+        await load.more(200)
     ledger.check(*(["UNAVAILABLE"] if worker == "frontdoor 0" else []))
     for server in world.servers:
         server.until_idle()
@@ -179,13 +156,12 @@ def test_edge_killed(world: World) -> None:
         with ExitStack() as held:
             gate, other = (held.enter_context(server.gate()) for server in world.servers)
             assert gate.id == other.id
-            async with channel_to(front.address) as channel:
-                stub = predict_pb2_grpc.PredictServiceStub(channel)
+            async with stub_to(front.address) as stub:
                 calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(8)]
-                await in_background(until, lambda: sum(used()) == 8, "they are there")
+                await sees(lambda: sum(used()) == 8, "they are there")
                 front.kill()
                 await asyncio.gather(*calls)
         for server in world.servers:
-            await in_background(until, lambda server=server: not any(server.work().values()), "it is idle")
+            await sees(lambda server=server: not any(server.work().values()), "it is idle")
 
-    run(scenario())
+    asyncio.run(scenario())

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,13 @@ from leftovers import nothing_left
 from serving import PATIENCE_S, Server
 
 
-@pytest.fixture
-def server(serve: Callable[..., Server], tmp_path: Path) -> Server:
-    write_generator(tmp_path)
-    return serve(f"--model=echo={tmp_path}", "--frontdoors=2", "--dispatchers=2", "--max-output-tokens=300", echo=True)
+@pytest.fixture(scope="module")
+def server(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Server:
+    folder = tmp_path_factory.mktemp("echo")
+    write_generator(folder)
+    return module_server(
+        f"--model=echo={folder}", "--frontdoors=2", "--dispatchers=2", "--max-output-tokens=300", echo=True
+    )
 
 
 @contextmanager
@@ -41,21 +43,18 @@ def event(response: HTTPResponse) -> Any:
     return json.loads(line.removeprefix(b"data: "))
 
 
-def test_a_deadline_in_mid_stream(server: Server) -> None:
-    with (
-        nothing_left(server),
-        server.gates.closed() as gate,
-        streamed(server, [gate.id, *b"abc"], timeout=2) as response,
-    ):
-        assert event(response)["choices"][0]["finish_reason"] is None
-        error = event(response)["error"]
-        assert error["type"] == "server_error" and "deadline" in error["message"] and error["param"] is None
-        assert response.read() == b""  # no [DONE]: it is not done
-        gate.open()
+async def test_a_deadline_in_mid_stream(server: Server) -> None:
+    async with nothing_left(server):
+        with server.gate() as gate, streamed(server, [gate.id, *b"abc"], timeout=2) as response:
+            assert event(response)["choices"][0]["finish_reason"] is None
+            error = event(response)["error"]
+            assert error["type"] == "server_error" and "deadline" in error["message"] and error["param"] is None
+            assert response.read() == b""  # no [DONE]: it is not done
+            gate.open()
 
 
-def test_a_dispatcher_killed_in_mid_stream(server: Server) -> None:
-    with nothing_left(server):
+async def test_a_dispatcher_killed_in_mid_stream(server: Server) -> None:
+    async with nothing_left(server):
         with server.gates.closed() as gate, streamed(server, [gate.id, *b"abc"]) as response:
             assert event(response)["choices"][0]["finish_reason"] is None
             killed = {name: server.child(name) for name in ("dispatcher 0", "dispatcher 1")}  # either runs it

@@ -7,6 +7,7 @@ ended it, and never a byte of another's.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections import Counter
@@ -24,7 +25,7 @@ from serving import Server
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
-REQUESTS = 2000
+REQUESTS = int(os.environ.get("FASTQPS_GENERATIONS", "2000"))
 AT_ONCE = 150
 INTERNAL = "INTERNAL"
 
@@ -99,39 +100,19 @@ async def load(server: Server, generations: Generations, deaths: tuple[int, ...]
         await channel.close()
 
 
-def start(serve: Callable[..., Server], path: Path) -> Server:
-    write_generator(path)
-    flags = (
-        "--frontdoors=2",
-        "--dispatchers=2",
-        "--lanes=2",
-        "--max-output-tokens=300",
-        "--max-running=64",
-        "--max-queue-items=400",
-    )
-    return serve(f"--model=echo={path}", *flags, echo=True)
-
-
-def test_every_generation_ends_rightly(serve: Callable[..., Server], tmp_path: Path) -> None:
-    generations = Generations(seed=1)
-    server = start(serve, tmp_path)
-    with nothing_left(server):
-        asyncio.run(load(server, generations))
-    print(generations.ends, generations.texts)
-    assert generations.ends.total() == REQUESTS
-    assert set(generations.ends) <= {OK, EXPIRED, CANCELLED, REFUSED}  # refused: it would miss its deadline
-    assert generations.ends[OK] > REQUESTS // 2
-    assert generations.ends[EXPIRED] and generations.ends[CANCELLED]
-
-
-def test_deaths_end_only_what_had_begun(serve: Callable[..., Server], tmp_path: Path) -> None:
-    generations = Generations(seed=2)
-    server = start(serve, tmp_path)
-    with nothing_left(server):
-        asyncio.run(load(server, generations, deaths=(600, 1300)))
-    print(generations.ends, generations.texts)
-    assert generations.ends.total() == REQUESTS
-    assert set(generations.ends) <= {OK, EXPIRED, CANCELLED, REFUSED, INTERNAL}
-    assert generations.ends[OK] > REQUESTS // 2
-    assert 0 < generations.ends[INTERNAL] <= 2 * 64
-    assert server.metrics()["fastqps_restarts_total"] == 2
+async def test_generations_end_rightly_and_deaths_end_only_what_had_begun(
+    serve: Callable[..., Server], tmp_path: Path
+) -> None:
+    write_generator(tmp_path)
+    flags = ("--frontdoors=2", "--dispatchers=2", "--lanes=2", "--max-output-tokens=300", "--max-running=64")
+    server = serve(f"--model=echo={tmp_path}", *flags, "--max-queue-items=400", echo=True)
+    for seed, deaths in ((1, ()), (2, (600, 1300))):
+        generations = Generations(seed)
+        async with nothing_left(server):
+            await load(server, generations, deaths)
+        print(generations.ends, generations.texts)
+        assert generations.ends.total() == REQUESTS and generations.ends[OK] > REQUESTS // 2
+        assert generations.ends[EXPIRED] and generations.ends[CANCELLED]
+        assert set(generations.ends) <= {OK, EXPIRED, CANCELLED, REFUSED, *([INTERNAL] if deaths else [])}
+        assert bool(deaths) <= generations.ends[INTERNAL] <= 64 * len(deaths)
+        assert server.metrics()["fastqps_restarts_total"] == len(deaths)

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 from busy import sees
 from channels import connect_in_turn
 from gates import Gate
-from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, batch, batch_of, channel_to
+from ledger import OK, Ledger, batch, batch_of, channel_to, stub_to
 from reloading import Reloaded, version_of
 from serving import Server
 
@@ -53,135 +52,78 @@ async def all_wait(server: Server, items: int) -> None:
     await sees(lambda: server.work()["fastqps_slots_used"] == items, f"{items} are in")
 
 
-def test_a_dispatcher_is_killed(serve: Callable[..., Server]) -> None:
+async def test_a_dispatcher_is_killed(serve: Callable[..., Server]) -> None:
     """All are answered: what it ran, what was next, and what waits."""
     server = serve("--frontdoors=1", *FLAGS, echo=True)
     ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
-        async with channel_to(server.address) as channel:
-            with server.gate() as gate:
-                calls = await busy(server, Stub(channel), ledger, gate)
-                calls += held(Stub(channel), ledger)
-                await all_wait(server, BUSY + HELD)
-                old.kill()
-                await sees(lambda: not old.is_running(), "it is dead")
-            await asyncio.gather(*calls)
-
-    asyncio.run(scenario(server.child("dispatcher 0")))
+    old = server.child("dispatcher 0")
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            calls = await busy(server, stub, ledger, gate)
+            calls += held(stub, ledger)
+            await all_wait(server, BUSY + HELD)
+            old.kill()
+            await sees(lambda: not old.is_running(), "it is dead")
+        await asyncio.gather(*calls)
     ledger.check()
     server.until_idle()
 
 
-def test_a_front_door_is_killed(serve: Callable[..., Server]) -> None:
+async def test_a_front_door_is_killed(serve: Callable[..., Server]) -> None:
     """Its own calls end UNAVAILABLE at once; those that wait at the other front door are answered."""
     server = serve("--frontdoors=2", *FLAGS, echo=True)
     ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
-        channels = [channel_to(server.address) for _ in range(2)]
-        await connect_in_turn(server, channels)
-        dies, lives = (Stub(channel) for channel in channels)
-        with server.gate() as gate:
-            calls = await busy(server, lives, ledger, gate)
-            lost = held(dies, ledger, HELD // 2)
-            first = ledger.sent
-            calls += held(lives, ledger, HELD // 2)
-            await all_wait(server, BUSY + HELD)
-            old.kill()
-            await asyncio.gather(*lost)
-            await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
-        await asyncio.gather(*calls)
-        assert {ledger.ends[number] for number in range(BUSY, first)} == {"UNAVAILABLE"}
-        assert {ledger.ends[number] for number in range(first, ledger.sent)} == {OK}
-        for channel in channels:
-            await channel.close()
-
-    asyncio.run(scenario(server.child("frontdoor 0")))
+    old = server.child("frontdoor 0")
+    channels = [channel_to(server.address) for _ in range(2)]
+    await connect_in_turn(server, channels)
+    dies, lives = (Stub(channel) for channel in channels)
+    with server.gate() as gate:
+        calls = await busy(server, lives, ledger, gate)
+        lost = held(dies, ledger, HELD // 2)
+        first = ledger.sent
+        calls += held(lives, ledger, HELD // 2)
+        await all_wait(server, BUSY + HELD)
+        old.kill()
+        await asyncio.gather(*lost)
+        await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
+    await asyncio.gather(*calls)
+    assert {ledger.ends[number] for number in range(BUSY, first)} == {"UNAVAILABLE"}
+    assert {ledger.ends[number] for number in range(first, ledger.sent)} == {OK}
+    for channel in channels:
+        await channel.close()
     ledger.check("UNAVAILABLE")
     server.until_idle()
 
 
-def test_a_drain(serve: Callable[..., Server]) -> None:
+async def test_a_drain(serve: Callable[..., Server]) -> None:
     """What waits when SIGTERM comes is answered before the end."""
     server = serve("--frontdoors=1", *FLAGS, echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            with server.gate() as gate:
-                calls = await busy(server, Stub(channel), ledger, gate)
-                calls += held(Stub(channel), ledger)
-                await all_wait(server, BUSY + HELD)
-                server.signal(signal.SIGTERM)
-                await sees(lambda: "SIGTERM" in server.log(), "it drains")
-            await asyncio.gather(*calls)
-        assert await asyncio.to_thread(server.wait) == 0, server.log()
-
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            calls = await busy(server, stub, ledger, gate)
+            calls += held(stub, ledger)
+            await all_wait(server, BUSY + HELD)
+            server.signal(signal.SIGTERM)
+            await sees(lambda: "SIGTERM" in server.log(), "it drains")
+        await asyncio.gather(*calls)
+    assert await asyncio.to_thread(server.wait) == 0, server.log()
     ledger.check()
 
 
-def test_a_reload(serve: Callable[..., Any], tmp_path: Path) -> None:
+async def test_a_reload(serve: Callable[..., Any], tmp_path: Path) -> None:
     """What waits when the model changes is answered, by the old version or the new one."""
     server = serve(tmp_path, "--frontdoors=1", "--dispatchers=1", *FLAGS[1:], kind=Reloaded)
     first, ledger = version_of(server), Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            with server.gate() as gate:
-                calls = await busy(server, Stub(channel), ledger, gate, dispatchers=1)
-                calls += held(Stub(channel), ledger)
-                await all_wait(server, BUSY // 2 + HELD)
-                reloading = asyncio.create_task(server.becomes(server.two))
-                await asyncio.to_thread(server.until_log, "finishes what it has")
-                calls += held(Stub(channel), ledger, CALL)
-            await asyncio.gather(reloading, *calls)
-
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            calls = await busy(server, stub, ledger, gate, dispatchers=1)
+            calls += held(stub, ledger)
+            await all_wait(server, BUSY // 2 + HELD)
+            reloading = asyncio.create_task(server.becomes(server.two))
+            await asyncio.to_thread(server.until_log, "finishes what it has")
+            calls += held(stub, ledger, CALL)
+        await asyncio.gather(reloading, *calls)
     ledger.check()
     assert version_of(server) != first
     server.until_idle()
-
-
-def test_deadlines_pass(shared_server: Callable[..., Server]) -> None:
-    """Nobody waits longer than his time while no dispatcher takes anything."""
-    server = shared_server("--frontdoors=1", *FLAGS, echo=True)
-    ledger, chance = Ledger(), random.Random(5)
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            with server.gate() as gate:
-                calls = await busy(server, Stub(channel), ledger, gate)
-                short = held(Stub(channel), ledger, timeout_us=lambda: chance.randrange(1000, 500_000))
-                await asyncio.gather(*short)
-                late = [ledger.ends[number] for number in range(BUSY, ledger.sent)]
-                assert set(late) <= {EXPIRED, REFUSED} and EXPIRED in late
-                calls += held(Stub(channel), ledger, CALL)  # there is room again
-            await asyncio.gather(*calls)
-
-    asyncio.run(scenario())
-    ledger.check(EXPIRED, REFUSED)
-    assert all(ledger.ends[number] == OK for number in range(ledger.sent - CALL, ledger.sent))
-
-
-def test_cancels(shared_server: Callable[..., Server]) -> None:
-    """Two thirds of what waits is cancelled: the rest is answered, and all slots come back."""
-    server = shared_server("--frontdoors=1", *FLAGS, echo=True)
-    ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            with server.gate() as gate:
-                calls = await busy(server, Stub(channel), ledger, gate)
-                waiting = held(Stub(channel), ledger)
-                await all_wait(server, BUSY + HELD)
-                for number, call in enumerate(waiting):
-                    if number % 3:
-                        call.cancel()
-                await asyncio.wait([call for number, call in enumerate(waiting) if number % 3])
-            await asyncio.gather(*calls, *waiting[::3])
-
-    asyncio.run(scenario())
-    ledger.check(CANCELLED)
-    assert ledger.counts == {OK: BUSY + HELD // 3, CANCELLED: HELD - HELD // 3}

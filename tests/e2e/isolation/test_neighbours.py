@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from busy import occupied, sees
 from echo_dispatcher import SLOW
-from ledger import OK, REFUSED, Ledger, channel_to, unary
+from ledger import REFUSED, Ledger, channel_to, stub_to, unary
 from serving import Server
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 Stub = predict_pb2_grpc.PredictServiceStub
-FLAGS = ("--frontdoors=1", "--dispatchers=1")
+FULL_SOON = ("--frontdoors=1", "--dispatchers=1", "--max-batch-items=4", "--max-queue-items=32")
+ONE_BY_ONE = ("--frontdoors=1", "--dispatchers=1", "--max-batch-items=1", "--max-queue-items=512")
 LOW, NORMAL, HIGH = pb.PRIORITY_LOW, pb.PRIORITY_NORMAL, pb.PRIORITY_HIGH
 
 
@@ -27,67 +28,39 @@ async def insist(stub: Any, ledger: Ledger, over: asyncio.Event, **fields: Any) 
             await asyncio.sleep(0.01)
 
 
-def test_a_flood_of_low_refuses_no_higher_class(shared_server: Callable[..., Server]) -> None:
+async def test_a_flood_of_low_refuses_no_higher_class(shared_server: Callable[..., Server]) -> None:
     """LOW has filled the queue over the same connection. What comes above it is let in, and served first."""
-    server = shared_server(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
+    server = shared_server(*FULL_SOON, echo=True)
     low, above = Ledger(), Ledger()
     output = {"dimensions": 5}
 
     def accounted() -> float:
         return low.counts[REFUSED] + server.work()["fastqps_requests_waiting"]
 
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            stub = Stub(channel)
-            with server.gate() as gate:
-                calls = [await occupied(server, stub, low, gate)]
-                calls += [asyncio.create_task(unary(stub, low, priority=LOW, output=dict(output))) for _ in range(200)]
-                await sees(lambda: low.counts[REFUSED] and accounted() == 200, "all are in or out")
-                calls += [
-                    asyncio.create_task(unary(stub, above, priority=which, output=dict(output)))
-                    for which in (HIGH, NORMAL)
-                    for _ in range(8)
-                ]
-                await sees(lambda: above.ends or accounted() == 216, "they are in, or one of them is out")
-            await asyncio.gather(*calls)
-
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            calls = [await occupied(server, stub, low, gate)]
+            calls += [asyncio.create_task(unary(stub, low, priority=LOW, output=dict(output))) for _ in range(200)]
+            await sees(lambda: low.counts[REFUSED] and accounted() == 200, "all are in or out")
+            calls += [
+                asyncio.create_task(unary(stub, above, priority=which, output=dict(output)))
+                for which in (HIGH, NORMAL)
+                for _ in range(8)
+            ]
+            await sees(lambda: above.ends or accounted() == 216, "they are in, or one of them is out")
+        await asyncio.gather(*calls)
     above.check()
     low.check(REFUSED)
     behind = sorted(low.steps.values())
     assert max(above.steps.values()) <= behind[len(behind) // 2]
 
 
-def test_a_saturating_high_starves_nobody(serve: Callable[..., Server]) -> None:
-    """There is always more of HIGH than a step holds, and the others get on."""
-    server = serve(*FLAGS, "--max-batch-items=4", echo=True)
-    ledgers = {HIGH: Ledger(), NORMAL: Ledger(), LOW: Ledger()}
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            over = asyncio.Event()
-            callers = [
-                asyncio.create_task(insist(Stub(channel), ledgers[which], over, priority=which))
-                for which, count in ((HIGH, 32), (NORMAL, 8), (LOW, 8))
-                for _ in range(count)
-            ]
-            await sees(lambda: ledgers[HIGH].counts[OK] >= 400, "400 of HIGH")
-            over.set()
-            counts = {which: ledger.counts[OK] for which, ledger in ledgers.items()}
-            await asyncio.gather(*callers)
-            assert counts[NORMAL] >= 0.1 * counts[HIGH] and counts[LOW] >= 0.02 * counts[HIGH], counts
-
-    asyncio.run(scenario())
-    for ledger in ledgers.values():
-        ledger.check()
-    server.until_idle()
-
-
-@pytest.mark.parametrize("kept_in", ["field", "metadata"])
-def test_a_quiet_tenant_beside_a_flood(shared_server: Callable[..., Server], kept_in: str) -> None:
-    """Both come over one connection. Only the one that asks for more than there is room for is refused."""
-    server = shared_server(*FLAGS, "--max-batch-items=4", "--max-queue-items=32", echo=True)
-    loud, quiet = Ledger(), Ledger()
+@pytest.mark.parametrize("kept_in", ["field", "metadata", "connection"])
+async def test_a_quiet_tenant_beside_a_flood(shared_server: Callable[..., Server], kept_in: str) -> None:
+    """Only the one that asks for more than there is room for is refused, over whatever connection both come."""
+    server = shared_server(*FULL_SOON, echo=True)
+    loud, quiet, refused = Ledger(), Ledger(), "fastqps_rejected_total{tenant}"
+    before = server.metrics()[refused]
 
     class Tenant:
         """Its calls, by the field of a request or by the metadata of a call."""
@@ -104,20 +77,19 @@ def test_a_quiet_tenant_beside_a_flood(shared_server: Callable[..., Server], kep
         def fields(self) -> dict[str, str]:
             return {"tenant": self._name} if kept_in == "field" else {}
 
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            over = asyncio.Event()
-            flooding, asking = Tenant(channel, "loud"), Tenant(channel, "quiet")
-            callers = [asyncio.create_task(insist(flooding, loud, over, **flooding.fields)) for _ in range(64)]
-            await sees(lambda: loud.counts[REFUSED], "the queue is full")
-            for _ in range(20):
-                await unary(asking, quiet, **asking.fields)
-            over.set()
-            await asyncio.gather(*callers)
-
-    asyncio.run(scenario())
+    async with channel_to(server.address) as channel, channel_to(server.address) as other:
+        over = asyncio.Event()
+        flooding = Tenant(channel, "loud")
+        asking = Tenant(other if kept_in == "connection" else channel, "quiet")
+        callers = [asyncio.create_task(insist(flooding, loud, over, **flooding.fields)) for _ in range(64)]
+        await sees(lambda: loud.counts[REFUSED], "the queue is full")
+        for _ in range(20):
+            await unary(asking, quiet, **asking.fields)
+        over.set()
+        await asyncio.gather(*callers)
     quiet.check()
     loud.check(REFUSED)
+    assert server.metrics()[refused] > before
 
 
 def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:
@@ -126,12 +98,11 @@ def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:
     ledger = Ledger()
 
     async def scenario() -> None:
-        async with channel_to(server.address) as channel:
+        async with stub_to(server.address) as stub:
             with server.gate() as gate:
-                calls = [await occupied(server, Stub(channel), ledger, gate)]
+                calls = [await occupied(server, stub, ledger, gate)]
                 calls += [
-                    asyncio.create_task(unary(Stub(channel), ledger, output={"dimensions": 5}, **fields))
-                    for fields in asked
+                    asyncio.create_task(unary(stub, ledger, output={"dimensions": 5}, **fields)) for fields in asked
                 ]
                 await sees(lambda: server.work()["fastqps_slots_used"] == len(calls), "all wait")
             await asyncio.gather(*calls)
@@ -141,9 +112,9 @@ def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:
     return [number - 1 for number in sorted(ledger.steps, key=ledger.steps.__getitem__)]
 
 
-def test_siblings_stand_together(serve: Callable[..., Server]) -> None:
+def test_siblings_stand_together(shared_server: Callable[..., Server]) -> None:
     """Strangers of other tenants came between the first sibling and the others, and are served behind them all."""
-    server = serve(*FLAGS, "--max-batch-items=1", echo=True)
+    server = shared_server(*ONE_BY_ONE, echo=True)
     strangers = [{"tenant": f"stranger {i % 4}"} for i in range(24)]
     sibling = {"tenant": "family", "group": "parent"}
     # Those in front fill the short ring that the dispatcher takes from: what is there already keeps its place.
@@ -153,8 +124,8 @@ def test_siblings_stand_together(serve: Callable[..., Server]) -> None:
     assert max(places) < 40, places
 
 
-def test_a_group_beyond_its_bound_waits(serve: Callable[..., Server]) -> None:
+def test_a_group_beyond_its_bound_waits(shared_server: Callable[..., Server]) -> None:
     """More siblings than may stand together are no error."""
-    server = serve(*FLAGS, "--max-batch-items=8", echo=True)
+    server = shared_server(*ONE_BY_ONE, echo=True)
     order = order_of(server, [{"group": "parent"} if i % 3 else {} for i in range(300)])
     assert sorted(order) == list(range(300))

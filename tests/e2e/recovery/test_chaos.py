@@ -9,13 +9,12 @@ import re
 import signal
 import urllib.error
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
-import psutil
 import pytest
+from busy import sees
 from channels import connect_in_turn
-from ledger import OK, Ledger, Load, batch, channel_to, unary
+from ledger import OK, Ledger, Load, batch, channel_to, stub_to, unary
 from leftovers import nothing_left
 from serving import PATIENCE_S, Server, until
 
@@ -25,82 +24,53 @@ from fastqps.v1 import predict_pb2_grpc
 KILL_TOKEN = 29_999
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
+@pytest.fixture(scope="module")
+def server(module_server: Callable[..., Server]) -> Server:
+    """Whose processes die again and again, each fewer times than it is started again."""
+    return module_server("--frontdoors=2", "--dispatchers=2", "--lanes=2", echo=True)
 
 
-def in_background(function: Callable[..., Any], *arguments: Any) -> Coroutine[Any, Any, Any]:
-    return asyncio.to_thread(function, *arguments)
+def restarts(server: Server, role: str) -> float:
+    return server.metrics()[f"fastqps_restarts_total{{{role}}}"]
 
 
-@pytest.mark.parametrize(("worker", "lanes"), [("dispatcher 0", 1), ("dispatcher 1", 3)])
-def test_dispatcher_killed(serve: Callable[..., Server], worker: str, lanes: int) -> None:
+@pytest.mark.parametrize("worker", ["dispatcher 0", "dispatcher 1"])
+async def test_dispatcher_killed(server: Server, worker: str) -> None:
     """Its requests run again elsewhere: every single one is answered."""
-    server = serve("--frontdoors=2", "--dispatchers=2", f"--lanes={lanes}", echo=True)
-    ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
+    ledger, died = Ledger(), restarts(server, "dispatcher")
+    async with nothing_left(server) as before:
+        old = before[worker]
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.kill()
-            await in_background(server.until_filled, worker, old)
+            await asyncio.to_thread(server.until_filled, worker, old)
             await load.more(200)
-
-    with nothing_left(server) as before:
-        run(scenario(before[worker]))
     ledger.check()
-    assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 1
+    assert restarts(server, "dispatcher") == died + 1
 
 
-def test_dispatcher_killed_in_a_step(serve: Callable[..., Server]) -> None:
-    """What ran on the device when it died runs again, and is answered once."""
-    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
-    ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            with server.gate() as gate:
-                calls = []
-                for running in (4, 8):  # one batch for each dispatcher
-                    calls.append(asyncio.create_task(batch(stub, ledger, 4, gate.id)))
-                    await in_background(until, lambda running=running: server.claimed(running), "it runs")
-                old.kill()
-                await in_background(until, lambda: not old.is_running(), "it is dead")
-            await asyncio.gather(*calls)
-
-    with nothing_left(server) as before:
-        run(scenario(before["dispatcher 0"]))
-    ledger.check()
-
-
-def test_dispatcher_stopped(serve: Callable[..., Server]) -> None:
+async def test_dispatcher_stopped(server: Server) -> None:
     """A stopped process is seen, killed and replaced; nothing that it held is lost."""
-    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
     ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
+    async with nothing_left(server) as before:
+        old = before["dispatcher 1"]
         async with Load(server.address, ledger) as load:
             await load.more(200)
             old.suspend()
-            await in_background(until, lambda: not old.is_running(), "it is killed")
-            await in_background(server.until_filled, "dispatcher 1", old)
+            await sees(lambda: not old.is_running(), "it is killed")
+            await asyncio.to_thread(server.until_filled, "dispatcher 1", old)
             await load.more(200)
-
-    with nothing_left(server) as before:
-        run(scenario(before["dispatcher 1"]))
     ledger.check()
     silent = re.search(r"killing dispatcher 1 .*no sign of life for ([\d.]+) s", server.log())
     assert silent and float(silent[1]) < 2, server.log()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> None:
+async def test_front_door(server: Server, number: signal.Signals) -> None:
     """Calls on its own connections end UNAVAILABLE; those of the other front door do not notice."""
-    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
-    ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
+    ledger, died = Ledger(), restarts(server, "frontdoor")
+    async with nothing_left(server) as before:
+        old = before["frontdoor 0"]
         load = Load(server.address, ledger, channels=4)
         doors = await connect_in_turn(server, load.channels)
         stub = predict_pb2_grpc.PredictServiceStub(load.channels[0])
@@ -108,62 +78,49 @@ def test_front_door(serve: Callable[..., Server], number: signal.Signals) -> Non
             await load.more(200)
             with server.gate() as gate:  # nothing waits for the load meanwhile: all of it may be in the gate's batch
                 open_call = asyncio.create_task(unary(stub, ledger, gate.id))
-                await in_background(until, gate.reached, "it runs")
+                await sees(gate.reached, "it runs")
                 old.send_signal(number)
-                await in_background(until, lambda: not old.is_running(), "it is gone")
+                await sees(lambda: not old.is_running(), "it is gone")
                 assert await open_call == "UNAVAILABLE"
-            await in_background(server.until_filled, "frontdoor 0", old)
+            await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
             await load.more(200)
         for door, ends in zip(doors, load.ledgers_of, strict=True):
             assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
-
-    with nothing_left(server) as before:
-        run(scenario(before["frontdoor 0"]))
     ledger.check("UNAVAILABLE")
-    assert server.metrics()["fastqps_restarts_total{frontdoor}"] == 1
+    assert restarts(server, "frontdoor") == died + 1
 
 
-def test_front_door_killed_while_its_requests_run(serve: Callable[..., Server]) -> None:
+async def test_front_door_killed_while_its_requests_run(server: Server) -> None:
     """Its successor takes over the slots that dispatchers still hold, and gets each of them back."""
-    server = serve("--frontdoors=2", "--dispatchers=2", "--slots=64", echo=True)
     ledger = Ledger()
-
-    async def scenario(old: psutil.Process) -> None:
+    async with nothing_left(server) as before:
+        old = before["frontdoor 0"]
         channels = [channel_to(server.address) for _ in range(2)]
         await connect_in_turn(server, channels)
         stub = predict_pb2_grpc.PredictServiceStub(channels[0])
         with server.gate() as gate:
             call = asyncio.create_task(batch(stub, ledger, 40, gate.id))
-            await in_background(until, lambda: server.claimed(40), "40 slots")
+            await sees(lambda: server.claimed(40), "40 slots")
             old.kill()
             await call
-            await in_background(server.until_filled, "frontdoor 0", old)
+            await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
             assert server.work()["fastqps_slots_used"] == 40
         for channel in channels:
             await channel.close()
-
-    with nothing_left(server) as before:
-        run(scenario(before["frontdoor 0"]))
     ledger.check("UNAVAILABLE")
     assert ledger.counts == {"UNAVAILABLE": 40}
 
 
-def test_all_children_killed(serve: Callable[..., Server]) -> None:
+async def test_all_children_killed(server: Server) -> None:
     """Front doors and dispatchers at once: open calls end, and the next ones are served."""
-    server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
     ledger = Ledger()
-
-    async def scenario(before: dict[str, psutil.Process]) -> None:
-        async with Load(server.address, ledger) as load:
-            await load.more(200)
-            for process in before.values():
-                process.kill()
-            for worker, process in before.items():
-                await in_background(server.until_filled, worker, process)
-            await load.more(200)
-
-    with nothing_left(server) as before:
-        run(scenario(before))
+    async with nothing_left(server) as before, Load(server.address, ledger) as load:
+        await load.more(200)
+        for process in before.values():
+            process.kill()
+        for worker, process in before.items():
+            await asyncio.to_thread(server.until_filled, worker, process)
+        await load.more(200)
     ledger.check("UNAVAILABLE")
 
 
@@ -176,9 +133,9 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
         async with Load(server.address, ledger) as load:
             await load.more(100)
             os.kill(server.pid, signal.SIGKILL)
-            await in_background(server.check_gone)
+            await asyncio.to_thread(server.check_gone)
 
-    run(scenario())
+    asyncio.run(scenario())
     ledger.check("UNAVAILABLE")
     server.kill()
     ports = [f"--port={server.address.split(':')[1]}", f"--admin-port={server.admin.split(':')[1]}"]
@@ -189,7 +146,7 @@ def test_supervisor_killed(serve: Callable[..., Server]) -> None:
         async with Load(fresh.address, ledger) as load:
             await load.more(50)
 
-    run(again())
+    asyncio.run(again())
     ledger.check("UNAVAILABLE")
 
 
@@ -201,23 +158,18 @@ def all_in(server: Server, count: int) -> bool:
     return server.work()["fastqps_slots_used"] == count
 
 
-def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequest]) -> None:
+async def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequest]) -> None:
     """Sends them so that they share a batch: while the only dispatcher is busy."""
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            with server.gate() as gate:
-                first = asyncio.create_task(unary(stub, ledger, gate.id))
-                await in_background(until, lambda: server.claimed(1), "the first")
-                answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
-                await in_background(until, lambda: all_in(server, 1 + len(requests)), "the others are in")
-            answer = await answering
-            for request, item in zip(requests, answer.items, strict=True):
-                ledger.answered(request.request_id, item)
-            await first
-
-    run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            first = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(lambda: server.claimed(1), "the first")
+            answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            await sees(lambda: all_in(server, 1 + len(requests)), "the others are in")
+        answer = await answering
+        for request, item in zip(requests, answer.items, strict=True):
+            ledger.answered(request.request_id, item)
+        await first
 
 
 @pytest.fixture
@@ -232,58 +184,38 @@ def mortal(serve: Callable[..., Server]) -> Callable[..., Server]:
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_poison(mortal: Callable[..., Server], lanes: int) -> None:
+async def test_poison(mortal: Callable[..., Server], lanes: int) -> None:
     """It is given up and refused from then on, at every front door; its batch-mates are answered rightly."""
     server = mortal(f"--lanes={lanes}")
     ledger = Ledger()
     requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
-    together(server, ledger, requests)
+    await together(server, ledger, requests)
     poison = requests[3]
     assert ledger.ends[poison.request_id] == "INTERNAL" and "broke" in ledger.texts[poison.request_id]
     assert [ledger.ends[r.request_id] for r in requests if r is not poison] == [OK] * 6
     ledger.check("INTERNAL")
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 2  # with its mates, and alone
     assert "poison request" in server.log()
-
-    async def again() -> None:
-        channels = [channel_to(server.address) for _ in range(2)]
-        await connect_in_turn(server, channels)
-        for channel in channels:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            answer = await stub.PredictBatch(pb.PredictBatchRequest(items=[poison, requests[0]]))
-            assert answer.items[0].status.code == 13 and "refused" in answer.items[0].status.message
-            assert not answer.items[1].status.code
-            await channel.close()
-
-    run(again())
+    channels = [channel_to(server.address) for _ in range(2)]
+    await connect_in_turn(server, channels)
+    for channel in channels:
+        stub = predict_pb2_grpc.PredictServiceStub(channel)
+        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=[poison, requests[0]]))
+        assert answer.items[0].status.code == 13 and "refused" in answer.items[0].status.message
+        assert not answer.items[1].status.code
+        await channel.close()
     server.until_idle()
     metrics = server.metrics()
     assert metrics["fastqps_restarts_total{dispatcher}"] == 2
     assert metrics["fastqps_rejected_total{poison}"] == 2 and metrics["fastqps_poisoned_total"] == 1
 
 
-def test_poison_alone(mortal: Callable[..., Server]) -> None:
-    """Four strikes also where it never had company; the client hears it once."""
-    server = mortal()
-    ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            assert await unary(stub, ledger, KILL_TOKEN) == "INTERNAL"
-            assert await unary(stub, ledger) == OK
-
-    run(scenario())
-    ledger.check("INTERNAL")
-    server.until_idle()
-
-
-def test_no_rerun(mortal: Callable[..., Server]) -> None:
+async def test_no_rerun(mortal: Callable[..., Server]) -> None:
     """With --rerun=off nothing runs twice: who was in the batch hears INTERNAL, who waited is answered."""
     server = mortal("--rerun=off", "--max-batch-items=4")
     ledger = Ledger()
     requests = [ledger.ask(*([KILL_TOKEN] if i == 0 else [])) for i in range(6)]
-    together(server, ledger, requests)
+    await together(server, ledger, requests)
     ends = Counter(ledger.ends[r.request_id] for r in requests)
     assert ends == {"INTERNAL": 4, OK: 2}
     assert ledger.ends[requests[0].request_id] == "INTERNAL"
@@ -292,28 +224,23 @@ def test_no_rerun(mortal: Callable[..., Server]) -> None:
     server.until_idle()
 
 
-def test_no_dispatcher_left(mortal: Callable[..., Server]) -> None:
+async def test_no_dispatcher_left(mortal: Callable[..., Server]) -> None:
     """When every dispatcher has died too often, who waits hears it, and who comes is refused at once."""
     server = mortal("--rerun=off", "--max-batch-items=1", "--default-timeout=0")
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            # Up to two die with one process; the sixth death is the last.
-            with server.gate() as gate:
-                first = asyncio.create_task(unary(stub, ledger, gate.id))
-                await in_background(until, lambda: server.claimed(1), "the first")
-                deadly = [asyncio.create_task(unary(stub, ledger, KILL_TOKEN)) for _ in range(12)]
-                await in_background(until, lambda: all_in(server, 13), "12 more are in")
-                others = [asyncio.create_task(unary(stub, ledger)) for _ in range(3)]
-                await in_background(until, lambda: all_in(server, 16), "3 more are in")
-            assert set(await asyncio.gather(*deadly)) <= {"INTERNAL", "UNAVAILABLE"}
-            assert await asyncio.wait_for(asyncio.gather(*others), PATIENCE_S) == ["UNAVAILABLE"] * 3
-            assert await asyncio.wait_for(unary(stub, ledger), PATIENCE_S) == "UNAVAILABLE"
-            await first  # answered, unless its dispatcher died before it had said so
-
-    run(scenario())
+    async with stub_to(server.address) as stub:
+        # Up to two die with one process; the sixth death is the last.
+        with server.gate() as gate:
+            first = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(lambda: server.claimed(1), "the first")
+            deadly = [asyncio.create_task(unary(stub, ledger, KILL_TOKEN)) for _ in range(12)]
+            await sees(lambda: all_in(server, 13), "12 more are in")
+            others = [asyncio.create_task(unary(stub, ledger)) for _ in range(3)]
+            await sees(lambda: all_in(server, 16), "3 more are in")
+        assert set(await asyncio.gather(*deadly)) <= {"INTERNAL", "UNAVAILABLE"}
+        assert await asyncio.wait_for(asyncio.gather(*others), PATIENCE_S) == ["UNAVAILABLE"] * 3
+        assert await asyncio.wait_for(unary(stub, ledger), PATIENCE_S) == "UNAVAILABLE"
+        await first  # answered, unless its dispatcher died before it had said so
     ledger.check("INTERNAL", "UNAVAILABLE")
     assert "no dispatcher" in ledger.texts[ledger.sent - 1]
     with pytest.raises(urllib.error.HTTPError) as page:

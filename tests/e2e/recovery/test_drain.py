@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import time
 import urllib.error
@@ -11,10 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 import grpc
+import psutil
 import pytest
+from busy import sees
 from gates import Gate
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from ledger import FORGOT, OK, Ledger, Load, channel_to, unary
+from ledger import FORGOT, OK, Ledger, Load, channel_to, stub_to, unary
 from serving import PATIENCE_S, Server, until
 from tries import until_in_time
 
@@ -29,31 +32,32 @@ def start_calls(stub: Any, ledger: Ledger, gate: Gate) -> list[asyncio.Task[str]
 
 
 async def running(server: Server, count: int) -> None:
-    await asyncio.to_thread(until, lambda: server.work()["fastqps_slots_used"] == count, f"{count} calls run")
+    await sees(lambda: server.work()["fastqps_slots_used"] == count, f"{count} calls run")
 
 
 def in_time(took_s: float, limit_s: float) -> str:
     return "" if took_s < limit_s else f"{took_s:.1f} s"
 
 
-def test_no_call_fails(serve: Callable[..., Server]) -> None:
-    """Two servers at one address list: while one drains under load, the clients move on and no call fails."""
-    flags = ("--frontdoors=2", "--dispatchers=1")
+@pytest.mark.parametrize("lame_duck", ["0s", "500ms"])
+async def test_no_call_fails(serve: Callable[..., Server], lame_duck: str) -> None:
+    """Two servers at one address list: while one drains under load, at once or as a lame duck before, the clients move
+    on and no call fails."""
+    flags = ("--frontdoors=2", "--dispatchers=1", f"--lame-duck={lame_duck}")
     servers = [serve(*flags, echo=True) for _ in range(2)]
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(f"ipv4:{servers[0].address},{servers[1].address}", ledger) as load:
-            await load.more(300)
-            # The first of the list, where it is quick to take them.
-            goes, stays = sorted(servers, key=lambda server: -sum(server.connections()))
-            assert sum(goes.connections()) + sum(stays.connections()) == 2
-            goes.signal(signal.SIGTERM)
-            assert await asyncio.to_thread(goes.wait) == 0, goes.log()
-            await load.more(300)
-            assert sum(stays.connections()) == 2
-
-    asyncio.run(scenario())
+    async with Load(f"ipv4:{servers[0].address},{servers[1].address}", ledger) as load:
+        await load.more(300)
+        # The first of the list, where it is quick to take them.
+        goes, stays = sorted(servers, key=lambda server: -sum(server.connections()))
+        assert sum(goes.connections()) + sum(stays.connections()) == 2
+        goes.signal(signal.SIGTERM)
+        await load.more(100)
+        assert await asyncio.to_thread(goes.wait) == 0, goes.log()
+        await load.more(300)
+        assert sum(stays.connections()) == 2
+        said = "draining.*stopped" if lame_duck == "0s" else "lame duck.*draining.*stopped"
+        assert re.search(said, goes.log(), re.DOTALL), goes.log()
     ledger.check()
 
 
@@ -83,64 +87,57 @@ def test_a_front_door_leaves_its_threads_behind(serve: Callable[..., Server]) ->
     until_in_time(attempt, tries=3)
 
 
-def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
+async def test_open_calls_are_finished(serve: Callable[..., Server]) -> None:
     """The server says that it goes, takes nobody new in, and answers what it has."""
     server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
     ledger = Ledger()
     states: list[int] = []  # that a health watch has heard
+    async with channel_to(server.address) as channel:
 
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
+        async def watch() -> None:
+            changes = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            while (change := await changes.read()) is not grpc.aio.EOF:
+                states.append(change.status)
+            assert await changes.code() == grpc.StatusCode.UNAVAILABLE
 
-            async def watch() -> None:
-                changes = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-                while (change := await changes.read()) is not grpc.aio.EOF:
-                    states.append(change.status)
-                assert await changes.code() == grpc.StatusCode.UNAVAILABLE
-
-            watching = asyncio.create_task(watch())
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            with server.gate() as gate:
-                calls = start_calls(stub, ledger, gate)
-                await running(server, 4)
-                server.signal(signal.SIGTERM)
-                await asyncio.to_thread(until, lambda: states == [SERVING, NOT_SERVING], "the watch's change")
-                with pytest.raises(urllib.error.HTTPError) as page:
-                    server.page("/readyz")
-                assert page.value.code == 503
-                async with channel_to(server.address) as late:
-                    with pytest.raises(grpc.aio.AioRpcError) as refused:
-                        await predict_pb2_grpc.PredictServiceStub(late).Predict(ledger.ask(), timeout=PATIENCE_S)
-                    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-                    ledger.ended(4, "UNAVAILABLE")
-            await asyncio.gather(*calls)
-            with suppress(grpc.aio.AioRpcError):  # read() raises it too where it comes first
-                await watching
-            assert await asyncio.to_thread(server.wait) == 0
-
-    asyncio.run(scenario())
+        watching = asyncio.create_task(watch())
+        with server.gate() as gate:
+            calls = start_calls(predict_pb2_grpc.PredictServiceStub(channel), ledger, gate)
+            await running(server, 4)
+            for child in psutil.Process(server.pid).children():  # as a service manager does, which signals everybody
+                child.terminate()
+            server.signal(signal.SIGTERM)
+            await sees(lambda: states == [SERVING, NOT_SERVING], "the watch's change")
+            with pytest.raises(urllib.error.HTTPError) as page:
+                server.page("/readyz")
+            assert page.value.code == 503
+            async with stub_to(server.address) as late:
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await late.Predict(ledger.ask(), timeout=PATIENCE_S)
+                assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+                ledger.ended(4, "UNAVAILABLE")
+        await asyncio.gather(*calls)
+        with suppress(grpc.aio.AioRpcError):  # read() raises it too where it comes first
+            await watching
+        assert await asyncio.to_thread(server.wait) == 0
     ledger.check("UNAVAILABLE")
     assert ledger.counts == {OK: 4, "UNAVAILABLE": 1}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_dispatcher_fails_meanwhile(serve: Callable[..., Server], number: signal.Signals) -> None:
+async def test_dispatcher_fails_meanwhile(serve: Callable[..., Server], number: signal.Signals) -> None:
     """Also a server that goes keeps its promises: one that is stopped is replaced as at any time."""
     server = serve("--frontdoors=1", "--dispatchers=1", echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel:
-            with server.gate() as gate:
-                calls = start_calls(predict_pb2_grpc.PredictServiceStub(channel), ledger, gate)
-                await running(server, 4)
-                server.signal(signal.SIGTERM)
-                await asyncio.to_thread(until, lambda: "draining" in server.log(), "the drain")
-                server.child("dispatcher 0").send_signal(number)
-            await asyncio.gather(*calls)
-        assert await asyncio.to_thread(server.wait) == 0
-
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            calls = start_calls(stub, ledger, gate)
+            await running(server, 4)
+            server.signal(signal.SIGTERM)
+            await sees(lambda: "draining" in server.log(), "the drain")
+            server.child("dispatcher 0").send_signal(number)
+        await asyncio.gather(*calls)
+    assert await asyncio.to_thread(server.wait) == 0
     ledger.check()
 
 
@@ -151,13 +148,13 @@ def stop_early(server: Server, ledger: Ledger, then: Callable[[], None]) -> floa
 
     async def scenario() -> None:
         nonlocal took
-        async with channel_to(server.address) as channel:
+        async with stub_to(server.address) as stub:
             with server.gate() as gate:
-                calls = start_calls(predict_pb2_grpc.PredictServiceStub(channel), ledger, gate)
+                calls = start_calls(stub, ledger, gate)
                 await running(server, 4)
                 start = time.monotonic()
                 server.signal(signal.SIGTERM)
-                await asyncio.to_thread(until, lambda: "draining" in server.log(), "the drain")
+                await sees(lambda: "draining" in server.log(), "the drain")
                 then()
                 assert await asyncio.to_thread(server.wait) == 5, server.log()
                 await asyncio.to_thread(server.check_gone)
@@ -204,8 +201,7 @@ def drained_with_one_stuck(server: Server, ledger: Ledger) -> float:
     """A drain with a call that does not end and 20 that do; the seconds from its begin until the server was gone."""
 
     async def scenario() -> float:
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
+        async with stub_to(server.address) as stub:
             with server.gate() as never:
                 stuck = asyncio.create_task(unary(stub, ledger, never.id))
                 await running(server, 1)
@@ -213,7 +209,7 @@ def drained_with_one_stuck(server: Server, ledger: Ledger) -> float:
                     others = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(20)]
                     await running(server, 21)
                     server.signal(signal.SIGTERM)
-                    await asyncio.to_thread(until, lambda: "draining" in server.log(), "the drain")
+                    await sees(lambda: "draining" in server.log(), "the drain")
                     start = time.monotonic()
                 assert set(await asyncio.gather(*others)) == {OK}
                 assert not stuck.done()
@@ -279,10 +275,9 @@ def drained_with_streams(server: Server, ledger: Ledger) -> tuple[float, float]:
 
     async def scenario() -> tuple[float, float]:
         nonlocal signalled
-        async with channel_to(server.address) as channel:
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
+        async with stub_to(server.address) as stub:
             streams = [asyncio.create_task(stream(stub, pause)) for pause in (3600, 0.02)]
-            await asyncio.to_thread(until, lambda: len(ledger.counts) and ledger.counts[OK] > 5, "answers")
+            await sees(lambda: len(ledger.counts) and ledger.counts[OK] > 5, "answers")
             signalled = time.monotonic()
             server.signal(signal.SIGTERM)
             quiet, busy = await asyncio.gather(*streams)

@@ -145,50 +145,39 @@ def ranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def server(ranker: Path) -> Iterator[Server]:
-    flags = ("--frontdoors=2", "--dispatchers=2")
-    server = Server("--model=minilm", f"--model=ranker={ranker}", *flags, echo=True)
-    try:
-        yield server
-    finally:
-        server.kill()
+def server(serve: Callable[..., Server], ranker: Path) -> Server:
+    return serve("--model=minilm", f"--model=ranker={ranker}", "--frontdoors=2", "--dispatchers=2", echo=True)
 
 
-@pytest.mark.parametrize("worker", ["dispatcher 0", "frontdoor 1"])
-def test_kills(server: Server, worker: str) -> None:
-    """A dispatcher's death is not seen at all; a front door takes its own connections along, and nothing else."""
+def kill_twice(server: Server, load: Load, worker: str) -> None:
+    load.more()
+    for _ in range(2):
+        old = server.child(worker)
+        old.send_signal(signal.SIGKILL)
+        server.until_filled(worker, old)
+        load.more()
+
+
+def test_a_front_door_takes_its_own_connections_along_and_nothing_else(server: Server) -> None:
     load = Load(server)
     with load.running():
-        load.more()
-        for _ in range(2):
-            old = server.child(worker)
-            old.send_signal(signal.SIGKILL)
-            server.until_filled(worker, old)
-            load.more()
-    load.check(*((LOST, REFUSED) if worker.startswith("frontdoor") else ()))
+        kill_twice(server, load, "frontdoor 1")
+    load.check(LOST, REFUSED)
     lost = sum(ends[LOST] for ends in load.ends.values())
     assert lost <= 2 * 2 * len(PROTOCOLS)  # what was under way, one request of a connection
     server.until_idle()
-    server.stop()
 
 
-def test_a_reload_is_not_seen(server: Server) -> None:
+def test_a_dispatchers_death_a_reload_and_a_drain(server: Server) -> None:
+    """The first two are not seen at all. In a drain what is under way is answered; behind `Connection: close` a client
+    finds the port closed."""
     load = Load(server)
     with load.running():
-        load.more()
+        kill_twice(server, load, "dispatcher 0")
         status, found = server.reload(model="minilm")
         assert status == 200, found
         load.more()
-    load.check()
-    server.until_idle()
-    server.stop()
-
-
-def test_a_drain_answers_what_is_under_way(server: Server) -> None:
-    """Its requests are answered; behind `Connection: close` a client finds the port closed."""
-    load = Load(server)
-    with load.running():
-        load.more()
+        load.check()
         server.signal(signal.SIGTERM)
         assert server.wait() == 0, server.log()
     load.check("503", REFUSED)

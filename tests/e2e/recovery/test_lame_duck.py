@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 import urllib.error
 from collections.abc import Callable
 
+from busy import sees
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from ledger import OK, Ledger, Load, channel_to, unary
-from serving import Server, until
-
-from fastqps.v1 import predict_pb2_grpc
+from ledger import OK, Ledger, Load, channel_to, stub_to, unary
+from serving import Server
 
 SERVING, NOT_SERVING = 1, 2
 
@@ -28,30 +26,26 @@ def not_ready(server: Server) -> list[str]:
     return []
 
 
-def test_serves_on(serve: Callable[..., Server]) -> None:
+async def test_serves_on(serve: Callable[..., Server]) -> None:
     """Its health says NOT_SERVING; old and new connections are served as ever, and a front door that dies comes back.
     A second signal stops it at once."""
     server = serve("--frontdoors=2", "--dispatchers=1", "--lame-duck=1m", echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with channel_to(server.address) as channel, Load(server.address, ledger, channels=1) as load:
-            health = health_pb2_grpc.HealthStub(channel)
-            watch = health.Watch(health_pb2.HealthCheckRequest(service="fastqps.v1.PredictService"))
-            assert (await watch.read()).status == SERVING
-            await load.more(50)
-            server.signal(signal.SIGTERM)
-            assert (await watch.read()).status == NOT_SERVING
-            assert (await health.Check(health_pb2.HealthCheckRequest())).status == NOT_SERVING
-            assert "lame duck" in " ".join(await asyncio.to_thread(not_ready, server))
-            assert json.loads(await asyncio.to_thread(server.page, "/livez"))["live"]
-            await load.more(50)
-            await new_clients(server, ledger)
-            assert set(ledger.counts) == {OK}
-            await asyncio.to_thread(restart_door, server)
-            await load.more(50)
-
-    asyncio.run(scenario())
+    async with channel_to(server.address) as channel, Load(server.address, ledger, channels=1) as load:
+        health = health_pb2_grpc.HealthStub(channel)
+        watch = health.Watch(health_pb2.HealthCheckRequest(service="fastqps.v1.PredictService"))
+        assert (await watch.read()).status == SERVING
+        await load.more(50)
+        server.signal(signal.SIGTERM)
+        assert (await watch.read()).status == NOT_SERVING
+        assert (await health.Check(health_pb2.HealthCheckRequest())).status == NOT_SERVING
+        assert "lame duck" in " ".join(await asyncio.to_thread(not_ready, server))
+        assert json.loads(await asyncio.to_thread(server.page, "/livez"))["live"]
+        await load.more(50)
+        await new_clients(server, ledger)
+        assert set(ledger.counts) == {OK}
+        await asyncio.to_thread(restart_door, server)
+        await load.more(50)
     ledger.check("UNAVAILABLE")  # those of the door that was killed
     server.signal(signal.SIGTERM)
     assert server.wait() == 5
@@ -61,8 +55,8 @@ def test_serves_on(serve: Callable[..., Server]) -> None:
 
 async def new_clients(server: Server, ledger: Ledger) -> None:
     for _ in range(3):
-        async with channel_to(server.address) as late:
-            assert await unary(predict_pb2_grpc.PredictServiceStub(late), ledger) == OK
+        async with stub_to(server.address) as stub:
+            assert await unary(stub, ledger) == OK
 
 
 def restart_door(server: Server) -> None:
@@ -71,29 +65,7 @@ def restart_door(server: Server) -> None:
     server.until_filled("frontdoor 0", old)
 
 
-def test_clients_move_on(serve: Callable[..., Server]) -> None:
-    """Two servers at one address list: when one has been a lame duck and drains, no call fails."""
-    flags = ("--frontdoors=1", "--dispatchers=1", "--lame-duck=500ms")
-    servers = [serve(*flags, echo=True) for _ in range(2)]
-    ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(f"ipv4:{servers[0].address},{servers[1].address}", ledger) as load:
-            await load.more(100)
-            # The first of the list, where it is quick to take them.
-            goes, stays = sorted(servers, key=lambda server: -sum(server.connections()))
-            goes.signal(signal.SIGTERM)
-            await load.more(100)
-            assert await asyncio.to_thread(goes.wait) == 0, goes.log()
-            await load.more(100)
-            assert sum(stays.connections()) == 2
-            assert re.search("lame duck.*draining.*stopped", goes.log(), re.DOTALL), goes.log()
-
-    asyncio.run(scenario())
-    ledger.check()
-
-
-def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
+async def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
     """Clients are asked to connect again and again, and no call fails by it."""
     server = serve("--frontdoors=1", "--dispatchers=1", "--max-connection-age=400ms", echo=True)
     ledger = Ledger()
@@ -101,10 +73,7 @@ def test_connections_come_and_go(serve: Callable[..., Server]) -> None:
     def many() -> bool:
         return server.metrics()["fastqps_transport_events_total{goaways,0}"] >= 6
 
-    async def scenario() -> None:
-        async with Load(server.address, ledger) as load:
-            await asyncio.to_thread(until, many, "GOAWAYs")
-            await load.more(100)
-
-    asyncio.run(scenario())
+    async with Load(server.address, ledger) as load:
+        await sees(many, "GOAWAYs")
+        await load.more(100)
     ledger.check()

@@ -66,7 +66,7 @@ def test_sound_ledger() -> None:
     assert first.token_ids != second.token_ids
 
 
-def test_a_channel_waits_for_a_late_server() -> None:
+async def test_a_channel_waits_for_a_late_server() -> None:
     """One that takes 0.4 s to say its first word, as on a machine that stood still: no call may fail of that."""
     connections: list[asyncio.StreamWriter] = []
 
@@ -75,14 +75,11 @@ def test_a_channel_waits_for_a_late_server() -> None:
         await asyncio.sleep(0.4)
         writer.write(frame(SETTINGS, 0, 0))
 
-    async def scenario() -> None:
-        server = await asyncio.start_server(late, "127.0.0.1", 0)
-        host, port = server.sockets[0].getsockname()
-        async with channel_to(f"{host}:{port}") as channel:
-            await asyncio.wait_for(channel.channel_ready(), PATIENCE_S)
-        for writer in connections:
-            writer.close()
-        server.close()
-
-    asyncio.run(scenario())
+    server = await asyncio.start_server(late, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with channel_to(f"{host}:{port}") as channel:
+        await asyncio.wait_for(channel.channel_ready(), PATIENCE_S)
+    for writer in connections:
+        writer.close()
+    server.close()
     assert len(connections) == 1

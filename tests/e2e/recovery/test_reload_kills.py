@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+from busy import sees
 from ledger import OK, Ledger, Load, channel_to, unary
 from reloading import Reloaded, Versions, version_of
 from service import Service
@@ -32,66 +33,35 @@ def kill(server: Reloaded, worker: str) -> None:
     os.kill(server.pid_of(worker), signal.SIGKILL)
 
 
-def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
+async def test_after_the_flip(serve: Callable[..., Any], tmp_path: Path) -> None:
     """The old dispatcher, with a step on its device, and the new one are killed: both come back, the old one finishes
     what it had and goes, and not one request fails."""
     server = serve(tmp_path, "--frontdoors=2", "--dispatchers=1", kind=Reloaded)
     first, ledger = version_of(server), Ledger()
-
-    async def run() -> None:
-        async with (
-            Load(server.address, ledger) as load,
-            Versions(server.address) as versions,
-            channel_to(server.address) as channel,
-        ):
-            stub = predict_pb2_grpc.PredictServiceStub(channel)
-            await versions.sees(first)
-            with server.gate() as gate:
-                slow = asyncio.create_task(unary(stub, ledger, gate.id))
-                await asyncio.to_thread(until, gate.reached, "it runs")
-                reloading = asyncio.create_task(server.becomes(server.two))
-                await asyncio.to_thread(server.until_log, FLIPPED)
-                for worker in ("dispatcher 0", "dispatcher 1"):
-                    kill(server, worker)
-            await reloading
-            assert await slow == OK
-            await asyncio.to_thread(until, lambda: server.ready("dispatcher 1"), f"it is back\n{server.log()}")
-            await versions.sees(version_of(server))
-            await load.more(50)
-            assert versions.seen == [first, version_of(server)]
-
-    asyncio.run(run())
+    async with (
+        Load(server.address, ledger) as load,
+        Versions(server.address) as versions,
+        channel_to(server.address) as channel,
+    ):
+        stub = predict_pb2_grpc.PredictServiceStub(channel)
+        await versions.sees(first)
+        with server.gate() as gate:
+            slow = asyncio.create_task(unary(stub, ledger, gate.id))
+            await sees(gate.reached, "it runs")
+            reloading = asyncio.create_task(server.becomes(server.two))
+            await asyncio.to_thread(server.until_log, FLIPPED)
+            for worker in ("dispatcher 0", "dispatcher 1"):
+                kill(server, worker)
+        await reloading
+        assert await slow == OK
+        await sees(lambda: server.ready("dispatcher 1"), f"it is back\n{server.log()}")
+        await versions.sees(version_of(server))
+        await load.more(50)
+        assert versions.seen == [first, version_of(server)]
     ledger.check()
     server.until_idle()
     assert server.dispatchers() == [1]
     assert server.metrics()["fastqps_restarts_total{dispatcher}"] == 2
-
-
-@pytest.mark.nightly
-def test_kills_in_the_middle(serve: Callable[..., Any], tmp_path: Path) -> None:
-    """Of the old dispatcher, the new one and a front door, each while the new generation warms up."""
-    server = serve(tmp_path, "--frontdoors=2", "--dispatchers=1", behaviour="sleep 1", kind=Reloaded)
-    first = version_of(server)
-
-    async def run() -> None:
-        ledger = Ledger()
-        async with Load(server.address, ledger) as load, Versions(server.address) as versions:
-            await load.more(50)
-            for victim in ("dispatcher 0", "dispatcher 1", "frontdoor 1"):
-                starts = server.log().count("started dispatcher 1")
-                reloading = asyncio.create_task(server.becomes(server.two))
-                await asyncio.to_thread(server.until_log, "started dispatcher 1", starts + 1)
-                kill(server, victim)
-                await reloading
-                await load.more(50)
-                await server.becomes(server.one)
-            await load.more(50)
-        ledger.check(*KILLED)
-        second = versions.seen[1]
-        assert versions.seen == [first, second] * 3 + [first]
-
-    asyncio.run(run())
-    server.until_idle()
 
 
 class Killer:
@@ -129,24 +99,22 @@ class Killer:
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("roles", [("dispatcher",), ("dispatcher", "frontdoor")], ids=" ".join)
-def test_many_kills_during_many_reloads(serve: Callable[..., Any], tmp_path: Path, roles: tuple[str, ...]) -> None:
+async def test_many_kills_during_many_reloads(
+    serve: Callable[..., Any], tmp_path: Path, roles: tuple[str, ...]
+) -> None:
     """At any moment of them, of both generations. Where no front door dies every request is answered; a request whose
     dispatcher died twice with it is taken for the cause, which the server counts."""
     server = serve(tmp_path, "--frontdoors=2", "--dispatchers=2", kind=Reloaded)
     files = sorted(len(descriptors(process)) for process in server.processes())
     ledger, killer = Ledger(), Killer(server, len(roles), *roles)
-
-    async def run() -> None:
-        async with Load(server.address, ledger) as load, Versions(server.address) as versions:
-            killing = asyncio.create_task(killer.run())
-            for _ in range(RELOADS):
-                await server.becomes(server.two)
-                await server.becomes(server.one)
-                await load.more(50)
-            killing.cancel()
-            assert len(versions.seen) <= 2 * RELOADS + 1  # none came back after the flip away from it
-
-    asyncio.run(run())
+    async with Load(server.address, ledger) as load, Versions(server.address) as versions:
+        killing = asyncio.create_task(killer.run())
+        for _ in range(RELOADS):
+            await server.becomes(server.two)
+            await server.becomes(server.one)
+            await load.more(50)
+        killing.cancel()
+        assert len(versions.seen) <= 2 * RELOADS + 1  # none came back after the flip away from it
     ledger.check(*(KILLED if "frontdoor" in roles else ()), "INTERNAL")
     workers = ("frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1")
     until(lambda: all(map(server.ready, workers)), f"all are back\n{server.log()}")

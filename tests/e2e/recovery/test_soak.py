@@ -21,13 +21,12 @@ REST_S = 15.0  # of service, for one worker slot: one that dies more than five t
 
 @pytest.mark.skipif(not SOAK_S, reason="FASTQPS_SOAK=seconds runs it")
 @pytest.mark.timeout(SOAK_S + 120)
-def test_soak(serve: Callable[..., Server]) -> None:
+async def test_soak(serve: Callable[..., Server]) -> None:
     server = serve("--frontdoors=2", "--dispatchers=2", "--slots=256", "--max-batch-items=8", echo=True)
     ledger, chance = Ledger(), random.Random(time.time_ns())
     service = Service(server)
     struck = dict.fromkeys(WORKERS, -REST_S)
-
-    async def scenario() -> None:
+    async with nothing_left(server):
         end = time.monotonic() + SOAK_S
         async with Load(server.address, ledger, channels=3, workers=6) as load:
             while time.monotonic() < end:
@@ -38,9 +37,6 @@ def test_soak(serve: Callable[..., Server]) -> None:
                     struck[worker] = service.served_s[worker]
                     service.ready[worker].send_signal(chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP]))
                 await load.more(100)
-
-    with nothing_left(server):
-        asyncio.run(scenario())
     ledger.check("UNAVAILABLE")
     print(ledger.counts, {role: n for role, n in server.metrics().items() if "restarts" in role})
     assert ledger.counts[OK] > ledger.counts["UNAVAILABLE"]

@@ -117,23 +117,23 @@ def test_limits_of_one_call_are_settings(serve: Callable[..., Server]) -> None:
 
 def test_a_timeout_beyond_the_default(serve: Callable[..., Server]) -> None:
     """It holds up to --max-timeout; the error says which limit has ended the request."""
-    server = serve(*FLAGS, "--max-timeout=3s", echo=True)
-    slow = [101, SLOW + 200, 102]
-    status, found, _ = post(server, "/v1/embeddings", input=[101, SLOW + 400, 102], timeout=PATIENCE_S)
-    assert status == 504 and "--max-timeout has limited its time to 3000 ms" in found["error"]["message"]
+    server = serve(*FLAGS[:-1], "--default-timeout=300ms", "--max-timeout=1500ms", echo=True)
+    slow = [101, SLOW + 50, 102]
+    status, found, _ = post(server, "/v1/embeddings", input=[101, SLOW + 200, 102], timeout=PATIENCE_S)
+    assert status == 504 and "--max-timeout has limited its time to 1500 ms" in found["error"]["message"]
     status, found, _ = post(server, "/v1/embeddings", input=slow)
-    assert status == 504 and "--default-timeout is 1000 ms" in found["error"]["message"]
+    assert status == 504 and "--default-timeout is 300 ms" in found["error"]["message"]
 
     def attempt() -> str:
-        status, found, _ = post(server, "/v1/embeddings", input=slow, timeout=2.9)
+        status, found, _ = post(server, "/v1/embeddings", input=slow, timeout=1.4)
         return "" if status == 200 else str(found)
 
     until_in_time(attempt)
 
     def whole() -> str:
         """Each answer begins the time of those behind it anew, but not for ever."""
-        message = by_stream(server, [101, SLOW + 40, 102])
-        return "" if "--max-timeout has limited its time to 3000 ms" in message else message or "all in time"
+        message = by_stream(server, [101, SLOW + 12, 102])
+        return "" if "--max-timeout has limited its time to 1500 ms" in message else message or "all in time"
 
     until_in_time(whole)
     server.until_idle()

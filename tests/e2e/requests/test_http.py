@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import re
 import resource
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -19,7 +17,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from certificates import Authority
-from serving import PATIENCE_S, Server, title_of, until
+from serving import PATIENCE_S, Server
+
+from fastqps.cli import main
 
 TOKEN = "a-token-of-the-file"
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -174,61 +174,12 @@ def test_alpn(guarded: Server, authority: Authority) -> None:
         context.wrap_socket(sock, server_hostname="localhost")
 
 
-def test_no_http_port() -> None:
-    server = Server("--http-port=off")
-    assert server.http is None
-    server.stop()
-
-
-def test_drain_loses_no_request() -> None:
-    server = Server("--frontdoors=2")
-    connections = [connect(server) for _ in range(4)]
-    for connection in connections:
-        assert get(connection, "/health")[0] == 200
-    os.kill(server.pid, signal.SIGTERM)
-    ended = 0
-    deadline = time.monotonic() + PATIENCE_S
-    while ended < len(connections):
-        assert time.monotonic() < deadline
-        for connection in connections:
-            if connection.sock is None:
-                continue
-            connection.request("GET", "/v1/models")
-            response = connection.getresponse()
-            assert response.status == 200
-            response.read()  # http.client closes behind `Connection: close`
-            ended += connection.sock is None
-    assert server.wait(PATIENCE_S) == 0
-
-
-def test_a_killed_front_door_takes_only_its_own_connections(server: Server) -> None:
-    connections = [connect(server) for _ in range(8)]
-    for connection in connections:
-        assert get(connection, "/health")[0] == 200
-    pid = server.child("frontdoor 1").pid
-    os.kill(pid, signal.SIGKILL)
-
-    def again() -> bool:
-        doors = [p for p in server.processes() if title_of(p).startswith("fastqps: frontdoor 1")]
-        return any(door.pid != pid for door in doors)
-
-    until(again, "another front door")
-    alive = 0
-    for connection in connections:
-        try:
-            alive += get(connection, "/health")[0] == 200
-        except (OSError, http.client.HTTPException):
-            connection.close()
-            assert get(connection, "/health")[0] == 200  # by a new connection
-    assert 0 < alive < len(connections)
-
-
 @pytest.fixture
 def room() -> Iterator[int]:
     """As many files as this process may open are open to it; the number of connections among them."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
-    yield min(10_000, before[1] - 1000)
+    yield min(3_000, before[1] - 1000)
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
@@ -261,7 +212,7 @@ def test_idle_and_slow_connections_disturb_nobody(server: Server, room: int) -> 
             assert sock.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_port_in_use_is_named(server: Server) -> None:
+def test_a_port_in_use_is_named(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     port = server.http.split(":")[1]
-    with pytest.raises(AssertionError, match=f"port {port} on 127.0.0.1 is in use; choose another with --http-port"):
-        Server(f"--http-port={port}")
+    assert main(["serve", "--device=null", "--port=0", "--admin-port=0", f"--http-port={port}"]) == 2
+    assert f"port {port} on 127.0.0.1 is in use; choose another with --http-port" in capsys.readouterr().err

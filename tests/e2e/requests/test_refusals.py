@@ -37,6 +37,7 @@ OF_ALL: list[Refused] = [
     ({"generate": {"temperature": NAN}}, "generate.temperature", "nan", "finite"),
     ({"generate": {"top_k": 65}}, "generate.top_k", "65", "at most 64"),
     ({"generate": {"top_p": 1.5}}, "generate.top_p", "1.5", "above 0 and at most 1"),
+    ({"generate": {"top_p": NAN}}, "generate.top_p", "nan", "above 0 and at most 1"),
     ({"generate": {"repetition_penalty": 0}}, "generate.repetition_penalty", "0", "finite number above 0"),
     ({"generate": {"no_repeat_ngram_size": 65}}, "generate.no_repeat_ngram_size", "65", "at most 64"),
     ({"generate": {"suppress_token_ids": [1] * 9}}, "generate.suppress_token_ids", "9 ids", "at most 8"),
@@ -58,6 +59,8 @@ OF_ENCODERS: list[Refused] = [
     ({"generate": {"top_k": 3}}, "generate", "'minilm' does not generate text", "leave it unset"),
 ]
 OF_GENERATORS: list[Refused] = [
+    ({"token_ids": {"ids": [5, GRAMMAR.vocab_size]}}, "token_ids", f"id {GRAMMAR.vocab_size}", "the vocabulary has"),
+    ({"token_ids": {"ids": [5] * 9999}}, "token_ids", "9999 tokens", f"at most {GRAMMAR.max_input_tokens}"),
     ({"pair": {"first": "a", "second": "b"}}, "pair", "2 texts", "at most 1"),
     ({"output": {"dtype": 2}}, "output.dtype", "2", "leave it unset"),
     ({"output": {"dimensions": 5}}, "output.dimensions", "5", "leave it unset"),
@@ -111,8 +114,14 @@ def test_a_refusal_names_field_value_and_limit(
     message = caught.value.details()
     assert caught.value.code() is code and message.startswith(f"{field}: "), message
     assert given in message and limit in message, message
-    status = stub.PredictBatch(pb.PredictBatchRequest(items=[asked]), timeout=PATIENCE_S).items[0].status
-    assert (status.code, status.message) == (code.value[0], message)
+    if model == "grammar":
+        with pytest.raises(grpc.RpcError) as caught:
+            list(stub.Generate(asked, timeout=PATIENCE_S))
+        assert (caught.value.code(), caught.value.details()) == (code, message)
+    items = [request(model, {}), asked, request(model, {})]
+    first, second, third = stub.PredictBatch(pb.PredictBatchRequest(items=items), timeout=PATIENCE_S).items
+    assert (second.status.code, second.status.message) == (code.value[0], message)
+    assert not first.HasField("status") and not third.HasField("status")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from checkpoints import write_checkpoint
 from serving import Server, title_of, until
 from word_files import ENDLESS, GROWS, PANICS_SLOWLY, write_words
 
-from fastqps import Client
+from fastqps import Client, PredictionError
 from fastqps.errors import DeadlineExceeded, InvalidArgument
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub
@@ -95,14 +95,17 @@ def test_memory_is_bounded(server: Server) -> None:
 
 
 def test_many_bad_texts(server: Server) -> None:
-    """More than the restarts that a server makes of its own processes."""
-    doors = processes(server, "frontdoor")
+    """More than the restarts that a server makes of its own processes; in a batch each fails alone."""
+    assert "tokenizing through the tokenizers package" in server.log()
+    before = processes(server, "frontdoor") | processes(server, "dispatcher")
     with Client(server.address) as client:
         for _ in range(8):
             with pytest.raises(InvalidArgument, match="text: the tokenizer refused it"):
                 client.predict(PANICS_SLOWLY)
+        found = client.predict_batch(["a", PANICS_SLOWLY, "a b", ("a", PANICS_SLOWLY), ("a", "b")])
         client.predict("a b")
-    assert processes(server, "frontdoor") == doors
+    assert [isinstance(answer, PredictionError) for answer in found] == [False, True, False, True, False], found
+    assert processes(server, "frontdoor") | processes(server, "dispatcher") == before
     assert "panicked" not in server.log()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -115,19 +114,3 @@ def assert_values(found: list[tuple[int, float]], expected: list[tuple[int, floa
     assert [i for i, _ in found] == sorted({i for i, _ in found})
     assert [i for i, _ in found] == [i for i, _ in expected]
     assert [value for _, value in found] == pytest.approx([value for _, value in expected], abs=CLOSE)
-
-
-def test_a_killed_dispatcher_loses_nothing(serve: Callable[..., Server], folder: str) -> None:
-    server = serve(f"--model=n={folder}", "--device=cpu", "--dtype=float32", "--dispatchers=2")
-    given = texts(200)
-    wanted = Engine(folder, dtype="float32").embed_sparse(given)
-
-    def ask(client: Client, at: int) -> list[SparseEmbedding]:
-        return client.embed_sparse(given[at : at + 20], timeout_s=PATIENCE_S)
-
-    with Client(server.address) as client, ThreadPoolExecutor(8) as threads:
-        places = [at for _ in range(6) for at in range(0, len(given), 20)]
-        asked = [(at, threads.submit(ask, client, at)) for at in places]
-        server.child("dispatcher 0").kill()
-        for at, each in asked:
-            assert_same(each.result(PATIENCE_S), wanted[at : at + 20])

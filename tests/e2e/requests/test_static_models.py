@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,9 @@ import pytest
 import static_models
 from fake_cuda import environment
 from safetensors.numpy import save_file
-from serving import PATIENCE_S, Server, until
+from serving import PATIENCE_S, Server
 
-from fastqps import Client, DeadlineExceeded, Engine
+from fastqps import Client, Engine
 from fastqps.cli import main
 from fastqps.models.names import packaged
 
@@ -71,25 +69,6 @@ def test_wordllama(serve: Callable[..., Server]) -> None:
         assert (
             np.abs(client.embed(texts, truncate=True) - Engine("wordllama").embed(texts, truncate=True)).max() < CLOSE
         )
-
-
-def test_a_killed_dispatcher_loses_nothing(serve: Callable[..., Server], tmp_path: Path) -> None:
-    """The layers of a classifier round by the batch, in the last bits of float32: a rerun has other company."""
-    static_models.classifier(tmp_path / "c")
-    server = serve(f"--model=c={tmp_path / 'c'}", "--device=cpu", "--dispatchers=2")
-    texts = static_models.texts(500)
-    with Client(server.address, retries=10) as client:
-
-        def scores() -> list[list[float]]:
-            answers = client.predict_batch(texts, truncate=True)
-            return [[label.score for label in sorted(a.labels, key=lambda label: label.index)] for a in answers]
-
-        wanted = scores()
-        for worker in ("dispatcher 0", "dispatcher 1"):
-            old = server.child(worker)
-            old.kill()
-            np.testing.assert_allclose(scores(), wanted, rtol=0, atol=1e-6)
-            server.until_filled(worker, old)
 
 
 def test_another_version_is_loaded_under_load(serve: Callable[..., Server], tmp_path: Path) -> None:
@@ -157,35 +136,6 @@ def test_on_a_gpu(serve: Callable[..., Server], tmp_path: Path) -> None:
         assert np.abs(client.embed(texts, truncate=True) - wanted).max() < CLOSE
 
 
-def test_deadlines(serve: Callable[..., Server], tmp_path: Path) -> None:
-    static_models.model2vec(tmp_path / "m")
-    server = serve(f"--model=m={tmp_path / 'm'}", "--device=cpu", "--dispatchers=1")
-    dispatcher = server.child("dispatcher 0")
-    with Client(server.address, retries=10) as client:
-        wanted = client.embed(["ba de fi"])
-        dispatcher.suspend()
-        with pytest.raises(DeadlineExceeded):
-            client.predict("ba de fi", timeout_s=0.3)
-        dispatcher.resume()
-        assert (client.embed(["ba de fi"]) == wanted).all()
-    server.until_idle()
-
-
-def test_a_drain_answers_what_is_open(serve: Callable[..., Server], tmp_path: Path) -> None:
-    static_models.model2vec(tmp_path / "m")
-    server = serve(f"--model=m={tmp_path / 'm'}", "--device=cpu", "--dispatchers=1")
-    dispatcher = server.child("dispatcher 0")
-    with Client(server.address) as client, ThreadPoolExecutor() as pool:
-        wanted = client.embed(["ba de fi"] * 50)
-        dispatcher.suspend()
-        open_call = pool.submit(client.embed, ["ba de fi"] * 50)
-        until(lambda: server.work()["fastqps_slots_used"] == 50, "the call is open")
-        server.signal(signal.SIGTERM)
-        dispatcher.resume()
-        assert (open_call.result(PATIENCE_S) == wanted).all()
-    assert server.wait() == 0, server.log()
-
-
 def test_predict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a server; and a model that cannot be read ends with one line and its exit code."""
     reference = static_models.model2vec(tmp_path / "m")
@@ -196,13 +146,3 @@ def test_predict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", "--model", str(tmp_path / "m"), "ba de fi"]) == 4
     said = capsys.readouterr()
     assert not said.out and "not a safetensors file" in said.err and len(said.err.splitlines()) == 1
-
-
-def test_metrics_and_limits(serve: Callable[..., Server], tmp_path: Path) -> None:
-    static_models.model2vec(tmp_path / "m")
-    server = serve(f"--model=m={tmp_path / 'm'}", "--device=cpu", "--max-input-tokens=16")
-    with Client(server.address) as client:
-        with pytest.raises(Exception, match="20 tokens, at most 16"):
-            client.predict(" ".join(["ba"] * 20))
-        assert client.predict(" ".join(["ba"] * 20), truncate=True).embedding is not None
-        until(lambda: server.metrics()["fastqps_requests_total{OK,Predict,m}"] == 1, "it is counted")

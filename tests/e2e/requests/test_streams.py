@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import grpc
 import pytest
+from busy import sees
 from echo_dispatcher import SLOW
-from ledger import Ledger, channel_to
+from ledger import Ledger, stub_to
 from raw import DATA, EH, ES, HEADERS, PATH, WINDOW_UPDATE, Peer, block, frame, message, request, u32
 from serving import PATIENCE_S, Server, until
 
@@ -32,23 +32,14 @@ def idle(server: Server) -> Iterator[None]:
     server.until_idle()
 
 
-def with_stub(server: Server, scenario: Callable[[Any], Any]) -> None:
-    async def work() -> None:
-        async with channel_to(server.address) as channel:
-            await scenario(predict_pb2_grpc.PredictServiceStub(channel))
-
-    asyncio.run(work())
-
-
-def test_answers_come_as_they_finish(server: Server) -> None:
+async def test_answers_come_as_they_finish(server: Server) -> None:
     """A slow item does not hold up the ones behind it."""
     ledger, order = Ledger(), list[int]()
-
-    async def scenario(stub: Any) -> None:
+    async with stub_to(server.address) as stub:
         call = stub.PredictStream()
         with server.gate() as gate:
             await call.write(ledger.ask(gate.id))
-            await asyncio.to_thread(until, lambda: server.claimed(1), "the slow one runs")
+            await sees(lambda: server.claimed(1), "the slow one runs")
             for _ in range(20):
                 await call.write(ledger.ask())
                 response = await call.read()
@@ -59,39 +50,31 @@ def test_answers_come_as_they_finish(server: Server) -> None:
         ledger.answered(response.request_id, response)
         order.append(response.request_id)
         assert await call.read() is grpc.aio.EOF and await call.code() == grpc.StatusCode.OK
-
-    with_stub(server, scenario)
     ledger.check()
     assert order == [*range(1, 21), 0]
 
 
-def test_half_close_with_items_in_flight(server: Server) -> None:
+async def test_half_close_with_items_in_flight(server: Server) -> None:
     """The client has said all: what it asked is answered, then the call ends."""
     ledger = Ledger()
-
-    async def scenario(stub: Any) -> None:
+    async with stub_to(server.address) as stub:
         call = stub.PredictStream(iter([ledger.ask(SLOW + 20) for _ in range(IN_FLIGHT_MAX * 3)]))
         async for response in call:
             ledger.answered(response.request_id, response)
         assert await call.code() == grpc.StatusCode.OK
-
-    with_stub(server, scenario)
     ledger.check()
 
 
 @pytest.mark.parametrize("items", [0, 1])
-def test_short_stream(server: Server, items: int) -> None:
+async def test_short_stream(server: Server, items: int) -> None:
     ledger = Ledger()
-
-    async def scenario(stub: Any) -> None:
+    async with stub_to(server.address) as stub:
         async for response in stub.PredictStream(iter([ledger.ask() for _ in range(items)])):
             ledger.answered(response.request_id, response)
-
-    with_stub(server, scenario)
     ledger.check()
 
 
-def test_bad_items_do_not_end_a_stream(server: Server) -> None:
+async def test_bad_items_do_not_end_a_stream(server: Server) -> None:
     ledger = Ledger()
     bad = [
         (pb.PredictRequest(request_id=901), {3}),
@@ -102,8 +85,8 @@ def test_bad_items_do_not_end_a_stream(server: Server) -> None:
             {4, 8},
         ),  # expired, or refused as a miss
     ]
+    async with stub_to(server.address) as stub:
 
-    async def scenario(stub: Any) -> None:
         async def asks() -> AsyncIterator[pb.PredictRequest]:
             for item, _ in bad:
                 yield ledger.ask()
@@ -119,29 +102,24 @@ def test_bad_items_do_not_end_a_stream(server: Server) -> None:
                 ledger.answered(response.request_id, response)
         assert statuses.keys() == {item.request_id for item, _ in bad}
         assert all(statuses[item.request_id] in codes for item, codes in bad), statuses
-
-    with_stub(server, scenario)
     ledger.check()
 
 
-def test_batch_order(server: Server) -> None:
+async def test_batch_order(server: Server) -> None:
     """Answers stand in the order of the items, whichever is ready first."""
     ledger = Ledger()
-
-    async def scenario(stub: Any) -> None:
+    async with stub_to(server.address) as stub:
         requests = [ledger.ask(*([SLOW + 20] if i % 7 == 0 else [])) for i in range(60)]
         answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
         assert [item.request_id for item in answer.items] == [r.request_id for r in requests]
         for item in answer.items:
             ledger.answered(item.request_id, item)
-
-    with_stub(server, scenario)
     ledger.check()
 
 
 @pytest.mark.parametrize(("items", "good"), [(0, True), (2048, True), (2049, False)])
-def test_batch_size(server: Server, items: int, good: bool) -> None:
-    async def scenario(stub: Any) -> None:
+async def test_batch_size(server: Server, items: int, good: bool) -> None:
+    async with stub_to(server.address) as stub:
         batch = pb.PredictBatchRequest(items=[pb.PredictRequest(token_ids={"ids": [5]})] * items)
         if good:
             answer = await stub.PredictBatch(batch)
@@ -151,8 +129,6 @@ def test_batch_size(server: Server, items: int, good: bool) -> None:
                 await stub.PredictBatch(batch)
             assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
             assert "items" in raised.value.details()
-
-    with_stub(server, scenario)
 
 
 # ---- back-pressure, with a client that does what no library does

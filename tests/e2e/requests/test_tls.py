@@ -21,7 +21,7 @@ import grpc
 import pytest
 from certificates import Authority, Pair
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from serving import PATIENCE_S, Server, title_of, until
+from serving import PATIENCE_S, Server, until
 
 import fastqps
 from fastqps.api import rpc
@@ -165,74 +165,6 @@ def test_clients_on_the_wrong_port(guarded: Server, authority: Authority) -> Non
     with pytest.raises(ssl.SSLError), socket.create_connection((host, int(port))) as sock:
         context.wrap_socket(sock, server_hostname="localhost")
     until(lambda: guarded.metrics().get("fastqps_transport_events_total{plaintext_on_tls,0}", 0) >= 2, "counted")
-
-
-def test_handshakes_broken_at_each_stage(guarded: Server, authority: Authority) -> None:
-    """A client that goes, or resets, after so many bytes of the handshake. Others are served, nothing is left."""
-    own = authority.pair("client")
-    context = ssl.create_default_context(cafile=str(authority.certificate))
-    context.load_cert_chain(own.certificate, own.key)
-    context.set_alpn_protocols(["h2"])
-    with client(guarded, authority, own, TOKEN) as asked:
-        for cut in range(0, 2200, 50):
-            broken_handshake(guarded.address, context, cut, reset=bool(cut % 100))
-            if cut % 500 == 0:
-                asked.predict("x")
-        until(lambda: sum(guarded.connections()) <= 3, "no connection left")
-
-
-def broken_handshake(address: str, context: ssl.SSLContext, cut: int, reset: bool) -> None:
-    """Sends ``cut`` bytes of a handshake."""
-    host, port = address.rsplit(":", 1)
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as sock:
-        while cut > 0:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                tls.do_handshake()
-            data = outgoing.read()[:cut]
-            if not data:
-                break
-            sock.sendall(data)
-            cut -= len(data)
-            if cut > 0:
-                incoming.write(sock.recv(16384))
-        if reset:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-
-
-@pytest.mark.parametrize(
-    ("part", "most"), [(0.5, 8 << 10), (1.0, 60 << 10)], ids=["inside the hello", "behind the hello"]
-)
-def test_handshakes_left_half_done(guarded: Server, authority: Authority, part: float, most: int) -> None:
-    """Who stops inside its hello costs a few KB, who stops behind it tens of KB: and others come in meanwhile.
-
-    There are fewer of them than places. csrc/tests/transport/test_handshakes.cpp has what happens beyond, and the cost
-    of long hellos.
-    """
-    context, many = ssl.create_default_context(cafile=str(authority.certificate)), 400
-    context.set_alpn_protocols(["h2"])
-    hello = first_words(context)
-    host, port = guarded.address.rsplit(":", 1)
-    doors = [process for process in guarded.processes() if title_of(process).startswith("fastqps: frontdoor")]
-    before = sum(door.memory_info().rss for door in doors)
-    with contextlib.ExitStack() as stack:
-        for _ in range(many):
-            stuck = stack.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
-            stuck.sendall(hello[: round(len(hello) * part)])
-        until(lambda: sum(guarded.connections()) >= many, "all are there")
-        with client(guarded, authority, authority.pair("client"), TOKEN) as asked:
-            asked.predict("x")
-        assert (sum(door.memory_info().rss for door in doors) - before) / many < most
-    until(lambda: sum(guarded.connections()) <= 3, "they have gone")
-
-
-def first_words(context: ssl.SSLContext) -> bytes:
-    """A client's hello."""
-    outgoing = ssl.MemoryBIO()
-    with pytest.raises(ssl.SSLWantReadError):
-        context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
-    return outgoing.read()
 
 
 def test_certificates_change_under_load(authority: Authority, other: Authority, tmp_path: Path) -> None:
@@ -409,16 +341,6 @@ def test_the_load_generator(guarded: Server, authority: Authority, other: Author
     assert refused.returncode == 1 and "TLS: " in refused.stderr and "certificate" in refused.stderr
     misused = subprocess.run([*command, "--tls-key", "x"], **asked)
     assert misused.returncode == 2 and "--tls-cert and --tls-key go together" in misused.stderr
-
-
-def test_a_server_that_cannot_begin(authority: Authority, tmp_path: Path) -> None:
-    expired = authority.pair("expired", days=-1)
-    usual = ("--device", "null", "--model", "minilm", "--port", "0", "--admin-port", "0", "--http-port", "off")
-    command = [sys.executable, "-m", "fastqps", "serve", *usual, *expired.flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-    assert done.returncode == 2
-    assert f"--tls-cert {expired.certificate}: certificate 1 in it expired on 20" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_what_a_public_server_leaves_open_is_said() -> None:

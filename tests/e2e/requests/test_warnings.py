@@ -29,7 +29,7 @@ def cross_encoder(tmp_path: Path) -> str:
 
 
 def test_warnings_are_logged_and_listed(serve: Any, cross_encoder: str) -> None:
-    server: Server = serve(cross_encoder, "--device=null", "--max-input-tokens=40")
+    server: Server = serve(cross_encoder, "--max-input-tokens=40")
     with fastqps.Client(server.address) as client:
         (model,) = client.models()
     limit, unknown = model.warnings
@@ -41,7 +41,7 @@ def test_warnings_are_logged_and_listed(serve: Any, cross_encoder: str) -> None:
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_single_text_for_a_cross_encoder(serve: Any, cross_encoder: str, allowed: bool) -> None:
     flags = ("--allow-single-texts",) if allowed else ()
-    server: Server = serve(cross_encoder, "--device=cpu", "--dtype=float32", *flags)
+    server: Server = serve(cross_encoder, *flags)
     with grpc.insecure_channel(server.address) as channel:
         stub = predict_pb2_grpc.PredictServiceStub(channel)
         pair = pb.PredictRequest(pair={"first": "a", "second": "b"})

@@ -8,12 +8,12 @@ from typing import Any
 
 from gates import HOLD, Gate
 from ledger import Ledger, unary
-from serving import Server, until
+from serving import PATIENCE_S, Server, until
 
 
-async def sees(condition: Callable[[], object], what: str) -> None:
+async def sees(condition: Callable[[], object], what: str | Callable[[], str], timeout_s: float = PATIENCE_S) -> None:
     """``until``, while the calls go on."""
-    await asyncio.to_thread(until, condition, what)
+    await asyncio.to_thread(until, condition, what, timeout_s)
 
 
 async def occupied(server: Server, stub: Any, ledger: Ledger, gate: Gate) -> asyncio.Task[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -113,6 +114,13 @@ class VectorLedger(Ledger):
 
 def channel_to(address: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(address, CHANNEL_OPTIONS)
+
+
+@asynccontextmanager
+async def stub_to(address: str) -> AsyncIterator[Any]:
+    """PredictService over a connection of its own."""
+    async with channel_to(address) as channel:
+        yield predict_pb2_grpc.PredictServiceStub(channel)
 
 
 async def unary(stub: Any, ledger: Ledger, *middle: int, timeout: float | None = None, **fields: Any) -> str:

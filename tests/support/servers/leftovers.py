@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import psutil
-from serving import Server, descriptors, until
+from busy import sees
+from serving import Server, descriptors
 
 WORKERS = ["frontdoor 0", "frontdoor 1", "dispatcher 0", "dispatcher 1"]
 
 
-@contextmanager
-def nothing_left(server: Server) -> Iterator[dict[str, psutil.Process]]:
+@asynccontextmanager
+async def nothing_left(server: Server) -> AsyncIterator[dict[str, psutil.Process]]:
     """Gives the processes by worker slot. At the end each worker runs, with as many descriptors as before, and no
     slot of shared memory is in use."""
     before = {worker: server.child(worker) for worker in WORKERS}
     files = {worker: descriptors(process) for worker, process in before.items()}
-    own = descriptors(psutil.Process(server.pid))
+    supervisor = psutil.Process(server.pid)
+    await sees(
+        lambda: {each.status for each in supervisor.net_connections("tcp")} <= {"LISTEN"}, "no page is being read"
+    )
+    own = descriptors(supervisor)
     yield before
-    until(lambda: all(map(server.ready, WORKERS)), f"all are ready\n{server.log()}")
-    until(lambda: not any(server.connections()), "no connection")
-    server.until_idle()
-    until(lambda: {worker: descriptors(server.child(worker)) for worker in WORKERS} == files, f"descriptors as {files}")
-    until(lambda: descriptors(psutil.Process(server.pid)) == own, "the supervisor's descriptors")
+    await sees(lambda: all(map(server.ready, WORKERS)), lambda: f"all are ready\n{server.log()}")
+    gc.collect()  # a cancelled call that is left in a cycle keeps its connection
+    await sees(lambda: not any(server.connections()), "no connection")
+    await asyncio.to_thread(server.until_idle)
+    await sees(
+        lambda: {worker: descriptors(server.child(worker)) for worker in WORKERS} == files, f"descriptors as {files}"
+    )
+    await sees(lambda: descriptors(supervisor) == own, "the supervisor's descriptors")
     assert len(server.processes()) == 1 + len(WORKERS), server.processes()

@@ -57,6 +57,7 @@ class FakeClock(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._passed = _Selector()
+        self.worlds: list[World] = []
         super().__init__(self._passed)
 
     def time(self) -> float:
@@ -189,6 +190,7 @@ class World:
 
     def __init__(self, *flags: str, programs: Mapping[str, Program] | None = None) -> None:
         self.loop = cast(FakeClock, asyncio.get_running_loop())
+        self.loop.worlds.append(self)
         self.programs = dict(programs or {})
         self.pids = itertools.count(1 << 30)  # of no real process
         self.events: list[str] = []
@@ -305,6 +307,8 @@ def in_fake_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
         async def whole() -> None:
             await test(*arguments, **named)
+            for world in cast(FakeClock, asyncio.get_running_loop()).worlds:
+                await world.close()
 
         try:
             with asyncio.Runner(loop_factory=FakeClock) as runner:

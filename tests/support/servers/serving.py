@@ -30,7 +30,6 @@ START_S = PATIENCE_S
 ACCOUNT_S = 10.0
 LOOK_S_MIN, LOOK_S_MAX = 0.01, 0.1  # from one look at a condition to the next
 READY = re.compile(r"ready: .* at (\S+?)(?:, http (\S+))?, admin http://(\S+)")
-STARTED = re.compile(r"started (\w+ \d+)\D.*\(pid (\d+)\)")
 _MEASURED = {
     "cpu": {"--dispatchers": "1", "--max-batch-items": "16"},  # a start runs full steps
     "sim": {"--max-batch-items": "256"},
