@@ -18,7 +18,6 @@ OTHERS = {
     ("devices/choice_file.py", "_write"): "writes a new file",
     ("devices/cuda_versions.py", "assigned"): "a module of an installed package",
     ("devices/start_lock.py", "_open"): "a lock in a folder of this user's own",
-    ("dispatcher/loop.py", "launch_slowly"): "a file of tests",
     ("frontdoor/slow_tokenizers/process.py", "_become_worker"): "/dev/null",
     ("frontdoor/slow_tokenizers/worker.py", "_pages"): "/proc",
     ("models/card_folder.py", "_copy"): "writes a new file",
