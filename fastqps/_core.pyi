@@ -6,6 +6,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fastqps.models.card import ModelCard
+
 # ---- csrc/bind/core/text.cpp
 
 class NativeTokenizer:
@@ -264,25 +266,14 @@ class Segment:
     def set_route(
         self,
         i: int,
-        *,
         generation: int,
-        task: str,
-        activation: str,
-        normalize: bool,
-        dimensions: int,
-        vocab_size: int,
-        max_input_tokens: int,
+        card: ModelCard,
+        *,
         max_queue_items: int,
         max_batch_items: int,
         max_batch_tokens: int,
         max_batch_delay_ns: int,
-        pair_type_id: int,
-        position_offset: int,
-        version: str,
-        card_json: str,
-        max_output_tokens: int = 0,
-        prefix_tokens: int = 0,
-        cache_slots: int = 0,
+        cache_slots: int,
     ) -> None: ...
     def route(self, i: int) -> RouteView: ...
     def set_batch_limits(self, i: int, *, items: int, tokens: int, cache_slots: int) -> None: ...

@@ -14,6 +14,15 @@ void define_models(SegmentClass& segment);
 void define_load(SegmentClass& segment);
 void define_upstreams(SegmentClass& segment);
 
+// A dataclass of Python, read by the names of its fields.
+struct Attributes {
+  pybind11::handle of;
+  template <class T>
+  T get(const char* name) const {
+    return of.attr(name).cast<T>();
+  }
+};
+
 template <class Enum>
 Enum choice(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> all, const char* what) {
   for (auto& [text, value] : all)

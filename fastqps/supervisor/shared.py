@@ -76,24 +76,13 @@ class Shared:
         card, room, config = generation.card, generation.room, self._config
         self.segment.set_route(
             generation.route,
-            generation=generation.number,
-            task=card.task,
-            activation=card.activation,
-            normalize=card.normalize,
-            dimensions=card.dimensions,
-            vocab_size=card.vocab_size,
-            max_input_tokens=card.max_input_tokens,
+            generation.number,
+            card,
             max_queue_items=config.max_queue_items,
-            max_output_tokens=card.max_output_tokens,
-            prefix_tokens=len(card.prefix_ids),
-            cache_slots=room.running * room.lanes,
             max_batch_items=0 if room.choose or config.max_step_time_ns else room.items,
             max_batch_tokens=room.tokens,
             max_batch_delay_ns=config.max_batch_delay_ns,
-            pair_type_id=card.second_segment_type,
-            position_offset=card.position_offset,
-            version=card.version,
-            card_json=card.to_json(),
+            cache_slots=room.running * room.lanes,
         )
         if like and like.room == room and (serves := self.segment.route(like.route)).most_items:
             self.segment.set_batch_limits(

@@ -26,6 +26,7 @@ LENGTH = 32  # of an encoder's texts
 PROMPT = 50
 ENCODER = (176, 512)  # texts: 5,632 tokens, which fill the multiprocessors, and 16,384
 DECODER = ((1024, 0), (512, 10))  # sequences that run, and prompts beside them: 1,024 rows, and about as many
+SMALL = 0.01  # of a step: kernels that take less have no row
 CASE_S = 25.0  # about what another case takes, with its start
 
 
@@ -108,7 +109,7 @@ def _case(run: Run, peaks: Peaks, case: Case) -> float:
         run.figure(f"{case.name}: gaps between its kernels", gaps.sum_us, "µs", gaps.describe())
     else:
         run.leave_out(f"{case.name}, gaps: the profiled steps are not alike")
-    for kind in kinds:
+    for kind in (kind for kind in kinds if kind.us >= SMALL * step_us):
         run.figure(f"{case.name}: {kind.name}", kind.us, "µs", kind.describe())
     return step_us
 

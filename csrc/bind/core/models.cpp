@@ -34,15 +34,17 @@ u64 suspects_waiting(const Segment& g, u32 route) {
   return n;
 }
 
-void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& task, const std::string& activation,
-               bool normalize, u32 dimensions, u32 vocab_size, u32 max_input_tokens, u32 max_queue_items,
-               u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 pair_type_id, u32 position_offset,
-               const std::string& version, const std::string& card_json, u32 max_output_tokens, u32 prefix_tokens,
-               u32 cache_slots) {
+// model_card: a ModelCard of fastqps/models.
+void set_route(const SegmentHandle& self, u32 i, u32 generation, const py::object& model_card, u32 max_queue_items,
+               u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 cache_slots) {
   const Segment& g = self.segment;
   Route& r = checked(g, i, g.sizes().routes()).route(i);
+  const Attributes card{model_card};
+  const auto card_json = model_card.attr("to_json")().cast<std::string>();
+  const u32 max_input_tokens = card.get<u32>("max_input_tokens"), dimensions = card.get<u32>("dimensions");
+  const u32 max_output_tokens = card.get<u32>("max_output_tokens");
   if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  const Task kind = choice<Task>(task,
+  const Task kind = choice<Task>(card.get<std::string>("task"),
                                  {{"embed", Task::kEmbed},
                                   {"classify", Task::kClassify},
                                   {"generate", Task::kGenerate},
@@ -58,12 +60,12 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.generation = generation;
   r.task = kind;
   r.activation = choice<Activation>(
-      activation,
+      card.get<std::string>("activation"),
       {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},
       "activation");
-  r.normalize = normalize;
+  r.normalize = card.get<bool>("normalize");
   r.dimensions = dimensions;
-  r.vocab_size = vocab_size;
+  r.vocab_size = card.get<u32>("vocab_size");
   r.max_input_tokens = max_input_tokens;
   r.max_queue_items = max_queue_items;
   r.most_items.store(max_batch_items, kRelaxed);  // who reads it has seen the route's state
@@ -71,12 +73,12 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.lanes.store(0, kRelaxed), r.sync_steps.store(0, kRelaxed);
   r.max_batch_tokens.store(max_batch_tokens, kRelaxed);
   r.max_batch_delay_ns = max_batch_delay_ns;
-  r.pair_type_id = pair_type_id;
-  r.position_offset = position_offset;
+  r.pair_type_id = card.get<u32>("second_segment_type");
+  r.position_offset = card.get<u32>("position_offset");
   r.max_output_tokens = max_output_tokens;
-  r.prefix_tokens = prefix_tokens;
+  r.prefix_tokens = u32(py::len(model_card.attr("prefix_ids")));
   r.cache_slots.store(cache_slots, kRelaxed);
-  copy_name(r.version, sizeof r.version, version, "version");
+  copy_name(r.version, sizeof r.version, card.get<std::string>("version"), "version");
   std::memcpy(g.card(i), card_json.data(), card_json.size());
   r.card_bytes = u32(card_json.size());
 }
@@ -160,10 +162,8 @@ void define_models(SegmentClass& segment) {
           },
           "i"_a, "name"_a)
       .def("model", &model, "i"_a)
-      .def("set_route", &set_route, "i"_a, py::kw_only(), "generation"_a, "task"_a, "activation"_a, "normalize"_a,
-           "dimensions"_a, "vocab_size"_a, "max_input_tokens"_a, "max_queue_items"_a, "max_batch_items"_a,
-           "max_batch_tokens"_a, "max_batch_delay_ns"_a, "pair_type_id"_a, "position_offset"_a, "version"_a,
-           "card_json"_a, "max_output_tokens"_a = 0, "prefix_tokens"_a = 0, "cache_slots"_a = 0)
+      .def("set_route", &set_route, "i"_a, "generation"_a, "card"_a, py::kw_only(), "max_queue_items"_a,
+           "max_batch_items"_a, "max_batch_tokens"_a, "max_batch_delay_ns"_a, "cache_slots"_a)
       .def("route", &route, "i"_a)
       .def(
           "set_batch_limits",

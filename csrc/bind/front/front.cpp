@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "bind/bind.h"
+#include "bind/segment.h"
 #include "bind/special_tokens.h"
 #include "core/segment.h"
 #include "oip/open_inference.h"
@@ -32,15 +33,6 @@ PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong
 py::object text_of(const std::string& bytes) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }
-
-// A dataclass of Python, read by the names of its fields.
-struct Attributes {
-  py::handle of;
-  template <class T>
-  T get(const char* name) const {
-    return of.attr(name).cast<T>();
-  }
-};
 
 // One front door: segment, service and loop, in the order in which they need one another.
 class Door {
