@@ -132,15 +132,9 @@ test-witnesses: ## loadgen beside aiperf, guidellm and k6, against the same serv
 test-generation: ## 500 random scenarios of generation against transformers, and 500 of options that change logits; ten minutes
 	FASTQPS_GENERATION_SCENARIOS=500 FASTQPS_OPTION_SCENARIOS=500 $(BIN)/python -m pytest tests/generation/test_generate.py tests/generation/test_request_options.py -k "random_company"
 
-accuracy: ## what 8 bits cost: MiniLM on 1,000 texts, the grammar model on 2,000 sentences; a few minutes. ACCURACY="fp8" ACCURACY_FLAGS="--device cuda"
-	@mkdir -p build
-	$(BIN)/python -m examples.grammar.evaluate --write build/grammar-sentences.tsv
-	for format in $(or $(ACCURACY),fp8 int8); do \
-		$(BIN)/python -m fastqps bench accuracy --quantization $$format --model minilm --count 1000 --min-cosine-mean 0.995 --min-cosine-worst 0.98 \
-			--output build/accuracy-minilm-$$format $(ACCURACY_FLAGS) && \
-		$(BIN)/python -m fastqps bench accuracy --quantization $$format --model grammar --texts build/grammar-sentences.tsv --max-exact-loss 0.01 \
-			--output build/accuracy-grammar-$$format $(ACCURACY_FLAGS) || exit 1; \
-	done
+accuracy: ## what 8 bits cost: MiniLM on 1,000 texts, the grammar model on 2,000 sentences; a few minutes
+	FASTQPS_ACCURACY_TEXTS=1000 FASTQPS_ACCURACY_SENTENCES=2000 $(BIN)/python -m pytest -s tests/models/test_quantized_models.py \
+		-k "stays_what_it_is or corrects_as_before"
 
 fuzz-tokenizer: ## 1,000,000 texts for each family against the package, 2,000 tokenizers of checkpoints against transformers
 	FASTQPS_FUZZ_TEXTS=1000000 FASTQPS_FUZZ_TOKENIZERS=2000 $(BIN)/python -m pytest tests/tokenizers/test_tokenizer.py \

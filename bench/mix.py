@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,9 @@ from bench.runner import LOAD_CPU, Bench
 from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerProcess
-from fastqps.telemetry.scrape import Difference, scrape
+from fastqps.telemetry.live.counts import Counts
+from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.view import view
 from fastqps.v1 import predict_pb2 as pb
 
 WARMUP_S = 1.0
@@ -94,15 +97,16 @@ class Mix:
         flags += ["--trace", str(trace), "--warmup", f"{max(0.0, WARMUP_S - due_s.min()):.6f}s", "--calls", str(calls)]
         flags += ["--deadline", f"{self.deadline_s}s", "--grace", f"{self.deadline_s + 1}s"]
         flags += ["--connections", "1", "--streams", str(STREAMS)]
-        before = scrape(self.server.admin)
+        before = fetch_counts(self.server.admin)
         found = run_generator(flags, cpus=[LOAD_CPU], on_line=lambda line: None)
         if found.interrupted:
             raise KeyboardInterrupt
-        during = Difference(before, scrape(self.server.admin))
-        idle_s = during.by("fastqps_device_idle_seconds_total", "reason")
-        behind = sum(idle_s.get(reason, 0.0) for reason in ("gather", "launch", "scatter")) / during.seconds > BEHIND
-        steps = during.total("fastqps_steps_total")
-        step_us = 1e6 * during.total("fastqps_device_busy_seconds_total") / max(1.0, steps)
+        after = fetch_counts(self.server.admin)
+        idle = [dispatcher.idle for dispatcher in view(before, after).dispatchers]
+        behind = any(sum(each.get(why, 0.0) for why in ("gather", "launch", "scatter")) > BEHIND for each in idle)
+        busy_ns = _total(after, "busy_ns") - _total(before, "busy_ns")
+        steps = _total(after, "steps") - _total(before, "steps")
+        step_us = busy_ns / 1000 / max(1, steps)
         return Mixed(self._read(calls, kinds, first), step_us, behind or found.found["verdict"] == "INVALID")
 
     def saturate(self, messages: Mapping[str, Sequence[pb.PredictRequest]], in_flight: int) -> dict[str, float]:
@@ -131,3 +135,7 @@ class Mix:
 
 def _turns(kind: Kind) -> NDArray[np.int64]:
     return np.arange(len(kind.due_s)) % len(kind.messages) if kind.message is None else kind.message
+
+
+def _total(counts: Counts, key: Literal["busy_ns", "steps"]) -> int:
+    return sum(dispatcher[key] for dispatcher in counts["dispatchers"])

@@ -23,7 +23,7 @@ from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.bench.statistics.intervals import mean_interval
 from fastqps.process.server_process import ServerProcess
-from fastqps.telemetry.scrape import Difference, scrape
+from fastqps.telemetry.live.remote import fetch_counts
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -255,9 +255,9 @@ def counted(server: ServerProcess, load: Measure) -> Measure:
     """A load with the answers that the server itself counted. ``BenchError`` if one was not OK."""
 
     def run() -> Run:
-        before = scrape(server.admin)
+        before = fetch_counts(server.admin)["codes"]
         found = load()
-        codes = Difference(before, scrape(server.admin)).by("fastqps_items_total", "code")
+        codes = {code: count - before[code] for code, count in fetch_counts(server.admin)["codes"].items()}
         if strange := {code for code, count in codes.items() if count} - {"OK"}:
             raise BenchError(f"the server answered with {', '.join(sorted(strange))}")
         return found | {"answers": codes["OK"]}

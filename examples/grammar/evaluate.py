@@ -1,8 +1,7 @@
 """How many held-out sentences the grammar model corrects exactly, by kind of mistake.
 
 ``python -m examples.grammar.evaluate [FOLDER]``: in this process and without a server, greedily, in the number format
-that a server on this machine would choose (``--dtype`` for another). With ``--write FILE`` the sentences go into a file
-instead, each with the right one behind a tab: ``fastqps bench accuracy --model grammar --texts FILE``.
+that a server on this machine would choose (``--dtype`` for another).
 """
 
 from __future__ import annotations
@@ -29,13 +28,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", default=OUTPUT)
     parser.add_argument("--sentences", type=int, default=SENTENCES)
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--write", type=Path, metavar="FILE")
     parser.add_argument("--failures", type=int, default=10, help="how many wrong answers to print")
     options = parser.parse_args()
     held = list(islice(pairs(SEED, held=True), options.sentences))
-    if options.write:
-        options.write.write_text("".join(f"{pair.wrong}\t{pair.right}\n" for pair in held))
-        return
     began = time.perf_counter()
     answers = correct(options.folder, [pair.wrong for pair in held], options.dtype)
     took_s = time.perf_counter() - began

@@ -27,7 +27,7 @@ JSON = "application/json"
 
 
 class Live:
-    """The page and the two answers that it asks for, all of them ready-made."""
+    """The page and the answers that it and other readers ask for."""
 
     def __init__(self, sampler: Sampler) -> None:
         self.sampler = sampler
@@ -43,6 +43,10 @@ class Live:
     async def history(self, request: Request) -> Answer:
         """The last minutes."""
         return Answer(200, self.sampler.history(), JSON)
+
+    async def counts(self, request: Request) -> Answer:
+        """This moment, for whoever takes differences."""
+        return Answer(200, self.sampler.counts(), JSON)
 
 
 # A request that waits for its answer keeps its connection. Some connections stay free for probes and scrapers.
@@ -136,6 +140,7 @@ class Admin:
             "/live": self._live.page,
             "/live.json": self._live.now,
             "/live/history.json": self._live.history,
+            "/live/counts.json": self._live.counts,
             "/predict": self._predict_page,
             "/reload": self._reload.answer,
             "/limits": self._limits.answer,

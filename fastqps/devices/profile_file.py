@@ -1,10 +1,9 @@
-"""Files of profiles, in TOML: shipped, written by hand, or by ``fastqps bench calibrate``."""
+"""Files of profiles, in TOML: shipped, or written by hand."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +31,6 @@ KERNELS_MAX = 256
 _WORK_MAX = 1e15  # FLOPs or bytes of a launch
 _PEAK_MAX = 1e6
 _OWN = ("name", "status", "source", "base")  # what a profile does not take over from its base
-_TEXTS = ("name", "status", "source", "gpu", "model", "task")
 
 
 def load_profile(named: str) -> Profile:
@@ -44,29 +42,6 @@ def load_profile(named: str) -> Profile:
 def shipped() -> list[str]:
     """The names of the profiles that come with the package."""
     return sorted(path.stem for path in SHIPPED.glob("*.toml"))
-
-
-def write_profile(profile: Profile, path: Path) -> None:
-    """Writes a profile for ``load_profile``. Raises ``ConfigError`` if it cannot be written.
-
-    ``ValueError`` for one with kernels, which only people write.
-    """
-    if profile.kernels:
-        raise ValueError(f"the profile {profile.name} has kernels")
-    lines = [f"{key} = {json.dumps(getattr(profile, key), ensure_ascii=False)}" for key in _TEXTS]
-    lines += ["", "[step]", f"fixed_us = {profile.fixed_us:.10g}"]
-    if profile.table:
-        lines.append(f"table = [{', '.join(f'[{tokens:.10g}, {us:.10g}]' for tokens, us in profile.table)}]")
-    else:
-        lines.append(f"per_token_us = {profile.per_token_us:.10g}")
-    lines += [f"per_item_us = {profile.per_item_us:.10g}", f"overlap = {profile.overlap:.10g}"]
-    lines += ["", "[host]", f"launch_us = {profile.launch_us:.10g}"]
-    text = "\n".join(lines) + "\n"
-    _Reader(str(path), parse_toml(text.encode())).profile()  # a profile that could not be read again is not written
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write the profile {path}: {error.strerror}") from None
 
 
 def _document(named: str, folder: Path, bases: int) -> tuple[dict[str, Any], Path]:

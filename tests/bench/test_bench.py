@@ -22,7 +22,7 @@ from fastqps.bench.measure.processes import cpu_by_role, usage
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerError, ServerProcess
-from fastqps.telemetry.scrape import Difference, scrape
+from fastqps.telemetry.live.remote import fetch_counts
 
 SHORT = Load(connections=2, inflight=8, seconds=0.5, warmup_s=0.2)
 
@@ -39,12 +39,12 @@ def server() -> Iterator[Server]:
 
 def test_loadgen_counts_what_the_server_counts(server: Server, tmp_path: Path) -> None:
     payloads = write_messages(tmp_path / "p", map(request, texts(50)))
-    before = scrape(server.admin)
+    before = fetch_counts(server.admin)["codes"]
     found = loadgen(server.address, PREDICT, payloads, SHORT, samples=tmp_path / "s")
-    seen = Difference(before, scrape(server.admin))
+    after = fetch_counts(server.admin)["codes"]
     assert found["loop"] == "closed" and found["rate"] > 0 and not set(found) & {"timeline", "histograms"}
     # What was in flight at the end is answered, but counted only where its answer came in time.
-    items = {code: count for code, count in seen.by("fastqps_items_total", "code").items() if count}
+    items = {code: n for code, count in after.items() if (n := count - before[code])}
     assert 0 <= items["OK"] - found["status_with_warmup"]["OK"] <= SHORT.connections * SHORT.inflight
     assert set(items) == {"OK"}
     samples = list(read_samples(tmp_path / "s"))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from fastqps.bench.search.bracket import Probe, Trial, find_highest
+from fastqps.bench.search.bracket import Bracket, Probe, Trial, find_highest
 
 pytestmark = pytest.mark.compute
 
 LIMIT_S = 0.020
 
 
-def queue(capacity: float, noise: float = 0.0, seed: int = 1) -> tuple[Callable[[float, bool], Trial], float]:
+def queue(capacity: float, noise: float = 0.0, seed: int = 1) -> tuple[Probe, float]:
     """An M/M/1 server: p99 = ln(100) / (capacity - rate). (a probe of it, the rate at which p99 is the limit).
 
     ``noise``: standard deviation of a measured p99, as a share of it; a confirmation, being longer, has less.
@@ -64,132 +64,87 @@ def test_never_more_probes_than_allowed(probes_max: int, noise: float) -> None:
             assert find_highest(probe, guess, probes_max=probes_max).probes <= probes_max
 
 
-def test_what_nothing_keeps_is_found_out_soon() -> None:
-    rates: list[float] = []
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        rates.append(rate)
-        return Trial(False)
-
-    found = find_highest(probe, 10_000)
-    assert found.low is None and not found.confirmed and found.high == rates[-1] < 200
-    assert len(rates) <= 5
+def late_above(rate_max: float, server: Probe) -> Probe:
+    """A generator that can do so much."""
+    return lambda rate, confirm: Trial(False, generator_bound=True) if rate > rate_max else server(rate, confirm)
 
 
-def test_the_generator_as_the_limit_is_said() -> None:
-    server, _ = queue(100_000)
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        return Trial(False, generator_bound=True) if rate > 30_000 else server(rate, confirm)
-
-    found = find_highest(probe, 100_000)
-    assert found.generator_bound and found.confirmed and found.low is not None
-    assert 28_000 < found.low <= 30_000 < (found.high or 0)
+def unknown_below(rate_min: float, server: Probe) -> Probe:
+    """Too few answers to decide."""
+    return lambda rate, confirm: Trial(False, unknown=True) if rate < rate_min else server(rate, confirm)
 
 
-def test_the_generator_is_not_blamed_for_a_server_that_fails_below_it() -> None:
-    server, true = queue(20_000)
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        return Trial(False, generator_bound=True) if rate > 60_000 else server(rate, confirm)
-
-    found = find_highest(probe, 80_000)
-    assert not found.generator_bound and found.low is not None and found.low <= true < (found.high or 0)
-
-
-def test_steps_back_until_the_longer_run_passes() -> None:
-    confirmations: list[float] = []
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        if confirm:
-            confirmations.append(rate)
-        return Trial(rate <= (850 if confirm else 1000))
-
-    found = find_highest(probe, 1000)
-    assert found.confirmed and found.low == confirmations[-1] <= 850 < confirmations[-2]
-    assert found.high == confirmations[-2]
-
-
-def test_luck_that_no_longer_run_confirms_is_no_capacity() -> None:
-    rates: list[float] = []
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        rates.append(rate)
-        return Trial(not confirm)
-
-    found = find_highest(probe, 1000, probes_max=30)
-    assert not found.confirmed and found.probes == len(rates) <= 30
-    assert min(rates) > 0
-
-
-def test_one_hiccup_does_not_halve_the_answer() -> None:
+def hiccup(server: Probe) -> Probe:
     """The first probe misses by little, for no reason of the server's."""
-    server, true = queue(20_000)
-    hiccup = iter([True])
+    first = iter([True])
+    return lambda rate, confirm: Trial(False, near=True) if next(first, False) else server(rate, confirm)
+
+
+def again(limit: float) -> Probe:
+    """The first probe of each rate has too few answers, and another may decide."""
+    seen: set[float] = set()
 
     def probe(rate: float, confirm: bool) -> Trial:
-        return Trial(False, near=True) if next(hiccup, False) else server(rate, confirm)
+        first = rate not in seen and not seen.add(rate)  # type: ignore[func-returns-value]
+        return Trial(not first and rate <= limit, near=first, unknown=first)
 
-    found = find_highest(probe, 20_000)
-    assert found.confirmed and found.low is not None and 0.93 * true < found.low <= true
-
-
-# ---- probes with too few answers
+    return probe
 
 
-def counting(server: Probe, knowable: float) -> tuple[Probe, list[float]]:
-    """A probe that has too few answers below ``knowable``; the rates that it saw."""
-    rates: list[float] = []
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        rates.append(rate)
-        return Trial(False, unknown=True) if rate < knowable else server(rate, confirm)
-
-    return probe, rates
-
-
-def test_too_few_answers_are_never_a_step_down() -> None:
-    server, _ = queue(100)
-    probe, rates = counting(server, knowable=110)
-    found = find_highest(probe, 79)
-    assert rates == [0.8 * 79] and found.unknown == 0.8 * 79
-    assert found.low is None and found.high is None and not found.confirmed
-
-
-def test_a_rate_that_failed_leads_to_one_that_cannot_be_decided() -> None:
-    server, _ = queue(1000)
-    probe, rates = counting(server, knowable=800)
-    found = find_highest(probe, 1500)
-    assert rates == [1200, 600]
-    assert (found.high, found.unknown, found.low) == (1200, 600, None)
-
-
-def test_a_rate_that_cannot_be_decided_leaves_what_passed() -> None:
-    """A server that sheds what is too much: beyond its capacity fewer are answered."""
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        return Trial(rate <= 1000, unknown=rate > 1000)
-
-    found = find_highest(probe, 1000)
-    assert found.confirmed and found.low == pytest.approx(1000) and found.high is None
-    assert found.unknown == pytest.approx(1250)
-
-
-def test_another_probe_may_decide() -> None:
-    rates: list[float] = []
-
-    def probe(rate: float, confirm: bool) -> Trial:
-        rates.append(rate)
-        first = rates.count(rate) == 1
-        return Trial(not first and rate <= 1000, near=first, unknown=first)
-
-    found = find_highest(probe, 1000, probes_max=30)
-    assert found.confirmed and found.unknown is None and found.low is not None and 950 < found.low <= 1000
-
-
-def test_a_confirmation_that_cannot_be_decided_confirms_nothing() -> None:
-    found = find_highest(lambda rate, confirm: Trial(not confirm and rate <= 1000, unknown=confirm), 1000)
-    assert not found.confirmed and found.unknown == found.low
+@pytest.mark.parametrize(
+    ("probe", "guess", "rates", "expected"),
+    [
+        # What nothing keeps is found out soon.
+        (lambda rate, confirm: Trial(False), 10_000, [8000, 4000, 1000, 62], {"high": 62.5}),
+        (
+            late_above(30_000, queue(100_000)[0]), 100_000,
+            [80_000, 40_000, 10_000, 20_000, 28_284, 33_636, 30_844, 29_537, 29_537],
+            {"low": 29_537, "high": 30_844, "confirmed": True, "generator_bound": True},
+        ),
+        (  # The server fails below what the generator can do.
+            late_above(60_000, queue(20_000)[0]), 80_000,
+            [64_000, 32_000, 8000, 16_000, 22_627, 19_027, 20_749, 19_870, 19_027],
+            {"low": 19_027, "high": 19_870, "confirmed": True},
+        ),
+        (  # It steps back until the longer run passes.
+            lambda rate, confirm: Trial(rate <= (850 if confirm else 1000)), 1000,
+            [800, 1000, 1250, 1118, 1057, 1028, 1000, 950, 855, 684],
+            {"low": 684, "high": 855, "confirmed": True},
+        ),
+        (  # Luck that no longer run confirms is no capacity.
+            lambda rate, confirm: Trial(not confirm), 1000,
+            [800, 1000, 1250, 1562, 1953, 2441, 3052, 3815, 4768, 5960, 7451, 9313, 11_642, 11_642, 11_059, 9954],
+            {"low": 7963, "high": 9954, "exhausted": True},
+        ),
+        (  # One hiccup does not halve the answer.
+            hiccup(queue(20_000)[0]), 20_000, [16_000, 16_000, 20_000, 17_889, 18_915, 19_450, 19_450],
+            {"low": 19_450, "high": 20_000, "confirmed": True},
+        ),
+        # Too few answers are never a step down, but a rate that failed may lead to them.
+        (unknown_below(110, queue(100)[0]), 79, [63], {"unknown": 63.2}),
+        (unknown_below(800, queue(1000)[0]), 1500, [1200, 600], {"high": 1200, "unknown": 600}),
+        (  # A server that sheds what is too much: what cannot be decided leaves what passed.
+            lambda rate, confirm: Trial(rate <= 1000, unknown=rate > 1000), 1000, [800, 1000, 1250, 1000],
+            {"low": 1000, "unknown": 1250, "confirmed": True},
+        ),
+        (
+            again(1000), 1000, [800, 800, 1000, 1000, 1250, 1250, 1118, 1118, 1057, 1057, 1028, 1028, 1000],
+            {"low": 1000, "high": 1028, "confirmed": True},
+        ),
+        (  # A confirmation that cannot be decided confirms nothing.
+            lambda rate, confirm: Trial(not confirm and rate <= 1000, unknown=confirm), 1000,
+            [800, 1000, 1250, 1118, 1057, 1028, 1000], {"low": 1000, "high": 1028, "unknown": 1000},
+        ),
+    ],
+)  # fmt: skip
+def test_what_it_tries_and_what_it_finds(
+    probe: Probe, guess: float, rates: list[int], expected: dict[str, Any]
+) -> None:
+    tried: list[float] = []
+    found = vars(find_highest(lambda rate, confirm: tried.append(rate) or probe(rate, confirm), guess))
+    assert tried == [pytest.approx(rate, abs=1) for rate in rates]
+    wanted = vars(Bracket()) | expected | {"probes": len(rates)}
+    assert found == {key: pytest.approx(value, abs=1) if value else value for key, value in wanted.items()}
 
 
 @pytest.mark.parametrize(("probes_max", "exhausted"), [(4, True), (7, True), (16, False)])

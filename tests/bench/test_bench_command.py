@@ -30,11 +30,8 @@ from fastqps.telemetry.capacity import read_capacity
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
-MEASURED = (
-    0,
-    6,
-    7,
-)  # a busy machine makes the generator late, or the server; what was measured is written all the same
+# A busy machine makes the generator late, or the server; what was measured is written all the same.
+MEASURED = (0, 6, 7)
 
 
 @pytest.fixture(scope="module")
@@ -220,8 +217,6 @@ def test_what_this_server_cannot_do(
             ["compare", "a", "b", "--dispatchers", "2"],
             "unknown argument --dispatchers (see: fastqps bench compare --help)",
         ),
-        (["rate", "--rate", "5", "--slo", "fast"], "write p99=20ms"),
-        (["rate", "--rate", "5", "--text-file", os.devnull], "has no text in it"),
         (["rate", "--rate", "5", "--text-file", "/dev/zero"], "is longer than 64 MiB"),
         (["rate", "--rate", "5", "--output", "/proc/nothing"], "--output: cannot write to /proc/nothing"),
         (["rate", "--rate", "5", "--set", "lane=2"], "fastqps serve has no --lane; did you mean --lanes?"),
@@ -237,7 +232,6 @@ def test_what_this_server_cannot_do(
         (["rate", "--rate", "5", "--address", "h:1", "--tls-ca", "nowhere"], "--tls-ca nowhere: cannot be read"),
         (["rate", "--rate", "5", "--address", "h:1", "--tls-ca", __file__], "it holds no certificate in PEM"),
         (["rate", "--rate", "5", "--address", "h:1", "--token-file", os.devnull], "it holds 0 tokens; one is needed"),
-        (["find-max"], "find-max needs to know what is good enough"),
         (["compare", "nowhere", "either"], "cannot read nowhere"),
         (["compare", "a", "b", "--", "--lanes", "2"], "compare starts no server"),
     ],
@@ -284,9 +278,25 @@ def test_a_full_disk_is_one_line(
     assert "cannot write the results to out: No space left on device" in out.err and "50/s" in out.out
 
 
-def start(*flags: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "fastqps", "bench", *flags, "--output", "out"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+@contextlib.contextmanager
+def running(*flags: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, once its generator sends; it is killed at the end."""
+    command = [sys.executable, "-m", "fastqps", "bench", "rate", *flags, "--output", "out"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    run = subprocess.Popen(command, start_new_session=True, **pipes)
+    try:
+        until(lambda: generates(run), "load")
+        yield run
+    finally:
+        run.kill()
+        run.communicate()
+
+
+def ended(run: subprocess.Popen[str], code: int) -> tuple[str, str]:
+    """(stdout, stderr) when it has ended by itself."""
+    out, error = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == code and "Traceback" not in error
+    return out, error
 
 
 def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -304,17 +314,12 @@ def generates(process: subprocess.Popen[str]) -> bool:
 
 
 def test_an_interrupted_run_leaves_what_it_measured_and_no_child() -> None:
-    run = start("rate", "--rate", "400", "--duration", "60s", "--warmup", "0s", "--device", "null")
-    try:
-        until(lambda: generates(run), "load")
+    with running("--rate", "400", "--duration", "60s", "--warmup", "0s", "--device", "null") as run:
         time.sleep(1.0)
         begun = children(run)
         assert len(begun) >= 4  # supervisor, front door, dispatcher, generator
         run.send_signal(signal.SIGINT)
-        out, error = run.communicate(timeout=PATIENCE_S)
-    finally:
-        run.kill()
-    assert run.returncode == 130 and "Traceback" not in error
+        out, _ = ended(run, 130)
     found = report()
     assert found["verdict"] == "INTERRUPTED" and "interrupted" in " ".join(found["notes"])
     (point,) = found["points"]
@@ -325,90 +330,33 @@ def test_an_interrupted_run_leaves_what_it_measured_and_no_child() -> None:
 
 
 def test_a_server_of_its_own_that_dies_is_an_error() -> None:
-    run = start("rate", "--rate", "50", "--duration", "3s", "--warmup", "0s", "--device", "null")
-    try:
-        until(lambda: generates(run), "load")
+    with running("--rate", "50", "--duration", "3s", "--warmup", "0s", "--device", "null") as run:
         time.sleep(0.5)
-        os.kill(
-            next(p.pid for p in children(run) if p.ppid() == run.pid and "loadgen" not in p.cmdline()), signal.SIGKILL
-        )
-        _, error = run.communicate(timeout=PATIENCE_S)
-    finally:
-        run.kill()
-    assert run.returncode == 1 and "Traceback" not in error
+        server = next(p.pid for p in children(run) if p.ppid() == run.pid and "loadgen" not in p.cmdline())
+        os.kill(server, signal.SIGKILL)
+        _, error = ended(run, 1)
     assert "fastqps: the server ended with exit code -9 while it was measured" in error
     found = report()
     assert (found["verdict"], found["points"][0]["verdict"]) == ("FAILED", "FAILED")
 
 
 def test_a_server_that_stops_is_not_the_generators_fault() -> None:
-    with ServerProcess("--model", "minilm", "--device", "sim:h200-minilm-l6") as running:
-        processes = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
-        run = start("rate", "--rate", "50", "--duration", "4s", "--deadline", "1s", "--address", running.address)
-        try:
-            until(lambda: generates(run), "load")
-            for process in processes:  # the supervisor first: it would replace the others
-                process.suspend()
-            out, error = run.communicate(timeout=PATIENCE_S)
-        finally:
-            for process in processes:
-                process.resume()
-            run.kill()
-    assert run.returncode == 1 and "the server went away while it was measured" in error
+    with ServerProcess("--model", "minilm", "--device", "sim:h200-minilm-l6") as server:
+        processes = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
+        with running("--rate", "50", "--duration", "4s", "--deadline", "1s", "--address", server.address) as run:
+            try:
+                for process in processes:  # the supervisor first: it would replace the others
+                    process.suspend()
+                out, error = ended(run, 1)
+            finally:
+                for process in processes:
+                    process.resume()
+    assert "the server went away while it was measured" in error
     assert "the generator was the limit" not in out + error and report()["verdict"] == "FAILED"
 
 
-def test_an_interrupted_tune_shows_what_it_measured() -> None:
-    flags = ("--try", "dispatchers=1,2", "--duration", "500ms", "--warmup", "0s", "--device", "sim:h200-minilm-l6")
-    run = start("tune", *flags)
-    try:
-        assert run.stderr is not None
-        until(lambda: "answered OK" in str(run.stderr.readline()), "the first point")  # type: ignore[union-attr]
-        run.send_signal(signal.SIGINT)
-        out, error = run.communicate(timeout=PATIENCE_S)
-    finally:
-        run.kill()
-    assert run.returncode == 130 and "Traceback" not in error
-    found = report()
-    assert found["verdict"] == "INTERRUPTED" and found["points"][0]["status"]["OK"] > 0
-    assert "What was measured until then is shown" in out and "answered OK" in out
-
-
 def test_children_end_with_a_bench_that_is_killed() -> None:
-    run = start("rate", "--rate", "50", "--duration", "60s", "--device", "null")
-    try:
-        until(lambda: generates(run), "load")
+    with running("--rate", "50", "--duration", "60s", "--device", "null") as run:
         begun = children(run)
-    finally:
-        run.kill()
-        run.communicate()
     _, alive = psutil.wait_procs(begun, timeout=PATIENCE_S)
     assert not alive
-
-
-def test_a_server_that_ends_meanwhile_leaves_what_was_measured() -> None:
-    """The first repetition is kept, the second finds nobody."""
-    with ServerProcess("--model", "minilm", "--device", "null") as running:
-        flags = (
-            "--rates",
-            "50,60,70",
-            "--duration",
-            "1s",
-            "--warmup",
-            "0s",
-            "--deadline",
-            "1s",
-            "--address",
-            running.address,
-        )
-        run = start("sweep", *flags)
-        try:
-            assert run.stderr is not None
-            until(lambda: "50/s" in str(run.stderr.readline()), "the first point")  # type: ignore[union-attr]
-            running.kill()
-            _, error = run.communicate(timeout=PATIENCE_S)
-        finally:
-            run.kill()
-    assert run.returncode == 1 and "Traceback" not in error
-    found = report()
-    assert found["verdict"] == "FAILED" and found["points"][0]["status"]["OK"] > 20

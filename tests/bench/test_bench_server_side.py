@@ -1,4 +1,4 @@
-"""What a server says of a measured time: from two pages to the fields of a point, by hand."""
+"""What a server says of a measured time: from two readings of its counters to the fields of a point."""
 
 from __future__ import annotations
 
@@ -6,109 +6,102 @@ import threading
 import time
 from typing import Any
 
+import fake_source
+import numpy as np
 import pytest
 from serving import until
 
+from fastqps._core import IDLES, STAGES
+from fastqps.api.codes import CODES
 from fastqps.bench.measure.server_side import Look, Looks, describe
 from fastqps.bench.measure.target import Target
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError
 from fastqps.process.server_process import ServerError, ServerProcess
-from fastqps.telemetry.scrape import Scrape
+from fastqps.telemetry.live.counts import _merged
 
-BUSY, IDLE = "fastqps_device_busy_seconds_total", "fastqps_device_idle_seconds_total"
-
-
-def page(at_s: float, values: dict[tuple[Any, ...], float]) -> Scrape:
-    """``(name, "label=value", …): value``."""
-    samples = {(name, tuple(sorted(tuple(p.split("=")) for p in labels))): v for (name, *labels), v in values.items()}
-    return Scrape(samples, at_s)  # type: ignore[arg-type]
+SECOND = 10**9
+NS = dict.fromkeys(IDLES, 0)
 
 
-def described(before: dict[tuple[Any, ...], float], after: dict[tuple[Any, ...], float], **point: Any) -> Point:
-    """After ten seconds."""
+def looked(*stats: Any, at_s: float = 0.0, active_s: tuple[float, ...] = (0.0,), **changes: Any) -> Look:
+    """Two doors and three dispatchers, the first of which are as given."""
+    idle = [fake_source.process() for _ in range(5 - len(stats))]
+    devices = {"ab"[i]: round(s * SECOND) for i, s in enumerate(active_s)}
+    source = fake_source.FakeSource(*stats, *idle)
+    return Look(fake_source.counts(source, at_s, devices=devices, **changes), None, at_s)
+
+
+def described(after: Look, before: Look | None = None, **point: Any) -> Point:
     found = Point("x", **point)
-    describe(found, Look(page(100.0, before), None, 100.0), Look(page(110.0, after), None, 110.0))
+    describe(found, before or looked(), after)
     return found
 
 
-def device(name: str, dispatcher: int, busy: float, **idle: float) -> dict[tuple[Any, ...], float]:
-    own = (f"device={name}", f"dispatcher={dispatcher}")
-    return {(BUSY, *own): busy} | {(IDLE, *own, f"reason={reason}"): s for reason, s in idle.items()}
-
-
-def test_one_dispatcher_is_its_device() -> None:
-    before, after = device("cpu", 0, 50.0, gather=5.0, no_work=20.0), device("cpu", 0, 58.3, gather=6.0, no_work=20.7)
-    found = described(before, after)
-    assert found.duty_cycle == pytest.approx(0.83)
-    assert found.idle_reasons == pytest.approx({"gather": 0.1, "no_work": 0.07})
-    assert found.devices == [{"device": "cpu", "duty_cycle": pytest.approx(0.83), "sm_utilization": None}]
-
-
-def test_the_union_over_dispatchers_is_the_servers_to_know() -> None:
-    steps = {("fastqps_steps_total", "device=a", "dispatcher=0"): 200.0}
-    steps |= {("fastqps_step_items_total", "device=a", "dispatcher=0"): 6400.0}
-    two = device("a", 0, 7.0, gather=3.0) | device("a", 1, 6.0, gather=2.0, scatter=2.0) | steps
-    found = described({}, two)
-    assert found.duty_cycle is None  # 13 s in 10 s: they overlap, nobody said by how much
-    assert found.idle_reasons == pytest.approx({"gather": 0.25, "scatter": 0.1})
-    found = described({}, two | {("fastqps_device_active_seconds_total", "device=a"): 9.9})
-    assert found.duty_cycle == pytest.approx(0.99)
-    assert found.dispatchers is not None
-    first, second = found.dispatchers
-    assert (first["dispatcher"], first["busy"], first["steps_per_s"], first["items_per_step"]) == (0, 0.7, 20.0, 32.0)
-    assert (second["dispatcher"], second["steps_per_s"], second["items_per_step"]) == (1, None, None)
+def test_dispatchers_and_their_device() -> None:
+    """In ten seconds. The steps of dispatchers overlap; the server knows by how much."""
+    first = fake_source.process(
+        {"busy_ns": 8 * SECOND, "steps": 200, "step_items": 6400}, idle_ns=NS | {"gather": SECOND, "no_work": SECOND}
+    )
+    second = fake_source.process({"busy_ns": 5 * SECOND}, idle_ns=NS | {"gather": 5 * SECOND})
+    door = fake_source.process()
+    found = described(looked(door, door, first, second, at_s=10.0, active_s=(9.9,)))
+    assert found.duty_cycle == pytest.approx(0.99) and found.steps == 200
+    assert found.devices == [{"device": "a", "duty_cycle": pytest.approx(0.99), "sm_utilization": None}]
+    assert found.dispatchers is not None and found.idle_reasons is not None
+    one, two, _ = found.dispatchers
+    assert (one["dispatcher"], one["busy"], one["steps_per_s"], one["items_per_step"]) == (0, 0.8, 20.0, 32.0)
+    assert (two["dispatcher"], two["busy"], two["items_per_step"]) == (1, 0.5, None)
+    assert (found.idle_reasons["gather"], found.idle_reasons["no_work"]) == pytest.approx((0.2, 0.1 / 3))
 
 
 def test_of_several_devices_the_mean() -> None:
-    active = {("fastqps_device_active_seconds_total", f"device={d}"): s for d, s in (("a", 9.0), ("b", 4.0))}
-    found = described({}, device("a", 0, 9.0) | device("b", 1, 4.0) | active)
+    found = described(looked(at_s=10.0, active_s=(9.0, 4.0)), looked(active_s=(0.0, 0.0)))
     assert found.duty_cycle == pytest.approx(0.65)
     assert [d["duty_cycle"] for d in found.devices or []] == pytest.approx([0.9, 0.4])
 
 
 def test_stages_batches_and_what_waits() -> None:
-    def histogram(name: str, *labels: str, **buckets: float) -> dict[tuple[Any, ...], float]:
-        found = {(f"{name}_bucket", *labels, f"le={edge[1:].replace('_', '.')}"): n for edge, n in buckets.items()}
-        return found | {(f"{name}_count", *labels): max(buckets.values())}
-
-    stage = "fastqps_stage_duration_seconds"
-    after = histogram(stage, "stage=queue", l0_001=50.0, l0_002=100.0, lInf=100.0) | {
-        (f"{stage}_sum", "stage=queue"): 0.15
-    }
-    after |= histogram("fastqps_batch_items", "model=m", l7=10.0, lInf=10.0) | {
-        ("fastqps_batch_items_sum", "model=m"): 40.0
-    }
-    after |= {("fastqps_batch_fill_ratio", "model=m"): 0.25, ("fastqps_inflight_seconds_total",): 35.0}
-    after |= {
-        ("fastqps_items_total", "model=m", "code=OK"): 90.0,
-        ("fastqps_items_total", "model=m", "code=INTERNAL"): 10.0,
-    }
-    found = described({}, after, status={"OK": 25}, load={"items_per_call": 4})
-    assert found.stages_us == {"queue": pytest.approx({"mean": 1500, "p50": 1000, "p99": 1980, "count": 100})}
-    assert found.batch == {"items": 4.0, "tokens": None, "fill": 0.25} and found.in_flight == 3.5
-    assert found.at_limit == {"queue_wait_p95_s": pytest.approx(0.0019), "dispatcher": 0.0, "frontdoor": 0.0}
-    assert found.items_status == {"OK": 90, "INTERNAL": 10} and found.error_ratio == pytest.approx(0.1)
+    items = np.zeros((16, 17), dtype=np.uint64)
+    items[0, 0], items[0, 13] = 90, 10
+    queue = {stage: fake_source.histogram() for stage in STAGES} | {"queue": fake_source.histogram(*[1_500_000] * 100)}
+    door = fake_source.process({"inflight_ns": 35 * SECOND, "queue_wait_ns": 5 * SECOND}, items=items, stage=queue)
+    batches = {"step_tokens": 25, "step_capacity_tokens": 100, "awake_ns": 6 * SECOND}
+    busy = fake_source.process(batches, batch_items=fake_source.histogram(*[4] * 10))
+    after = looked(door, fake_source.process({"awake_ns": SECOND}), busy, at_s=10.0, load=fake_source.LOAD)
+    found = described(after, status={"OK": 25}, load={"items_per_call": 4})
+    assert found.stages_us is not None and [*found.stages_us] == list(STAGES)
+    near = pytest.approx(1500, rel=0.126)
+    assert found.stages_us["queue"] == {"mean": 1500, "p50": near, "p99": near, "count": 100}
+    assert found.batch == {"items": 4.0, "tokens": None, "fill": 0.25}
+    assert (found.in_flight, found.waiting) == (3.5, 0.5)
+    assert found.at_limit == {
+        "queue_wait_p95_s": pytest.approx(0.0015, rel=0.126), "device_load": 0.4, "dispatcher": 0.6, "frontdoor": 0.1
+    }  # fmt: skip
+    assert (found.saturation, found.saturation_terms) == (0.5, {"device": 0.47})
+    assert found.items_status == {"OK": 90, CODES[13]: 10} and found.error_ratio == pytest.approx(0.1)
     found.load = {"items_per_call": 1}
     assert found.error_ratio == 0  # the generator saw each of them
 
 
-def test_what_may_be_the_limit_and_what_saturation_makes_of_it() -> None:
-    """The device's load is a mean of 10 s, so that of a shorter time it would be of the time before, too."""
-    after = {("fastqps_device_load_ratio",): 0.4, ("fastqps_dispatcher_busy_seconds_total", "dispatcher=0"): 6.0}
-    after |= {("fastqps_saturation_term_ratio", "cause=device"): 0.47}
-    found = described({}, after)
-    assert (found.at_limit["device_load"], found.at_limit["dispatcher"]) == (0.4, 0.6)
-    assert found.saturation_terms == {"device": 0.47}
-    short = Point("x")
-    describe(short, Look(page(100.0, {}), None, 100.0), Look(page(109.0, after), None, 109.0))
-    assert "device_load" not in short.at_limit and short.at_limit["dispatcher"] == pytest.approx(6 / 9)
+def test_the_load_of_a_short_time_would_be_of_the_time_before_too() -> None:
+    """The device's load is a mean of 10 s."""
+    assert "device_load" not in described(looked(at_s=9.0, load=fake_source.LOAD)).at_limit
+
+
+def test_the_hop_of_an_edge_stands_for_its_device() -> None:
+    hop = {
+        part: _merged([fake_source.histogram(us * 1000)]) for part, us in (("wire", 9), ("queue", 20), ("device", 70))
+    }
+    none = dict.fromkeys(hop, _merged([]))
+    stages = described(looked(at_s=10.0, hop=hop), looked(hop=none)).stages_us or {}
+    assert {name: stages[name]["mean"] for name in ("upstream", "upstream_queue", "device")} == {
+        "upstream": 9, "upstream_queue": 20, "device": 70
+    }  # fmt: skip
 
 
 def test_another_server_at_the_same_address_says_nothing() -> None:
-    before = device("a", 0, 5.0) | {("fastqps_start_time_seconds",): 1.0}
-    after = device("a", 0, 2.0) | {("fastqps_start_time_seconds",): 2.0}
-    assert described(before, after).duty_cycle is None
+    assert described(looked(at_s=10.0, active_s=(9.0,)), looked(started=2.0)).duty_cycle is None
 
 
 def test_cpu_by_role() -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
+from formulas import Asked, Played, prepared
 
-from fastqps.bench.flags import add_common, read_common
-from fastqps.bench.measure.context import Context
-from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.measure.pinning import Pinning
-from fastqps.bench.measure.target import Target
-from fastqps.bench.measure.workload import Call, Payloads
-from fastqps.bench.modes import MODES, calibrate, mode
+from fastqps.bench import modes
+from fastqps.bench.modes import MODES
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.terminal import print_result
-from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Outcome, Result, ServerGone
 from fastqps.bench.session import run_to_the_end
@@ -38,67 +31,39 @@ FLAGS = {
     "breakdown": "--concurrency 1,2",
     "overload": "--capacity 50",
     "soak": "--rate 50 --duration 60s",
-    "calibrate": "-c 64",
 }
 Plant = Callable[[Point, int], None]  # changes a sound point; by how many have been measured before
+Run = Callable[[str, Plant], Played]
 
 
-class Planted(Context):
-    """Measures points that are VALID up to 100/s, but for what ``plant`` makes of them."""
-
-    plant: Plant
-    runs = 0
-
-    def _measure_once(self, settings: Any, load: LoadSpec, name: str) -> Point:
-        rate = min(load.rate or 100.0, 100.0)
-        us: dict[str, float | None] = {"mean": 900.0, "p50": 800.0 if rate < 95 else 2e6, "p99": 9000.0, "count": 1e4}
-        point = Point(name, dict(settings), load.describe(self.payloads.call), rate=rate, offered_rate=load.rate)
-        point.achieved_rate, point.status, point.steps = load.rate, {"OK": 10_000}, 500.0
-        point.response_time_us, point.service_time_us = us, us
-        point.p50_us, point.p99_us = us["p50"], us["p99"]
-        point.stages_us = {"device": {"mean": 900.0, "p50": 900.0, "p99": 900.0, "count": 1e4}}
-        point.timeline = [{"t_s": k + 1.0, "ok": rate, "p50_us": 800.0, "p99_us": 9000.0} for k in range(60)]
-        self.plant(point, self.runs)
-        self.runs += 1
-        return point
-
-    def server(self, settings: Any = None) -> Any:
-        return SimpleNamespace(pid=None)
+def valid(asked: Asked) -> Point:
+    """Up to 100/s."""
+    rate = min(asked.load.rate or 100.0, 100.0)
+    us: dict[str, float | None] = {"mean": 900.0, "p50": 800.0 if rate < 95 else 2e6, "p99": 9000.0, "count": 1e4}
+    point = Point(asked.name, rate=rate, offered_rate=asked.load.rate, achieved_rate=asked.load.rate)
+    point.status, point.steps, point.response_time_us, point.service_time_us = {"OK": 10_000}, 500.0, us, us
+    point.p50_us, point.p99_us = us["p50"], us["p99"]
+    point.stages_us = {"device": {"mean": 900.0, "p50": 900.0, "p99": 900.0, "count": 1e4}}
+    point.timeline = [{"t_s": k + 1.0, "ok": rate, "p50_us": 800.0, "p99_us": 9000.0} for k in range(60)]
+    return point
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant], Planted]:
+def run(tmp_path: Path) -> Run:
     """Runs a mode to its end, however that is."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(calibrate, "_calibrate", lambda *_: None)
-    monkeypatch.setattr(calibrate, "write_profile", lambda *_: None)
-    monkeypatch.setattr(Target, "model", lambda *_: SimpleNamespace(task="embed"))
 
-    def play(name: str, plant: Plant) -> Planted:
-        parser = argparse.ArgumentParser()
-        add_common(parser)
-        mode(name).add_arguments(parser)
-        device = "sim:h200-minilm-l6" if name == "calibrate" else "null"
-        options = parser.parse_args(f"{FLAGS[name]} --model minilm --device {device}".split())
-        common = read_common(options)
-        payloads = Payloads(tmp_path / "payloads", Call("predict", "/x/Predict", "unary"), b"", 1)
-        result = Result(name, started="2026-11-20T16:30:00Z", environment={OTHERS: 0.4})
-        if name == "calibrate":
-            result.extra["calibration"] = {"steps": [], "worst_deviation": 0.0}
-        context = Planted(
-            options, Target(common.settings), payloads, common.load, common.slo, Pinning(server=(0, 1)), 1, 1,
-            tmp_path, SimpleNamespace(expect=print, say=print, end=print), result,  # type: ignore[arg-type]
-        )  # fmt: skip
-        context.plant = plant
+    def to_the_end(name: str, plant: Plant) -> Played:
+        def answer(asked: Asked) -> Point:
+            plant(point := valid(asked), len(played.asked) - 1)
+            return point
+
+        played = prepared(tmp_path, name, answer, FLAGS[name])
         with contextlib.suppress(ServerGone):
-            run_to_the_end(context)
-        print_result(result)
-        return context
+            run_to_the_end(played)
+        print_result(played.result)
+        return played
 
-    return play
-
-
-Run = Callable[[str, Plant], Planted]
+    return to_the_end
 
 
 def sound(point: Point, before: int) -> None: ...
@@ -113,12 +78,17 @@ def few_answers(point: Point, before: int) -> None:
     point.response_time_us = {"p50": None, "p99": None, "count": 1.0}
 
 
+def no_answer(point: Point, before: int) -> None:
+    point.verdict, point.reasons, point.rate, point.status = "INVALID", ["no call was due"], 0.0, {}
+    point.response_time_us, point.p50_us, point.p99_us = {}, None, None
+
+
 def few_steps(point: Point, before: int) -> None:
     point.steps = STEPS_MIN - 1
 
 
 def test_every_mode_is_planted() -> None:
-    assert {*FLAGS, "accuracy", "compare"} == {*MODES}
+    assert {*FLAGS, "compare"} == {*MODES}
 
 
 @pytest.mark.parametrize("name", FLAGS)
@@ -128,6 +98,7 @@ def test_every_mode_is_planted() -> None:
         (sound, "VALID", ""),
         (late, "INVALID", "generator"),
         (few_answers, "INCONCLUSIVE", "answers"),
+        (no_answer, "INCONCLUSIVE", "answer"),
         (few_steps, "INCONCLUSIVE", f"fewer than {STEPS_MIN} steps decide nothing"),
     ],
 )
@@ -144,7 +115,7 @@ def test_a_verdict_is_as_good_as_the_points_it_rests_on(
 @pytest.mark.parametrize("name", FLAGS)
 @pytest.mark.parametrize("before", [0, 1, 2, 5])
 def test_a_run_that_ends_early_leaves_all_that_was_measured(name: str, before: int, run: Run) -> None:
-    whole = run(name, sound).runs
+    whole = len(run(name, sound).asked)
 
     def interrupted(point: Point, runs: int) -> None:
         point.interrupted = runs == before
@@ -162,7 +133,7 @@ def test_a_run_that_ends_early_leaves_all_that_was_measured(name: str, before: i
             assert result.verdict == "INCONCLUSIVE" and "exit code -9" in " ".join(result.notes)  # it goes on
         else:
             assert result.verdict == verdict and "had been measured" in result.notes[-1]
-            assert sum(max(1, len(point.repetitions)) for point in result.points) == before + 1 == found.runs
+            assert sum(max(1, len(point.repetitions)) for point in result.points) == before + 1 == len(found.asked)
             assert "Interrupted" in [label.title for label in labels_of(result)]
 
 
@@ -203,5 +174,5 @@ def test_an_interval_with_a_gain_and_a_loss_that_matter_is_open(low: float, high
 
 
 def test_no_mode_sets_a_verdict_by_itself() -> None:
-    for file in Path(calibrate.__file__).parent.glob("*.py"):
+    for file in Path(modes.__file__).parent.glob("*.py"):
         assert not re.search(r"\bresult\.verdict(, \S+)* = ", file.read_text()), file

@@ -11,8 +11,7 @@ from fake_source import FakeSource, process, samples
 
 from fastqps._core import UPSTREAM_STATES
 from fastqps.process.readiness import Readiness
-from fastqps.telemetry.live import now
-from fastqps.telemetry.live.counts import Counts
+from fastqps.telemetry.live.view import view
 from fastqps.telemetry.metrics.meter import LoadMeter
 from fastqps.telemetry.metrics.upstream_rows import UpstreamCounts, mean_utilization, upstreams
 
@@ -107,13 +106,11 @@ def test_saturation_counts_the_upstreams_and_advice_does_not(edge: Edge) -> None
     assert meter.cause == "frontdoor" and "upstreams" not in meter.terms
 
 
-def test_the_live_page(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((0, 2 * 10**9))
-    monkeypatch.setattr("fastqps.telemetry.live.counts.now_ns", lambda: next(times))
-    before = Counts.read(edge)
+def test_the_live_page(edge: Edge) -> None:
+    before = fake_source.counts(edge)
     edge.upstreams[0][0] = row("a:1", in_flight=1, window=64, heard_ns=9, rtt_ns=50_000, sent=30, bytes_out=1007)
     edge.upstreams[1].append(row("new:1", sent=1000))
-    a, b, new = now.look(edge, before, Counts.read(edge), None)["upstreams"]
-    assert (a["name"], a["state"], a["sent"], a["sent_bytes"], a["rtt"]) == ("a:1", "serving", 10.5, 500, 50)
-    assert (b["state"], b["reason"], b["rtt"]) == ("mismatch", "it serves m@1", None)
-    assert new["sent"] == 0, "its first look has nothing to compare with"
+    a, b, new = view(before, fake_source.counts(edge, 2.0)).upstreams
+    assert (a.name, a.state, a.rates["sent"], a.sent_bytes, a.rtt) == ("a:1", "serving", 10.5, 500, 50)
+    assert (b.state, b.reason, b.rtt) == ("mismatch", "it serves m@1", None)
+    assert new.rates["sent"] == 0, "its first look has nothing to compare with"

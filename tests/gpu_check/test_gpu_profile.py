@@ -11,13 +11,14 @@ import pytest
 from torch.autograd import DeviceType
 from torch.autograd.profiler_util import Interval
 
+from bench.gpu.decode_mix import DecodeMix, Made
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.profile.bounds import Peaks
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
 from bench.gpu.profile.timeline import Gaps, Kernel, gaps_of, kinds_of, sort_of, steps_of
+from bench.gpu.step_lane import open_lane
 from bench.gpu.steps import profile
-from fastqps.bench.steps.step_costs import DecoderSteps, open_steps
 
 pytestmark = pytest.mark.compute
 PEAKS = Peaks(flops=500e12, bytes_per_s=4e12)
@@ -71,17 +72,22 @@ def test_work_of_a_decoder() -> None:
 def test_prompts_join_a_step_of_running_sequences(cache: Path) -> None:
     """Each step has as many rows as the one before, and a prompt's place is free again behind it."""
     settings = {"model": str(checkpoint(SHAPES["smollm2-135m"].tiny(), cache)), "device": "cpu", "dispatchers": 1}
-    steps = open_steps({**settings, "max-running": 4, "max-input-tokens": 64, "max-output-tokens": 64}, "")
-    assert isinstance(steps, DecoderSteps)
-    made = []
-    for running, beside in ((2, (2, 50)), (2, (2, 50)), (2, (2, 50)), (4, (0, 0)), (2, (1, 7))):
-        steps.beside = beside
-        made.append(steps.prepare((running, 1)))
-        steps.lane.launch(0, *made[-1])
-        steps.lane.wait(0)
-        steps.retire()
-    steps.lane.close()
-    assert [rows[:2] for rows in made] == [(4, 102), (4, 102), (4, 102), (4, 4), (3, 9)]
+    lane = open_lane({**settings, "max-running": 4, "max-input-tokens": 64, "max-output-tokens": 64})
+    ran: list[Made] = []
+
+    def run(made: Made) -> float:
+        ran.append(made)
+        lane.launch(0, *made)
+        lane.wait(0)
+        return 0.0
+
+    for running, prompts, length, rows in ((2, 2, 50, (4, 102)), (4, 0, 50, (4, 4)), (2, 1, 7, (3, 9))):
+        mix = DecodeMix(lane, running, prompts, length, run)
+        for _ in range(3):
+            mix.once()
+            assert ran[-1][:2] == rows
+        mix.close()
+    lane.close()
 
 
 def layer(us: float) -> list[Kernel]:

@@ -19,7 +19,6 @@ from fastqps.terminal import LINE_CHARS_MAX, say, shown
 EVIL = "x\x1b]0;title\x07\x1b[31m\r\n00:00:00.000 supervisor: ready: FORGED \u202e\u2028\x9b\ud800"
 # (module, function) of what writes otherwise, and why.
 OTHERS = {
-    ("bench/steps/step_costs.py", "_say"): "JSON for the process that started it",
     ("cli/card.py", "run"): "through shown",
     ("cli/doctor.py", "run"): "through shown",
     ("cli/predict.py", "run"): "a model's answer, as it was asked for",
@@ -33,7 +32,7 @@ OTHERS = {
     ("models/hub/progress.py", "shown"): "constant text",
     ("models/hub/progress.py", "_show"): "through shown",
     ("supervisor/log.py", "_write"): "through shown",
-    ("telemetry/top/plain.py", "follow"): "what the scrape has made fit for a terminal",
+    ("telemetry/top/plain.py", "follow"): "what fetch_counts has made fit for a terminal",
     ("terminal.py", "say"): "the one place",
 }
 FILES = {"supervisor/run_directory.py"}  # writes to files alone

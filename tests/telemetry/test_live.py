@@ -6,47 +6,35 @@ import json
 import re
 import signal
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import fake_source
 import numpy as np
 import pytest
 from browser import MISSING, Browser
+from fake_source import LOAD, counts
 from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
-from fastqps.process.readiness import Readiness
-from fastqps.telemetry.live import PAGE, Sampler, counts, now
-from fastqps.telemetry.live.counts import Counts
+from fastqps.telemetry.fetch import FetchError
+from fastqps.telemetry.live import PAGE, Sampler, remote
+from fastqps.telemetry.live.counts import _merged
 from fastqps.telemetry.live.sampler import COLUMNS
-from fastqps.telemetry.live.spread import Spread
-from fastqps.telemetry.metrics.histograms import Merged
+from fastqps.telemetry.live.spread import Spread, spread
+from fastqps.telemetry.live.view import view
+from fastqps.telemetry.metrics.meter import Load
+from fastqps.terminal import shown
 
 SECOND = 10**9
 
 
-class Seen(fake_source.FakeSource):
+def idle_server() -> fake_source.FakeSource:
     """Two doors and three dispatchers whose counters a test changes."""
-
-    def __init__(self) -> None:
-        super().__init__(*(fake_source.process() for _ in range(5)))
-        self.found = Readiness((), ("dispatcher 1 (cpu) is not ready",), (), answers=True)
-        self.busy = SimpleNamespace(update=lambda: None, busy_ns=lambda device: self.active_ns)
-        self.active_ns = 0
-
-    def readiness(self) -> Readiness:
-        return self.found
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Two seconds between two looks."""
-    times = iter(range(0, 100 * SECOND, 2 * SECOND))
-    monkeypatch.setattr(counts, "now_ns", lambda: next(times))
-    monkeypatch.setattr(now, "now_ns", lambda: SECOND)
+    return fake_source.FakeSource(*(fake_source.process() for _ in range(5)))
 
 
 def busy_door() -> SimpleNamespace:
@@ -55,80 +43,98 @@ def busy_door() -> SimpleNamespace:
     requests = np.zeros((16, len(METHODS), 17), dtype=np.uint64)
     requests[0, 0, 0], requests[0, METHODS.index("other"), 0] = 50, 9
     return fake_source.process(
-        {"inflight_ns": 6 * SECOND}, items=items, requests=requests,
+        {"inflight_ns": 6 * SECOND, "queue_wait_ns": 2 * SECOND}, items=items, requests=requests,
         request=fake_source.requests_of(fake_source.histogram(*[100_000] * 99, 10**9)),
         rejected={**dict.fromkeys(REJECTS, 0), "queue_full": 20}, expired={**dict.fromkeys(STAGES, 0), "queue": 4},
         transport={**dict.fromkeys(TRANSPORT_COUNTERS, 0), "bytes_in": 2_000, "bytes_out": 8_000},
     )  # fmt: skip
 
 
-def test_what_happened_between_two_looks(clock: None) -> None:
-    seen = Seen()
-    before = Counts.read(seen)
+def test_what_happened_between_two_looks() -> None:
+    """In two seconds; a reload has replaced dispatcher 1, whose counters stay."""
+    seen = idle_server()
+    seen.filled = lambda: {0: True, 2: False}  # type: ignore[method-assign]
+    before = counts(seen, devices={"cpu": 0})
     seen.all[0] = busy_door()
     seen.all[2] = fake_source.process(
         {
             "busy_ns": 3 * SECOND, "steps": 10, "step_items": 400, "step_tokens": 60, "step_capacity_tokens": 80,
-            "generated_tokens": 700,
+            "generated_tokens": 700, "awake_ns": SECOND // 2,
         },
         idle_ns={**dict.fromkeys(IDLES, 0), "no_work": SECOND}, batch_items=fake_source.histogram(30, 50),
+        batch_tokens=fake_source.histogram(240),
     )  # fmt: skip
-    seen.active_ns = SECOND
-    found = now.look(seen, before, Counts.read(seen), {"saturation": 0.5})
-    assert found["seconds"] == 2
-    assert found["codes"] == {"OK": 200, "RESOURCE_EXHAUSTED": 10}
-    assert (found["calls"], found["refused"], found["expired"]) == (25, {"queue_full": 10}, 2)
-    assert found["in_flight"] == 3  # 6 item-seconds in 2 s
-    assert found["latency"]["p50"] == pytest.approx(100, rel=0.125)
-    assert found["latency"]["p99"] == pytest.approx(100, rel=0.125)
-    assert found["latency"]["mean"] == pytest.approx((99 * 100 + 1e6) / 100)
-    assert found["degraded"] == ["dispatcher 1 (cpu) is not ready"] and found["ready"]
-    first, second = found["models"]
-    assert first["waiting"] == 10 and first["oldest"] >= 0
-    assert first["waiting_by_class"] == {"high": 3, "normal": 7}
-    assert (first["batch_items"], first["fill"], first["tokens_made"]) == (40, 0.75, 350)
-    assert (second["batch_items"], second["fill"], second["tokens_made"]) == (None, None, None)
-    dispatcher = found["dispatchers"][0]
-    assert (dispatcher["busy"], dispatcher["idle"]) == (0.75, {"no_work": 0.25})
-    assert (dispatcher["steps"], dispatcher["items"]) == (5, 200)
-    assert found["dispatchers"][2]["busy"] is None, "nothing is known of its time"
-    assert found["devices"] == [{"name": "cpu", "active": 0.5}]
-    assert found["doors"][0] == {"index": 0, "ready": True, "connections": 3, "received": 1_000, "sent": 4_000}
-    json.dumps(found, allow_nan=False)
+    found = view(before, counts(seen, 2.0, load=LOAD, devices={"cpu": SECOND}))
+    assert found.seconds == 2 and found.load == LOAD
+    assert found.codes == {"OK": 200, "RESOURCE_EXHAUSTED": 10}
+    assert (found.calls, found.refused, found.expired) == (25, {"queue_full": 10}, 2)
+    assert found.in_flight == 3 and found.queued == 1  # 6 and 2 item-seconds in 2 s
+    assert found.latency.p50 == pytest.approx(100, rel=0.125)
+    assert found.latency.p99 == pytest.approx(100, rel=0.125)
+    assert found.latency.mean == pytest.approx((99 * 100 + 1e6) / 100) and found.latency.count == 100
+    assert found.degraded == ["dispatcher 1 (cpu) is not ready"] and found.ready
+    first, second = found.models
+    assert first.waiting == 10 and first.oldest >= 0
+    assert first.waiting_by_class == {"high": 3, "normal": 7}
+    assert (first.batch_items, first.batch_tokens, first.fill, first.tokens_made) == (40, 240, 0.75, 350)
+    assert (first.cache_slots, first.cache_used, second.cache_slots) == (100, 6, 0)
+    assert (second.batch_items, second.fill, second.tokens_made) == (None, None, None)
+    dispatcher, other = found.dispatchers
+    assert (dispatcher.busy, dispatcher.idle["no_work"], sum(dispatcher.idle.values())) == (0.75, 0.25, 0.25)
+    assert (dispatcher.steps, dispatcher.items, dispatcher.awake) == (5, 200, 0.25)
+    assert (other.index, other.model, other.ready, other.busy, other.idle) == (2, seen.models[1], False, None, {})
+    assert found.devices == {"cpu": 0.5}
+    door = found.doors[0]
+    assert (door.index, door.ready, door.connections, door.received, door.sent) == (0, True, 3, 1_000, 4_000)
+    json.dumps(asdict(found), allow_nan=False)
 
 
-def test_counters_that_seem_to_shrink_are_no_negative_rates(clock: None) -> None:
-    seen = Seen()
+def test_counters_that_seem_to_shrink_are_no_negative_rates() -> None:
+    seen = idle_server()
     seen.all[0] = busy_door()
-    before = Counts.read(seen)
+    before = counts(seen)
     seen.all[0] = fake_source.process()
-    found = now.look(seen, before, Counts.read(seen), None)
-    assert found["codes"] == {} and found["calls"] == 0 and found["latency"]["p99"] is None
+    found = view(before, counts(seen, 2.0))
+    assert found.codes == {} and found.calls == 0 and found.latency.p99 is None
 
 
-def test_history_is_bounded_and_has_the_columns(clock: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Seen()
-    ticks = iter(range(0, 1000 * SECOND, SECOND))
-    monkeypatch.setattr(counts, "now_ns", lambda: next(ticks))
-    sampler = Sampler(seen, lambda: {"saturation": 0.25})
+def test_counters_are_read_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With texts as a terminal can show them; what is no such document is refused."""
+    seen = idle_server()
+    seen.all[0] = busy_door()
+    sampler, pages = Sampler(seen, lambda: cast(Load, LOAD)), [b""]
+    monkeypatch.setattr(remote, "fetch", lambda *_: pages[-1])
+    pages.append(sampler.counts())
+    found = remote.fetch_counts("h:1")
+    assert found["models"][1]["name"] == shown(seen.models[1]) != seen.models[1]
+    assert found["request"] == counts(seen)["request"]
+    whole = json.loads(pages[-1])
+    for wrong in (b"no JSON", b"null", *(json.dumps(whole | {key: "x"}).encode() for key in ("at_ns", "stages"))):
+        pages.append(wrong)
+        with pytest.raises(FetchError, match="is not a fastqps server of this version"):
+            remote.fetch_counts("h:1")
+
+
+def test_history_is_bounded_and_has_the_columns() -> None:
+    sampler = Sampler(idle_server(), lambda: cast(Load, LOAD))
     assert json.loads(sampler.now) is None and json.loads(sampler.history())["lines"] == []
     for _ in range(310):
         sampler.sample()
     history = json.loads(sampler.history())
     assert history["columns"] == list(COLUMNS) and len(history["lines"]) == 300
     assert all(len(line) == len(COLUMNS) for line in history["lines"])
-    assert history["lines"][0][COLUMNS.index("saturation")] == 0.25
+    assert history["lines"][0][COLUMNS.index("saturation")] == 0.5
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_quantile_lies_in_the_bucket_of_the_exact_one(seed: int) -> None:
     values = np.random.default_rng(seed).lognormal(10, 2, 500).astype(int)
-    empty, full = Merged.of([]), Merged.of([fake_source.histogram(*values.tolist())])
-    spread = Spread(empty, full)
-    for q in (0.5, 0.9, 0.99):
+    empty, full = _merged([]), _merged([fake_source.histogram(*values.tolist())])
+    found = spread(empty, full)
+    for q, value in ((0.5, found.p50), (0.9, found.p90), (0.95, found.p95), (0.99, found.p99)):
         exact = np.quantile(values, q, method="inverted_cdf")
-        assert spread.quantile(q) == pytest.approx(exact, rel=0.126)
-    assert Spread(full, full).quantile(0.5) is None
+        assert value == pytest.approx(exact, rel=0.126)
+    assert spread(full, full) == Spread()
 
 
 def test_the_page_needs_nothing_else() -> None:

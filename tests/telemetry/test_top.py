@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import http.server
 import io
+import json
 import os
 import pty
 import re
@@ -22,18 +23,18 @@ from typing import Any
 
 import fake_source
 import pytest
+from fake_source import LOAD
 from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
 
 from fastqps.cli import main
-from fastqps.telemetry import scrape as scraping
-from fastqps.telemetry.metrics import Metrics
-from fastqps.telemetry.scrape import Scrape
+from fastqps.telemetry.live.remote import _shown
+from fastqps.telemetry.live.view import View, view
+from fastqps.telemetry.metrics.upstream_rows import COUNTERS
 from fastqps.telemetry.top.bars import BUSY, IDLE, Part, single, stacked
 from fastqps.telemetry.top.plain import lines
 from fastqps.telemetry.top.screen import Screen
-from fastqps.telemetry.top.view import View, view
 from fastqps.telemetry.top.words import count, listed, percent, span, uptime
 
 SECOND = 10**9
@@ -68,56 +69,54 @@ def source(n: int, dispatchers: int = 3) -> fake_source.FakeSource:
     return found
 
 
-def page(n: int, started_s: float = 0.0, dispatchers: int = 3) -> str:
-    text = Metrics(source(n, dispatchers)).page("")[0].decode()
-    return re.sub(r"(?m)^(fastqps_start_time_seconds) .*", rf"\1 {started_s}", text)
+def counts(*given: Any, **changes: Any) -> Any:
+    """As top gets them."""
+    return _shown(fake_source.counts(*given, **changes))
 
 
-def scraped(n: int, at_s: float, dispatchers: int = 3, more: str = "") -> Scrape:
-    return Scrape(scraping._samples(page(n, time.time() - 192, dispatchers) + more), at_s)
+def page(n: int, started_s: float) -> bytes:
+    return json.dumps(counts(source(n), 2.0 * n, started=started_s, at=time.time())).encode()
 
 
-ACTIVE = 'fastqps_device_active_seconds_total{device="cpu"} '
-CAPACITY = (
-    "fastqps_capacity_requests_per_second 200\nfastqps_saturation_ratio 0.5\nfastqps_headroom_requests_per_second 9\n"
-)
-
-
-def example(dispatchers: int = 3, more: str = "") -> View:
-    return view(scraped(1, 10.0, dispatchers, f"{ACTIVE}1.0\n"), scraped(3, 12.0, dispatchers, f"{ACTIVE}2.8\n{more}"))
-
-
-UPSTREAM = """fastqps_upstream_state{{upstream="{0}",state="serving"}} {1}
-fastqps_upstream_state{{upstream="{0}",state="mismatch"}} {2}
-fastqps_upstream_in_flight{{upstream="{0}"}} 7
-fastqps_upstream_window{{upstream="{0}"}} 96
-fastqps_upstream_utilization_ratio{{upstream="{0}"}} 0.9
-fastqps_upstream_rtt_seconds{{upstream="{0}"}} 0.00008
-fastqps_upstream_items_total{{upstream="{0}",event="answered"}} {3}
-fastqps_upstream_items_total{{upstream="{0}",event="lost"}} {4}
-"""
+def example(dispatchers: int = 3, load: Any = None) -> View:
+    """Two doors made two rounds each in two seconds."""
+    device = [{"cpu": ns} for ns in (SECOND, 28 * SECOND // 10)]
+    at = time.time()
+    return view(
+        counts(source(1, dispatchers), devices=device[0]),
+        counts(source(3, dispatchers), 2.0, devices=device[1], load=load, at=at, started=at - 192),
+    )
 
 
 def edge(upstreams: int = 2) -> View:
     """The first one serves, and has answered 500 items in two seconds; the others have lost 4."""
 
-    def more(n: int) -> str:
-        return "".join(
-            UPSTREAM.format(f"gpu-{i}.servers:50051", *((1, 1, 250 * n, 0) if not i else (0, 2, 0, 2 * n)))
+    def states(n: int) -> list[dict[str, Any]]:
+        common = {"reason": "", "in_flight": 7, "window": 96, "utilization": 0.9, "waiting": 0, "running": 0}
+        none = dict.fromkeys(COUNTERS, 0)
+        return [
+            {
+                "name": f"gpu-{i}.servers:50051",
+                "state": "mismatch" if i else "serving",
+                "rtt_ns": 80_000,
+                "counts": none | ({"lost": 2 * n} if i else {"answered": 250 * n}),
+                **common,
+            }
             for i in range(upstreams)
-        )
+        ]
 
-    return view(scraped(1, 10.0, 3, more(1)), scraped(3, 12.0, 3, more(3)))
+    return view(counts(source(1), upstreams=states(1)), counts(source(3), 2.0, upstreams=states(3)))
 
 
 def test_an_edge() -> None:
     first, second = edge().upstreams
     assert (first.name, first.state, first.in_flight, first.window) == ("gpu-0.servers:50051", "serving", 7, 96)
-    assert (first.saturation, first.rtt_s, first.rates) == (0.9, 80e-6, {"answered": 250, "lost": 0})
+    assert (first.utilization, first.rtt, first.rates["answered"], first.rates["lost"]) == (0.9, 80, 250, 0)
     assert (second.state, second.rates["lost"]) == ("mismatch", 2)
     said = [line for line in lines(edge()) if line.startswith("upstream ")]
     assert said[0] == (
-        "upstream gpu-0.servers:50051 state=serving in_flight=7 window=96 saturation=0.9 rtt_us=80 answered=250 lost=0"
+        "upstream gpu-0.servers:50051 state=serving in_flight=7 window=96 saturation=0.9 rtt_us=80 "
+        "sent=0 answered=250 refused=0 lost=0"
     )
     wide = PLAIN.sub("", rendered(edge(), 120, 40))
     assert re.search(r"gpu-0.servers:50051 +serving +250/s +7 of 96 +90 % +80.0 µs", wide), wide
@@ -126,46 +125,15 @@ def test_an_edge() -> None:
     assert re.search(r"\d+ more +0 serve", many) and many.count("\n") <= 24, many
 
 
-def test_view() -> None:
-    """Two doors made two rounds each in two seconds."""
-    found = example(more=CAPACITY)
-    assert (found.rate, found.items["OK"], found.items["RESOURCE_EXHAUSTED"], found.calls) == (200, 180, 20, 200)
-    assert found.p50_s == pytest.approx(2e-3, rel=0.3) and found.p99_s == pytest.approx(2e-3, rel=0.3)
-    assert found.refused["queue_full"] == 20 and found.up_s == pytest.approx(192, abs=20)
-    first, second, third = found.dispatchers
-    assert first.busy == pytest.approx(0.8) and first.steps_per_s == 50 and first.device == "cpu"
-    assert first.idle["gather"] == pytest.approx(0.1) and sum(first.idle.values()) == pytest.approx(0.2)
-    assert second.ready and not third.ready
-    assert [d.model for d in found.dispatchers] == ["a", "a", found.models[1].name]
-    model = found.models[0]
-    assert (model.name, model.waiting, model.batch_items, model.batch_tokens) == ("a", 10, 8, 240)
-    assert model.waiting_by_class == {"high": 3, "normal": 7}
-    assert (model.cache_slots, model.cache_used, model.tokens_per_s) == (200, 12, 50)
-    assert found.models[1].cache_slots == 0
-    assert found.active == {"cpu": pytest.approx(0.9)}
-    assert (found.capacity, found.saturation, found.headroom) == (200, 0.5, 9)
-    assert [stage.name for stage in found.stages] == list(fake_source.STAGES)
-    assert next(s for s in found.stages if s.name == "device").mean_s == pytest.approx(1e-3)
-
-
-def test_replaced_dispatchers_are_not_shown() -> None:
-    """After a reload the counters of the old dispatchers remain, and only those that serve say whether they do."""
-    replaced = re.compile(r"(?m)^fastqps_process_ready\{index=\"[02]\",role=\"dispatcher\"\} .*\n")
-    pages = [page(n) for n in (1, 3)]
-    assert [len(replaced.findall(each)) for each in pages] == [2, 2]
-    found = view(*(Scrape(scraping._samples(replaced.sub("", each)), 10.0 * i) for i, each in enumerate(pages)))
-    assert [(d.index, d.ready) for d in found.dispatchers] == [("1", True)]
-
-
 def test_a_quiet_server_has_no_figures() -> None:
-    found = view(scraped(1, 10.0), scraped(1, 11.0))
-    assert found.rate == 0 and found.p99_s is None and found.capacity is None and found.active == {"cpu": 0}
+    found = view(counts(source(1)), counts(source(1), 1.0))
+    assert found.codes == {} and found.latency.p99 is None and found.load is None and found.devices == {"cpu": 0}
     assert found.dispatchers[0].busy is None and found.models[0].batch_items is None
     assert "None" not in "\n".join(lines(found)) and "None" not in rendered(found, 100, 40)
 
 
 def test_lines() -> None:
-    found = dict(line.split(" ", 1) for line in lines(example(more=CAPACITY)) if line.startswith(("server", "stages")))
+    found = dict(line.split(" ", 1) for line in lines(example(load=LOAD)) if line.startswith(("server", "stages")))
     assert found["server"].startswith("rate=200 rate_OK=180 rate_RESOURCE_EXHAUSTED=20 calls=200 p50_us=")
     assert "refused_queue_full=20" in found["server"] and "saturation=0.5" in found["server"]
     assert "device_us=1000" in found["stages"]
@@ -187,7 +155,7 @@ PLAIN = re.compile(r"\x1b\[[0-9;]*m")
 @pytest.mark.parametrize("dispatchers", [1, 3, 40])
 @pytest.mark.parametrize(("width", "height"), [(200, 60), (110, 40), (80, 24), (60, 20), (40, 24)])
 def test_it_fits(width: int, height: int, dispatchers: int) -> None:
-    text = PLAIN.sub("", rendered(example(dispatchers, CAPACITY), width, height))
+    text = PLAIN.sub("", rendered(example(dispatchers, LOAD), width, height))
     shown = text.rstrip("\n").splitlines()
     assert max(map(len, shown)) <= width and len(shown) <= height, text
     for wanted in ("200 items/s", "p50", "waiting", "busy"):
@@ -200,7 +168,7 @@ def test_it_fits(width: int, height: int, dispatchers: int) -> None:
 
 def test_all_of_it() -> None:
     """Once, whatever the height, with the words that matter."""
-    text = PLAIN.sub("", rendered(example(40, CAPACITY), 120, 10, live=False))
+    text = PLAIN.sub("", rendered(example(40, LOAD), 120, 10, live=False))
     for wanted in (
         " 39 ",
         "not ready",
@@ -236,14 +204,14 @@ def test_bars() -> None:
 def test_words() -> None:
     spans = {
         None: "–",
-        0.0: "0.00 µs",
-        8.2e-7: "0.82 µs",
-        8.05e-5: "80.5 µs",
-        9.996e-4: "1.00 ms",
-        0.25: "250 ms",
-        75: "75.0 s",
+        0: "0.00 µs",
+        0.82: "0.82 µs",
+        80.5: "80.5 µs",
+        999.6: "1.00 ms",
+        25e4: "250 ms",
+        75e6: "75.0 s",
     }
-    assert {seconds: span(seconds) for seconds in spans} == spans
+    assert {us: span(us) for us in spans} == spans
     assert [count(v) for v in (None, 0, 0.5, 8.25, 12345.6, 100)] == ["–", "0", "0.5", "8.25", "12,346", "100"]
     assert [percent(v) for v in (None, 0, 0.004, 0.0994, 0.5, 1)] == ["–", "0 %", "0.4 %", "9.9 %", "50 %", "100 %"]
     assert [uptime(v) for v in (0, 59, 192, 18600, 190800)] == ["0s", "59s", "3m 12s", "5h 10m", "2d 5h"]
@@ -274,7 +242,7 @@ class Served:
                 self.send_response(200)
                 self.end_headers()
                 with contextlib.suppress(OSError):
-                    self.wfile.write(page(served.looks, served.started_s).encode())
+                    self.wfile.write(page(served.looks, served.started_s))
 
             def log_message(self, *arguments: object) -> None:
                 del arguments
@@ -322,9 +290,11 @@ def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str
 
 
 def test_another_program_with_metrics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastqps.telemetry.top.watch.scrape", lambda *_: Scrape({("up", ()): 1.0}, 0.0))
+    monkeypatch.setattr("fastqps.telemetry.live.remote.fetch", lambda *_: b'{"status": "success"}')
     assert main(["top", "--admin=127.0.0.1:9100"]) == 1
-    assert capsys.readouterr().err == "fastqps: what answers at 127.0.0.1:9100 is not a fastqps server\n"
+    assert (
+        capsys.readouterr().err == "fastqps: what answers at 127.0.0.1:9100 is not a fastqps server of this version\n"
+    )
 
 
 def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:

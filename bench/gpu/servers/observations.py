@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from bench.gpu.sampler import describe as describe_clocks
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import BenchError
-from fastqps.telemetry.scrape import scrape
+from fastqps.telemetry.fetch import fetch
 
+FETCH_S = 10.0
 REFUSED = "RESOURCE_EXHAUSTED"
 UNSAID_MOST = 0.001  # share of failed or refused calls that is not worth a word
 KEPT_UP = 0.99  # of the offered rate: as many Poisson arrivals as a few seconds may have
@@ -18,9 +21,11 @@ RISES = 0.03  # a rate that rises by more while it is measured is of a server th
 def start_stages(admin: str) -> str:
     """What the start of a server's dispatchers took, stage by stage, for people: the longest of each."""
     longest: dict[str, float] = {}
-    for labels, took_s in scrape(admin).series("fastqps_process_start_seconds") if admin else ():
-        if labels["role"] == "dispatcher":
-            longest[labels["stage"]] = max(took_s, longest.get(labels["stage"], 0.0))
+    page = fetch(admin, "/metrics", FETCH_S).decode() if admin else ""
+    for sample in (sample for family in text_string_to_metric_families(page) for sample in family.samples):
+        if sample.name == "fastqps_process_start_seconds" and sample.labels["role"] == "dispatcher":
+            stage = sample.labels["stage"]
+            longest[stage] = max(sample.value, longest.get(stage, 0.0))
     return ", ".join(f"{stage} {s:.1f}" for stage, s in sorted(longest.items(), key=lambda item: -item[1]) if s >= 0.05)
 
 

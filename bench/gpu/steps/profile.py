@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from bench.gpu.decode_mix import DecodeMix, Made
 from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
 from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, steps_of
 from bench.gpu.run import Run
 from bench.gpu.sampler import describe as describe_clocks
-from fastqps.bench.steps.step_costs import DecoderSteps, Steps, open_steps
+from bench.gpu.step_lane import equal_texts, open_lane
+from fastqps.runners.lane import Lane
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler
 LENGTH = 32  # of an encoder's texts
@@ -52,42 +54,41 @@ def measure(run: Run) -> None:
 def _encoder(run: Run, peaks: Peaks, quantization: str) -> None:
     items = (2, 4) if run.dry else ENCODER
     limits = {"max-batch-items": items[-1], "max-batch-tokens": max(512, items[-1] * LENGTH)}
-    steps = _open(run, quantization, limits)
+    lane = _open(run, quantization, limits)
     for count in items:
         if run.enough(8, f"{count * LENGTH} tokens"):
             work = encoder_work(run.shape(run.argument), count, LENGTH, 4 if run.dry else 2)
             name = f"{run.argument}, {count * LENGTH:,} tokens"
-            once = partial(_prepared, run, steps, (count, LENGTH))
+            once = partial(_prepared, run, lane, count)
             step_us = _case(run, peaks, Case(name, once, work, run.shape(run.argument).layers))
             if count == items[-1] and run.argument == "minilm-l6":
                 run.target("encoder-step", step_us, "one step at a time, by its own stamps, not profiled")
-    steps.lane.close()
+    lane.close()
 
 
 def _decoder(run: Run, peaks: Peaks, quantization: str) -> None:
     places = ((4, 0), (2, 1)) if run.dry else DECODER
-    steps = _open(run, quantization, {"max-running": places[0][0], "max-input-tokens": 64, "max-output-tokens": 64})
-    assert isinstance(steps, DecoderSteps)
+    lane = _open(run, quantization, {"max-running": places[0][0], "max-input-tokens": 64, "max-output-tokens": 64})
     fp8 = quantization == "fp8"
     for running, prompts in places:
         if run.enough(8, f"{running} running and {prompts} prompts"):
-            steps.beside = prompts, PROMPT
+            mix = DecodeMix(lane, running, prompts, PROMPT, partial(_run_once, run, lane))
             step = DecoderStep(running, prompts, PROMPT, PROMPT + STEPS)
             work = decoder_work(run.shape(run.argument), step, 4 if run.dry else 2, fp8)
             name = f"{run.argument}{' FP8' if fp8 else ''}, {running} running"
             name += f" and {prompts} prompts of {PROMPT}" if prompts else ""
-            once = partial(_prepared, run, steps, (running, 1))
-            _case(run, peaks, Case(name, once, work, run.shape(run.argument).layers))
-    steps.lane.close()
+            _case(run, peaks, Case(name, mix.once, work, run.shape(run.argument).layers))
+            mix.close()
+    lane.close()
 
 
-def _open(run: Run, quantization: str, limits: dict[str, Any]) -> Steps:
+def _open(run: Run, quantization: str, limits: dict[str, Any]) -> Lane[Any]:
     """The model on one lane, with its graphs. A dry run has none: its steps run eagerly."""
     own = {"model": str(run.checkpoint(run.argument)), "device": run.device, "dtype": run.dtype, "dispatchers": 1}
-    steps = open_steps({**own, "quantization": quantization, **limits}, "")
+    lane = open_lane({**own, "quantization": quantization, **limits})
     if not run.dry:
-        steps.lane.warm_up()
-    return steps
+        lane.warm_up()
+    return lane
 
 
 def _case(run: Run, peaks: Peaks, case: Case) -> float:
@@ -129,18 +130,20 @@ def _profiled(run: Run, once: Callable[[], float], steps: int) -> list[Kernel]:
     return [Kernel(each.name, float(each.time_range.elapsed_us()), float(each.time_range.start)) for each in events]
 
 
-def _prepared(run: Run, steps: Steps, shape: tuple[int, int]) -> float:
+def _prepared(run: Run, lane: Lane[Any], items: int) -> float:
+    return _run_once(run, lane, equal_texts(lane, items, LENGTH))
+
+
+def _run_once(run: Run, lane: Lane[Any], made: Made) -> float:
     """µs by the device's clock; where kernels are interpreted in this thread, since the profiler sees no other."""
-    runner, made = steps.lane.runners[0], steps.prepare(shape)
+    runner = lane.runners[0]
     if run.dry:
         began_ns = time.monotonic_ns()
         getattr(runner, "run_eagerly", runner.run)(*made)
-        start_ns, end_ns = began_ns, time.monotonic_ns()
-    else:
-        steps.lane.launch(0, *made)
-        steps.lane.wait(0)
-        start_ns, end_ns = runner.buffers().stamps.tolist()
-    steps.retire()
+        return (time.monotonic_ns() - began_ns) / 1000
+    lane.launch(0, *made)
+    lane.wait(0)
+    start_ns, end_ns = runner.buffers().stamps.tolist()
     return float(end_ns - start_ns) / 1000
 
 

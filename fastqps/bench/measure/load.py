@@ -77,7 +77,8 @@ class LoadSpec:
 
     def flags(self, payloads: Payloads) -> list[str]:
         """The flags of ``python -m loadgen``, without target and outputs."""
-        flags: dict[str, Any] = {"method": payloads.method, "call": payloads.rpc, "payload": payloads.path}
+        call = payloads.call
+        flags: dict[str, Any] = {"method": call.method, "call": call.rpc, "payload": payloads.path}
         connections = self.connections
         if self.in_flight is not None:
             flags["closed"] = self.in_flight
@@ -88,12 +89,12 @@ class LoadSpec:
             flags |= {"rate": f"{self.rate:.10g}", "arrivals": self.arrivals}
         # A bidi call is one long stream, and what is on it at a time is not streams.
         flags |= {"connections": connections, "seed": self.seed, "warmup": seconds(self.warmup_s)}
-        flags |= {"stream-in-flight" if payloads.rpc == "bidi" else "streams": self.streams}
+        flags |= {"stream-in-flight" if call.rpc == "bidi" else "streams": self.streams}
         if self.duration_s:
             flags["duration"] = seconds(self.duration_s)
         if self.deadline_s:
             flags["deadline"] = seconds(self.deadline_s)
-        return ["--delimited", *payloads.flags, *(part for k, v in flags.items() for part in (f"--{k}", str(v)))]
+        return ["--delimited", *call.flags, *(part for k, v in flags.items() for part in (f"--{k}", str(v)))]
 
 
 def seconds(value_s: float) -> str:

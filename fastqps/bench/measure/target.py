@@ -19,7 +19,7 @@ from fastqps.config import SETTINGS, Loaded, decide, load
 from fastqps.devices.profile_file import load_profile
 from fastqps.errors import CallError, ConfigError, FastqpsError, Unimplemented
 from fastqps.process.server_process import ServerError, ServerProcess
-from fastqps.telemetry.scrape import scrape
+from fastqps.telemetry.live.remote import fetch_counts
 
 if TYPE_CHECKING:
     from fastqps.api.served_model import Model
@@ -74,7 +74,7 @@ class Target:
         self._running: tuple[dict[str, Any], tuple[int, ...]] | None = None
         check_settings(base, config_file)
         if admin:
-            scrape(admin)  # asked for, so it has to be there
+            fetch_counts(admin)  # asked for, so it has to be there
 
     @property
     def own(self) -> bool:
@@ -155,7 +155,7 @@ class Target:
         """Asks once for the first item that is to be sent. Raises ``CallError``."""
         from fastqps.v1 import predict_pb2 as pb
 
-        batch = payloads.method.endswith("Batch")
+        batch = payloads.call.method.endswith("Batch")
         item = pb.PredictBatchRequest.FromString(payloads.first).items[0] if batch else None
         with self._client(server) as client:
             client.predict(item or pb.PredictRequest.FromString(payloads.first), timeout_s=60)
@@ -165,9 +165,7 @@ class Target:
         if self.own:
             text = decide(load(self.base, os.environ, self.config_file or None).config).device
         else:
-            page = scrape(server.admin) if server.admin else None
-            labels = [labels for labels, _ in page.series("fastqps_build_info")] if page else []
-            text = labels[0]["device"].partition(" (")[0] if labels else ""
+            text = fetch_counts(server.admin)["device"].partition(" (")[0] if server.admin else ""
         return {"device": text, "profiles": _profiles(text)}
 
     def describe(self) -> dict[str, Any]:

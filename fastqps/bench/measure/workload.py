@@ -113,21 +113,6 @@ class Payloads:
     first: bytes  # message
     count: int
 
-    @property
-    def method(self) -> str:
-        """The gRPC path."""
-        return self.call.method
-
-    @property
-    def rpc(self) -> str:
-        """unary, server-stream or bidi."""
-        return self.call.rpc
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """loadgen's."""
-        return self.call.flags
-
 
 def parse_lengths(text: str) -> made.Lengths:
     """The value of --lengths; ``ConfigError`` for anything that is no distribution."""

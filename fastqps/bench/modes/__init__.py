@@ -19,8 +19,6 @@ MODES = {
     "breakdown": "show where a request's time goes, stage by stage, at 1 to 512 calls in flight",
     "overload": "measure goodput beyond capacity, and the time to recover",
     "soak": "detect drift of latency, memory or descriptors under a long load",
-    "calibrate": "measure the steps of a device, and write a profile for --device sim:FILE",
-    "accuracy": "compare a quantised model's answers with its answers without quantization",
     "compare": "compare two results, and tell differences from noise",
 }
 

@@ -12,10 +12,10 @@ from typing import Any
 from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import INVALID, Point, Verdict
 from fastqps.bench.results.result import Result, read_result
-from fastqps.bench.results.shape import is_number
 from fastqps.bench.statistics.intervals import difference_interval
 from fastqps.bench.verdict import conclude, is_open
 from fastqps.errors import ConfigError
+from fastqps.files.shape import is_number
 
 METRICS = {"rate": "rate", "goodput": "goodput", "p50_us": "p50", "p99_us": "p99", "duty_cycle": "duty cycle"}
 _SEARCHES = ("find-max", "sweep", "tune")

@@ -54,11 +54,7 @@ def run(context: Context) -> Result:
     options, result, slo = context.options, context.result, context.slo
     assert slo is not None  # check
     (context.folder / CAPACITY).unlink(missing_ok=True)  # of an earlier run: it must not pass for this one's
-    if options.start is None:
-        peak = find_peak(context)
-        result.extra["peak"], guess = peak.as_json(), peak.rate
-    else:
-        guess = options.start
+    guess = find_peak(context) if options.start is None else options.start
     context.progress.expect(options.probes + len(SHARES_BELOW))
     prober = _Prober(context, slo)
     found = find_highest(prober.probe, guess, probes_max=options.probes, precision=options.precision)

@@ -44,8 +44,7 @@ def run(context: Context) -> Result:
     if context.options.capacity:
         capacity = read_rate(context.options.capacity) / context.payloads.call.items
     else:
-        peak = find_peak(context)
-        result.extra["peak"], capacity = peak.as_json(), peak.rate
+        capacity = find_peak(context)
     result.extra["capacity"] = capacity
     context.progress.expect(len(MULTIPLES) + 1)
     for multiple in MULTIPLES:

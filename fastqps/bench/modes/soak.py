@@ -42,11 +42,7 @@ def run(context: Context) -> Result:
     """One long point, and what drifted meanwhile in ``drift``. UNSTABLE: something grew. INCONCLUSIVE: nothing did, as
     far as there are samples to tell."""
     options, result = context.options, context.result
-    if options.rate is None:
-        peak = find_peak(context)
-        result.extra["peak"], rate = peak.as_json(), SHARE * peak.rate
-    else:
-        rate = options.rate
+    rate = SHARE * find_peak(context) if options.rate is None else options.rate
     load = context.load.at_rate(rate)
     context.progress.expect(1)
     pid = context.server().pid or options.pid

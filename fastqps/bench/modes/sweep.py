@@ -41,8 +41,7 @@ def run(context: Context) -> Result:
     rates = _read_rates(options.rates)
     if not rates:
         peak = find_peak(context)
-        result.extra["peak"] = peak.as_json()
-        rates = [peak.rate * share for share in shares(options.points)]
+        rates = [peak * share for share in shares(options.points)]
     context.progress.expect(len(rates))
     hopeless = 0
     for k, rate in enumerate(rates):

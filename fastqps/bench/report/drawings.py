@@ -28,7 +28,7 @@ from fastqps.bench.report.stages import stage_means, stage_names
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
-_ALTERNATIVES = ("compare", "tune", "calibrate")  # modes whose points are no loads of one server
+_ALTERNATIVES = ("compare", "tune")  # modes whose points are no loads of one server
 _CHOICES_MAX, _NAME_MAX = 12, 26
 _SECOND = ("t_s", "length_s", "sent", "ok", "p50_us", "p99_us", "in_flight", "waiting")
 _LINES = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9"}

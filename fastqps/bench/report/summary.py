@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.points import (
@@ -31,8 +30,6 @@ def severity(verdict: str) -> str:
 
 def facts_of(result: Result) -> list[str]:
     """The figures of the sentence, the most important ones first. It says so if nothing was measured."""
-    if alone := _WITHOUT_POINTS.get(result.mode):
-        return alone(result)
     if not result.points:
         return ["no point was measured"]
     if result.verdict in ("INTERRUPTED", "FAILED"):  # a mode's own sentence needs all of its points
@@ -55,19 +52,6 @@ def slo_text(result: Result) -> str:
         elif name == "error_ratio":
             parts.append(f"errors ≤ {wording.percent(limit)}")
     return ", ".join(parts)
-
-
-def accuracy_figure(row: Mapping[str, Any], key: str) -> str:
-    """The value or the limit of one of ``accuracy.figures``."""
-    return wording.percent(row[key]) if row["share"] else wording.precise(row[key])
-
-
-def accuracy_limit(row: Mapping[str, Any]) -> str:
-    """The limit behind ≤ or ≥, or behind the opposite sign where it is not kept; "" without one."""
-    if row["limit"] is None:
-        return ""
-    signs = ("<", "≥") if row["good"] == "least" else (">", "≤")
-    return f"{signs[bool(row['holds'])]} {accuracy_figure(row, 'limit')}"
 
 
 def _point_facts(result: Result, rate_word: str = "") -> list[str]:
@@ -134,21 +118,6 @@ def _compare(result: Result) -> list[str]:
     return [f"{row['name']} {wording.signed_percent(row['difference'])}" for row in changed]
 
 
-def _calibrate(result: Result) -> list[str]:
-    found = result.extra.get("calibration")
-    if found is None:
-        return _point_facts(result)
-    worst, ratio = wording.percent(found["worst_deviation"]), found.get("predicted_rate_ratio")
-    facts = [f"{len(found['steps'])} shapes of steps, the profile is off by {worst} at most"]
-    return facts if ratio is None else [*facts, f"peak rate on the profile {wording.signed_percent(ratio - 1)}"]
-
-
-def _accuracy(result: Result) -> list[str]:
-    rows = result.extra["accuracy"]["figures"]
-    limited = [row for row in rows if row["limit"] is not None] or rows[:2]
-    return [f"{row['name']} {accuracy_figure(row, 'value')} {accuracy_limit(row)}".strip() for row in limited]
-
-
 def _overload(result: Result) -> list[str]:
     points = [point for point in steady(result.points) if verdict_of(point) != "INVALID" and _good_rate(point)]
     heaviest = max((p for p in points if p.offered_rate), key=lambda point: point.offered_rate or 0.0, default=None)
@@ -168,13 +137,11 @@ def _good_rate(point: Point) -> float:
     return point.rate if point.goodput is None else point.goodput
 
 
-_WITHOUT_POINTS: dict[str, Callable[[Result], list[str]]] = {"accuracy": _accuracy}
 _MODES: dict[str, Callable[[Result], list[str]]] = {
     "find-max": _find_max,
     "sweep": lambda result: _find_max(result) if result.best_point else _point_facts(result),
     "tune": _tune,
     "breakdown": _breakdown,
     "compare": _compare,
-    "calibrate": _calibrate,
     "overload": _overload,
 }

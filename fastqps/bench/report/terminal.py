@@ -8,17 +8,16 @@ import sys
 from types import TracebackType
 from typing import Self, TextIO
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.columns import Column, columns_of
 from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.points import rate_of, response_us, verdict_of
 from fastqps.bench.report.summary import facts_of, severity
-from fastqps.bench.report.tables import PlainTable, tables_of
+from fastqps.bench.report.tables import Table, tables_of
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 
@@ -99,12 +98,8 @@ class RunProgress:
 def print_result(result: Result, stream: TextIO | None = None) -> None:
     """The table of points, notes, and the verdict as the last line."""
     console = _console(stream or sys.stdout)
-    if result.points:
-        console.print(_table(result, _fitting(result, console.width)))
-    for plain in tables_of(result):
-        console.print()
-        console.print(_plain_table(plain))
-    if result.points:
+    for table in tables_of(result):
+        console.print(_drawn(table, console.width))
         console.print()
     for label in labels_of(result):
         console.print(Text(f"{label.title}: {label.text}", style="yellow"), soft_wrap=True)
@@ -117,36 +112,27 @@ def print_result(result: Result, stream: TextIO | None = None) -> None:
 _LEFT_OUT = ("offered", "goodput", "p50", "in flight", "expired", "failed", "refused")  # in this order
 
 
-def _fitting(result: Result, width: int) -> list[Column]:
-    """The columns without those of least interest, until a line has room for the rest. The report has all of them."""
-    kept = [column for column in columns_of(result) if column.brief]
-    for head in _LEFT_OUT:
-        if sum(max(len(c.head), *(len(c.text(point)) for point in result.points)) + 2 for c in kept) <= width + 2:
+def _fitting(table: Table, width: int) -> list[int]:
+    """The columns without those of least interest, until a line has room for the rest. The page has all of them."""
+    kept = [at for at, head in enumerate(table.heads) if head.brief]
+    for least in _LEFT_OUT:
+        texts = [[table.heads[at].text, *(row.cells[at].text for row in table.rows)] for at in kept]
+        if sum(max(map(len, column)) + 2 for column in texts) <= width + 2:
             break
-        kept = [column for column in kept if column.head != head]
+        kept = [at for at in kept if table.heads[at].text != least]
     return kept
 
 
-def _table(result: Result, columns: list[Column]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        justify: JustifyMethod = "right" if column.is_numeric(result.points) else "left"
-        table.add_column(Text(column.head), justify=justify, no_wrap=True)
-    for point in result.points:
-        cells = [Text(column.text(point), style="dim" if column.is_void(point) else "") for column in columns]
-        tone = severity(verdict_of(point))
-        best = "bold" if point is result.best_point else ""
-        table.add_row(*cells, style=best if tone == "good" else _STYLES[tone].removeprefix("bold "))
-    return table
-
-
-def _plain_table(found: PlainTable) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, head in enumerate(found.head):
-        table.add_column(Text(head), justify="right" if index else "left", no_wrap=True)
-    for row in found.rows:
-        table.add_row(*map(Text, row))
-    return table
+def _drawn(table: Table, width: int) -> RichTable:
+    kept = _fitting(table, width)
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold")
+    for at in kept:
+        drawn.add_column(Text(table.heads[at].text), justify="left" if table.heads[at].left else "right", no_wrap=True)
+    for row in table.rows:
+        cells = [Text(row.cells[at].text, style="dim" if row.cells[at].void else "") for at in kept]
+        doubt = "" if row.severity in ("", "good") else _STYLES[row.severity].removeprefix("bold ")
+        drawn.add_row(*cells, style=doubt or ("bold" if row.best else ""))
+    return drawn
 
 
 def _point_line(point: Point) -> Text:

@@ -51,11 +51,6 @@ def mebibytes(size: float | None) -> str:
     return NOTHING if size is None else f"{size / (1 << 20):,.1f} MiB"
 
 
-def precise(value: float | None) -> str:
-    """0.99986; five significant digits."""
-    return NOTHING if value is None else f"{value:.5g}"
-
-
 def signed_percent(share: float | None) -> str:
     """A difference: +4.2 %, with a true minus sign."""
     return NOTHING if share is None else f"{100 * share:+.1f} %".replace("-", "\u2212")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fastqps.bench.results.point import Point
-from fastqps.bench.results.shape import misfit
 from fastqps.errors import (
     FAILURE,
     GENERATOR_BOUND,
@@ -25,6 +24,7 @@ from fastqps.errors import (
     FastqpsError,
 )
 from fastqps.files.documents import parse_json
+from fastqps.files.shape import misfit
 from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ All values of a knob are tried, not only the next one: more dispatchers can be b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,13 +102,13 @@ class Search:
         """At most so many probes in this pass."""
         return min(self._probes_max - self.probes, self._racing + sum(self._ahead) * self._rules.rounds_max)
 
-    def run(self, start: Mapping[str, Any] | None = None) -> Found:
-        """From ``start`` (default: the simplest value of each knob) to a setting that no single knob improves.
+    def run(self) -> Found:
+        """From the simplest value of each knob to a setting that no single knob improves.
 
         A knob is raced again only if another one has changed since, and then only over its neighbours and its simplest
         value: it may be needed no longer.
         """
-        here: Setting = {knob.name: knob.values[0] for knob in self._knobs} | dict(start or {})
+        here: Setting = {knob.name: knob.values[0] for knob in self._knobs}
         choices: list[Choice] = []
         raced_at: dict[str, Setting] = {}  # the other knobs' values when this one was raced last
         tried_at: dict[tuple[str, Any], Open | None] = {}  # by the latest race of each value, whether it is open
@@ -160,7 +160,7 @@ class Search:
         return Choice(knob.name, values, before, chosen, found, self._rules.gain_min)
 
     def _values(self, knob: Knob, here: Setting, everything: bool) -> tuple[Any, ...]:
-        values = knob.values if here[knob.name] in knob.values else (here[knob.name], *knob.values)
+        values = knob.values
         if not everything:
             at = values.index(here[knob.name])
             values = tuple(v for i, v in enumerate(values) if i == 0 or abs(i - at) <= 1)

@@ -19,6 +19,7 @@ function span(us) {
   for (const [unit, size] of [["µs", 1], ["ms", 1e3]]) if (us < 999.5 * size) return `${three(us / size)} ${unit}`;
   return `${three(us / 1e6)} s`;
 }
+const mean = (shares) => shares.length ? shares.reduce((sum, x) => sum + x, 0) / shares.length : null;
 const bytes = (x) => x < 1e3 ? `${count(x)} B` : x < 1e6 ? `${three(x / 1e3)} kB` : `${three(x / 1e6)} MB`;
 
 // ---- elements
@@ -103,14 +104,14 @@ function drawTiles(s) {
   const all = Object.values(s.codes).reduce((sum, rate) => sum + rate, 0), ok = s.codes.OK || 0;
   const waiting = s.models.reduce((sum, model) => sum + model.waiting, 0);
   const oldest = Math.max(0, ...s.models.map((model) => model.oldest));
-  const active = s.devices.length ? s.devices.reduce((sum, d) => sum + d.active, 0) / s.devices.length : null;
+  const active = mean(Object.values(s.devices));
   const load = s.load || {};
   by("tiles").replaceChildren(
     tile("Items per second", count(all), all > ok ? `${percent((all - ok) / all)} not OK` : "all OK", all > ok ? "doubtful" : ""),
     tile("p50", span(s.latency.p50), `mean ${span(s.latency.mean)}`),
     tile("p99", span(s.latency.p99), `p90 ${span(s.latency.p90)}`),
     tile("Waiting", count(waiting), oldest ? `the oldest for ${span(oldest)}` : `${count(s.running)} running`),
-    tile("Device busy", percent(active), s.devices.length > 1 ? `mean of ${s.devices.length} devices` : s.device),
+    tile("Device busy", percent(active), Object.keys(s.devices).length > 1 ? `mean of ${Object.keys(s.devices).length} devices` : s.device),
     tile("Saturation", load.saturation == null ? NONE : load.saturation.toFixed(2), load.saturation == null ? "" :
       [load.cause && `by ${load.cause.replace("_", " ")}`, load.headroom != null && `${count(load.headroom)}/s left`].filter(Boolean).join(", "),
       load.saturation >= 1 ? "bad" : load.saturation >= 0.85 ? "doubtful" : ""));
@@ -129,9 +130,9 @@ function status(text, tone) {
 }
 function drawDispatchers(s) {
   const rows = [];
-  for (const device of s.devices) {
-    rows.push([make("th", null, device.name), stack([["busy", device.active, "any dispatcher's step"]]), percent(device.active), "", "", make("td", {class: "why"}, "any dispatcher's step")]);
-    for (const d of s.dispatchers.filter((other) => other.device === device.name)) {
+  for (const [device, active] of Object.entries(s.devices)) {
+    rows.push([make("th", null, device), stack([["busy", active, "any dispatcher's step"]]), percent(active), "", "", make("td", {class: "why"}, "any dispatcher's step")]);
+    for (const d of s.dispatchers.filter((other) => other.device === device)) {
       const why = Object.entries(d.idle).filter(([, share]) => share >= 0.005).sort((a, b) => b[1] - a[1]);
       rows.push([`dispatcher ${d.index}, ${d.model}`,
         stack([["busy", d.busy || 0, "busy"], ...Object.keys(IDLES).map((name) => [name, d.idle[name] || 0, IDLES[name]])]),
@@ -147,7 +148,7 @@ function drawUpstreams(s) {
     s.upstreams.map((u) => [u.name,
       make("td", {class: u.state === "serving" ? "good" : "bad"}, u.reason ? `${u.state}: ${u.reason}` : u.state),
       u.utilization.toFixed(2), count(u.in_flight), count(u.window), span(u.rtt),
-      ...["sent", "answered", "refused", "lost"].map((event) => `${count(u[event])}/s`),
+      ...["sent", "answered", "refused", "lost"].map((event) => `${count(u.rates[event])}/s`),
       `${bytes(u.sent_bytes)}/s`, `${bytes(u.received_bytes)}/s`]));
 }
 function draw(s) {
@@ -156,9 +157,9 @@ function draw(s) {
   drawCharts();
   drawDispatchers(s);
   drawUpstreams(s);
-  const whole = s.stages.reduce((sum, stage) => sum + (stage.mean || 0), 0);
-  table("stages", ["stage", "", "mean", "p99"], s.stages.map((stage) =>
-    [stage.name, stack([["busy", whole ? (stage.mean || 0) / whole : 0, stage.name]]), span(stage.mean), span(stage.p99)]));
+  const stages = Object.entries(s.stages), whole = stages.reduce((sum, [, stage]) => sum + (stage.mean || 0), 0);
+  table("stages", ["stage", "", "mean", "p99"], stages.map(([name, stage]) =>
+    [name, stack([["busy", whole ? (stage.mean || 0) / whole : 0, name]]), span(stage.mean), span(stage.p99)]));
   table("codes", ["status, or reason", "per second"], [
     ...Object.entries(s.codes).map(([code, rate]) => [code, count(rate)]),
     ...Object.entries(s.refused).map(([reason, rate]) => [`refused: ${reason.replace("_", " ")}`, count(rate)]),
@@ -178,7 +179,7 @@ async function ask(path) {
 }
 function remember(s) {
   const all = Object.values(s.codes).reduce((sum, rate) => sum + rate, 0), ok = s.codes.OK || 0;
-  const active = s.devices.length ? s.devices.reduce((sum, d) => sum + d.active, 0) / s.devices.length : null;
+  const active = mean(Object.values(s.devices));
   const values = {at: s.at, ok, other: all - ok, p50: s.latency.p50, p99: s.latency.p99, active,
     waiting: s.models.reduce((sum, m) => sum + m.waiting, 0), running: s.running, saturation: s.load ? s.load.saturation : null};
   lines.push(columns.map((name) => values[name]));

@@ -4,13 +4,16 @@ beginning."""
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
-from fastqps.telemetry.live.counts import Counts
-from fastqps.telemetry.live.now import look
+from fastqps.telemetry.live.counts import Counts, read_counts
 from fastqps.telemetry.live.seen import Seen
+from fastqps.telemetry.live.view import View, view
+from fastqps.telemetry.metrics.meter import Load
 
 HISTORY_S = 300
 # One line of the history: what the page draws over time.
@@ -18,40 +21,51 @@ COLUMNS = ("at", "ok", "other", "p50", "p99", "waiting", "running", "active", "s
 
 
 class Sampler:
-    """``now`` and ``history`` are ready-made answers. ``load``: how much of its capacity the server uses, if that is
-    known."""
+    """``now`` is a ready-made answer, as ``history`` and ``counts`` are. ``load``: how much of its capacity the server
+    uses, if that is known."""
 
-    def __init__(self, seen: Seen, load: Callable[[], Mapping[str, Any] | None]) -> None:
+    def __init__(self, seen: Seen, load: Callable[[], Load | None]) -> None:
         self._seen = seen
         self._load = load
-        self._before = Counts.read(seen)
+        self._started = time.time()
+        self._before = self._read()
         self._lines: deque[list[float | None]] = deque(maxlen=HISTORY_S)
         self.now = b"null"
 
     def sample(self) -> None:
         """Once a second."""
-        after = Counts.read(self._seen)
-        found = look(self._seen, self._before, after, self._load())
+        after = self._read()
+        found = view(self._before, after)
         self._before = after
         self._lines.append(_line(found))
-        self.now = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+        self.now = _json(asdict(found))
 
     def history(self) -> bytes:
         """The last minutes, oldest first."""
-        return json.dumps({"columns": COLUMNS, "lines": list(self._lines)}, separators=(",", ":")).encode()
+        return _json({"columns": COLUMNS, "lines": list(self._lines)})
+
+    def counts(self) -> bytes:
+        """The counters at this moment."""
+        return _json(self._read())
+
+    def _read(self) -> Counts:
+        return read_counts(self._seen, self._started, self._load())
 
 
-def _line(found: Mapping[str, Any]) -> list[float | None]:
-    codes, latency, load = found["codes"], found["latency"], found["load"]
-    active = [device["active"] for device in found["devices"]]
+def _json(found: Any) -> bytes:
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _line(found: View) -> list[float | None]:
+    active = found.devices.values()
     return [
-        found["at"],
-        codes.get("OK", 0.0),
-        round(sum(rate for code, rate in codes.items() if code != "OK"), 3),
-        latency["p50"],
-        latency["p99"],
-        sum(model["waiting"] for model in found["models"]),
-        found["running"],
+        found.at,
+        found.codes.get("OK", 0.0),
+        round(sum(rate for code, rate in found.codes.items() if code != "OK"), 3),
+        found.latency.p50,
+        found.latency.p99,
+        sum(model.waiting for model in found.models),
+        found.running,
         round(sum(active) / len(active), 4) if active else None,
-        load["saturation"] if load else None,
+        found.load["saturation"] if found.load else None,
     ]

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from fastqps._core import histogram_upper
-from fastqps.telemetry.metrics.histograms import BUCKETS, Merged
+from fastqps.telemetry.live.counts import Histogram
+from fastqps.telemetry.metrics.histograms import BUCKETS
 
 _UPPER = np.array([float(histogram_upper(i)) for i in range(BUCKETS)])
 _LOWER = np.concatenate(([0.0], _UPPER[:-1]))
+_QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
 
+@dataclass(frozen=True)
 class Spread:
-    """The distribution of the observations between ``before`` and ``after``, in the histogram's unit."""
+    """Of ``count`` observations. Percentiles are known within 12.5 %. None: nothing was observed."""
 
-    def __init__(self, before: Merged, after: Merged) -> None:
-        # One process counts and another reads, so a value that seems to shrink was read a moment too early.
-        self._buckets = np.maximum(after.buckets.astype(np.int64) - before.buckets.astype(np.int64), 0)
-        self.count = int(self._buckets.sum())
-        self._sum = max(0, after.sum - before.sum)
+    count: int = 0
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
 
-    @property
-    def mean(self) -> float | None:
-        """None: nothing was observed."""
-        return self._sum / self.count if self.count else None
 
-    def quantile(self, q: float) -> float | None:
-        """Within its bucket in proportion: known within 12.5 %. None: nothing was observed."""
-        if not self.count:
-            return None
-        reached = np.cumsum(self._buckets)
-        rank = q * self.count
-        i = int(np.searchsorted(reached, rank, side="left"))
-        below = float(reached[i - 1]) if i else 0.0
-        return float(_LOWER[i] + (_UPPER[i] - _LOWER[i]) * (rank - below) / float(self._buckets[i]))
+def spread(before: Histogram, after: Histogram, scale: float = 1.0) -> Spread:
+    """``scale``: from the histogram's unit to the result's."""
+    # One process counts and another reads, so a value that seems to shrink was read a moment too early.
+    buckets = np.maximum(_dense(after) - _dense(before), 0)
+    count, reached = int(buckets.sum()), np.cumsum(buckets)
+    if not count:
+        return Spread()
+
+    def quantile(q: float) -> float:
+        """Within its bucket in proportion."""
+        i = int(np.searchsorted(reached, q * count, side="left"))
+        share = (q * count - (reached[i - 1] if i else 0)) / buckets[i]
+        return float(scale * (_LOWER[i] + (_UPPER[i] - _LOWER[i]) * share))
+
+    return Spread(count, scale * max(0, after["sum"] - before["sum"]) / count, *map(quantile, _QUANTILES))
+
+
+def _dense(found: Histogram) -> npt.NDArray[np.int64]:
+    buckets = np.zeros(BUCKETS, dtype=np.int64)
+    for index, count in found["buckets"]:
+        buckets[index] = count
+    return buckets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from fastqps.telemetry.metrics.saturation import Limits
 from fastqps.telemetry.metrics.source import Source
@@ -15,6 +15,18 @@ TICK_S = 0.1
 WINDOW_S = 10
 _TICKS = round(WINDOW_S / TICK_S)
 _TICKS_PER_S = round(1 / TICK_S)
+
+
+class Load(TypedDict):
+    """How much of its capacity a server uses, as means of 10 s. ``device``: the share of time that the busiest one
+    would need in full steps. None: the capacity is not known."""
+
+    saturation: float
+    cause: str
+    terms: dict[str, float]
+    device: float
+    capacity: float | None
+    headroom: float | None
 
 
 class LoadMeter:
@@ -74,9 +86,16 @@ class LoadMeter:
         own = max(self.terms["dispatcher"], self.terms["frontdoor"]) if edge else self.saturation
         return own / self._source.target_saturation
 
-    def shown(self) -> dict[str, Any]:
-        """The load as text."""
-        return {"saturation": self.saturation, "cause": self.cause, "headroom": self.headroom}
+    def shown(self) -> Load:
+        """The load for the live page."""
+        return Load(
+            saturation=self.saturation,
+            cause=self.cause,
+            terms=self.terms,
+            device=self.load.device,
+            capacity=self._source.capacity.rate if self._source.capacity else None,
+            headroom=self.headroom,
+        )
 
     def _read(self) -> None:
         self.load = self._window.long()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fastqps.telemetry.live.view import Dispatcher, View
 from fastqps.telemetry.top.bars import BUSY, DIM, IDLE, bar_of, idle_part, single, stacked
-from fastqps.telemetry.top.view import Dispatcher, View
 from fastqps.telemetry.top.words import NONE, count, cut, percent
 
 NAME_LEAST, NAME_MOST = 7, 24
@@ -18,12 +16,12 @@ PERCENT, GAPS = 5, 3  # columns
 
 def rows(view: View) -> int:
     """The number of rows besides those of dispatchers: one for each device, and the legend."""
-    return len(view.active) + 1
+    return len(view.devices) + 1
 
 
 def device_time(view: View, width: int, colour: bool, room: int) -> RenderableType:
     """The device time of dispatchers in ``room`` rows. Those that do not fit are summed up."""
-    name = min(NAME_MOST, width // 5, max(NAME_LEAST, *map(len, view.active), 0))
+    name = min(NAME_MOST, width // 5, max(NAME_LEAST, *map(len, view.devices), 0))
     bar = bar_of((width - name - PERCENT - GAPS) // 2)
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True, width=name)
@@ -32,25 +30,16 @@ def device_time(view: View, width: int, colour: bool, room: int) -> RenderableTy
     table.add_column(no_wrap=True, overflow="ellipsis", width=max(1, width - name - PERCENT - bar - GAPS))
     cut_off = len(view.dispatchers) - (room if len(view.dispatchers) <= room else max(0, room - 1))
     shown = view.dispatchers[: len(view.dispatchers) - max(0, cut_off)]
-    for device, own in _by_device(view, shown).items():
-        if device in view.active:
-            active = view.active[device]
-            line = single(active, bar, "green", colour=colour)
-            table.add_row(Text(cut(device, name), "bold"), percent(active), line, Text("any dispatcher's step", DIM))
-        for d in own:
+    for device, active in view.devices.items():
+        line = single(active, bar, "green", colour=colour)
+        table.add_row(Text(cut(device, name), "bold"), percent(active), line, Text("any dispatcher's step", DIM))
+        for d in (d for d in shown if d.device == device):
             table.add_row(*_row(d, bar, colour, d.model if len(view.models) > 1 else ""))
     if more := view.dispatchers[len(shown) :]:
         busy = [d.busy for d in more if d.busy is not None]
         mean = percent(sum(busy) / len(busy)) if busy else NONE
         table.add_row(f"{len(more)} more", mean, "", Text("busy on average", DIM))
     return Group(table, _legend(colour))
-
-
-def _by_device(view: View, shown: tuple[Dispatcher, ...]) -> Mapping[str, list[Dispatcher]]:
-    found: dict[str, list[Dispatcher]] = {device: [] for device in view.active}
-    for d in shown:
-        found.setdefault(d.device, []).append(d)
-    return found
 
 
 def _row(d: Dispatcher, bar: int, colour: bool, model: str) -> tuple[RenderableType, ...]:
@@ -60,7 +49,7 @@ def _row(d: Dispatcher, bar: int, colour: bool, model: str) -> tuple[RenderableT
     idle = {reason: d.idle[reason] for reason in (*IDLE, *(r for r in d.idle if r not in IDLE)) if reason in d.idle}
     parts = [(BUSY, d.busy or 0.0), *((idle_part(reason), share) for reason, share in idle.items())]
     why = sorted(((share, reason) for reason, share in idle.items() if share >= 0.005), reverse=True)
-    text.append("" if d.steps_per_s is None else f"{count(d.steps_per_s)} steps/s")
+    text.append(f"{count(d.steps)} steps/s")
     text.append("".join(f"  {reason.replace('_', ' ')} {percent(share)}" for share, reason in why), DIM)
     return name, percent(d.busy), stacked(parts, bar, colour=colour), text
 

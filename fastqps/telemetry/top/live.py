@@ -25,7 +25,7 @@ def show(watch: Watch, interval_s: float, console: Console) -> None:
 
 
 def show_once(watch: Watch, interval_s: float, console: Console) -> None:
-    """One look, all of it. Raises ``ScrapeError`` if it fails."""
+    """One look, all of it. Raises ``FetchError`` if it fails."""
     ticks = Ticks(interval_s)
     while watch.view is None:  # a restart in between takes another look
         ticks.wait()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from fastqps.telemetry.top.view import View
+from fastqps.telemetry.live.view import View
 from fastqps.telemetry.top.watch import Ticks, Watch
 
 
 def follow(watch: Watch, interval_s: float, *, once: bool) -> None:
-    """Prints the lines of each interval; of the first one, if ``once``. Raises ``ScrapeError`` if that one fails."""
+    """Prints the lines of each interval; of the first one, if ``once``. Raises ``FetchError`` if that one fails."""
     ticks = Ticks(interval_s)
     while True:
         ticks.wait()
@@ -33,23 +33,24 @@ def _lines(watch: Watch) -> Iterator[str]:
 
 def lines(view: View) -> Iterator[str]:
     """Times in microseconds, rates per second, shares of 1. What is not known is left out."""
+    load = view.load
     yield _line(
         "server",
-        rate=view.rate,
-        **{f"rate_{code}": rate for code, rate in view.items.items() if rate},
+        rate=float(sum(view.codes.values())),
+        **{f"rate_{code}": rate for code, rate in view.codes.items()},
         calls=view.calls,
-        p50_us=_us(view.p50_s),
-        p99_us=_us(view.p99_s),
+        p50_us=view.latency.p50,
+        p99_us=view.latency.p99,
         in_flight=view.in_flight,
         running=view.running,
         slots_used=view.slots_used,
-        **{f"refused_{reason}": rate for reason, rate in view.refused.items() if rate},
+        **{f"refused_{reason}": rate for reason, rate in view.refused.items()},
         expired=view.expired or None,
         **{f"restarts_{role}": n for role, n in view.restarts.items()},
-        capacity=view.capacity,
-        saturation=view.saturation,
-        saturation_cause=view.cause,
-        headroom=view.headroom,
+        capacity=load["capacity"] if load else None,
+        saturation=load["saturation"] if load else None,
+        saturation_cause=load["cause"] if load else None,
+        headroom=load["headroom"] if load else None,
     )
     for model in view.models:
         generates = model.cache_slots > 0
@@ -57,25 +58,25 @@ def lines(view: View) -> Iterator[str]:
             f"model {model.name}",
             waiting=model.waiting,
             **{f"waiting_{kind}": n for kind, n in model.waiting_by_class.items()},
-            oldest_us=_us(model.oldest_s),
+            oldest_us=model.oldest,
             batch_items=model.batch_items,
             batch_tokens=model.batch_tokens,
             fill=model.fill,
-            tokens_per_s=model.tokens_per_s if generates else None,
+            tokens_per_s=model.tokens_made,
             cache_slots_used=model.cache_used if generates else None,
             cache_slots=model.cache_slots if generates else None,
         )
-    for device, active in view.active.items():
+    for device, active in view.devices.items():
         yield _line(f"device {device}", active=active)
     for d in view.dispatchers:
         yield _line(
             f"dispatcher {d.index}",
             device=d.device,
-            model=d.model or None,
+            model=d.model,
             ready=int(d.ready),
             busy=d.busy,
             **{f"idle_{reason}": share for reason, share in d.idle.items()},
-            steps_per_s=d.steps_per_s,
+            steps_per_s=d.steps,
         )
     for each in view.upstreams:
         yield _line(
@@ -83,11 +84,11 @@ def lines(view: View) -> Iterator[str]:
             state=each.state,
             in_flight=each.in_flight,
             window=each.window,
-            saturation=each.saturation,
-            rtt_us=_us(each.rtt_s),
+            saturation=each.utilization,
+            rtt_us=each.rtt,
             **each.rates,
         )
-    yield _line("stages", **{f"{stage.name}_us": _us(stage.mean_s) for stage in view.stages})
+    yield _line("stages", **{f"{name}_us": spent.mean for name, spent in view.stages.items()})
 
 
 def _line(what: str, **values: float | int | str | None) -> str:
@@ -98,7 +99,3 @@ def _value(value: float | int | str) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     return str(value)
-
-
-def _us(seconds: float | None) -> float | None:
-    return None if seconds is None else 1e6 * seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -10,10 +10,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from fastqps.telemetry.live.spread import Spread
+from fastqps.telemetry.live.view import Model, View
 from fastqps.telemetry.top.bars import DIM, bar_of, single
 from fastqps.telemetry.top.device_time import device_time, rows
 from fastqps.telemetry.top.upstream_table import upstream_table
-from fastqps.telemetry.top.view import Model, Stage, View
 from fastqps.telemetry.top.watch import Watch
 from fastqps.telemetry.top.words import NONE, count, listed, percent, span, uptime
 
@@ -92,24 +93,23 @@ def _panel(content: RenderableType, title: str) -> Panel:
 
 def _traffic(view: View, bar: int, colour: bool) -> Table:
     grid = _grid(9)
-    bad = any(rate for code, rate in view.items.items() if code != "OK")
-    rate = Text.assemble((f"{count(view.rate)} items/s", "bold"))
-    rate.append(f"   {listed(view.items, always='OK')}", "red" if bad else "green")
+    codes = {"OK": 0.0, **view.codes}
+    rate = Text.assemble((f"{count(sum(codes.values()))} items/s", "bold"))
+    rate.append(f"   {listed(codes, always='OK')}", "red" if len(codes) > 1 else "green")
     grid.add_row("rate", rate)
-    latency = Text.assemble((f"p50 {span(view.p50_s)}   p99 {span(view.p99_s)}", "bold"))
+    latency = Text.assemble((f"p50 {span(view.latency.p50)}   p99 {span(view.latency.p99)}", "bold"))
     latency.append(f"   {count(view.calls)} calls/s", DIM)
     grid.add_row("latency", latency)
     held = Text(f"{count(view.in_flight)} on average")
     held.append(f"   now {view.running:,} running, {view.slots_used:,} of {view.slots:,} slots", DIM)
     grid.add_row("in flight", held)
-    if view.saturation is not None:
-        full = view.saturation >= 1
-        line = single(view.saturation, bar, "red" if full else "green", colour=colour)
-        line.append(f" {percent(view.saturation)}", "bold red" if full else "bold")
-        known = f" of {count(view.capacity)} requests/s" if view.capacity is not None else ""
-        cause = f", by {view.cause.replace('_', ' ')}" if view.cause else ""
-        room = f"; room for {count(view.headroom)}/s more" if view.headroom is not None else ""
-        line.append(f"{known} in 10 s{cause}{room}", DIM)
+    if load := view.load:
+        full = load["saturation"] >= 1
+        line = single(load["saturation"], bar, "red" if full else "green", colour=colour)
+        line.append(f" {percent(load['saturation'])}", "bold red" if full else "bold")
+        known = f" of {count(load['capacity'])} requests/s" if load["capacity"] is not None else ""
+        room = f"; room for {count(load['headroom'])}/s more" if load["headroom"] is not None else ""
+        line.append(f"{known} in 10 s, by {load['cause'].replace('_', ' ')}{room}", DIM)
         grid.add_row("saturation", line)
     if lost := listed({**view.refused, "expired": view.expired}):
         grid.add_row("refused", Text(lost, "red"))
@@ -144,12 +144,12 @@ class _Column(NamedTuple):
 
 COLUMNS = (  # the last ones give way first
     _Column("waiting", 9, False, lambda m: Text(f"{m.waiting:,}", "yellow" if m.waiting else "")),
-    _Column("oldest", 9, False, lambda m: Text(span(m.oldest_s or None), "bold yellow" if m.oldest_s > 1 else "")),
+    _Column("oldest", 9, False, lambda m: Text(span(m.oldest or None), "bold yellow" if m.oldest > 1e6 else "")),
     _Column("high, normal, low", 19, False, lambda m: Text(_by_class(m))),
     _Column("items/batch", 13, False, lambda m: Text(count(m.batch_items))),
-    _Column("tokens/s", 10, True, lambda m: Text(count(m.tokens_per_s) if m.cache_slots else NONE)),
+    _Column("tokens/s", 10, True, lambda m: Text(count(m.tokens_made))),
     _Column("cache slots", 16, True, lambda m: Text(_cache(m))),
-    _Column("fill (10 s)", 13, False, lambda m: Text(percent(m.fill))),
+    _Column("fill", 13, False, lambda m: Text(percent(m.fill))),
     _Column("tokens/batch", 14, False, lambda m: Text(count(m.batch_tokens))),
 )
 
@@ -165,11 +165,11 @@ def _cache(model: Model) -> str:
     return f"{model.cache_used:,} of {model.cache_slots:,}" if model.cache_slots else NONE
 
 
-def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> Table:
+def _stages(stages: Mapping[str, Spread], columns: int, width: int, colour: bool) -> Table:
     """The stages in one column with their tails, or in two columns, which take half the height."""
     table = Table.grid(padding=(0, 1))
     bar = bar_of(width // columns - (38 if columns == 1 else 21))
-    longest = max((stage.mean_s for stage in stages), default=0.0) or 1.0
+    longest = max((spent.mean or 0.0 for spent in stages.values()), default=0.0) or 1.0
     rows = -(-len(stages) // columns)
     for _ in range(columns):
         table.add_column(no_wrap=True, min_width=8)
@@ -178,10 +178,10 @@ def _stages(stages: Sequence[Stage], columns: int, width: int, colour: bool) -> 
     table.add_column(no_wrap=True)
     for row in range(rows):
         cells: list[RenderableType] = []
-        for stage in stages[row::rows]:
-            line = single(stage.mean_s / longest, bar, "white", colour=colour)
-            cells += [stage.name, Text(span(stage.mean_s or None)), line]
-        tail = stages[row].p99_s if columns == 1 else 0.0
+        for name, spent in [*stages.items()][row::rows]:
+            line = single((spent.mean or 0.0) / longest, bar, "white", colour=colour)
+            cells += [name, Text(span(spent.mean)), line]
+        tail = spent.p99 if columns == 1 else None
         table.add_row(*cells, Text(f"p99 {span(tail)}" if tail else "", DIM))
     return table
 

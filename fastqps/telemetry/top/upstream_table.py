@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 from rich.text import Text
 
+from fastqps.telemetry.live.view import Upstream
+from fastqps.telemetry.metrics.upstream_rows import SERVING
 from fastqps.telemetry.top.bars import DIM
-from fastqps.telemetry.top.view import SERVING, Upstream
 from fastqps.telemetry.top.words import count, cut, listed, percent, span
 
 NAME_LEAST, NAME_MOST = 12, 40
 TITLES = ("state", "answered", "in flight", "saturation", "round trip", "")  # the last ones give way first
 
 
-def upstream_table(upstreams: tuple[Upstream, ...], width: int, room: int) -> Table:
+def upstream_table(upstreams: Sequence[Upstream], width: int, room: int) -> Table:
     """The upstreams in ``room`` rows below the head. Those that do not fit are counted."""
     table = Table.grid(padding=(0, 2))
     name = min(NAME_MOST, max(NAME_LEAST, width // 3))
@@ -36,7 +39,7 @@ def _cells(each: Upstream) -> tuple[Text, ...]:
         Text(each.state, "green" if each.state == SERVING else "bold red"),
         Text(f"{count(each.rates.get('answered', 0.0))}/s"),
         Text(f"{each.in_flight:,} of {each.window:,}"),
-        Text(percent(each.saturation), "bold red" if each.saturation >= 1 else ""),
-        Text(span(each.rtt_s)),
+        Text(percent(each.utilization), "bold red" if each.utilization >= 1 else ""),
+        Text(span(each.rtt)),
         Text(listed(trouble), "red"),
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from fastqps.telemetry.scrape import Scrape, ScrapeError, scrape
-from fastqps.telemetry.top.view import View, restarted, view
+from fastqps.telemetry.fetch import FetchError
+from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.view import View, view
 
 ANSWER_MAX_S = 5.0  # then the look has failed, and the next one is due
 
@@ -15,39 +16,33 @@ class Watch:
     ""."""
 
     def __init__(self, admin: str) -> None:
-        """Takes the first look. Raises ``ScrapeError`` where there is no server."""
+        """Takes the first look. Raises ``FetchError`` where there is no server."""
         self.admin = admin
         self.view: View | None = None
         self.trouble = ""
         self.restarted = False  # since the view before this one
-        self._last = _fastqps(admin)
+        self._last = fetch_counts(admin, ANSWER_MAX_S)
+        self._answered_s = time.monotonic()
 
     @property
     def age_s(self) -> float:
         """The age of the server's last answer."""
-        return time.monotonic() - self._last.at_s
+        return time.monotonic() - self._answered_s
 
     def look(self, *, raising: bool = False) -> None:
         """Reads the server once more. A failure is noted in ``trouble``, and the last view stays. ``raising``: it
-        raises ``ScrapeError`` instead."""
+        raises ``FetchError`` instead."""
         try:
-            found = _fastqps(self.admin)
-        except ScrapeError as error:
+            found = fetch_counts(self.admin, ANSWER_MAX_S)
+        except FetchError as error:
             if raising:
                 raise
             self.trouble = str(error)
             return
-        self.trouble = ""
-        self.restarted = restarted(self._last, found)
+        self.trouble, self._answered_s = "", time.monotonic()
+        self.restarted = found["started"] != self._last["started"]
         self.view = None if self.restarted else view(self._last, found)
         self._last = found
-
-
-def _fastqps(admin: str) -> Scrape:
-    found = scrape(admin, ANSWER_MAX_S)
-    if found.find("fastqps_build_info") is None:
-        raise ScrapeError(f"what answers at {admin} is not a fastqps server")
-    return found
 
 
 class Ticks:

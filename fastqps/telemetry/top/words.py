@@ -7,14 +7,14 @@ from collections.abc import Mapping
 NONE = "–"
 
 
-def span(seconds: float | None) -> str:
+def span(us: float | None) -> str:
     """80 µs, 1.25 ms, 3.4 s."""
-    if seconds is None:
+    if us is None:
         return NONE
-    for unit, size in (("µs", 1e-6), ("ms", 1e-3)):
-        if seconds < 999.5 * size:
-            return f"{_three(seconds / size)} {unit}"
-    return f"{_three(seconds)} s"
+    for unit, size in (("µs", 1.0), ("ms", 1e3)):
+        if us < 999.5 * size:
+            return f"{_three(us / size)} {unit}"
+    return f"{_three(us / 1e6)} s"
 
 
 def count(value: float | None) -> str:

@@ -13,7 +13,8 @@ from serving import PATIENCE_S, Server
 import fastqps
 from bench.load import PREDICT, Load, loadgen
 from fastqps.bench.measure.workload import write_messages
-from fastqps.telemetry.scrape import Difference, scrape
+from fastqps.telemetry.live.remote import fetch_counts
+from fastqps.telemetry.live.spread import spread
 from fastqps.v1 import predict_pb2 as pb
 
 CONNECTIONS, STREAMS = 8, 64
@@ -32,11 +33,11 @@ def test_clients_that_start_together_do_not_make_waves(
     request = pb.PredictRequest(token_ids=pb.TokenIds(ids=[7] * TOKENS), generate=options)
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:  # the first answer says how long they are
         client.generate([7] * TOKENS, max_tokens=TOKENS, ignore_eos=True)
-    before = scrape(server.admin)
+    [before] = fetch_counts(server.admin)["models"]
     loadgen(server.address, PREDICT, write_messages(tmp_path / "prompts", [request]), Load(CONNECTIONS, STREAMS, 3.0))
-    rows = Difference(before, scrape(server.admin)).histogram("fastqps_batch_tokens")
-    mean, high = rows.mean, rows.quantile(0.99)
+    [after] = fetch_counts(server.admin)["models"]
+    rows = spread(before["tokens"], after["tokens"])
+    mean, high = rows.mean, rows.p99
     assert mean is not None and high is not None
     assert mean > CONNECTIONS * STREAMS, "clients in flight together"
-    # The histogram's edges are powers of two.
     perf("p99 of the rows of a step over their mean", high / mean, at_most=4)

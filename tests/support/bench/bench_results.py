@@ -274,22 +274,6 @@ def soak() -> dict[str, Any]:
     return result("soak", [one], best=0, verdict="UNSTABLE", notes=notes, drift=drift, processes=samples)
 
 
-def calibrate() -> dict[str, Any]:
-    steps = [
-        {
-            "tokens": 2**k,
-            "items": 2 ** (k // 2),
-            "us": 130 + 0.045 * 2**k,
-            "launch_us": 12.0,
-            "fitted_us": 128 + 0.046 * 2**k,
-        }
-        for k in range(12)
-    ]
-    points = [point("cpu", 900.0), point("sim:profile.toml", 880.0)]
-    found = {"steps": steps, "alone_us": 802.1, "together_us": 1203.4, "worst_deviation": 0.031}
-    return result("calibrate", points, slo=None, calibration=found | {"predicted_rate_ratio": 0.978})
-
-
 def compare() -> dict[str, Any]:
     differences = [
         _difference("rate", "rate", 1000.0, 1042.0, [0.021, 0.063]),
@@ -309,7 +293,6 @@ ALL = {
     "breakdown": breakdown,
     "tune": tune,
     "compare": compare,
-    "calibrate": calibrate,
     "soak": soak,
     "interrupted": lambda: result("rate", [], verdict="INTERRUPTED"),
 }

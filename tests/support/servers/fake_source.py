@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +23,10 @@ from fastqps._core import (
     histogram_upper,
     now_ns,
 )
+from fastqps.process.readiness import Readiness
 from fastqps.process.reloaded import ServedVersion
 from fastqps.telemetry.capacity import Capacity
+from fastqps.telemetry.live.counts import Counts, read_counts
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.source import Canaries
 
@@ -158,6 +161,25 @@ class FakeSource:
 
     def canaries(self) -> list[Canaries]:
         return [Canaries(0, 7, 0, 0.5), Canaries(2, 3, 1, 2.5)]
+
+    def readiness(self) -> Readiness:
+        return Readiness((), ("dispatcher 1 (cpu) is not ready",), (), answers=True)
+
+
+LOAD = {
+    "saturation": 0.5,
+    "cause": "device",
+    "terms": {"device": 0.47},
+    "device": 0.4,
+    "capacity": 200.0,
+    "headroom": 9.0,
+}
+
+
+def counts(source: FakeSource, at_s: float = 0.0, **changes: Any) -> Counts:
+    """What the source counts at a moment, of a server that was started 192 s ago."""
+    found: Any = read_counts(source, time.time() - 192, None)
+    return found | {"at_ns": round(at_s * 1e9), "started": 1.0, **changes}
 
 
 def samples(source: FakeSource, accept: str = "") -> dict[str, float]:

@@ -1,11 +1,11 @@
-"""Checks data from a file against the fields of a dataclass: files are edited, cut off, and mixed up."""
+"""Checks JSON data against a type: files are edited, cut off, and mixed up, and other programs answer."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 NUMBER_MAX = 1e100  # its square can still be counted with; no figure of a measurement is near it
 
@@ -26,7 +26,8 @@ def misfit(found: Mapping[str, Any], kind: type, optional: frozenset[str] = froz
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether JSON data is of a type: str, bool, int, float, dict, list, unions and literals of these, or Any."""
+    """Whether JSON data is of a type: str, bool, int, float, dict, list, unions and literals of these, Any, or
+    a TypedDict, which may have more keys."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(value, one) for one in inner)
@@ -34,6 +35,9 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, str) and value in inner
     if origin is dict:
         return isinstance(value, dict) and all(fits(one, inner[1]) for one in value.values())
+    if is_typeddict(hint):
+        own = get_type_hints(hint)
+        return isinstance(value, dict) and all(key in value and fits(value[key], one) for key, one in own.items())
     if origin is list:
         return isinstance(value, list) and all(fits(one, inner[0]) for one in value)
     if hint is Any:
