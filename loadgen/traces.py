@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,35 +49,29 @@ class Trace:
 
 def read(path: str) -> Trace:
     """Reads and checks a whole trace. ``UsageError`` names the file, the line and what is wrong with it."""
-    times_us: list[float] = []
-    payload: list[int] = []
-    deadline_ms: list[float] = []
-    before = -math.inf
+    calls: list[_Row] = []
     try:
         with Path(path).open(encoding="utf-8", newline="") as stream:
-            for line, (t_us, index, limit_ms) in _rows(path, stream):
-                if t_us < before:
-                    raise UsageError(f"{path}:{line}: {t_us:g} µs comes after {before:g} µs; a trace is sorted by time")
-                if len(times_us) == CALLS_MAX:
+            for line, row in _rows(path, stream):
+                if calls and row[0] < calls[-1][0]:
+                    order = f"{row[0]:g} µs comes after {calls[-1][0]:g} µs"
+                    raise UsageError(f"{path}:{line}: {order}; a trace is sorted by time")
+                if len(calls) == CALLS_MAX:
                     raise UsageError(f"{path} has more than {CALLS_MAX:,} calls")
-                before = t_us
-                times_us.append(t_us)
-                payload.append(index)
-                deadline_ms.append(limit_ms)
+                calls.append(row)
     except OSError as error:
         raise UsageError(f"cannot read the trace {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"the trace {path} is no UTF-8 text") from None
-    if not times_us:
+    if not calls:
         raise UsageError(f"the trace {path} has no calls")
-    if times_us[-1] - times_us[0] > SECONDS_MAX * 1e6:
+    if calls[-1][0] - calls[0][0] > SECONDS_MAX * 1e6:
         raise UsageError(f"the trace {path} lasts longer than 7 days; its times are microseconds")
-    start_us = times_us[0]  # a recording starts with its first call, whatever its clock said
-    limits = np.array(deadline_ms)
+    times_us, payload, limit_ms = np.array(calls, dtype=np.float64).T
     return Trace(
-        np.rint((np.array(times_us) - start_us) * 1e3).astype(np.int64),
-        np.array(payload, dtype=np.int64),
-        np.where(limits < 0, -1, np.rint(limits * 1e6)).astype(np.int64),
+        np.rint((times_us - times_us[0]) * 1e3).astype(np.int64),  # it starts with its first call
+        payload.astype(np.int64),
+        np.where(limit_ms < 0, -1, np.rint(limit_ms * 1e6)).astype(np.int64),
     )
 
 

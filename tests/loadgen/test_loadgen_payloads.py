@@ -46,19 +46,15 @@ def test_files_hold_one_message_each_or_many(tmp_path: Path) -> None:
         (b"\x01a\x80", True, "message 1: a length is cut off"),
         (b"\xff" * 12, True, "message 0: a length has more than 10 bytes"),
         (None, False, "cannot read the payload .*: No such file"),
+        ("a folder", False, "cannot read the payload .*: Is a directory"),
     ],
 )
-def test_bad_payload_files(tmp_path: Path, data: bytes | None, delimited: bool, message: str) -> None:
-    path = tmp_path / "payload"
-    if data is not None:
+def test_bad_payload_files(tmp_path: Path, data: bytes | str | None, delimited: bool, message: str) -> None:
+    path = tmp_path / "payload" if data != "a folder" else tmp_path
+    if isinstance(data, bytes):
         path.write_bytes(data)
     with pytest.raises(UsageError, match=message):
         payloads.from_files([str(path)], delimited)
-
-
-def test_a_directory_is_no_payload(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Is a directory"):
-        payloads.from_files([str(tmp_path)], False)
 
 
 def test_made_messages_are_what_protobuf_reads() -> None:
