@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from bench.__main__ import PARTS, QUIET
 from bench.gpu.results import MODE
 from bench.gpu.targets import TARGETS
-from bench.readme_plot import Bar, plot
 from bench.result_file import RESULTS, ROOT
 from bench.row import Row, number
 
@@ -38,6 +39,9 @@ _PLOTTED = (
     ("protocols", "ModelInfer over Triton ModelInfer", "Triton's ModelInfer, over Triton"),
     ("protocols", "/v1/embeddings, floats over LitServe JSON", "OpenAI's embeddings over HTTP, over LitServe"),
 )
+
+_WIDTH, _LEFT, _ROW = 880, 430, 34
+_AXIS = (1, 10, 100, 1000)
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -100,10 +104,33 @@ def gpu_runs(folder: Path) -> list[dict[str, Any]]:
     return sorted(of_gpus, key=lambda run: str(run["date"]))
 
 
-def bars(results: dict[str, dict[str, Any]]) -> list[Bar]:
+def bars(results: dict[str, dict[str, Any]]) -> list[tuple[str, float]]:
     """The plotted ratios of those parts that have been measured."""
     measured = {(part, row["name"]): row["measured"] for part, found in results.items() for row in found["table"]}
-    return [Bar(label, measured[part, row]) for part, row, label in _PLOTTED if measured.get((part, row))]
+    return [(label, measured[part, row]) for part, row, label in _PLOTTED if measured.get((part, row))]
+
+
+def plot(bars: Sequence[tuple[str, float]]) -> str:
+    """An SVG image of (label, ratio of fastqps to the baseline of the same run), on a logarithmic axis."""
+    height = _ROW * len(bars) + 60
+    scale = (_WIDTH - _LEFT - 80) / math.log10(_AXIS[-1])
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="14" role="img">',
+        "<title>fastqps beside other software, in the same run on 2 CPU cores</title>",
+        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>',
+    ]
+    for tick in _AXIS:
+        x = _LEFT + scale * math.log10(tick)
+        lines.append(f'<path d="M{x:.0f} 20V{height - 30}" stroke="#ddd"/>')
+        lines.append(f'<text x="{x:.0f}" y="{height - 12}" text-anchor="middle" fill="#555">{tick} ×</text>')
+    for row, (label, ratio) in enumerate(bars):
+        y = 26 + row * _ROW
+        length = max(scale * math.log10(ratio), 1.0)
+        lines.append(f'<text x="{_LEFT - 10}" y="{y + 15}" text-anchor="end" fill="#222">{escape(label)}</text>')
+        lines.append(f'<rect x="{_LEFT}" y="{y}" width="{length:.0f}" height="22" fill="#4a76a8"/>')
+        lines.append(f'<text x="{_LEFT + length + 8:.0f}" y="{y + 16}" fill="#222">{ratio:.3g} ×</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
 
 
 def main() -> int:

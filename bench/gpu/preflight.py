@@ -24,7 +24,11 @@ from fastqps.bench.results.environment import environment
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("triton", "transformers", "sentence-transformers", "pybind11", "setproctitle", "nvidia-ml-py")
-DISK_GIB, MEMORY_GIB, SHM_MIB = 12.0, 16.0, 256.0  # wanted: checkpoints and caches, a model with its cache, MPS clients
+LEAST = {  # fact: what is wanted of it, and for what
+    "disk_free_gib": (12.0, "checkpoints and caches"),
+    "shm_mib": (256.0, "MPS clients"),
+    "gpu_free_gib": (16.0, "a model with its cache"),
+}
 MPS = "nvidia-cuda-mps-control"
 _OF_DISPATCHERS = tuple(step for step in STEPS if step.startswith("dispatchers:"))
 _ASK = """
@@ -136,12 +140,9 @@ def _lacks(facts: dict[str, Any]) -> Iterator[Lack]:
             yield Lack(f"Python package {name}", tuple(s for s, step in STEPS.items() if name in step.needs))
     if facts["mps"] == "missing":
         yield Lack(f"{MPS}: dispatchers are measured without MPS")
-    if facts["disk_free_gib"] < DISK_GIB:
-        yield Lack(f"disk: {facts['disk_free_gib']} GiB free, {DISK_GIB:g} wanted for checkpoints")
-    if facts["shm_mib"] < SHM_MIB:
-        yield Lack(f"/dev/shm: {facts['shm_mib']} MiB, {SHM_MIB:g} wanted for MPS clients")
-    if facts.get("gpu_free_gib", MEMORY_GIB) < MEMORY_GIB:
-        yield Lack(f"GPU memory: {facts['gpu_free_gib']} GiB free, {MEMORY_GIB:g} wanted")
+    for name, (least, use) in LEAST.items():
+        if facts.get(name, least) < least:
+            yield Lack(f"{name}: {facts[name]}, {least:g} wanted for {use}")
     if facts.get("gpu_processes"):
         yield Lack(f"the GPU to ourselves: other processes use it: {facts['gpu_processes']}")
     if facts.get("compute_mode", "Default") != "Default":

@@ -26,7 +26,7 @@ from fastqps.api import prediction, rpc
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
-LATE_S = 8.0  # how long the second batch with a text `… late` takes
+LATE_S = 4.0  # how long the second batch with a text `… late` takes
 
 
 def vector(text: str, dimensions: int = 384) -> np.ndarray:

@@ -271,6 +271,13 @@ def test_the_engine_has_the_options(tmp_path: Path) -> None:
         ({"min_tokens": MAX_OUTPUT + 1}, f"min_tokens {MAX_OUTPUT + 1} .* max_tokens, {MAX_OUTPUT}"),
         ({"suppress_ids": range(9)}, "suppress_token_ids .* at most 8 ids"),
         ({"suppress_ids": (VOCAB,)}, rf"suppress_token_ids \[{VOCAB}\] .* from 0 to {VOCAB - 1}"),
+        *(({"max_tokens": tokens}, "max_tokens") for tokens in (MAX_OUTPUT + 1, 0, -1)),
+        *(({"temperature": value}, "temperature") for value in (-0.5, float("nan"), float("inf"))),
+        *(({"top_p": value}, "top_p") for value in (0.0, 1.5)),
+        ({"top_k": 65}, "top_k"),
+        ({"seed": 1 << 64}, "seed"),
+        ({"stop_ids": range(9)}, "stop_token_ids"),
+        ({"stop_ids": [VOCAB]}, "stop_token_ids"),
     ],
 )
 def test_options_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -109,9 +109,9 @@ def test_everything_that_is_missing_is_told_at_once(monkeypatch: pytest.MonkeyPa
         "  a GPU, without which nothing is measured: torch has been built without CUDA",
         "  Python package sentence_transformers; left out: encoder_peers",
         "  nvidia-cuda-mps-control: dispatchers are measured without MPS",
-        "  disk: 9.0 GiB free, 12 wanted for checkpoints",
-        "  /dev/shm: 99 MiB, 256 wanted for MPS clients",
-        "  GPU memory: 3.0 GiB free, 16 wanted",
+        "  disk_free_gib: 9.0, 12 wanted for checkpoints and caches",
+        "  shm_mib: 99, 256 wanted for MPS clients",
+        "  gpu_free_gib: 3.0, 16 wanted for a model with its cache",
         "  the GPU to ourselves: other processes use it: 7, 9",
         "  compute mode Default: it is Exclusive; left out: dispatchers:smollm2-135m, dispatchers:minilm-l6",
     ]

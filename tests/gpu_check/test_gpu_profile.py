@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from torch.autograd import DeviceType
 from torch.autograd.profiler_util import Interval
 
+from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.profile.bounds import Peaks
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
 from bench.gpu.profile.timeline import Gaps, Kernel, gaps_of, kinds_of, sort_of, steps_of
 from bench.gpu.steps import profile
+from fastqps.bench.steps.step_costs import DecoderSteps, open_steps
 
 pytestmark = pytest.mark.compute
 PEAKS = Peaks(flops=500e12, bytes_per_s=4e12)
@@ -65,17 +68,26 @@ def test_work_of_a_decoder() -> None:
     assert fp8["quantise_rows"].launches == 30 and "quantise_rows" not in work
 
 
+def test_prompts_join_a_step_of_running_sequences(cache: Path) -> None:
+    """Each step has as many rows as the one before, and a prompt's place is free again behind it."""
+    settings = {"model": str(checkpoint(SHAPES["smollm2-135m"].tiny(), cache)), "device": "cpu", "dispatchers": 1}
+    steps = open_steps({**settings, "max-running": 4, "max-input-tokens": 64, "max-output-tokens": 64}, "")
+    assert isinstance(steps, DecoderSteps)
+    made = []
+    for running, beside in ((2, (2, 50)), (2, (2, 50)), (2, (2, 50)), (4, (0, 0)), (2, (1, 7))):
+        steps.beside = beside
+        made.append(steps.prepare((running, 1)))
+        steps.lane.launch(0, *made[-1])
+        steps.lane.wait(0)
+        steps.retire()
+    steps.lane.close()
+    assert [rows[:2] for rows in made] == [(4, 102), (4, 102), (4, 102), (4, 4), (3, 9)]
+
+
 def layer(us: float) -> list[Kernel]:
     """Of an encoder, in the order in which it runs."""
-    names = (
-        "gemm qkv",
-        "tile_attention_kernel",
-        "gemm out",
-        "add_norm_kernel",
-        "gemm up",
-        "gemm down",
-        "add_norm_kernel",
-    )
+    norm = "add_norm_kernel"
+    names = "gemm qkv", "tile_attention_kernel", "gemm out", norm, "gemm up", "gemm down", norm
     return [Kernel(name, us * (1 + place)) for place, name in enumerate(names)]
 
 

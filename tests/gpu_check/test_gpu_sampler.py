@@ -34,6 +34,11 @@ class FakeNvml(ModuleType):
         super().__init__("pynvml")
         self.mhz, self.open, self.asked = mhz, 0, ""
 
+        self.nvmlDeviceGetPowerUsage = lambda handle: 612_345
+        self.nvmlDeviceGetTemperature = lambda handle, kind: 51
+        # The power cap every other time; an idle GPU is no reason.
+        self.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: 0x4 | 0x1 if self.mhz % 2 else 0x1
+
     def nvmlInit(self) -> None:
         self.open += 1
 
@@ -49,15 +54,6 @@ class FakeNvml(ModuleType):
             raise FakeError("GPU is lost")
         self.mhz -= 1
         return 1000 + self.mhz
-
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
-        return 612_345
-
-    def nvmlDeviceGetTemperature(self, handle: str, kind: int) -> int:
-        return 51
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
-        return 0x4 | 0x1 if self.mhz % 2 else 0x1  # every other sample; an idle GPU is no reason
 
 
 @pytest.fixture

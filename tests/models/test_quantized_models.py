@@ -18,14 +18,13 @@ from decoders import expected, write_decoder
 from test_int8_products import rounded as rounded_to_int8
 
 from examples.grammar.mistakes import pairs
-from fastqps import Client, Engine
+from fastqps import Engine
 from fastqps.bench.accuracy import of_embeddings, of_generations
 from fastqps.bench.measure.vocabulary import vocabulary_of
 from fastqps.devices import DeviceError, make_runner
 from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.models import load_card
 from fastqps.models.names import packaged
-from fastqps.process.server_process import ServerProcess
 from loadgen import texts as made
 
 pytestmark = pytest.mark.compute
@@ -215,25 +214,6 @@ def test_auto_keeps_what_is_faster_here(
     assert set(chosen) <= {"int8", "no int8"}
     inner = (LAYERS - 2) * chosen.count("int8")
     assert last == f"quantization auto: {inner} of {4 * LAYERS} matrix products in int8"
-
-
-@pytest.mark.parametrize(
-    ("quantization", "logged"), [("fp8", "6 of 17 matrix products in FP8"), ("int8", "8 of 17 matrix products in int8")]
-)
-def test_a_server_computes_what_this_process_does(quantization: str, logged: str) -> None:
-    prompts = ["Nora have these axes and your ant feeds us.", "She go home yesterday."]
-    lines: list[str] = []
-    flags = ("--model", "grammar", "--device", "cpu", "--dispatchers", "1", "--max-running", "4")
-    with (
-        ServerProcess(*flags, "--quantization", quantization, on_line=lines.append) as server,
-        Client(server.address) as client,
-    ):
-        served = [client.generate(prompt, logprobs=True) for prompt in prompts]
-    assert any(line.endswith(f"dispatcher 0 (cpu): quantization {quantization}: {logged}") for line in lines), lines
-    here, plain = (Engine("grammar", quantization=q).generate(prompts, logprobs=True) for q in (quantization, "none"))
-    assert [found.token_ids for found in served] == [found.token_ids for found in here]
-    assert served[0].logprobs == pytest.approx(here[0].logprobs, abs=0.02)
-    assert here[0].logprobs != plain[0].logprobs
 
 
 def test_what_is_no_quantization(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 
 from bench.gpu.arms import Arms
 from bench.gpu.peers.batching import ASYNCHRONOUS, PLAIN, Answers, Batching, Ids, Session
+from bench.gpu.plan import START_S
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.steps.decoder import payloads, prompts, settings_of, tokens_out
@@ -61,7 +62,8 @@ def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
             theirs = partial(_point, session, ids[: _warm_up(run, session, ids, running)])
             ours = partial(served.measure, {}, running)
             for _ in range(1 if run.dry else TURNS):
-                if not (arms.take(THEIRS, theirs, TURN_S) and arms.take(OURS, ours, OURS_S)):
+                start_s = 0.0 if served.started else START_S[1]
+                if not (arms.take(THEIRS, theirs, TURN_S) and arms.take(OURS, ours, start_s + OURS_S)):
                     break
                 note = f"{model}, {running} in flight, 50 in / 50 out: ours over gRPC {arms.rate(OURS):,.0f}/s, "
                 note += f"theirs {arms.rate(THEIRS):,.0f}/s, attention: {peer.attention}"

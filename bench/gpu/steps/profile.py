@@ -12,19 +12,19 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from bench.gpu.decode_mix import DecodeMix, Made
 from bench.gpu.profile.bounds import Peaks, measure_peaks
 from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
 from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, steps_of
 from bench.gpu.run import Run
 from bench.gpu.sampler import describe as describe_clocks
-from fastqps.bench.steps.step_costs import Steps, open_steps
+from fastqps.bench.steps.step_costs import DecoderSteps, Steps, open_steps
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler
 LENGTH = 32  # of an encoder's texts
 PROMPT = 50
 ENCODER = (176, 512)  # texts: 5,632 tokens, which fill the multiprocessors, and 16,384
 DECODER = ((1024, 0), (512, 10))  # sequences that run, and prompts beside them: 1,024 rows, and about as many
+SMALL = 0.01  # of a step: kernels that take less have no row
 CASE_S = 25.0  # about what another case takes, with its start
 
 
@@ -67,16 +67,17 @@ def _encoder(run: Run, peaks: Peaks, quantization: str) -> None:
 def _decoder(run: Run, peaks: Peaks, quantization: str) -> None:
     places = ((4, 0), (2, 1)) if run.dry else DECODER
     steps = _open(run, quantization, {"max-running": places[0][0], "max-input-tokens": 64, "max-output-tokens": 64})
+    assert isinstance(steps, DecoderSteps)
     fp8 = quantization == "fp8"
     for running, prompts in places:
         if run.enough(8, f"{running} running and {prompts} prompts"):
-            mix = DecodeMix(steps.lane, running, prompts, PROMPT, partial(_run_once, run, steps))
+            steps.beside = prompts, PROMPT
             step = DecoderStep(running, prompts, PROMPT, PROMPT + STEPS)
             work = decoder_work(run.shape(run.argument), step, 4 if run.dry else 2, fp8)
             name = f"{run.argument}{' FP8' if fp8 else ''}, {running} running"
             name += f" and {prompts} prompts of {PROMPT}" if prompts else ""
-            _case(run, peaks, Case(name, mix.once, work, run.shape(run.argument).layers))
-            mix.close()
+            once = partial(_prepared, run, steps, (running, 1))
+            _case(run, peaks, Case(name, once, work, run.shape(run.argument).layers))
     steps.lane.close()
 
 
@@ -107,7 +108,7 @@ def _case(run: Run, peaks: Peaks, case: Case) -> float:
         run.figure(f"{case.name}: gaps between its kernels", gaps.sum_us, "µs", gaps.describe())
     else:
         run.leave_out(f"{case.name}, gaps: the profiled steps are not alike")
-    for kind in kinds:
+    for kind in (kind for kind in kinds if kind.us >= SMALL * step_us):
         run.figure(f"{case.name}: {kind.name}", kind.us, "µs", kind.describe())
     return step_us
 
@@ -129,21 +130,17 @@ def _profiled(run: Run, once: Callable[[], float], steps: int) -> list[Kernel]:
 
 
 def _prepared(run: Run, steps: Steps, shape: tuple[int, int]) -> float:
-    took_us = _run_once(run, steps, steps.prepare(shape))
-    steps.retire()
-    return took_us
-
-
-def _run_once(run: Run, steps: Steps, made: Made) -> float:
     """µs by the device's clock; where kernels are interpreted in this thread, since the profiler sees no other."""
-    runner = steps.lane.runners[0]
+    runner, made = steps.lane.runners[0], steps.prepare(shape)
     if run.dry:
         began_ns = time.monotonic_ns()
         getattr(runner, "run_eagerly", runner.run)(*made)
-        return (time.monotonic_ns() - began_ns) / 1000
-    steps.lane.launch(0, *made)
-    steps.lane.wait(0)
-    start_ns, end_ns = runner.buffers().stamps.tolist()
+        start_ns, end_ns = began_ns, time.monotonic_ns()
+    else:
+        steps.lane.launch(0, *made)
+        steps.lane.wait(0)
+        start_ns, end_ns = runner.buffers().stamps.tolist()
+    steps.retire()
     return float(end_ns - start_ns) / 1000
 
 

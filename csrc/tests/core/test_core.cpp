@@ -266,6 +266,12 @@ struct Encoder : Claimer {
   }
 };
 
+// One, and the batch that it takes last.
+struct Worker {
+  Encoder claimer;
+  Batch batch;
+};
+
 struct World : test::OwnSegment {
   Host hosts[2];
   std::vector<Slab<Host>> doors;
@@ -276,6 +282,9 @@ struct World : test::OwnSegment {
   }
   Encoder claimer(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
     return Encoder(segment, &fds, me, epoch, limits);
+  }
+  Worker worker(u32 me, u32 epoch = 1, BatchLimits limits = {.items = 4, .tokens = 40}) {
+    return {claimer(me, epoch, limits), {}};
   }
   // One request that nobody is shown; its slot. queued_ns orders doors.
   u32 hide(u32 tokens = 1, u32 kind = kNormal, u64 queued_ns = 1, u32 door = 0, u64 deadline_ns = 0) {
@@ -331,8 +340,7 @@ using List = std::vector<u32>;
 
 TEST(request_goes_round) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   u32 i = w.put(12);
   CHECK_EQ(w.word(i).bits, Word::make(State::kQueued, 1).bits);
   CHECK(c.next(b, false, 0));
@@ -357,8 +365,7 @@ TEST(request_goes_round) {
 
 TEST(unpublished_requests_are_invisible_until_sleep_at_the_latest) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   w.hide(), w.hide();
   CHECK(!c.next(b, false, 0));
   CHECK(w.doors[0].announce());
@@ -369,8 +376,7 @@ TEST(unpublished_requests_are_invisible_until_sleep_at_the_latest) {
 
 TEST(batch_keeps_its_limits) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   for (u32 tokens : {10, 10, 10, 10, 10}) w.put(tokens);  // limits: 4 items, 40 tokens
   serve(c, b);
   CHECK_EQ(b.claims.size(), 4u);
@@ -396,8 +402,7 @@ TEST(batch_keeps_its_limits) {
 // Of 42 tokens that are taken one by one while every class has more, 32, 8 and 2: each class by its weight.
 TEST(classes_share_by_weight) {
   World w;
-  Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 1, .tokens = 40});
   u32 taken[kPriorities] = {}, kind_of[64] = {};
   const auto put = [&](u32 kind) { kind_of[w.put(1, kind)] = kind; };
   for (u32 kind : {kHigh, kNormal, kLow}) put(kind);
@@ -416,8 +421,7 @@ TEST(classes_share_by_weight) {
 
 TEST(a_class_that_had_nothing_comes_first_and_has_saved_nothing_up) {
   World w;
-  Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 1, .tokens = 40});
   const auto next = [&] {
     CHECK(c.next(b, false, 0));
     const u32 slot = slots_of(b)[0];
@@ -442,8 +446,7 @@ TEST(a_class_that_had_nothing_comes_first_and_has_saved_nothing_up) {
 
 TEST(a_batch_takes_of_several_classes) {
   World w;
-  Encoder c = w.claimer(0, 1, {.items = 6, .tokens = 40});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 6, .tokens = 40});
   u32 kinds[8] = {}, taken[kPriorities] = {};
   for (u32 kind : {kLow, kNormal, kNormal, kHigh, kHigh, kHigh, kHigh, kHigh}) kinds[w.put(1, kind)] = kind;
   CHECK(c.next(b, false, 0));
@@ -465,8 +468,7 @@ TEST(what_waits_and_has_waited_is_known_by_class) {
   CHECK_EQ(found.of[kLow].oldest_ns, 20u);
   CHECK_EQ(found.items(), 8u);
   CHECK_EQ(found.oldest_ns(), 20u);
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   CHECK(c.next(b, false, 0));
   for (const Claim& claim : b.claims) c.record_wait(claim, 50);
   CHECK_EQ(c.stats().class_wait[kHigh].sum, 10u);
@@ -477,8 +479,7 @@ TEST(what_waits_and_has_waited_is_known_by_class) {
 
 TEST(oldest_door_first) {
   World w(true, 2);
-  Encoder c = w.claimer(0, 1, {.items = 1, .tokens = 40});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 1, .tokens = 40});
   w.put(1, kNormal, 30, 0);
   w.put(1, kNormal, 40, 0);
   w.put(1, kNormal, 10, 1);
@@ -507,8 +508,7 @@ TEST(ahead_takes_only_a_full_batch_that_nobody_else_is_free_for) {
 
 TEST(work_that_is_left_wakes_one_more) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   for (u32 d : {1, 2}) announce_sleep(w.segment.dispatcher(d).sleep);
   set_mode(w.segment.dispatcher(0).sleep, kHungry);
   for (int i = 0; i < 5; i++) w.put(1);  // no signal: dispatcher 0 is about to look
@@ -546,8 +546,8 @@ TEST(death_after_each_step) {
               {kFinish, 0, 0, true}};
   for (auto& r : rows) {
     World w;
-    Encoder c = w.claimer(0), next = w.claimer(1);
-    Batch b;
+    auto [c, b] = w.worker(0);
+    Encoder next = w.claimer(1);
     u32 i = w.put();
     if (r.last_step == kHead) {
       w.segment.request_ring(0, 0, kNormal).head++;
@@ -579,8 +579,7 @@ TEST(death_after_each_step) {
 
 TEST(canary_goes_round_when_nothing_else_waits) {
   World w;
-  Encoder c = w.claimer(1);
-  Batch b;
+  auto [c, b] = w.worker(1);
   const u32 canary = w.segment.sizes().slots + 1;
   CHECK(w.doors[0].put_canary(1, 5));
   CHECK(w.signalled(w.fds.dispatcher[1]));   // busy or asleep
@@ -612,8 +611,7 @@ TEST(canary_goes_round_when_nothing_else_waits) {
 
 TEST(canary_waits_for_no_company) {
   World w;
-  Encoder c = w.claimer(0, 1, {.items = 4, .tokens = 40, .delay_ns = 2 * test::kPatienceNs});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 4, .tokens = 40, .delay_ns = 2 * test::kPatienceNs});
   CHECK(w.doors[0].put_canary(0, now_ns()));
   const u64 start = now_ns();
   CHECK(c.next(b, false, 0));
@@ -625,8 +623,8 @@ TEST(canary_waits_for_no_company) {
 TEST(canary_and_the_death_of_its_dispatcher) {
   for (int last_step = 0; last_step < 4; last_step++) {
     World w;
-    Encoder c = w.claimer(0), next = w.claimer(0, 2);
-    Batch b;
+    auto [c, b] = w.worker(0);
+    Encoder next = w.claimer(0, 2);
     CHECK(w.doors[0].put_canary(0, 1));
     if (last_step >= 1) CHECK(c.next(b, false, 0));
     if (last_step >= 2) CHECK(c.launch(b.claims[0]));
@@ -645,8 +643,7 @@ TEST(canary_and_the_death_of_its_dispatcher) {
 // before took with it stays in its slot until the front door looks, and a dead one never does.
 TEST(canary_of_the_dead_is_not_held_against_who_comes_after) {
   World w(true, 2);
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   CHECK_EQ(canary_since_ns(w.segment, 0), 0u);
   CHECK(w.doors[1].put_canary(0, 5));
   CHECK_EQ(canary_since_ns(w.segment, 0), 5u);  // QUEUED
@@ -667,8 +664,7 @@ TEST(canary_of_the_dead_is_not_held_against_who_comes_after) {
 
 TEST(canary_survives_its_front_door) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   CHECK(w.doors[0].put_canary(0, 1));
   CHECK(c.next(b, false, 0));
   run(c, b);  // its hint goes to a door that is not there any more
@@ -686,8 +682,7 @@ TEST(canary_survives_its_front_door) {
 
 TEST(fenced_dispatcher_is_told) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   w.put();
   w.put();
   CHECK(c.next(b, false, 0));
@@ -747,8 +742,7 @@ TEST(request_that_kills_before_launch_is_poison_at_its_fourth_claim) {
 
 TEST(without_rerun_a_death_after_launch_is_final) {
   World w(false);
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   u32 launched = w.put(), claimed = w.put();
   CHECK(c.next(b, false, 0));
   CHECK(c.launch(b.claims[0]));
@@ -772,8 +766,7 @@ TEST(cancel_in_each_state) {
               {kFinish, Cancel::kDone, State::kDone, 1}};
   for (auto& r : rows) {
     World w;
-    Encoder c = w.claimer(0);
-    Batch b;
+    auto [c, b] = w.worker(0);
     u32 i = w.put();
     if (r.last_step >= kClaim) CHECK(c.next(b, false, 0));
     if (r.last_step >= kLaunch) CHECK(c.launch(b.claims[0]));
@@ -1060,8 +1053,7 @@ TEST(nothing_joins_while_suspects_wait_or_run) {
 
 TEST(orphan_returns_with_its_dispatchers_death) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   u32 i = w.put();
   CHECK(c.next(b, false, 0));
   CHECK(c.launch(b.claims[0]));
@@ -1075,8 +1067,7 @@ TEST(orphan_returns_with_its_dispatchers_death) {
 
 TEST(expired_and_cancelled_claims_are_dropped) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   u32 late = w.put(5, kNormal, 1, 0, 1), fine = w.put(6, kNormal, 1, 0, ~u64(0)), gone = w.put(7);
   // The cancel of a request that this dispatcher is about to hold, and an old one of the slot's last request.
   RingLine& control = w.segment.control_ring(0, 0);
@@ -1095,8 +1086,7 @@ TEST(expired_and_cancelled_claims_are_dropped) {
 
 TEST(full_control_ring_is_no_obstacle) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   u32 i = w.put();
   CHECK(c.next(b, false, 0));
   RingLine& control = w.segment.control_ring(0, 0);
@@ -1114,8 +1104,7 @@ TEST(full_control_ring_is_no_obstacle) {
 
 TEST(lingering_gathers_company) {
   World w;
-  Encoder c = w.claimer(0, 1, {.items = 2, .tokens = 40, .delay_ns = 2'000'000});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 2, .tokens = 40, .delay_ns = 2'000'000});
   u64 now = now_ns();
   w.put(1, kNormal, now);
   CHECK(c.next(b, false, 0));  // nobody comes
@@ -1166,8 +1155,7 @@ TEST(what_left_its_ring_is_told_once) {
   RingLine& ring = w.segment.request_ring(0, 0, kNormal);
   ring.head = ring.tail = ~u64(0) - 5;  // positions wrap
   Slab<Host>& door = w.reopen();
-  Encoder c = w.claimer(0, 1, {.items = 2, .tokens = 40});
-  Batch b;
+  auto [c, b] = w.worker(0, 1, {.items = 2, .tokens = 40});
   const auto taken = [&] {
     List slots;
     door.see_taken([&](u32 slot) { slots.push_back(slot); });
@@ -1201,8 +1189,7 @@ TEST(rings_wrap_and_refuse_when_full) {
     ring.head = ring.tail = ~u64(0) - 5;  // and so do their positions
   }
   Slab<Host>& door = w.reopen();
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   for (u32 round = 0; round < 40; round++) {
     for (u32 n = 0; n < 3; n++) w.hide();
     door.publish();
@@ -1223,8 +1210,7 @@ TEST(rings_wrap_and_refuse_when_full) {
 
 TEST(hostile_bytes_in_rings_do_no_harm) {
   World w;
-  Encoder c = w.claimer(0);
-  Batch b;
+  auto [c, b] = w.worker(0);
   RingLine& ring = w.segment.request_ring(0, 0, kNormal);
   u32 i = w.put();
   ring.entry[1] = ring_entry(1, 8);  // one past the last slot

@@ -91,7 +91,10 @@ class EncoderSteps:
 
 
 class DecoderSteps:
-    """Sequences that start together: prompts of equal length, or one more row for each (length 1)."""
+    """Sequences that start together: prompts of equal length, or one more row for each (length 1).
+
+    ``beside``: prompts that join each step of one more row, for that step alone.
+    """
 
     def __init__(self, runner: Runner[DecodeBuffers]) -> None:
         self._runner = runner
@@ -99,7 +102,8 @@ class DecoderSteps:
         self._batch = DecodeBatch(runner.buffers().max_runs, len(runner.card.prefix_ids))
         self._step = self._batch.add(**runner.buffers().blocks())
         self._running: list[int] = []
-        self._named = 0
+        self._wanted = self._named = 0
+        self.beside: Shape = (0, 0)
 
     def shapes(self) -> list[Shape]:
         """Sequences from one to all that can run: in their prompts, and behind them."""
@@ -110,6 +114,7 @@ class DecoderSteps:
 
     def prepare(self, shape: Shape) -> tuple[int, int, int]:
         n, length = shape
+        self._wanted = n
         if length > 1 or len(self._running) != n:
             self._drop_all()
         if not self._running:
@@ -122,12 +127,14 @@ class DecoderSteps:
                 self.lane.launch(self._step, *made)  # they get their prompts behind them, which is not measured
                 self.lane.wait(self._step)
                 self.retire()
-        self._batch.begin(self._step)
-        return self._batch.seal(self._step)
+        return self._begin(*self.beside)
 
     def retire(self) -> None:
         over = {user for user, _, _, finish in self._batch.retire(self._step) if finish}
-        self._running = [user for user in self._running if user not in over]
+        going = [user for user in self._running if user not in over]
+        self._running = going[: self._wanted]
+        for user in going[self._wanted :]:
+            self._batch.drop(user)
 
     def _begin(self, n: int, length: int) -> tuple[int, int, int]:
         self._batch.begin(self._step)

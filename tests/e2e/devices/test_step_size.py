@@ -216,3 +216,23 @@ def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path
     assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
     assert len([line for line in said if f" read from {PRECISION.path(path)}" in line]) == 1
     assert len({line for line in said if "matrix products" in line}) == 1
+
+
+@pytest.mark.parametrize(
+    ("quantization", "products"),
+    [("fp8", "6 of 17 matrix products in FP8"), *nightly(("int8", "8 of 17 matrix products in int8"))],
+)
+def test_a_server_computes_in_the_precision_that_is_set(serve: Serve, quantization: str, products: str) -> None:
+    """As an engine does in its process."""
+    prompts = ["Nora have these axes and your ant feeds us.", "She go home yesterday."]
+    flags = ("--model=grammar", "--device=cpu", "--dispatchers=1", "--max-running=4")
+    server = serve(*flags, f"--quantization={quantization}")
+    assert any(line.endswith(f"dispatcher 0 (cpu): quantization {quantization}: {products}") for line in server.lines)
+    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
+        served = [client.generate(prompt, logprobs=True) for prompt in prompts]
+    here, plain = (
+        fastqps.Engine("grammar", quantization=each).generate(prompts, logprobs=True) for each in (quantization, "none")
+    )
+    assert [found.token_ids for found in served] == [found.token_ids for found in here]
+    assert served[0].logprobs == pytest.approx(here[0].logprobs, abs=0.02)
+    assert here[0].logprobs != plain[0].logprobs
