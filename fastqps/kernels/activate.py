@@ -7,9 +7,8 @@ import triton
 import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
-from fastqps.kernels.results import Activated, Activation
+from fastqps.kernels.results import Activated, Activation, check_contiguous
 from fastqps.kernels.shapes import activation_shape, row_shape
-from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit

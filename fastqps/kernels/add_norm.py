@@ -9,9 +9,8 @@ import triton
 import triton.language as tl
 
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
-from fastqps.kernels.results import Normed
+from fastqps.kernels.results import Normed, check_contiguous
 from fastqps.kernels.shapes import row_shape
-from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit

@@ -6,9 +6,9 @@ import torch
 import triton
 import triton.language as tl
 
+from fastqps.kernels.results import check_contiguous
 from fastqps.kernels.shapes import bag_shape
 from fastqps.kernels.stamps import stamp_start, stamped
-from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit(do_not_specialize=["n_ids", "skipped_id"])

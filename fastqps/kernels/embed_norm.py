@@ -8,10 +8,9 @@ import triton.language as tl
 
 from fastqps.kernels.add_norm import normalised
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
-from fastqps.kernels.results import Embedded
+from fastqps.kernels.results import Embedded, check_contiguous
 from fastqps.kernels.shapes import row_shape, search_shape
 from fastqps.kernels.stamps import stamp_start, stamped
-from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit

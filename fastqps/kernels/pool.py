@@ -6,10 +6,9 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.results import Pooled
+from fastqps.kernels.results import Pooled, check_contiguous
 from fastqps.kernels.shapes import pool_shape
 from fastqps.kernels.stamps import stamp_end, stamped
-from fastqps.kernels.tensors import check_contiguous
 
 
 @triton.jit(do_not_specialize=["skipped"])

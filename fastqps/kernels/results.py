@@ -39,3 +39,10 @@ class Embedded(NamedTuple):
     scale: torch.Tensor | None  # float32 [tokens, 1]
     row_start: torch.Tensor
     row_end: torch.Tensor
+
+
+def check_contiguous(**tensors: torch.Tensor | None) -> None:
+    """``ValueError`` with the name of a tensor whose numbers do not lie one behind the other."""
+    for name, tensor in tensors.items():
+        if tensor is not None and not tensor.is_contiguous():
+            raise ValueError(f"{name} {list(tensor.shape)} is not contiguous: its strides are {tensor.stride()}")

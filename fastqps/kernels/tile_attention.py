@@ -8,8 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
+from fastqps.kernels.results import check_contiguous
 from fastqps.kernels.shapes import AttentionShape, attention_shape, next_power_of_2
-from fastqps.kernels.tensors import check_contiguous
 from fastqps.kernels.vendor import register_limit
 
 _LOWEST = tl.constexpr(-1e30)  # finite, so that a row whose keys are all masked so far stays a number

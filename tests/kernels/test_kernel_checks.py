@@ -16,8 +16,7 @@ from tries import until_in_time
 
 from fastqps.devices.cuda.buckets import encoder_buckets
 from fastqps.kernels import torch_ops
-from fastqps.kernels.checks import INPUTS, arguments_of, check, shape_of
-from fastqps.kernels.checks.agreement import compare
+from fastqps.kernels.checks import INPUTS, arguments_of, check, compare, shape_of
 from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
 from fastqps.kernels.journal import KERNELS

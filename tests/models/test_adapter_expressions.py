@@ -9,7 +9,7 @@ import time
 import pytest
 
 from fastqps.models import ModelError
-from fastqps.models.adapters.expressions import Expression, Steps
+from fastqps.models.adapters.patterns import Expression, Steps
 
 ATOMS = [*"ab1.^$", r"\.", "[ab]", "[^a]", "[a-c.]", r"[^\d.]", r"\d", r"\W", r"\s", r"\Z", r"\b", r"\B"]
 REPEATS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{0,2}?", "{2,}"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fastqps.supervisor.workers.canary import Canary
+from fastqps.supervisor.workers.dispatcher_slot import Canary
 
 S = 10**9
 TICK = S // 10

@@ -23,9 +23,8 @@ from otlp import Receiver, attributes, receiver
 from fastqps._core import METHODS, STAGES
 from fastqps.cli import main
 from fastqps.errors import ConfigError
-from fastqps.telemetry.tracing import Tracing, endpoint, tracing
-from fastqps.telemetry.tracing.endpoint import find_endpoint
-from fastqps.telemetry.tracing.exporter import QUEUE_SPANS_MAX, Exporter
+from fastqps.telemetry.tracing import Tracing, exporter, tracing
+from fastqps.telemetry.tracing.exporter import QUEUE_SPANS_MAX, Exporter, find_endpoint
 from fastqps.telemetry.tracing.spans import stages
 from fastqps.v1 import predict_pb2, predict_pb2_grpc
 
@@ -94,7 +93,7 @@ def test_bad_collectors(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         find_endpoint(url, {})
     found, note = find_endpoint("", {"OTEL_EXPORTER_OTLP_ENDPOINT": url})
     assert not found and note.startswith("no tracing: OTEL_EXPORTER_OTLP_ENDPOINT ")
-    monkeypatch.setattr(endpoint, "_PACKAGES", ("opentelemetry.no_such_thing",))
+    monkeypatch.setattr(exporter, "_PACKAGES", ("opentelemetry.no_such_thing",))
     with pytest.raises(ConfigError, match=r"pip install 'fastqps\[tracing\]'"):
         find_endpoint("http://c:1", {})
 

@@ -1,24 +1,77 @@
 """Whether a kernel computes what the operation in plain torch does, on random input of the shapes that a model has.
 
-* ``shape``: what of a call's arguments Triton compiles a kernel for, in words.
-* ``inputs``, ``encoder_inputs``, ``decoder_inputs``: a small random step in place of a call's arguments.
-* ``agreement``: how far two results may be apart.
+``shape_of`` says what of a call's arguments Triton compiles a kernel for, and ``TOLERANCES`` how far two results may be
+apart. ``inputs``, ``encoder_inputs`` and ``decoder_inputs`` make a small random step in place of a call's arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from inspect import Signature, signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from fastqps.kernels.checks.agreement import Difference, compare
 from fastqps.kernels.checks.decoder_inputs import DECODER_INPUTS
 from fastqps.kernels.checks.encoder_inputs import ENCODER_INPUTS
 from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.shapes import row_shape, search_shape
+
+
+class Tolerance(NamedTuple):
+    """``largest``: of one number, as a share of itself and of the root mean square. ``relative``: of all together."""
+
+    largest: float
+    relative: float
+
+
+TOLERANCES = {
+    torch.float32: Tolerance(1e-4, 2.5e-5),
+    torch.float16: Tolerance(4e-3, 1e-3),
+    torch.bfloat16: Tolerance(3e-2, 7.5e-3),
+    torch.float8_e4m3fn: Tolerance(1 / 8, 3e-2),  # to the next number, and that seldom
+    torch.float8_e4m3fnuz: Tolerance(1 / 8, 3e-2),
+}
+_FP8_FLOOR = 2.0**-7  # of rows scaled to the largest number: at least four steps between the smallest ones
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The deviation of a result. ``largest`` is an absolute error; infinite if only one of the two is a number."""
+
+    result: str
+    largest: float
+    relative: float
+    tolerance: Tolerance | None  # None: of what has to be equal
+
+    def __str__(self) -> str:
+        allowed = f"of {self.tolerance.relative:g} allowed" if self.tolerance else "it has to be equal"
+        return f"{self.result}: largest error {self.largest:.3g}, relative error {self.relative:.3g} ({allowed})"
+
+
+def compare(result: str, found: torch.Tensor, wanted: torch.Tensor) -> Difference | None:
+    """None: they agree. ``ValueError`` where they are not of one shape and type."""
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+        raise ValueError(f"{result} is {found.dtype} {list(found.shape)}, not {wanted.dtype} {list(wanted.shape)}")
+    tolerance = TOLERANCES.get(wanted.dtype)
+    a, b = found.double(), wanted.double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    error = torch.where(same, 0.0, (a - b).abs().nan_to_num(torch.inf, posinf=torch.inf))
+    size = torch.where(b.isfinite(), b, 0.0)
+    rms = _rms(size)
+    largest, relative = float(error.max()) if error.numel() else 0.0, float(_rms(error) / rms.clamp(min=1e-30))
+    if tolerance is None:
+        return None if bool(same.all()) else Difference(result, largest, relative, None)
+    floor = _FP8_FLOOR if wanted.dtype.itemsize == 1 else tolerance.largest * rms
+    agree = (error <= tolerance.largest * size.abs() + floor).all() and relative <= tolerance.relative
+    return None if agree else Difference(result, largest, relative, tolerance)
+
+
+def _rms(x: torch.Tensor) -> torch.Tensor:
+    return x.square().mean().sqrt() if x.numel() else x.new_zeros(())
+
 
 INPUTS = ENCODER_INPUTS | DECODER_INPUTS
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.adapters.expressions import Expression, Steps
 from fastqps.models.adapters.keys import ADAPTER_KEYS
-from fastqps.models.adapters.patterns import Targets, named
+from fastqps.models.adapters.patterns import Expression, Steps, Targets, named
 from fastqps.models.card import ModelError
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_values import flag, size

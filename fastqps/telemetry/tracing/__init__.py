@@ -4,7 +4,7 @@ The request path knows nothing of this package: a door writes one fixed record w
 supervisor reads the records a few times a second and hands their spans to a thread that exports them.
 """
 
-from fastqps.telemetry.tracing.endpoint import find_endpoint
+from fastqps.telemetry.tracing.exporter import find_endpoint
 from fastqps.telemetry.tracing.tracing import Tracing
 
 __all__ = ["Tracing", "find_endpoint"]
