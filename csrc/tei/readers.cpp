@@ -1,7 +1,5 @@
 #include "tei/readers.h"
 
-#include <algorithm>
-
 #include "text/unicode/utf8.h"
 
 namespace fastqps::front {
@@ -18,9 +16,7 @@ constexpr TeiPart kRankStreamParts[] = {kQuery, kText, kTruncate, kRawScores, kR
 
 constexpr const char* kDamaged = "not valid protobuf";
 
-constexpr bool is_text(TeiPart part) {
-  return part == kQuery || part == kText || part == kTexts || part == kPromptName;
-}
+constexpr bool is_text(TeiPart part) { return part <= kPromptName; }
 
 FieldError read_text(WireReader& in, std::string_view* text, const char* field) {
   if (!in.bytes(text)) return {"", kDamaged};
@@ -29,9 +25,38 @@ FieldError read_text(WireReader& in, std::string_view* text, const char* field) 
 
 }  // namespace
 
+FieldError TeiReader::read_part(TeiPart part, WireReader& in) {
+  u64 value = 0;
+  if (!is_text(part) && !in.varint(&value)) return {"", kDamaged};
+  switch (part) {
+    case kQuery:
+      return read_text(in, &query_, "query");
+    case kText:
+      return read_text(in, &texts_[0], text_field_);
+    case kTexts:
+      return read_text(in, &texts_.emplace_back(), text_field_);
+    case kPromptName:
+      return read_text(in, &options_.prompt_name, "prompt_name");
+    case kTruncate:
+      return options_.truncation.asked = value != 0, FieldError{};
+    case kNormalize:
+      return options_.normalize = value != 0, FieldError{};
+    case kRawScores:
+      return options_.raw_scores = value != 0, FieldError{};
+    case kReturnText:
+      return return_text_ = value != 0, FieldError{};
+    case kDirection:
+      return options_.direction = TruncationDirection(i32(value)), FieldError{};
+    case kDimensions:
+      return options_.dimensions = u32(value), FieldError{};
+  }
+  return {};
+}
+
 FieldError TeiReader::read(std::span<const u8> message, const CallInfo&, ReasonText& reason) {
   query_ = {};
-  texts_.assign(std::ranges::count(parts_, kText), {});
+  texts_.clear();
+  if (has_one_text_) texts_.emplace_back();
   options_ = {};
   return_text_ = false;
   context_.clear();
@@ -46,22 +71,6 @@ FieldError TeiReader::read(std::span<const u8> message, const CallInfo&, ReasonT
     }
   }
   return check(reason);
-}
-
-FieldError TeiReader::read_part(TeiPart part, WireReader& in) {
-  if (part == kQuery) return read_text(in, &query_, "query");
-  if (part == kText) return read_text(in, &texts_[0], text_field_);
-  if (part == kTexts) return read_text(in, &texts_.emplace_back(), text_field_);
-  if (part == kPromptName) return read_text(in, &options_.prompt_name, "prompt_name");
-  u64 value;
-  if (!in.varint(&value)) return {"", kDamaged};
-  if (part == kTruncate) options_.truncation.asked = value != 0;
-  if (part == kNormalize) options_.normalize = value != 0;
-  if (part == kRawScores) options_.raw_scores = value != 0;
-  if (part == kReturnText) return_text_ = value != 0;
-  if (part == kDirection) options_.direction = TruncationDirection(i32(value));
-  if (part == kDimensions) options_.dimensions = u32(value);
-  return {};
 }
 
 EmbedReader::EmbedReader(ModelRoutes& routes, bool sparse)

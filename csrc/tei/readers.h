@@ -1,5 +1,6 @@
 // The request messages of tei.v1, read in place.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,17 +11,17 @@
 
 namespace fastqps::front {
 
-// What the messages are made of, each with numbers of its own. kText: one; kTexts: any number.
+// What the messages are made of, each with numbers of its own. kText: one; kTexts: any number. Texts come first.
 enum class TeiPart : u8 {
   kQuery,
   kText,
   kTexts,
+  kPromptName,
   kTruncate,
   kNormalize,
   kRawScores,
   kReturnText,
   kDirection,
-  kPromptName,
   kDimensions
 };
 
@@ -33,7 +34,10 @@ class TeiReader : public RequestReader {
  protected:
   // parts: by the numbers of their fields, from 1. text_field: the name of the text or the texts.
   TeiReader(ModelRoutes& routes, std::span<const TeiPart> parts, const char* text_field)
-      : requests_(routes), parts_(parts), text_field_(text_field) {}
+      : requests_(routes),
+        parts_(parts),
+        has_one_text_(std::ranges::count(parts, TeiPart::kText) > 0),
+        text_field_(text_field) {}
 
   // After all fields.
   virtual FieldError check(ReasonText&) { return {}; }
@@ -50,6 +54,7 @@ class TeiReader : public RequestReader {
   FieldError read_part(TeiPart part, WireReader& in);
 
   const std::span<const TeiPart> parts_;
+  const bool has_one_text_;
   const char* const text_field_;
 };
 
