@@ -264,7 +264,7 @@ def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -
         (entry(threads=None), "None is not of type int"),
         (entry(rates=[]), "not the rates of sizes"),
         (entry(rates=[[1, 0]]), "not the rates of sizes"),
-        (entry(rates=[[1]]), "not enough values to unpack"),
+        (entry(rates=[[1]]), "is shorter than argument 1"),
         (entry(async_steps=1), "1 is not of type bool"),
     ],
 )

@@ -25,13 +25,13 @@ from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.ops.interface import Site
-from fastqps.ops.precision import Kind, Precision, Product, Timed
+from fastqps.ops.precision import Precision, Product, Timed
 
 pytestmark = pytest.mark.compute
 
 FILE = "choices.json"
 HERE = Circumstances("a GPU", "2.11.0", "bfloat16", (16, 512))
-PRODUCTS = (Timed(Kind(48, 64, True, "gelu"), (3.0, 6.5), (3.5, 4.0), True),)
+PRODUCTS = (Timed(48, 64, True, "gelu", us=(3.0, 6.5), quantised_us=(3.5, 4.0), quantised=True),)
 CHOICE = Choice("2026-11-22T10:00:00Z", PRODUCTS)
 
 
@@ -140,7 +140,7 @@ def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -
         (changed(us=[1]), "not as many times as there are sizes"),
         (changed(quantised_us=[1, float("nan")]), "\\['quantised_us'\\]\\[1\\] is no number that a float holds"),
         (changed(us=[1, -1]), "-1 is not a time"),
-        (changed(epilogue="tanh"), "no product has the epilogue 'tanh'"),
+        (changed(epilogue="tanh"), "'tanh' is not one of '', 'residual', 'gelu'"),
         (changed(measured=5), "5 is not of type str"),
     ],
 )
