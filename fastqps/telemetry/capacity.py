@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ConfigError
 from fastqps.files.documents import parse_json
+from fastqps.files.regular import read_regular
 
 SCHEMA_VERSION = 1
 BYTES_MAX = 1 << 20
@@ -62,11 +62,7 @@ class Capacity:
 def read_capacity(path: str) -> Capacity:
     """Reads a capacity file. Raises ``ConfigError`` if it cannot be used."""
     try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(BYTES_MAX + 1)
-        if len(data) > BYTES_MAX:
-            raise ConfigError(f"--capacity: {path} is longer than {BYTES_MAX} bytes, which no capacity file is")
-        found = parse_json(data)
+        found = parse_json(read_regular(path, BYTES_MAX))
     except OSError as error:
         raise ConfigError(f"--capacity: cannot read {path}: {error.strerror}") from None
     except ValueError as error:
@@ -84,21 +80,20 @@ def _checked(found: Any) -> Capacity:
         raise ValueError(
             f"has schema version {_plain(str(found.get('schema_version')))}, this version reads {SCHEMA_VERSION}"
         )
-    texts: dict[str, Any] = {key: found.get(key) for key in _TEXTS}
-    if wrong := next((key for key, value in texts.items() if not isinstance(value, str)), None):
-        raise ValueError(f"{wrong} is {_shown(texts[wrong])}, not text")
-    numbers: dict[str, Any] = {key: found.get(key) for key in _NUMBERS}
-    if wrong := next((key for key, value in numbers.items() if not _is_sane(value)), None):
-        raise ValueError(f"{wrong} is {_shown(numbers[wrong])}, {_A_NUMBER}")
-    settings = found.get("settings")
-    if not isinstance(settings, dict):
-        raise ValueError(f"settings is {_shown(settings)}, not an object")
+    own: dict[str, Any] = {key: found.get(key) for key in (*_TEXTS, *_NUMBERS, "settings")}
+    for key, value in own.items():
+        if key in _TEXTS and not isinstance(value, str):
+            raise ValueError(f"{key} is {_shown(value)}, not text")
+        if key in _NUMBERS and not _is_sane(value):
+            raise ValueError(f"{key} is {_shown(value)}, {_A_NUMBER}")
+    if not isinstance(own["settings"], dict):
+        raise ValueError(f"settings is {_shown(own['settings'])}, not an object")
     p99_us = _object(found, "slo").get("p99_us")
     if p99_us is not None and not _is_sane(p99_us):
         raise ValueError(f"slo.p99_us is {_shown(p99_us)}, {_A_NUMBER}")
     at_knee = _figures(_object(found, "at_knee"), "at_knee")
     return Capacity(
-        **texts, **numbers, settings=settings, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee,
+        **own, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee,
         below_knee=_below_knee(found.get("below_knee", [])),
     )  # fmt: skip
 

@@ -30,6 +30,7 @@ from fastqps.models.tokenizers.vocabulary import ids_of_tokens
 from fastqps.process.credential_files import read_credential
 from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.split import SPLITS
+from fastqps.telemetry.capacity import read_capacity
 
 Reader = Callable[[Path], object]
 
@@ -102,6 +103,7 @@ READERS: dict[str, Reader] = {
     "a commit of the hub": _commit,
     "credential": lambda path: read_credential("--tls-key", str(path)),
     "configuration": lambda path: sources.load({}, {}, str(path)),
+    "capacity": lambda path: read_capacity(str(path)),
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
     "precision": _finds_nothing(PRECISION),
     "steps": _finds_nothing(STEPS),

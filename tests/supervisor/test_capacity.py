@@ -90,9 +90,7 @@ def test_what_is_not_json(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="/dev/zero is longer than 1048576 bytes"):
-        read_capacity("/dev/zero")
-    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+    for path, reason in ((tmp_path / "none", "No such file"), (tmp_path, "it is no regular file")):
         with pytest.raises(ConfigError, match=f"--capacity: cannot read .*: {reason}"):
             read_capacity(str(path))
 
