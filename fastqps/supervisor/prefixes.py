@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fastqps.errors import ConfigError
+from fastqps.files.regular import read_regular
 from fastqps.models import ModelCard
 
 BYTES_MAX = 1 << 20  # far more than any model's context
@@ -46,12 +47,9 @@ def check_used(prefixes: Mapping[str, str], cards: Sequence[ModelCard]) -> None:
 
 def _read(file: str) -> str:
     try:
-        with Path(file).expanduser().open("rb") as stream:
-            data = stream.read(BYTES_MAX + 1)
+        data = read_regular(Path(file).expanduser(), BYTES_MAX)
     except OSError as error:
         raise ConfigError(f"--prefix {file}: cannot read it: {error.strerror}") from None
-    if len(data) > BYTES_MAX:
-        raise ConfigError(f"--prefix {file}: longer than {BYTES_MAX} bytes, which no model's context holds")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -246,10 +246,10 @@ def test_prefixes(tmp_path: Path) -> None:
     ("named", "message"),
     [
         (["none"], "none: cannot read it: No such file or directory"),
-        (["."], ".: cannot read it: Is a directory"),
+        (["."], ".: cannot read it: it is no regular file"),
         (["empty"], "empty: the file is empty"),
         (["bytes"], "bytes: not UTF-8 at byte 2"),
-        (["huge"], "huge: longer than 1048576 bytes"),
+        (["huge"], "huge: cannot read it: it is longer than 1 MiB"),
         (["c=good"], "no model named 'c' is served; there are: a, b"),
         (["good", "good"], "two files for all models"),
         (["a=good", "a=good"], "two files for a"),

@@ -29,6 +29,7 @@ from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import ids_of_tokens
 from fastqps.process.credential_files import read_credential
 from fastqps.runners.tensor_values import read_values
+from fastqps.supervisor.prefixes import read_prefixes
 from fastqps.supervisor.split import SPLITS
 from fastqps.telemetry.capacity import read_capacity
 
@@ -104,6 +105,7 @@ READERS: dict[str, Reader] = {
     "credential": lambda path: read_credential("--tls-key", str(path)),
     "configuration": lambda path: sources.load({}, {}, str(path)),
     "capacity": lambda path: read_capacity(str(path)),
+    "prefix": lambda path: read_prefixes([str(path)], []),
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
     "precision": _finds_nothing(PRECISION),
     "steps": _finds_nothing(STEPS),

@@ -10,7 +10,7 @@ from paths import ROOT
 
 # Packages that read what others have written, in a process of a server.
 PACKAGES = ("architectures", "config", "devices", "dispatcher", "engine", "frontdoor", "models", "ops", "process")
-PACKAGES += ("runners",)
+PACKAGES += ("runners", "supervisor", "telemetry")
 OPENERS = {"open", "read_text", "read_bytes", "load_file", "from_file", "safe_open", "fdopen"}
 # (module, function) of what is opened otherwise, and why.
 OTHERS = {
@@ -25,6 +25,16 @@ OTHERS = {
     ("models/cards.py", "default_input_limit"): "Checkpoint.open",
     ("models/checkpoint.py", "of"): "Checkpoint.open",
     ("process/startup.py", "process_start_s"): "/proc",
+    ("supervisor/gpu/mps.py", "_why"): "a log in a folder of this server's own",
+    ("supervisor/outcome.py", "_is_there"): "/dev/tty",
+    ("supervisor/run_directory.py", "__init__"): "a lock in a folder of this server's own",
+    ("supervisor/run_directory.py", "_lives"): "the lock of another server of this user",
+    ("supervisor/run_directory.py", "_mps_processes"): "/proc",
+    ("supervisor/serve.py", "_fill_standard_descriptors"): "/dev/null",
+    ("supervisor/server.py", "_open"): "no file: opens the server to its clients",
+    ("supervisor/workers/progress.py", "is_stopped"): "/proc",
+    ("telemetry/live/page.py", "_page"): "files of this package",
+    ("telemetry/metrics/usage.py", "private_bytes"): "/proc",
 }
 # Modules that parse what is in no file, or in one that this server wrote.
 PARSERS = {"tomllib.loads": {"files/documents.py"}}
