@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import yaml
+from expressions import K8S, RULES
 from ports import free_port
 from serving import PATIENCE_S
 
@@ -21,13 +21,10 @@ from serving import PATIENCE_S
 class Prometheus:
     """``pods``: pod name → host:port of its admin port. Use it as a context manager."""
 
-    def __init__(self, shipped: Path, folder: Path, namespace: str, pods: dict[str, str]) -> None:
+    def __init__(self, folder: Path, namespace: str, pods: dict[str, str]) -> None:
         self._port = free_port()
         self._folder = folder
-        for rules in ("recording.yaml", "alerts.yaml"):
-            shutil.copy(shipped / rules, folder)
-        self.config = folder / "prometheus.yaml"
-        self.config.write_text(yaml.safe_dump(static(shipped / "prometheus.yaml", namespace, pods)))
+        self.config = configure(folder, namespace, pods)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Prometheus:
@@ -84,10 +81,12 @@ class Prometheus:
             return json.load(error)
 
 
-def static(path: Path, namespace: str, pods: dict[str, str]) -> dict[str, Any]:
-    """The shipped configuration, but the pods are told instead of discovered: with the labels that Kubernetes'
-    discovery would give them, so that the relabelling is the shipped one. Every second instead of every five."""
-    config: dict[str, Any] = yaml.safe_load(path.read_text())
+def configure(folder: Path, namespace: str, pods: dict[str, str]) -> Path:
+    """Writes the shipped rules and the shipped configuration into ``folder``, but the pods are told instead of
+    discovered: with the labels that Kubernetes' discovery would give them, so that the relabelling is the shipped one.
+    Every second instead of every five."""
+    (folder / "fastqps-rules.yaml").write_text(yaml.safe_dump(RULES))
+    config: dict[str, Any] = yaml.safe_load((K8S / "prometheus" / "prometheus.yaml").read_text())
     config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
     (scrape,) = config["scrape_configs"]
     del scrape["kubernetes_sd_configs"]
@@ -113,4 +112,6 @@ def static(path: Path, namespace: str, pods: dict[str, str]) -> dict[str, Any]:
             ("admin", "127.0.0.1:2", "Failed"),
         )
     ]
-    return config
+    path = folder / "prometheus.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path

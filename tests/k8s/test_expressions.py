@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from expressions import K8S, Published, comparisons_answer, published
+from expressions import Published, comparisons_answer, published
 from prometheus_server import Prometheus
 from serving import PATIENCE_S, Server, until
 
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Promethe
         for thread in threads:
             thread.start()
         pods = {f"fastqps-{i}": server.admin for i, server in enumerate(servers)}
-        with Prometheus(K8S / "prometheus", folder, NAMESPACE, pods) as prometheus:
+        with Prometheus(folder, NAMESPACE, pods) as prometheus:
             # Some scrapes, so that each rate has its points, and then the rules over them.
             until(lambda: prometheus.query("min(count_over_time(up[1m])) >= 5"), "five scrapes of each pod")
             until(lambda: prometheus.query("job:fastqps_items:rate1m > 0"), "a recorded rate")
@@ -96,9 +96,8 @@ def load(client: fastqps.Client, stop: threading.Event) -> None:
 def test_every_published_expression_answers(cluster: tuple[Prometheus, dict[str, Server]]) -> None:
     prometheus, servers = cluster
     found = published(NAMESPACE, JOB, [*servers])
-    assert {part.where.partition(":")[0] for part in found} >= {
-        "adapter.yaml", "scaledobject.yaml", "recording.yaml", "alerts.yaml", "dashboard.json",
-    }  # fmt: skip
+    files = {part.where.partition(":")[0] for part in found}
+    assert files >= {"adapter.yaml", "scaledobject.yaml", "prometheusrule.yaml", "dashboard.json"}
     ours = [part for part in found if NEEDS_A_GPU not in part.query]
     silent = ours
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import yaml
 from alarm_cases import CASES, MORE, QUIET, SCRAPE_S, WELL, series
-from expressions import K8S, published
-from prometheus_server import static
+from expressions import K8S, RULES, published
+from prometheus_server import configure
 
 from fastqps.api.codes import CODES, FAULTS
 
 pytestmark = pytest.mark.compute
 
-ALERTS = yaml.safe_load((K8S / "prometheus" / "alerts.yaml").read_text())["groups"]
-NAMES = [rule["alert"] for group in ALERTS for rule in group["rules"]]
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"] if "alert" in rule]
+NAMES = [rule["alert"] for rule in ALERTS]
 NEVER_ANSWERED = ("ALREADY_EXISTS", "ABORTED")
 needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (packages.apt: prometheus)")
 
@@ -34,14 +34,11 @@ def promtool(*words: str, cwd: Path) -> str:
 
 @needs_promtool
 def test_promtool_likes_what_is_shipped(tmp_path: Path) -> None:
-    told = promtool("check", "rules", "recording.yaml", "alerts.yaml", cwd=K8S / "prometheus")
-    assert f"SUCCESS: {len(NAMES)} rules found" in told
-    for name in ("recording.yaml", "alerts.yaml"):
-        shutil.copy(K8S / "prometheus" / name, tmp_path)
     # Debian's build knows no Kubernetes: the discovery is put out, all else is as shipped.
-    config = static(K8S / "prometheus" / "prometheus.yaml", "n", {"pod": "127.0.0.1:9464"})
-    (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    assert "2 rule files found" in promtool("check", "config", "prometheus.yaml", cwd=tmp_path)
+    config = configure(tmp_path, "n", {"pod": "127.0.0.1:9464"})
+    told = promtool("check", "config", config.name, cwd=tmp_path)
+    rules = sum(len(group["rules"]) for group in RULES["groups"])
+    assert "1 rule files found" in told and f"SUCCESS: {rules} rules found" in told
 
 
 def case(ringing: set[tuple[str, str]], given: list[dict[str, str]]) -> dict[str, Any]:
@@ -71,8 +68,8 @@ def test_each_alarm_rings_when_it_should_and_only_then(tmp_path: Path) -> None:
     for name, (changes, ringing) in (MORE | {name: (changes, set()) for name, changes in QUIET.items()}).items():
         worlds[0][0].update((name, alarm) for alarm in ringing)
         worlds[0][1].extend(series(name, changes))
-    rules = [str(K8S / "prometheus" / name) for name in ("recording.yaml", "alerts.yaml")]
-    plan = {"rule_files": rules, "evaluation_interval": "1m", "tests": [case(*world) for world in worlds]}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
+    plan = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case(*world) for world in worlds]}
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump(plan))
     assert "SUCCESS" in promtool("test", "rules", "cases.yaml", cwd=tmp_path)
 
@@ -111,18 +108,17 @@ def test_the_dashboard_shows_each_start(tmp_path: Path) -> None:
 
 def test_failures_are_those_that_servers_show_from_the_start() -> None:
     """What rules and dashboard do not count as failed is OK and what clients are to blame for."""
-    shipped = (K8S / "prometheus" / "recording.yaml", K8S / "components" / "monitoring" / "dashboard.json")
-    for path in shipped:
+    for path in (K8S / "components" / "monitoring" / name for name in ("prometheusrule.yaml", "dashboard.json")):
         found = re.findall(r'code=~\\?"(OK[|A-Z_]+)', path.read_text())
         assert found, path.name
         for codes in found:
             assert {*CODES} - {*codes.split("|")} == {*FAULTS, *NEVER_ANSWERED}, path.name
 
 
-def test_what_is_written_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboard_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(K8S))
-    for path, text in runpy.run_path(str(K8S / "write.py"))["written"]().items():
-        assert path.read_text() == text, f"{path.name} is not what it is written from: make manifests"
+    writer = runpy.run_path(str(K8S / "dashboard.py"))
+    assert writer["WRITTEN"].read_text() == writer["dashboard"](), "not what it is written from: make dashboard"
 
 
 def test_every_alarm_is_explained() -> None:
@@ -133,10 +129,9 @@ def test_every_alarm_is_explained() -> None:
     for name, what in told.items():
         for word in ("**Means**", "**Look first**", "**Fix**"):
             assert what.count(word) == 1, f"{name}: {word}"
-    for group in ALERTS:
-        for rule in group["rules"]:
-            assert rule["labels"]["severity"] in ("critical", "warning", "info")
-            assert rule["annotations"]["runbook"] == f"k8s/README.md#{rule['alert'].lower()}"
+    for rule in ALERTS:
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"]["runbook"] == f"k8s/README.md#{rule['alert'].lower()}"
 
 
 def test_the_dashboard_is_whole() -> None:
