@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from alarm_cases import CASES, MORE, QUIET, SCRAPE_S, WELL, series
 from expressions import K8S, RULES, published
-from prometheus_server import configure
+from promtool import check_rules, configure, needs_promtool, promtool
 
 from fastqps.api.codes import CODES, FAULTS
 
@@ -23,13 +20,6 @@ pytestmark = pytest.mark.compute
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"] if "alert" in rule]
 NAMES = [rule["alert"] for rule in ALERTS]
 NEVER_ANSWERED = ("ALREADY_EXISTS", "ABORTED")
-needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (packages.apt: prometheus)")
-
-
-def promtool(*words: str, cwd: Path) -> str:
-    done = subprocess.run(["promtool", *words], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @needs_promtool
@@ -68,10 +58,7 @@ def test_each_alarm_rings_when_it_should_and_only_then(tmp_path: Path) -> None:
     for name, (changes, ringing) in (MORE | {name: (changes, set()) for name, changes in QUIET.items()}).items():
         worlds[0][0].update((name, alarm) for alarm in ringing)
         worlds[0][1].extend(series(name, changes))
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
-    plan = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case(*world) for world in worlds]}
-    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(plan))
-    assert "SUCCESS" in promtool("test", "rules", "cases.yaml", cwd=tmp_path)
+    check_rules(tmp_path, *(case(*world) for world in worlds))
 
 
 @needs_promtool
@@ -101,9 +88,7 @@ def test_the_dashboard_shows_each_start(tmp_path: Path) -> None:
     for query, at, pod in seen:
         samples = [{"labels": f'{{pod="{pod}"}}', "value": 1}] if pod else []
         tests.append({"expr": f"count by (pod) (({query}) > 0)", "eval_time": at, "exp_samples": samples})
-    plan = {"tests": [{"interval": "5s", "input_series": given, "promql_expr_test": tests}]}
-    (tmp_path / "starts.yaml").write_text(yaml.safe_dump(plan))
-    assert "SUCCESS" in promtool("test", "rules", "starts.yaml", cwd=tmp_path)
+    check_rules(tmp_path, {"interval": "5s", "input_series": given, "promql_expr_test": tests})
 
 
 def test_failures_are_those_that_servers_show_from_the_start() -> None:
