@@ -7,19 +7,19 @@ server's page or does not join answers nothing.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from capacity_files import capacity_file
+from certificates import Authority
 from expressions import comparisons_answer, published
 from prometheus_client.parser import text_string_to_metric_families
 from promtool import check_rules, configure, needs_promtool, promtool
-from serving import PATIENCE_S, Server
+from serving import Server
 
 import fastqps
 from fastqps.errors import CallError
-from fastqps.models import load_card
 
 NAMESPACE = JOB = "fastqps"
 TOKEN = "secret-of-the-test"
@@ -28,23 +28,12 @@ NEEDS_A_GPU = "DCGM_FI_"
 AT = "10m"  # rates have their points by then, and rules over rules their answers
 
 
-def configured(folder: Path) -> list[str]:
+def configured(folder: Path, authority: Authority) -> list[str]:
     """An encoder with a capacity file, a certificate, a token and traces that nobody takes."""
-    card = load_card("minilm")
-    capacity = {
-        "schema_version": 1, "model": "minilm", "version": card.version, "device": "null", "settings": {},
-        "rate": 10_000, "in_flight": 64, "measured": "2026-01-01T00:00:00Z", "commit": "abc", "command": "find-max",
-    }  # fmt: skip
-    (folder / "capacity.json").write_text(json.dumps(capacity))
     (folder / "tokens").write_text(f"{TOKEN}\n")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")
-    name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    command = ["openssl", "req", "-x509", *key, "-out", "cert.pem", "-days", "30", *name]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_S)
-    files = {"capacity": "capacity.json", "tls-cert": "cert.pem", "tls-key": "key.pem", "auth-token-file": "tokens"}
+    files = [f"--capacity={capacity_file(folder / 'capacity.json')}", f"--auth-token-file={folder / 'tokens'}"]
     # Nobody listens there: spans are made, and dropped.
-    traces = ["--otlp-endpoint=http://127.0.0.1:1", "--trace-ratio=1"]
-    return [*(f"--{flag}={folder / file}" for flag, file in files.items()), *traces]
+    return [*files, *authority.pair().flags, "--otlp-endpoint=http://127.0.0.1:1", "--trace-ratio=1"]
 
 
 def load(client: fastqps.Client) -> None:
@@ -78,9 +67,10 @@ def named(name: str, labels: dict[str, str]) -> str:
 @needs_promtool
 def test_every_published_expression_answers(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Over three pods: an encoder with all that can be configured, a generator, and an edge in front of it."""
-    servers = [serve(*configured(tmp_path)), serve("--model=grammar", "--max-running=8")]
+    authority = Authority(tmp_path)
+    servers = [serve(*configured(tmp_path, authority)), serve("--model=grammar", "--max-running=8")]
     servers.append(serve("--device=remote", f"--upstream={servers[1].address}", "--model=grammar"))
-    load(fastqps.Client(servers[0].address, tls_ca=str(tmp_path / "cert.pem"), token=TOKEN))
+    load(fastqps.Client(servers[0].address, tls_ca=str(authority.certificate), token=TOKEN))
     for server in servers[1:]:
         load(fastqps.Client(server.address, model="grammar"))
     pods = {f"fastqps-{i}": server.admin for i, server in enumerate(servers)}

@@ -192,12 +192,8 @@ def test_a_component_sets_settings_that_exist(component: str) -> None:
     before, after = settings(overlay("cpu")), settings(overlay("cpu", component))
     assert before != after
     changed = {key for key, value in vars(after).items() if value != vars(before)[key]}
-    mounts = [
-        mount["mountPath"]
-        for mount in one(overlay("cpu", component), "Deployment")["spec"]["template"]["spec"]["containers"][0][
-            "volumeMounts"
-        ]
-    ]
+    (template,) = templates(overlay("cpu", component))
+    mounts = [mount["mountPath"] for mount in template["spec"]["containers"][0]["volumeMounts"]]
     for key in changed:
         text = "".join(vars(after)[key])
         assert any(text.partition("=")[2].startswith(f"{m}/") or text.startswith(f"{m}/") for m in mounts), text
