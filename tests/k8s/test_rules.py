@@ -91,6 +91,11 @@ def test_the_dashboard_shows_each_start(tmp_path: Path) -> None:
     check_rules(tmp_path, {"interval": "5s", "input_series": given, "promql_expr_test": tests})
 
 
+def test_every_recorded_series_is_one_that_an_alarm_asks_for() -> None:
+    recorded = {rule["record"] for group in RULES["groups"] for rule in group["rules"] if "record" in rule}
+    assert recorded == {name for rule in ALERTS for name in re.findall(r"\bjob\w*:\w+:\w+", rule["expr"])}
+
+
 def test_failures_are_those_that_servers_show_from_the_start() -> None:
     """What rules and dashboard do not count as failed is OK and what clients are to blame for."""
     for path in (K8S / "components" / "monitoring" / name for name in ("prometheusrule.yaml", "dashboard.json")):
