@@ -1,6 +1,7 @@
 // The order in which a front door's held-back items are served: tenants by weight, siblings together.
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>

@@ -1,5 +1,6 @@
 // The means of bags of rows, at every instruction set that this machine has, against plain loops in double precision.
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "step/cpu/cpu_ops_levels.h"

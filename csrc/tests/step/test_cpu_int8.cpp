@@ -1,5 +1,7 @@
 // The int8 product at every instruction set that this machine has: its sums against plain loops bit for bit, what
 // follows them against double precision. It needs nothing but the C++ library, so that it runs in an emulator, too.
+#include <cstring>
+
 #include "step/cpu/int8/levels.h"
 #include "tests/step/cpu_arrays.h"
 
