@@ -12,7 +12,7 @@ from typing import Any
 
 from fastqps.bench.flags import Common, read_common
 from fastqps.bench.measure.access import Access
-from fastqps.bench.measure.context import Context, Progress, now_utc
+from fastqps.bench.measure.context import Context, Progress
 from fastqps.bench.measure.pinning import Pinning, pinning
 from fastqps.bench.measure.target import Target
 from fastqps.bench.measure.vocabulary import vocabulary_of
@@ -22,6 +22,7 @@ from fastqps.bench.report.terminal import RunProgress, print_result
 from fastqps.bench.results.environment import OTHERS, Others, commit, environment
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.verdict import end_early
+from fastqps.devices.choice_file import now_utc
 from fastqps.errors import CallError, ConfigError, FastqpsError
 from fastqps.terminal import say
 

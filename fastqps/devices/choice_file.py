@@ -12,10 +12,11 @@ import os
 import secrets
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
+from itertools import repeat
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.start_lock import alone
@@ -34,17 +35,14 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class ChoiceFile(Generic[W, V]):
-    """One kind of choice, and how its files are read and written.
-
-    ``parse`` may raise ``ValueError``, ``KeyError``, ``TypeError`` or ``AttributeError`` for what ``entry`` did not
-    write.
-    """
+    """One kind of choice, and its files: an entry has the fields of two dataclasses, as ``made`` reads them."""
 
     subject: str  # begins each line of the log
     cache: str  # the folder below this user's cache
     format: int  # to be raised when something else is measured: older files are then ignored
-    entry: Callable[[W, V], dict[str, Any]]
-    parse: Callable[[dict[str, Any]], tuple[W, V]]
+    where: type[W]
+    choice: type[V]
+    check: Callable[[W, V], None]  # raises ``ValueError`` for a choice that nothing can have measured
 
     def path(self, root: Path) -> Path | None:
         """Where the choices for models of the shape of the one in ``root`` are. None: this user has no folder that can
@@ -82,7 +80,8 @@ class ChoiceFile(Generic[W, V]):
         except (OSError, ValueError):
             kept = {}
         kept.pop(where, None)
-        return [self.entry(*item) for item in [*kept.items(), (where, choice)][-CHOICES_MAX:]]
+        newest = [*kept.items(), (where, choice)][-CHOICES_MAX:]
+        return [{**asdict(one), **asdict(other)} for one, other in newest]  # type: ignore[call-overload]
 
     def forget(self, root: Path) -> None:
         """Deletes what is stored for a model, so that the next start measures again. ``OSError`` if that is refused."""
@@ -101,6 +100,11 @@ class ChoiceFile(Generic[W, V]):
                 log(f"{self.subject}: warning: {error}; this process measures for itself")
             yield
 
+    def _parsed(self, entry: dict[str, Any]) -> tuple[W, V]:
+        where, choice = made(self.where, entry), made(self.choice, entry)
+        self.check(where, choice)
+        return where, choice
+
     def _read(self, path: Path) -> dict[W, V]:
         """``OSError`` or ``ValueError`` where the file is not one of ours, unharmed and of this version."""
         text = read_regular(path, _BYTES_MAX)
@@ -108,16 +112,30 @@ class ChoiceFile(Generic[W, V]):
             found = parse_json(text)
             if found["format"] != self.format:
                 raise ValueError(f"its format is {found['format']}, not {self.format}")
-            return dict(self.parse(entry) for entry in found["choices"])
+            return dict(map(self._parsed, found["choices"]))
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a file of fastqps: {error!r}") from None
 
 
-def checked(value: Any, kind: type) -> Any:
-    """The value; ``ValueError`` where it is of another type."""
-    if type(value) is not kind:
-        raise ValueError(f"{value!r} is not of type {kind.__name__}")
-    return value
+def made(kind: Any, found: Any) -> Any:
+    """Reads what ``asdict`` made of a dataclass, a tuple or a plain value back from JSON. ``ValueError``, ``KeyError``
+    or ``TypeError`` where it is of another type."""
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{field.name: made(hints[field.name], found[field.name]) for field in fields(kind)})  # type: ignore[operator]
+    inner = get_args(kind)
+    if get_origin(kind) is tuple:
+        kinds = repeat(inner[0], len(found)) if inner[-1] is ... else inner
+        return tuple(made(one, value) for one, value in zip(kinds, found, strict=True))
+    if get_origin(kind) is Literal:
+        if found not in inner:
+            raise ValueError(f"{found!r} is not one of {', '.join(map(repr, inner))}")
+        return found
+    if kind is float and type(found) is int:
+        found = float(found)
+    if type(found) is not kind:
+        raise ValueError(f"{found!r} is not of type {kind.__name__}")
+    return found
 
 
 def now_utc() -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fastqps._core import Segment
-from fastqps.devices.choice_file import ChoiceFile, checked, now_utc
+from fastqps.devices.choice_file import ChoiceFile, now_utc
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
 from fastqps.process.startup import STARTUP
@@ -75,24 +75,14 @@ class Choice:
     rates: tuple[tuple[int, float], ...]
 
 
-def _entry(circumstances: Circumstances, choice: Choice) -> dict[str, Any]:
-    return {**dataclasses.asdict(circumstances), **dataclasses.asdict(choice)}
-
-
-def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
-    kinds = {"str": str, "int": int, "bool": bool}
-    fields = dataclasses.fields(Circumstances)
-    where = Circumstances(**{field.name: checked(entry[field.name], kinds[str(field.type)]) for field in fields})
-    items = checked(entry["items"], int)
-    if not 1 <= items <= where.max_items:
-        raise ValueError(f"steps of {items} items, where {where.max_items} is the most")
-    rates = tuple((checked(size, int), float(rate)) for size, rate in entry["rates"])
-    if not rates or min(rate for _, rate in rates) <= 0:
+def _check(where: Circumstances, choice: Choice) -> None:
+    if not 1 <= choice.items <= where.max_items:
+        raise ValueError(f"steps of {choice.items} items, where {where.max_items} is the most")
+    if min((rate for _, rate in choice.rates), default=0) <= 0:
         raise ValueError("not the rates of sizes")
-    return where, Choice(checked(entry["measured"], str), items, rates)
 
 
-STEPS = ChoiceFile("step size", "steps", 3, _entry, _parsed)
+STEPS = ChoiceFile("step size", "steps", 3, Circumstances, Choice, _check)
 
 
 def step_limits(

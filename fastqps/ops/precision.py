@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from fastqps._core import INT8_INPUTS_MAX
@@ -18,7 +18,6 @@ Epilogue = Literal["", "residual", "gelu"]
 GAIN_MIN = 0.05  # of the time: for less it is not worth what it costs in accuracy
 QUANTIZATIONS: tuple[Quantization, ...] = ("none", "fp8", "int8", "auto")
 _NAMES: dict[Format, str] = {"fp8": "FP8", "int8": "int8"}
-EPILOGUES: tuple[Epilogue, ...] = ("", "residual", "gelu")
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,17 @@ class Product:
     weights: int
 
 
-@dataclass(frozen=True)
-class Timed:
+@dataclass(frozen=True, kw_only=True)
+class Timed(Kind):
     """A kind of product as it was measured, and whether it is quantised."""
 
-    kind: Kind
     us: tuple[float, ...]  # in the model's type, for each size of steps
     quantised_us: tuple[float, ...]
     quantised: bool
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(self.outputs, self.inputs, self.fused, self.epilogue)
 
 
 class Precision:
@@ -145,18 +147,19 @@ class Precision:
             products = [Product(kind, rows, weights) for rows in self.rows]
             with STARTUP.stage("choices"):
                 plain, quantised = (tuple(self._time_us(p, way) for p in products) for way in (False, True))
-            timed = Timed(kind, plain, quantised, sum(quantised) <= (1 - GAIN_MIN) * sum(plain))
+            faster = sum(quantised) <= (1 - GAIN_MIN) * sum(plain)
+            timed = Timed(**asdict(kind), us=plain, quantised_us=quantised, quantised=faster)
             self._timed[kind], self.measured = timed, True
             self.log(_line(timed, self.rows, _NAMES[self.format]))
         return self._timed[kind].quantised
 
 
 def _line(timed: Timed, rows: Sequence[int], name: str) -> str:
-    kind = timed.kind
     plain, quantised = (" / ".join(f"{us:,.1f}" for us in times) for times in (timed.us, timed.quantised_us))
-    with_rows = "" if kind.fused else " with quantising its rows"
-    with_epilogue = f" with its {kind.epilogue}" if kind.epilogue else ""
+    with_rows = "" if timed.fused else " with quantising its rows"
+    with_epilogue = f" with its {timed.epilogue}" if timed.epilogue else ""
+    sizes = "/".join(f"{n:,}" for n in rows)
     return (
-        f"quantization auto: {kind.outputs} × {kind.inputs}{with_epilogue} at {'/'.join(f'{n:,}' for n in rows)} rows: "
-        f"{plain} µs, {name}{with_rows} {quantised} µs: {'' if timed.quantised else 'no '}{name}"
+        f"quantization auto: {timed.outputs} × {timed.inputs}{with_epilogue} at {sizes} rows: {plain} µs, "
+        f"{name}{with_rows} {quantised} µs: {'' if timed.quantised else 'no '}{name}"
     )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from fastqps.config import Config
 from fastqps.config.decide import DISPATCHERS_MAX, server_cpus
-from fastqps.devices.choice_file import ChoiceFile, Log, checked, now_utc
+from fastqps.devices.choice_file import ChoiceFile, Log, now_utc
 from fastqps.host import machine
 from fastqps.models import ModelCard
 from fastqps.supervisor.trials import LIMIT_S, Split, TrialError, Trials
@@ -22,7 +20,6 @@ GAIN = 1.05
 ROUNDS_MIN, ROUNDS_MAX = 4, 10
 ERROR_MAX = 0.05  # two halves of the rounds that find ratios so close to each other have found it
 _MEMORY_SHARE = 4  # the weights of all dispatchers together take at most one part in so many
-_FIELDS = ("device", "torch", "dtype", "quantization", "cores", "models", "lanes", "max_tokens")
 
 
 @dataclass(frozen=True)
@@ -41,29 +38,18 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Choice:
-    """Items per second of each split (dispatchers, threads of each), and the time of measurement: ISO 8601, UTC."""
+    """Of each split dispatchers, threads of each and items per second, and the time of measurement: ISO 8601, UTC."""
 
     measured: str
-    rates: tuple[tuple[Split, float], ...]
+    rates: tuple[tuple[int, int, float], ...]
 
 
-def _entry(circumstances: Circumstances, choice: Choice) -> dict[str, Any]:
-    rates = [[*split, rate] for split, rate in choice.rates]
-    return {**dataclasses.asdict(circumstances), "measured": choice.measured, "rates": rates}
-
-
-def _parsed(entry: dict[str, Any]) -> tuple[Circumstances, Choice]:
-    texts, numbers = _FIELDS[:4], _FIELDS[4:]
-    where = Circumstances(
-        *(checked(entry[name], str) for name in texts), *(checked(entry[name], int) for name in numbers)
-    )
-    rates = tuple(((checked(n, int), checked(each, int)), checked(rate, float)) for n, each, rate in entry["rates"])
-    if len(rates) != 2 or min(rate for _, rate in rates) <= 0:
+def _check(where: Circumstances, choice: Choice) -> None:
+    if len(choice.rates) != 2 or min(rate for *_, rate in choice.rates) <= 0:
         raise ValueError("not the rates of two splits")
-    return where, Choice(checked(entry["measured"], str), rates)
 
 
-SPLITS = ChoiceFile("dispatchers auto", "splits", 2, _entry, _parsed)
+SPLITS = ChoiceFile("dispatchers auto", "splits", 2, Circumstances, Choice, _check)
 
 
 def splits(cores: int, models: int, lanes: int) -> list[Split]:
@@ -117,7 +103,7 @@ def _gain(config: Config, card: ModelCard, both: tuple[Split, Split], cores: int
         except TrialError as error:
             log(f"dispatchers auto: {card.name}: warning: not measured ({error}); {_named(both[0])}, by rule")
             return 1.0
-        choice = Choice(now_utc(), tuple(zip(both, _best(rounds), strict=True)))
+        choice = Choice(now_utc(), tuple((*split, rate) for split, rate in zip(both, _best(rounds), strict=True)))
         if not _certain(rounds):
             log(f"{_said(card, choice)}, which is too uncertain to choose; the next start measures again")
             return 1.0
@@ -146,12 +132,12 @@ def _certain(rounds: Sequence[tuple[float, float]]) -> bool:
 
 
 def _ratio(choice: Choice) -> float:
-    (_, few), (_, more) = choice.rates
+    (*_, few), (*_, more) = choice.rates
     return more / few
 
 
 def _said(card: ModelCard, choice: Choice) -> str:
-    few, more = (f"{rate:,.0f}/s with {_named(split)}" for split, rate in choice.rates)
+    few, more = (f"{rate:,.0f}/s with {_named((n, threads))}" for n, threads, rate in choice.rates)
     return f"dispatchers auto: {card.name}: {few}, {more}"
 
 

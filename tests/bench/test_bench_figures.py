@@ -99,38 +99,29 @@ def of_answers(count: int, over: int, failed: int = 0) -> Point:
 
 
 @pytest.mark.parametrize(
-    ("count", "over", "says"),
+    ("slo", "count", "over", "failed", "says"),
     [
-        (1000, 0, "kept"),
-        (1000, 11, "broken"),
-        (999, 0, "inconclusive"),
-        (63, 0, "inconclusive"),  # also where the slowest of them is within the limit
-        (63, 5, "inconclusive"),  # one hiccup
-        (63, 30, "broken"),  # more than ten beyond the limit are beyond any p99 of so few
+        ("p99=1ms", 1000, 0, 0, "kept"),
+        ("p99=1ms", 1000, 11, 0, "broken"),
+        ("p99=1ms", 999, 0, 0, "inconclusive"),
+        ("p99=1ms", 63, 0, 0, "inconclusive"),  # also where the slowest of them is within the limit
+        ("p99=1ms", 63, 5, 0, "inconclusive"),  # one hiccup
+        ("p99=1ms", 63, 30, 0, "broken"),  # more than ten beyond the limit are beyond any p99 of so few
+        ("p50=1ms,err=1%", 1000, 0, 0, "kept"),
+        ("p50=1ms,err=1%", 1000, 0, 20, "broken"),
+        ("p50=1ms,err=0.1%", 200, 0, 0, "inconclusive"),
+        ("p50=1ms,err=0.1%", 200, 0, 1, "inconclusive"),
+        ("p50=1ms,err=0.1%", 200, 0, 10, "broken"),
+        ("p50=1ms,err=0", 20, 0, 1, "broken"),
+        ("p50=1ms,err=0", 20, 0, 0, "kept"),
     ],
 )
-def test_a_percentile_that_is_not_known_decides_nothing(count: int, over: int, says: str) -> None:
-    judged = Slo.parse("p99=1ms").judge(of_answers(count, over))
+def test_what_is_not_known_decides_nothing(slo: str, count: int, over: int, failed: int, says: str) -> None:
+    """A percentile takes answers beyond it, and a share of failures takes calls."""
+    judged = Slo.parse(slo).judge(of_answers(count, over, failed))
     found = "kept" if judged.kept else "inconclusive" if judged.inconclusive else "broken"
     assert found == says, judged
-    assert ("too few answers" in " ".join(judged.unknown)) == (says == "inconclusive")
-
-
-@pytest.mark.parametrize(
-    ("limit", "count", "failed", "says"),
-    [
-        ("1%", 1000, 0, "kept"),
-        ("1%", 1000, 20, "broken"),
-        ("0.1%", 200, 0, "inconclusive"),
-        ("0.1%", 200, 1, "inconclusive"),
-        ("0.1%", 200, 10, "broken"),
-        ("0", 20, 1, "broken"),
-        ("0", 20, 0, "kept"),
-    ],
-)
-def test_a_share_of_failures_takes_calls(limit: str, count: int, failed: int, says: str) -> None:
-    judged = Slo.parse(f"p50=1ms,err={limit}").judge(of_answers(count, 0, failed))
-    assert ("kept" if judged.kept else "inconclusive" if judged.inconclusive else "broken") == says, judged
+    assert ("too few " in " ".join(judged.unknown)) == (says == "inconclusive")
 
 
 def test_no_call_decides_nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from dataclasses import dataclass, field
@@ -155,15 +154,6 @@ def test_other_circumstances_are_measured_for_themselves(
     assert start(card, Route(dispatchers=0b111)) == 8
 
 
-def test_a_version_of_another_shape_is_measured(model: Path, tmp_path: Path, measured: Measured) -> None:
-    """One that was trained on is not: its steps take the same time."""
-    write_checkpoint(tmp_path / "trained", "bert", num_hidden_layers=1, seed=1)
-    write_checkpoint(tmp_path / "deep", "bert", num_hidden_layers=2)
-    card, trained, deep = (load_card(str(path)) for path in (model, tmp_path / "trained", tmp_path / "deep"))
-    assert trained.version != card.version
-    assert [start(each) for each in (card, trained, deep, card)] == [16, 16, 32, 16] and measured.times == 2
-
-
 def test_what_is_uncertain_is_not_stored(model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]) -> None:
     measured.items, measured.decided = [32, 16], False
     card = load_card(str(model))
@@ -236,62 +226,6 @@ def test_the_time_of_a_step_grows_no_faster_than_its_items() -> None:
     rates = ((1, 100.0), (2, 150.0), (4, 200.0))
     assert [items_within(ms / 1e3, rates) for ms in (9, 10, 13, 14, 19, 20, 30, 100)] == [0, 1, 1, 2, 2, 4, 6, 20]
     assert items_within(0.0105, ((1, 100.0), (2, 110.0), (4, 210.0))) == 1
-
-
-def entry(**changes: Any) -> str:
-    """A file with one choice that ``start`` would take, but for the changes."""
-    found = {"device": "a CPU", "torch": "", "dtype": "auto", "quantization": "none", "kernels": "auto"}
-    found |= {"threads": 1, "dispatchers": 2, "lanes": 1, "async_steps": True, "max_items": 64, "max_tokens": 4096}
-    found |= {"measured": "yesterday", "items": 4, "rates": [[1, 2.0]]}
-    return json.dumps({"format": STEPS.format, "choices": [{**found, **changes}]})
-
-
-def test_the_file_of_the_next_test_is_good_without_its_changes(tmp_path: Path) -> None:
-    (tmp_path / "choices.json").write_text(entry())
-    assert len(STEPS._read(tmp_path / "choices.json")) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("{", "Expecting property name"),
-        ("[]", "not a file of fastqps: TypeError"),
-        ('{"format": 7, "choices": []}', "its format is 7, not 3"),
-        (entry(items=0), "steps of 0 items, where 64 is the most"),
-        (entry(items=65), "steps of 65 items, where 64 is the most"),
-        (entry(items="4"), "'4' is not of type int"),
-        (entry(items=True), "True is not of type int"),
-        (entry(threads=None), "None is not of type int"),
-        (entry(rates=[]), "not the rates of sizes"),
-        (entry(rates=[[1, 0]]), "not the rates of sizes"),
-        (entry(rates=[[1]]), "not enough values to unpack"),
-        (entry(async_steps=1), "1 is not of type bool"),
-    ],
-)
-def test_a_damaged_file_is_one_warning_and_is_replaced(
-    text: str, reason: str, model: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = STEPS.path(model)
-    path.write_text(text)
-    card = load_card(str(model))
-    assert start(card) == 16
-    warning, _, _, last = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"step size: warning: {path} holds no choices that can be used (") and reason in warning
-    assert last == f"step size: choice stored in {path}"
-    assert start(card) == 16 and measured.times == 1
-
-
-def test_a_store_that_cannot_be_written_to(
-    model: Path, tmp_path: Path, measured: Measured, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Then the server has one choice all the same, and the next start measures again."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    card, route = load_card(str(model)), Route()
-    assert [start(card, route), start(card, route)] == [16, 16] and measured.times == 1
-    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
-    assert len(warnings) == 1 and "cannot be stored" in warnings[0] and "the next start measures again" in warnings[0]
-    assert start(card) == 32
 
 
 def test_steps_are_timed_through_all_lanes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

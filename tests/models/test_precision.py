@@ -168,7 +168,7 @@ def test_what_is_recalled_is_not_measured() -> None:
     assert first.measured and [timed.quantised for timed in first.timed] == [True, False]
     watch = Stopwatch()
     second = Precision("auto", (64, 512), watch, log=lines.append)
-    second.recall([*first.timed, Timed(Kind(48, 48, False), (1.0, 1.0), (9.0, 9.0), True)])
+    second.recall([*first.timed, Timed(48, 48, False, us=(1.0, 1.0), quantised_us=(9.0, 9.0), quantised=True)])
     assert second.quantises(1152, 384, INNER) and not second.quantises(384, 384, INNER)
     assert second.quantises(48, 48, INNER), "what was chosen holds, whatever its times"
     assert not second.measured and watch.measured == [] and lines == []

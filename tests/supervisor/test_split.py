@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -139,16 +138,6 @@ def test_what_cannot_be_measured_is_a_warning(model: Path, monkeypatch: pytest.M
     line = log[-1]
     assert "model: warning: not measured (a process ended with code 1); 4 of 2 threads, by rule" in line
     assert not SPLITS.path(model).exists()
-
-
-@pytest.mark.parametrize("text", ["{", '{"format": 2, "choices": [{}]}', '{"format": 2, "choices": 3}'])
-def test_a_damaged_file_is_replaced(text: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    SPLITS.path(model).write_text(text)
-    trials(monkeypatch, lambda split: 100.0 * split[0])
-    log: list[str] = []
-    assert choose_dispatchers(config(model), [load_card(str(model))], log.append) == 8
-    assert log[0].startswith(f"dispatchers auto: warning: {SPLITS.path(model)} holds no choices that can be used (")
-    assert len(json.loads(SPLITS.path(model).read_text())["choices"]) == 1
 
 
 def test_weights_that_do_not_fit_so_often(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

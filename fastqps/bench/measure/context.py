@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Result, ServerGone
 from fastqps.bench.slo import Slo, format_us
+from fastqps.devices.choice_file import now_utc
 from fastqps.telemetry.metrics.gpm import Gpm
 
 
@@ -178,8 +178,3 @@ def default_name(load: LoadSpec) -> str:
         return f"{load.rate:,.0f}/s"
     name = Path(load.trace).name
     return name if load.speedup == 1 else f"{name}, {load.speedup:g} × as fast"
-
-
-def now_utc() -> str:
-    """ISO 8601, whole seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TypeVar
 
 import torch
 
+from fastqps.devices.choice_file import made
 from fastqps.devices.cuda.arena import check_allocator, check_layout, map_arena, write_arena
 from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.manifest import Manifest, await_manifest, publish
 from fastqps.devices.place import Place
 from fastqps.devices.shared_choice import shared_choice
-from fastqps.devices.stored_choice import timed_json, timed_of
 from fastqps.models.card import ModelCard
 from fastqps.ops.parameters import Parameters
-from fastqps.ops.precision import Precision
+from fastqps.ops.precision import Precision, Timed
 
 M = TypeVar("M")
 
@@ -55,7 +55,7 @@ def chosen(
     if held is None:
         device = f"{backend.name}, kernels torch" if place.kernels == "torch" else backend.name
         return shared_choice(precision, card, device, dtype)
-    precision.recall(map(timed_of, held.products))
+    precision.recall(made(Timed, product) for product in held.products)
     return nullcontext()
 
 
@@ -73,7 +73,7 @@ def hold(
     """
     check_allocator()
     manifest = write_arena(backend.api, backend.device, build, _about(card, place, dtype))
-    publish(place.weights_fd, replace(manifest, products=[timed_json(timed) for timed in precision.timed]))
+    publish(place.weights_fd, replace(manifest, products=[asdict(timed) for timed in precision.timed]))
 
 
 def _about(card: ModelCard, place: Place, dtype: torch.dtype) -> dict[str, str]:

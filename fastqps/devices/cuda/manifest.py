@@ -21,7 +21,7 @@ _BYTES_MAX = 1 << 20
 class Manifest:
     """``layout``: as ``SharedParameters``'. ``about``: what decides where each parameter lies, in words.
 
-    ``products``: what ``--quantization auto`` has chosen for the model, as ``timed_json`` gives it.
+    ``products``: what ``--quantization auto`` has chosen for the model, each a ``Timed``.
     """
 
     handle: str  # CUDA's, 64 bytes in hex

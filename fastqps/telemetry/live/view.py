@@ -4,7 +4,8 @@ bench`` show. Times in µs, rates per second, shares of 1; None: there was nothi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from fastqps.telemetry.live.counts import Counts, DispatcherCounts, ModelCounts, UpstreamState
 from fastqps.telemetry.live.spread import Spread, spread
@@ -12,6 +13,7 @@ from fastqps.telemetry.metrics.meter import Load
 from fastqps.telemetry.metrics.upstream_rows import EVENTS
 
 _US = 1e-3  # of nanoseconds
+Row = TypeVar("Row", "Model", "Dispatcher", "Door", "Upstream", "View")
 
 
 @dataclass(frozen=True)
@@ -120,16 +122,11 @@ def view(before: Counts, after: Counts) -> View:
     def share(then_ns: int, now_ns: int) -> float:
         return min(1.0, _rate(then_ns, now_ns, seconds * 1e9))
 
-    return View(
-        at=after["at"],
+    return _row(
+        View,
+        after,
         seconds=seconds,
-        version=after["version"],
-        device=after["device"],
         up_s=max(0.0, after["at"] - after["started"]),
-        ready=after["ready"],
-        reasons=after["reasons"],
-        degraded=after["degraded"],
-        restarts=after["restarts"],
         codes=_rates(before["codes"], after["codes"], seconds),
         calls=_rate(before["calls"], after["calls"], seconds),
         refused=_rates(before["refused"], after["refused"], seconds),
@@ -137,23 +134,19 @@ def view(before: Counts, after: Counts) -> View:
         latency=spread(before["request"], after["request"], _US),
         in_flight=_rate(before["held_ns"], after["held_ns"], seconds * 1e9),
         queued=_rate(before["waited_ns"], after["waited_ns"], seconds * 1e9),
-        running=after["running"],
-        slots_used=after["slots_used"],
-        slots=after["slots"],
-        load=after["load"],
         models=[_model(models.get(now["name"], now), now, seconds) for now in after["models"]],
         stages={name: spread(before["stages"][name], now, _US) for name, now in after["stages"].items()},
         hop={part: spread(before["hop"][part], now, _US) for part, now in after["hop"].items()},
         devices={name: share(before["devices"][name], ns) for name, ns in after["devices"].items()},
         dispatchers=[_dispatcher(dispatchers.get(now["index"], now), now, seconds) for now in after["dispatchers"]],
         doors=[
-            Door(
-                i,
-                now["ready"],
-                now["connections"],
-                _rate(then["received"], now["received"], seconds),
-                _rate(then["sent"], now["sent"], seconds),
-                share(then["awake_ns"], now["awake_ns"]),
+            _row(
+                Door,
+                now,
+                index=i,
+                received=_rate(then["received"], now["received"], seconds),
+                sent=_rate(then["sent"], now["sent"], seconds),
+                awake=share(then["awake_ns"], now["awake_ns"]),
             )
             for i, (then, now) in enumerate(zip(before["doors"], after["doors"], strict=True))
         ],
@@ -161,11 +154,16 @@ def view(before: Counts, after: Counts) -> View:
     )
 
 
+def _row(kind: type[Row], now: Mapping[str, Any], **figures: Any) -> Row:
+    """``figures``, and as they were read all fields that the counters have, too."""
+    return kind(**({field.name: now[field.name] for field in fields(kind) if field.name in now} | figures))
+
+
 def _model(then: ModelCounts, now: ModelCounts, seconds: float) -> Model:
     room = now["step_room"] - then["step_room"]
-    return Model(
-        name=now["name"],
-        version=now["version"],
+    return _row(
+        Model,
+        now,
         waiting=sum(now["waiting"].values()),
         waiting_by_class=now["waiting"],
         oldest=now["oldest_ns"] * _US,
@@ -173,8 +171,6 @@ def _model(then: ModelCounts, now: ModelCounts, seconds: float) -> Model:
         batch_tokens=spread(then["tokens"], now["tokens"]).mean,
         fill=(now["step_tokens"] - then["step_tokens"]) / room if room > 0 else None,
         tokens_made=_rate(then["tokens_made"], now["tokens_made"], seconds) if now["cache_slots"] else None,
-        cache_slots=now["cache_slots"],
-        cache_used=now["cache_used"],
     )
 
 
@@ -183,11 +179,9 @@ def _dispatcher(then: DispatcherCounts, now: DispatcherCounts, seconds: float) -
     busy = max(0, now["busy_ns"] - then["busy_ns"])
     idle = {reason: max(0, ns - then["idle_ns"].get(reason, 0)) for reason, ns in now["idle_ns"].items()}
     whole = busy + sum(idle.values())
-    return Dispatcher(
-        index=now["index"],
-        model=now["model"],
-        device=now["device"],
-        ready=now["ready"],
+    return _row(
+        Dispatcher,
+        now,
         steps=_rate(then["steps"], now["steps"], seconds),
         items=_rate(then["items"], now["items"], seconds),
         busy=busy / whole if whole else None,
@@ -198,15 +192,9 @@ def _dispatcher(then: DispatcherCounts, now: DispatcherCounts, seconds: float) -
 
 def _upstream(then: UpstreamState, now: UpstreamState, seconds: float) -> Upstream:
     rates = {event: _rate(then["counts"][event], now["counts"][event], seconds) for event in now["counts"]}
-    return Upstream(
-        name=now["name"],
-        state=now["state"],
-        reason=now["reason"],
-        in_flight=now["in_flight"],
-        window=now["window"],
-        utilization=now["utilization"],
-        waiting=now["waiting"],
-        running=now["running"],
+    return _row(
+        Upstream,
+        now,
         rtt=now["rtt_ns"] * _US or None,
         rates={event: rates[event] for event in EVENTS},
         sent_bytes=rates["bytes_out"],

@@ -22,7 +22,7 @@ from fastqps import Client, Engine
 from fastqps.devices.cuda.precision import encoder_rows
 from fastqps.devices.stored_choice import PRECISION, Choice, Circumstances
 from fastqps.ops.fp8 import refused
-from fastqps.ops.precision import Kind, Timed
+from fastqps.ops.precision import Timed
 
 Serve = Callable[..., Server]
 
@@ -111,8 +111,8 @@ def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str]
     write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
     here = Circumstances("fake", torch.__version__, "float32", encoder_rows(128))
     times = (1.0,) * len(here.rows)
-    kinds = [Kind(96, 32, True), Kind(32, 32, False), Kind(64, 32, True), Kind(32, 64, True)]
-    products = tuple(Timed(kind, times, times, kind.fused) for kind in kinds)  # as `fp8` would have it
+    kinds = [(96, 32, True), (32, 32, False), (64, 32, True), (32, 64, True)]  # fused as `fp8` would have it
+    products = tuple(Timed(*kind, us=times, quantised_us=times, quantised=kind[-1]) for kind in kinds)
     path = PRECISION.path(tmp_path)
     PRECISION.store(path, here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
     server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=auto", *FLAGS, env=gpu)
