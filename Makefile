@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 
-.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit manifests wheel arm64
+.PHONY: help setup build demo bench results-table test perf nightly native-test includes lint format clean proto test-clients test-witnesses fuzz-wire fuzz-tokenizer fuzz-native fuzz-control test-generation accuracy grammar model model-full order stress kernels gpu-check gpu-kit dashboard wheel arm64
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -181,8 +181,8 @@ gpu-kit: ## what a bare GPU machine lacks, gathered into build/gpu-kit on one wi
 wheel: setup ## wheels of fastqps and fastqps-client in dist/, repaired for this glibc and tested in empty environments
 	@BIN="$(BIN)" tools/wheel.sh
 
-manifests: ## write the PrometheusRule and the dashboard again, after a change in k8s/prometheus or k8s/panels.py
-	$(BIN)/python k8s/write.py
+dashboard: ## write Grafana's dashboard again, after a change in k8s/panels.py
+	$(BIN)/python k8s/dashboard.py
 
 results-table: ## write the README's table from bench/results again
 	$(BIN)/python -m bench.readme

@@ -14,6 +14,7 @@ from paths import ROOT
 
 K8S = ROOT / "k8s"
 PAGES = (ROOT / "README.md", K8S / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+RULES = yaml.safe_load((K8S / "components" / "monitoring" / "prometheusrule.yaml").read_text())["spec"]
 _COMPARISON = re.compile(r"(==|!=|<=|>=|<(?!<)|>)(?!\s*bool\b)")
 _IN_CODE = re.compile(r"(?<!`)`([^`\n]*\bfastqps_[a-z_]+[^`\n]*)`(?!`)")
 _FENCED = re.compile(r"```promql\n(.*?)```", re.S)
@@ -73,11 +74,10 @@ def _keda() -> Iterator[Published]:
 
 
 def _rules() -> Iterator[Published]:
-    for file in ("recording.yaml", "alerts.yaml"):
-        for group in _load(K8S / "prometheus" / file)["groups"]:
-            for rule in group["rules"]:
-                query = re.sub(r"^absent\((.*)\)$", r"\1", rule["expr"])  # absent answers when its inside does not
-                yield Published(f"{file}: {rule.get('record') or rule['alert']}", query)
+    for group in RULES["groups"]:
+        for rule in group["rules"]:
+            query = re.sub(r"^absent\((.*)\)$", r"\1", rule["expr"])  # absent answers when its inside does not
+            yield Published(f"prometheusrule.yaml: {rule.get('record') or rule['alert']}", query)
 
 
 def _dashboard(filled: dict[str, str]) -> Iterator[Published]:

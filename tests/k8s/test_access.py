@@ -61,6 +61,7 @@ def test_all_speak_to_the_pods_what_the_pods_speak(objects: list[Object]) -> Non
         assert [(other["name"], "appProtocol" in other) for other in others] in ([], [("http", False)])
     for pool in every(objects, "InferencePool"):
         assert not secure and pool["spec"]["appProtocol"] == "kubernetes.io/h2c"
+        assert pool["spec"]["endpointPickerRef"]["port"]["number"] and pool["spec"]["targetPorts"]
     routed = {
         backend["name"]
         for route in every(objects, "GRPCRoute")

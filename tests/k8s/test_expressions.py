@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes real servers under load, and every expression that the project publishes has an answer.
+"""Every expression that the project publishes has an answer over the pages of real servers, with Prometheus' labels.
 
 Autoscalers, rules, alarms, dashboard and documents are read from their files. What is misspelt, not on a
 server's page or does not join answers nothing.
@@ -7,148 +7,104 @@ server's page or does not join answers nothing.
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from expressions import K8S, Published, comparisons_answer, published
-from prometheus_server import Prometheus
-from serving import PATIENCE_S, Server, until
+from capacity_files import capacity_file
+from certificates import Authority
+from expressions import comparisons_answer, published
+from prometheus_client.parser import text_string_to_metric_families
+from promtool import check_rules, configure, needs_promtool, promtool
+from serving import Server
 
 import fastqps
 from fastqps.errors import CallError
-from fastqps.models import load_card
 
-pytestmark = pytest.mark.skipif(not shutil.which("prometheus"), reason="no Prometheus (packages.apt: prometheus)")
-
-NAMESPACE, JOB = "fastqps", "fastqps"
+NAMESPACE = JOB = "fastqps"
+TOKEN = "secret-of-the-test"
 # Of NVIDIA's exporter: there are none without a GPU and the exporter beside it.
 NEEDS_A_GPU = "DCGM_FI_"
+AT = "10m"  # rates have their points by then, and rules over rules their answers
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, dict[str, Server]]]:
-    """Three pods: an encoder with all that can be configured, a generator, and an edge in front of it. Load on all
-    until the tests are done."""
-    folder = tmp_path_factory.mktemp("cluster")
-    servers: list[Server] = []
-    stop = threading.Event()
-    threads: list[threading.Thread] = []
-    try:
-        servers.append(Server(*configured(folder)))
-        servers.append(Server("--model=grammar", "--max-running=8"))
-        servers.append(Server("--device=remote", f"--upstream={servers[1].address}", "--model=grammar"))
-        token = "secret-of-the-test"
-        clients = (
-            fastqps.Client(servers[0].address, tls_ca=str(folder / "cert.pem"), token=token),
-            *(fastqps.Client(server.address, model="grammar") for server in servers[1:]),
-        )
-        threads += [threading.Thread(target=load, args=(client, stop)) for client in clients]
-        for thread in threads:
-            thread.start()
-        pods = {f"fastqps-{i}": server.admin for i, server in enumerate(servers)}
-        with Prometheus(K8S / "prometheus", folder, NAMESPACE, pods) as prometheus:
-            # Some scrapes, so that each rate has its points, and then the rules over them.
-            until(lambda: prometheus.query("min(count_over_time(up[1m])) >= 5"), "five scrapes of each pod")
-            until(lambda: prometheus.query("job:fastqps_items:rate1m > 0"), "a recorded rate")
-            yield prometheus, dict(zip(pods, servers, strict=True))
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(PATIENCE_S)
-        for server in servers:
-            server.kill()
-
-
-def configured(folder: Path) -> list[str]:
+def configured(folder: Path, authority: Authority) -> list[str]:
     """An encoder with a capacity file, a certificate, a token and traces that nobody takes."""
-    card = load_card("minilm")
-    capacity = {
-        "schema_version": 1, "model": "minilm", "version": card.version, "device": "null", "settings": {},
-        "rate": 10_000, "in_flight": 64, "measured": "2026-01-01T00:00:00Z", "commit": "abc", "command": "find-max",
-    }  # fmt: skip
-    (folder / "capacity.json").write_text(json.dumps(capacity))
-    (folder / "tokens").write_text("secret-of-the-test\n")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")
-    name = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
-    command = ["openssl", "req", "-x509", *key, "-out", "cert.pem", "-days", "30", *name]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=PATIENCE_S)
-    files = {"capacity": "capacity.json", "tls-cert": "cert.pem", "tls-key": "key.pem", "auth-token-file": "tokens"}
+    (folder / "tokens").write_text(f"{TOKEN}\n")
+    files = [f"--capacity={capacity_file(folder / 'capacity.json')}", f"--auth-token-file={folder / 'tokens'}"]
     # Nobody listens there: spans are made, and dropped.
-    traces = ["--otlp-endpoint=http://127.0.0.1:1", "--trace-ratio=1"]
-    return [*(f"--{flag}={folder / file}" for flag, file in files.items()), *traces]
+    return [*files, *authority.pair().flags, "--otlp-endpoint=http://127.0.0.1:1", "--trace-ratio=1"]
 
 
-def load(client: fastqps.Client, stop: threading.Event) -> None:
-    """Some requests that are answered, and some that are not."""
+def load(client: fastqps.Client) -> None:
+    """A request that is answered, and one that is not."""
     with client:
-        while not stop.wait(0.02):
-            for text in ("She have a apple.", "word " * 4000):
-                try:
-                    client.predict(text)
-                except CallError:
-                    continue
+        client.predict("She have a apple.")
+        with pytest.raises(CallError):
+            client.predict("word " * 4000)
 
 
-def test_every_published_expression_answers(cluster: tuple[Prometheus, dict[str, Server]]) -> None:
-    prometheus, servers = cluster
-    found = published(NAMESPACE, JOB, [*servers])
-    assert {part.where.partition(":")[0] for part in found} >= {
-        "adapter.yaml", "scaledobject.yaml", "recording.yaml", "alerts.yaml", "dashboard.json",
-    }  # fmt: skip
-    ours = [part for part in found if NEEDS_A_GPU not in part.query]
-    silent = ours
-
-    def all_answer() -> bool:  # a rate, or a rate's record, takes some scrapes; one that failed leaves a gap
-        nonlocal silent
-        silent = [part for part in silent if not prometheus.query(comparisons_answer(part.query))]
-        return not silent
-
-    try:
-        until(all_answer, "an answer to all")
-    except AssertionError:
-        raise AssertionError("no answer to\n" + "\n".join(map(told, silent))) from None
+def scraped(folder: Path, pods: dict[str, str]) -> list[dict[str, str]]:
+    """The labels of each target that the shipped configuration leaves."""
+    config = configure(folder, NAMESPACE, pods)
+    told = json.loads(promtool("check", "service-discovery", config.name, JOB, "--timeout=1s", cwd=folder))
+    return sorted((it["labels"] for it in told if it["labels"]), key=lambda labels: labels["pod"])
 
 
-def told(part: Published) -> str:
-    return f"  {part.where}\n      {part.query}"
+def series(page: str, labels: dict[str, str]) -> Iterator[dict[str, str]]:
+    """What Prometheus has of a page that stays as it is, but that counters grow."""
+    yield {"series": named("up", labels), "values": "1+0x400"}
+    for family in text_string_to_metric_families(page):
+        step = 0 if family.type == "gauge" else 1
+        for sample in family.samples:
+            yield {"series": named(sample.name, sample.labels | labels), "values": f"{sample.value:f}+{step}x400"}
 
 
-def test_the_adapter_tells_the_pods_apart(cluster: tuple[Prometheus, dict[str, Server]]) -> None:
-    """The HPA wants one value for each of its pods, and the pods' names."""
-    prometheus, servers = cluster
-    where = "adapter.yaml: fastqps_saturation_ratio"
-    (query,) = (part.query for part in published(NAMESPACE, JOB, [*servers]) if part.where == where)
-    until(lambda: {sample["metric"]["pod"] for sample in prometheus.query(query)} == set(servers), "all pods")
+def named(name: str, labels: dict[str, str]) -> str:
+    return f"{name}{{{', '.join(f'{key}={json.dumps(value)}' for key, value in labels.items())}}}"
 
 
-def test_rules_are_evaluated_and_only_pods_are_scraped(cluster: tuple[Prometheus, dict[str, Server]]) -> None:
-    prometheus, servers = cluster
-    until(lambda: all(rule["health"] != "unknown" for rule in prometheus.rules()), "all are evaluated")
-    rules = prometheus.rules()
-    assert len(rules) > 30
-    assert not [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"]
-    (up,) = prometheus.query("count(up)")
-    assert int(up["value"][1]) == len(servers), "gRPC ports and evicted pods are discovered too, and left alone"
-    (labelled,) = prometheus.query(
-        f'count(up{{namespace="{NAMESPACE}", job="{JOB}", node="node-1", pod=~"fastqps-."}})'
+@needs_promtool
+def test_every_published_expression_answers(serve: Callable[..., Server], tmp_path: Path) -> None:
+    """Over three pods: an encoder with all that can be configured, a generator, and an edge in front of it."""
+    authority = Authority(tmp_path)
+    servers = [serve(*configured(tmp_path, authority)), serve("--model=grammar", "--max-running=8")]
+    servers.append(serve("--device=remote", f"--upstream={servers[1].address}", "--model=grammar"))
+    load(fastqps.Client(servers[0].address, tls_ca=str(authority.certificate), token=TOKEN))
+    for server in servers[1:]:
+        load(fastqps.Client(server.address, model="grammar"))
+    pods = {f"fastqps-{i}": server.admin for i, server in enumerate(servers)}
+    targets = scraped(tmp_path, pods)
+    assert [(target["pod"], target["__address__"]) for target in targets] == [*pods.items()], "gRPC ports, evicted pods"
+    assert {(it["namespace"], it["job"], it["node"]) for it in targets} == {(NAMESPACE, JOB, "node-1")}
+    given: list[dict[str, str]] = []
+    for server, target in zip(servers, targets, strict=True):
+        labels = {key: value for key, value in target.items() if not key.startswith("__")}
+        given += series(server.page("/metrics").decode(), labels)
+    found = published(NAMESPACE, JOB, [*pods])
+    files = {part.where.partition(":")[0] for part in found}
+    assert files >= {"adapter.yaml", "scaledobject.yaml", "prometheusrule.yaml", "dashboard.json"}
+    answers = dict.fromkeys((comparisons_answer(part.query) for part in found if NEEDS_A_GPU not in part.query), True)
+    answers["fastqps_saturation_ratio > bool 99"] = True
+    # A name that is misspelt, a label that no series has, and a comparison that does not hold.
+    answers |= dict.fromkeys(
+        (
+            "sum(fastqps_satturation_ratio)",
+            'fastqps_saturation_ratio{namespace="other"}',
+            "fastqps_saturation_ratio > 99",
+        ),
+        False,
     )
-    assert int(labelled["value"][1]) == len(servers)
+    tests = [answer(f"count({query}) > bool 0", {"{}": 1} if it_does else {}) for query, it_does in answers.items()]
+    (adapter,) = (part.query for part in found if part.where == "adapter.yaml: fastqps_saturation_ratio")
+    # The HPA wants one value for each of its pods, and the pods' names.
+    tests.append(answer(f"count by (pod) ({adapter})", {named("", {"pod": pod}): 1 for pod in pods}))
+    check_rules(tmp_path, {"interval": "5s", "input_series": given, "promql_expr_test": tests})
 
 
-def test_what_is_not_there_does_not_answer(cluster: tuple[Prometheus, dict[str, Server]]) -> None:
-    """The test above can fail: a name that is misspelt, a label that no series has."""
-    prometheus, _ = cluster
-    for query in (
-        "sum(fastqps_satturation_ratio)",
-        'fastqps_saturation_ratio{namespace="other"}',
-        "fastqps_saturation_ratio > 99",
-    ):
-        assert not prometheus.query(query)
-    until(lambda: prometheus.query(comparisons_answer("fastqps_saturation_ratio > 99")), "an answer")
+def answer(query: str, samples: dict[str, int]) -> dict[str, object]:
+    expected = [{"labels": labels, "value": value} for labels, value in samples.items()]
+    return {"expr": query, "eval_time": AT, "exp_samples": expected}
 
 
 @pytest.mark.parametrize(

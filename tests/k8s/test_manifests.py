@@ -24,6 +24,7 @@ from builds import (
     Object,
     by_build,
     cores,
+    every,
     fitting,
     one,
     overlay,
@@ -191,12 +192,8 @@ def test_a_component_sets_settings_that_exist(component: str) -> None:
     before, after = settings(overlay("cpu")), settings(overlay("cpu", component))
     assert before != after
     changed = {key for key, value in vars(after).items() if value != vars(before)[key]}
-    mounts = [
-        mount["mountPath"]
-        for mount in one(overlay("cpu", component), "Deployment")["spec"]["template"]["spec"]["containers"][0][
-            "volumeMounts"
-        ]
-    ]
+    (template,) = templates(overlay("cpu", component))
+    mounts = [mount["mountPath"] for mount in template["spec"]["containers"][0]["volumeMounts"]]
     for key in changed:
         text = "".join(vars(after)[key])
         assert any(text.partition("=")[2].startswith(f"{m}/") or text.startswith(f"{m}/") for m in mounts), text
@@ -210,6 +207,8 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
     labels, pod = template["metadata"]["labels"], template["spec"]
     ports = {port["name"] for container in pod["containers"] for port in container["ports"]}
     names = {(thing["kind"], thing["metadata"]["name"]) for thing in objects}
+    services = ((it["metadata"]["name"], it["spec"]["ports"]) for it in every(objects, "Service"))
+    served = {(name, port["port"]) for name, each in services for port in each}
     for thing in objects:
         spec = thing.get("spec", {})
         selector = spec.get("selector") or spec.get("podSelector")
@@ -218,15 +217,16 @@ def test_what_selects_finds_and_what_names_exists(objects: list[Object]) -> None
         if thing["kind"] == "Service":
             assert {port["targetPort"] for port in spec["ports"]} <= ports
         if thing["kind"] == "PodMonitor":
-            assert {endpoint["port"] for endpoint in spec["podMetricsEndpoints"]} <= ports
+            for endpoint in spec["podMetricsEndpoints"]:
+                assert endpoint.keys() == {"port", "path", "interval", "scrapeTimeout"} and endpoint["port"] in ports
             assert labels[spec["jobLabel"]] == "fastqps", "the job that rules and dashboard ask for"
         if thing["kind"] == "NetworkPolicy":
             assert {port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]} <= ports
         if thing["kind"] in ("HorizontalPodAutoscaler", "ScaledObject"):
             assert ("Deployment", spec["scaleTargetRef"]["name"]) in names
         if thing["kind"] == "GRPCRoute":
-            backends = {backend["name"] for rule in spec["rules"] for backend in rule["backendRefs"]}
-            assert {("Service", backend) for backend in backends} <= names
+            backends = {(one["name"], one["port"]) for rule in spec["rules"] for one in rule["backendRefs"]}
+            assert backends <= served
     assert ("ServiceAccount", pod["serviceAccountName"]) in names
     assert ("PriorityClass", pod["priorityClassName"]) in names
     given = {"fastqps-capacity"}  # by the user
@@ -247,13 +247,11 @@ def test_an_edge_finds_the_servers_and_may_reach_them() -> None:
     assert out["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}}]
 
 
-def test_edges_grow_as_servers_do_but_by_their_own_work() -> None:
-    edge, servers = (one(overlay(*name), "HorizontalPodAutoscaler")["spec"] for name in (("edge",), ("gpu", "hpa")))
-    assert edge["behavior"] == servers["behavior"] and edge["minReplicas"] == servers["minReplicas"]
+def test_edges_grow_by_their_own_work() -> None:
     config = settings(overlay("edge"))
     assert config.frontdoors and config.dispatchers
     share = Config().target_saturation * (config.frontdoors + config.dispatchers) / cores(overlay("edge"))
-    (metric,) = edge["metrics"]
+    (metric,) = one(overlay("edge"), "HorizontalPodAutoscaler")["spec"]["metrics"]
     assert metric["resource"] == {
         "name": "cpu",
         "target": {"type": "Utilization", "averageUtilization": int(100 * share)},
@@ -267,6 +265,8 @@ def test_both_autoscalers_do_the_same() -> None:
     (metric,) = hpa["metrics"]
     assert metric["pods"]["target"] == {"type": "AverageValue", "averageValue": f"{target * 1000:.0f}m"}
     (trigger,) = keda["triggers"]
+    assert trigger["type"] == "prometheus"
+    assert trigger["metadata"].keys() == {"serverAddress", "query", "threshold", "ignoreNullValues"}
     assert float(trigger["metadata"]["threshold"]) == target
     # With AverageValue the query must be a total: one that is divided already makes the trigger do nothing.
     assert trigger["metricType"] == "AverageValue" and trigger["metadata"]["query"].startswith("sum(")

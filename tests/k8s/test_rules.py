@@ -5,43 +5,30 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from alarm_cases import CASES, MORE, QUIET, SCRAPE_S, WELL, series
-from expressions import K8S, published
-from prometheus_server import static
+from expressions import K8S, RULES, published
+from promtool import check_rules, configure, needs_promtool, promtool
 
 from fastqps.api.codes import CODES, FAULTS
 
 pytestmark = pytest.mark.compute
 
-ALERTS = yaml.safe_load((K8S / "prometheus" / "alerts.yaml").read_text())["groups"]
-NAMES = [rule["alert"] for group in ALERTS for rule in group["rules"]]
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"] if "alert" in rule]
+NAMES = [rule["alert"] for rule in ALERTS]
 NEVER_ANSWERED = ("ALREADY_EXISTS", "ABORTED")
-needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool (packages.apt: prometheus)")
-
-
-def promtool(*words: str, cwd: Path) -> str:
-    done = subprocess.run(["promtool", *words], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @needs_promtool
 def test_promtool_likes_what_is_shipped(tmp_path: Path) -> None:
-    told = promtool("check", "rules", "recording.yaml", "alerts.yaml", cwd=K8S / "prometheus")
-    assert f"SUCCESS: {len(NAMES)} rules found" in told
-    for name in ("recording.yaml", "alerts.yaml"):
-        shutil.copy(K8S / "prometheus" / name, tmp_path)
     # Debian's build knows no Kubernetes: the discovery is put out, all else is as shipped.
-    config = static(K8S / "prometheus" / "prometheus.yaml", "n", {"pod": "127.0.0.1:9464"})
-    (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    assert "2 rule files found" in promtool("check", "config", "prometheus.yaml", cwd=tmp_path)
+    config = configure(tmp_path, "n", {"pod": "127.0.0.1:9464"})
+    told = promtool("check", "config", config.name, cwd=tmp_path)
+    rules = sum(len(group["rules"]) for group in RULES["groups"])
+    assert "1 rule files found" in told and f"SUCCESS: {rules} rules found" in told
 
 
 def case(ringing: set[tuple[str, str]], given: list[dict[str, str]]) -> dict[str, Any]:
@@ -71,10 +58,7 @@ def test_each_alarm_rings_when_it_should_and_only_then(tmp_path: Path) -> None:
     for name, (changes, ringing) in (MORE | {name: (changes, set()) for name, changes in QUIET.items()}).items():
         worlds[0][0].update((name, alarm) for alarm in ringing)
         worlds[0][1].extend(series(name, changes))
-    rules = [str(K8S / "prometheus" / name) for name in ("recording.yaml", "alerts.yaml")]
-    plan = {"rule_files": rules, "evaluation_interval": "1m", "tests": [case(*world) for world in worlds]}
-    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(plan))
-    assert "SUCCESS" in promtool("test", "rules", "cases.yaml", cwd=tmp_path)
+    check_rules(tmp_path, *(case(*world) for world in worlds))
 
 
 @needs_promtool
@@ -104,25 +88,27 @@ def test_the_dashboard_shows_each_start(tmp_path: Path) -> None:
     for query, at, pod in seen:
         samples = [{"labels": f'{{pod="{pod}"}}', "value": 1}] if pod else []
         tests.append({"expr": f"count by (pod) (({query}) > 0)", "eval_time": at, "exp_samples": samples})
-    plan = {"tests": [{"interval": "5s", "input_series": given, "promql_expr_test": tests}]}
-    (tmp_path / "starts.yaml").write_text(yaml.safe_dump(plan))
-    assert "SUCCESS" in promtool("test", "rules", "starts.yaml", cwd=tmp_path)
+    check_rules(tmp_path, {"interval": "5s", "input_series": given, "promql_expr_test": tests})
+
+
+def test_every_recorded_series_is_one_that_an_alarm_asks_for() -> None:
+    recorded = {rule["record"] for group in RULES["groups"] for rule in group["rules"] if "record" in rule}
+    assert recorded == {name for rule in ALERTS for name in re.findall(r"\bjob\w*:\w+:\w+", rule["expr"])}
 
 
 def test_failures_are_those_that_servers_show_from_the_start() -> None:
     """What rules and dashboard do not count as failed is OK and what clients are to blame for."""
-    shipped = (K8S / "prometheus" / "recording.yaml", K8S / "components" / "monitoring" / "dashboard.json")
-    for path in shipped:
+    for path in (K8S / "components" / "monitoring" / name for name in ("prometheusrule.yaml", "dashboard.json")):
         found = re.findall(r'code=~\\?"(OK[|A-Z_]+)', path.read_text())
         assert found, path.name
         for codes in found:
             assert {*CODES} - {*codes.split("|")} == {*FAULTS, *NEVER_ANSWERED}, path.name
 
 
-def test_what_is_written_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboard_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(K8S))
-    for path, text in runpy.run_path(str(K8S / "write.py"))["written"]().items():
-        assert path.read_text() == text, f"{path.name} is not what it is written from: make manifests"
+    writer = runpy.run_path(str(K8S / "dashboard.py"))
+    assert writer["WRITTEN"].read_text() == writer["dashboard"](), "not what it is written from: make dashboard"
 
 
 def test_every_alarm_is_explained() -> None:
@@ -133,10 +119,9 @@ def test_every_alarm_is_explained() -> None:
     for name, what in told.items():
         for word in ("**Means**", "**Look first**", "**Fix**"):
             assert what.count(word) == 1, f"{name}: {word}"
-    for group in ALERTS:
-        for rule in group["rules"]:
-            assert rule["labels"]["severity"] in ("critical", "warning", "info")
-            assert rule["annotations"]["runbook"] == f"k8s/README.md#{rule['alert'].lower()}"
+    for rule in ALERTS:
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"]["runbook"] == f"k8s/README.md#{rule['alert'].lower()}"
 
 
 def test_the_dashboard_is_whole() -> None:

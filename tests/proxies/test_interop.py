@@ -3,7 +3,7 @@
 empty_unary, large_unary, client_compressed_unary, ping_pong, empty_stream, server_streaming, custom_metadata,
 status_code_and_message, special_status_message, unimplemented_method and _service, cancel_after_begin and
 _first_response, timeout_on_sleeping_server, orca_per_rpc and _oob. The negative cases of that list are about clients;
-goaway is in test_connection_age.py.
+goaway is in test_rolling_restart.py.
 """
 
 from __future__ import annotations

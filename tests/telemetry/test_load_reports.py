@@ -11,11 +11,10 @@ from typing import Any
 
 import grpc
 import pytest
+from capacity_files import capacity_file
 from raw import WINDOW_UPDATE, Peer, check_good, frame, u32
 from serving import PATIENCE_S, Server, until
 
-from fastqps.models import load_card
-from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2, predict_pb2_grpc
 
 orca_load_report_pb2 = pytest.importorskip("xds.data.orca.v3.orca_load_report_pb2", reason="needs xds-protos")
@@ -29,25 +28,10 @@ SERVE = ("--frontdoors=1", "--dispatchers=1")
 SHARE_OFF_MAX = 0.1
 
 
-def capacity_file(path: Path, rate: float) -> str:
-    """Of a server whose saturation is its rate over ``rate``, whatever the machine does meanwhile."""
-    card = load_card(str(resolve("minilm")[1]), 512, "minilm")
-    found = {
-        "schema_version": 1,
-        "model": "minilm",
-        "version": card.version,
-        "device": "null",
-        "settings": {},
-        "slo": {"p99_us": 1e9},
-        "rate": rate,
-        "in_flight": 1e9,
-        "at_knee": {"dispatcher": 1e6, "frontdoor": 1e6, "device_load": 1e6},
-        "measured": "2026-01-01T00:00:00Z",
-        "commit": "",
-        "command": "",
-    }
-    path.write_text(json.dumps(found))
-    return str(path)
+def of_rate(path: Path, rate: float) -> str:
+    """The capacity file of a server whose saturation is its rate over ``rate``, whatever the machine does meanwhile."""
+    at_knee = {"dispatcher": 1e6, "frontdoor": 1e6, "device_load": 1e6}
+    return capacity_file(path, rate=rate, in_flight=1e9, slo={"p99_us": 1e9}, at_knee=at_knee)
 
 
 class Caller:
@@ -78,7 +62,7 @@ def reports(channel: grpc.Channel, interval_s: float) -> Any:
 
 
 def test_reports_in_trailers_and_as_a_stream(serve: Callable[..., Server], tmp_path: Path) -> None:
-    server = serve(*SERVE, "--load-reports=on", f"--capacity={capacity_file(tmp_path / 'c.json', 1000)}")
+    server = serve(*SERVE, "--load-reports=on", f"--capacity={of_rate(tmp_path / 'c.json', 1000)}")
     caller = Caller(server.address)
     with grpc.insecure_channel(server.address) as channel:
         until(caller.report, "an answer with a report")
@@ -124,7 +108,7 @@ def test_grpc_weighted_round_robin_follows(serve: Callable[..., Server], tmp_pat
     """At the same rate the smaller server is three times as busy as the larger: it gets a third of its calls."""
     flags = (*SERVE, f"--load-reports={'off' if out_of_band else 'on'}")
     rates = (1000, 3000)
-    servers = [serve(*flags, f"--capacity={capacity_file(tmp_path / f'{rate}.json', rate)}") for rate in rates]
+    servers = [serve(*flags, f"--capacity={of_rate(tmp_path / f'{rate}.json', rate)}") for rate in rates]
     policy = {
         "blackoutPeriod": "0.1s",
         "weightUpdatePeriod": "0.2s",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from capacity_files import capacity_file
 from fake_source import OPENMETRICS, FakeSource, histogram, process, requests_of, samples
 from paths import ROOT
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,8 +31,6 @@ from fastqps._core import (
     create_segment,
 )
 from fastqps.api.codes import FAULTS
-from fastqps.models import load_card
-from fastqps.models.names import resolve
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges
@@ -223,7 +221,7 @@ def test_durations_classes_and_tenants_are_told_apart(serve: Callable[..., Serve
 
 def test_a_live_page_has_what_is_documented(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Also as promtool sees it, and in both formats."""
-    server = serve("--dispatchers=1", f"--capacity={capacity_file(tmp_path)}")
+    server = serve("--dispatchers=1", f"--capacity={capacity_file(tmp_path / 'capacity.json')}")
     page = server.page("/metrics").decode()
     assert read_samples(page) == by_package(page)
     of_text = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")}
@@ -259,12 +257,3 @@ def by_package(page: str) -> dict[str, float]:
 def promtool_says(promtool: str, page: bytes) -> list[str]:
     done = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, check=False)
     return done.stderr.decode().splitlines() or [f"exit code {done.returncode}"] * (done.returncode != 0)
-
-
-def capacity_file(folder: Path) -> Path:
-    """Of MiniLM on the null device."""
-    card = load_card(str(resolve("minilm")[1]), 512, "minilm")
-    found = {"schema_version": 1, "model": "minilm", "version": card.version, "device": "null", "settings": {}}
-    path = folder / "capacity.json"
-    path.write_text(json.dumps({**found, "rate": 1e5, "in_flight": 50, "measured": "", "commit": "", "command": ""}))
-    return path

@@ -1,7 +1,4 @@
-"""Writes what follows from other files: the PrometheusRule from the plain rule files, the dashboard from its panels.
-
-``make manifests`` runs it after a change there; a test holds that it was run.
-"""
+"""Writes the dashboard from its panels: ``make dashboard``, after a change in them. A test checks that it was run."""
 
 from __future__ import annotations
 
@@ -9,41 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml
 from panels import ROWS, Panel, Row
 
-HERE = Path(__file__).parent
-MONITORING = HERE / "components" / "monitoring"
-RULES = ("recording.yaml", "alerts.yaml")
+WRITTEN = Path(__file__).parent / "components" / "monitoring" / "dashboard.json"
 _PODS = 'namespace="$namespace", job="$job", pod=~"$pod"'
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
 _HEIGHT = {"stat": 4}
 
 
-def written() -> dict[Path, str]:
-    """Each file and what it should hold."""
-    return {
-        MONITORING / "prometheusrule.yaml": _prometheus_rule(),
-        MONITORING / "dashboard.json": json.dumps(_dashboard(), indent=1, ensure_ascii=False) + "\n",
-    }
-
-
-def _prometheus_rule() -> str:
-    groups = [group for name in RULES for group in yaml.safe_load((HERE / "prometheus" / name).read_text())["groups"]]
-    rule = {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": {"name": "fastqps", "labels": {"app.kubernetes.io/name": "fastqps"}},
-        "spec": {"groups": groups},
-    }
-    head = "# Written by `make manifests` from the rules in ../../prometheus; change those instead.\n"
-    return head + yaml.safe_dump(rule, sort_keys=False, allow_unicode=True, width=1000)
-
-
-# ---- the dashboard
-
-
-def _dashboard() -> dict[str, Any]:
+def dashboard() -> str:
+    """The text of the file."""
     panels: list[dict[str, Any]] = []
     y = 0
     for row in ROWS:
@@ -53,10 +25,10 @@ def _dashboard() -> dict[str, Any]:
         head["panels"] = inside if row.folded else []
         panels += [head, *([] if row.folded else inside)]
         y += 1 + (0 if row.folded else height)
-    return {
+    board = {
         "uid": "fastqps",
         "title": "fastqps",
-        "description": "Written by `make manifests` from k8s/panels.py. What each alarm means: k8s/README.md.",
+        "description": "Written by `make dashboard` from k8s/panels.py. What each alarm means: k8s/README.md.",
         "tags": ["fastqps"],
         "schemaVersion": 39,
         "editable": True,
@@ -67,6 +39,7 @@ def _dashboard() -> dict[str, Any]:
         "annotations": {"list": _annotations()},
         "panels": panels,
     }
+    return json.dumps(board, indent=1, ensure_ascii=False) + "\n"
 
 
 def _variables() -> list[dict[str, Any]]:
@@ -149,10 +122,5 @@ def _expanded(query: str) -> str:
     return query.replace("$pods", _PODS).replace("$window", "$__rate_interval")
 
 
-def main() -> None:
-    for path, text in written().items():
-        path.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    WRITTEN.write_text(dashboard())
