@@ -14,13 +14,17 @@ from fastqps.models.card import ModelError
 
 _CHARS_MAX = 2000
 _STEPS_MAX = 10_000_000  # of all expressions of an adapter, with all names: some seconds
+_STEPS_TO_READ = 20  # a letter of an expression
 _LETTERS = (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN, codes.AT)  # parts that read at most one letter
 
 Move = Callable[[str, set[int]], set[int]]  # the ends of a part's matches in a text that begin at one of the places
 
 
 class Steps:
-    """How much work the expressions of one adapter may still be. A step is one part at one place of a text."""
+    """How much work the expressions of one adapter may still be. A step is one part at one place of a text.
+
+    Each move takes one, and one for each place that it visits or hands on unread: no expression is work without steps.
+    """
 
     def __init__(self) -> None:
         self._left = _STEPS_MAX
@@ -42,6 +46,7 @@ class Expression:
         if not isinstance(text, str) or len(text) > _CHARS_MAX:
             raise ModelError(f"{key} {str(text)[:100]!r} is no regular expression of at most {_CHARS_MAX} characters")
         self._steps = steps
+        steps.take(_STEPS_TO_READ * len(text))
         try:
             with warnings.catch_warnings():  # of sets that a later Python may read otherwise
                 warnings.simplefilter("ignore")
@@ -68,6 +73,7 @@ class Expression:
         moves = [self._part(kind, value) for kind, value in parts]
 
         def row(text: str, places: set[int]) -> set[int]:
+            self._steps.take(1 if moves else 1 + len(places))
             for move in moves:
                 places = move(text, places)
             return places
@@ -90,19 +96,20 @@ class Expression:
 
     def _letter(self, kind: Any, value: Any) -> Move:
         match = compiler.compile(parser.SubPattern(parser.State(), [(kind, value)])).match
+        looks = len(value) if kind is codes.IN else 1  # rare letters of a set are compared one by one
 
         def letter(text: str, places: set[int]) -> set[int]:
-            self._steps.take(1 + len(places))
+            self._steps.take(1 + looks * len(places))
             return {found.end() for at in places if (found := match(text, at))}
 
         return letter
 
     def _repeated(self, part: Move, least: int, most: int) -> Move:
         def repeated(text: str, places: set[int]) -> set[int]:
+            self._steps.take(1 + len(places))
             ends = set() if least else set(places)
             count = 0
             while places and count < most:
-                self._steps.take(1)
                 begun, places, count = places, part(text, places), count + 1
                 if places == begun:
                     return ends | places  # nothing, however often
