@@ -37,7 +37,8 @@ pytestmark = [
 ]
 
 TOLERANCE = 1e-4
-RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "1"))
+RUNS = int(os.environ.get("FASTQPS_SENTENCE_RUNS", "4"))
+STEPS = 10  # of a walk
 Row = tuple[str, Place, str]  # form, place, key
 
 
@@ -246,19 +247,20 @@ def test_every_key_is_as_in_the_package(form: str, tmp_path: Path) -> None:
 
 def test_some_keys_are_as_in_the_package(tmp_path: Path) -> None:
     every = [row for form in FORMS for row in rows(form)]
-    assert [each for row in every[::251] for each in differences(tmp_path, row)] == []
+    assert [each for row in every[::83] for each in differences(tmp_path, row)] == []
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_random_values_in_company(form: str, tmp_path: Path) -> None:
-    """Each beside those before it that were served. FASTQPS_SENTENCE_RUNS: so many walks of ten steps."""
+    """Each beside those before it that were served. FASTQPS_SENTENCE_RUNS: so many walks."""
     drawn = [
         (place, key) for place, known in FORMS[form].places.items() for key in sorted(known.honoured & LEGAL.keys())
     ]
+    served = 0
     for seed in range(RUNS):
         r, path, changes = random.Random(f"{form} {seed}"), tmp_path / f"{seed}", list[Any]()
         FORMS[form].write(path)
-        for step in range(10):
+        for step in range(STEPS):
             changed, (place, key) = tmp_path / f"{seed}.{step}", r.choice(drawn)
             shutil.copytree(path, changed)
             write_at(changed, place, key, value := r.choice(LEGAL[key]))
@@ -273,7 +275,8 @@ def test_random_values_in_company(form: str, tmp_path: Path) -> None:
             changes.append((place, key, value))
             assert equal(found, wanted), (seed, changes)
             path = changed
-        assert changes or seed, "so few are served that the test says little"
+        served += len(changes)
+    assert served >= RUNS * STEPS // 6, "so few are served that the test says little"
 
 
 @pytest.mark.parametrize("form", FORMS)
