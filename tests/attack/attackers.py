@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from http_attackers import HTTP_ATTACKERS
-from raw import DATA, EH, ES, HEADERS, PATH, Peer, block, frame, message, request
+from raw import DATA, EH, ES, HEADERS, PATH, SETTINGS, Peer, block, frame, message, request, setting
 from word_files import ENDLESS, GROWS, PANICS_SLOWLY
 
 from fastqps.v1 import predict_pb2 as pb
@@ -136,6 +136,18 @@ def idle_streams(address: str, admin: str, token: str) -> None:
             peer.linger(0.02)
 
 
+def window_settings(address: str, admin: str, token: str) -> None:
+    """Settings that each change the windows of 500 streams, until the connection ends, and again on the next one."""
+    opening = head(PATH + "PredictStream", token)
+    for peer in connections(address):
+        peer.send(*(frame(HEADERS, EH, stream, opening) for stream in range(1, 1001, 2)))
+        for window in itertools.cycle((1 << 20, 65535)):
+            peer.send(frame(SETTINGS, 0, 0, setting(4, window)))
+            if peer.closed:
+                break
+            peer.linger(0.0)
+
+
 def json_predictions(address: str, admin: str, token: str) -> None:
     """POST /predict with bodies as long as may be, and longer ones, on all connections of the admin port but some."""
     deep = b"[" * 30_000 + b"]" * 30_000
@@ -184,7 +196,7 @@ ATTACKERS: dict[str, Callable[[str, str, str], None]] = HTTP_ATTACKERS | {
     f.__name__: f
     for f in (
         compressed_streams, unary_bombs, unfinished_messages, health_bombs, reflection_messages, idle_streams,
-        json_predictions, admin_bytes, poison_texts,
+        window_settings, json_predictions, admin_bytes, poison_texts,
     )
 }  # fmt: skip
 
