@@ -19,8 +19,9 @@ from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.gpm import Gpm, GpmLook
 from fastqps.telemetry.metrics.meter import WINDOW_S
+from fastqps.telemetry.metrics.upstream_rows import HOP
 
-_HOP = {"wire": "upstream", "queue": "upstream_queue", "device": "device"}
+_HOP_STAGES = dict(zip(HOP, ("upstream", "upstream_queue", "device"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def _stages(seen: View) -> dict[str, Summary]:
     neither here nor there, ``upstream_queue`` is that server's queue, and ``device`` its device."""
     found = dict(seen.stages)
     if any(spent.count for spent in seen.hop.values()):
-        found |= {name: seen.hop[part] for part, name in _HOP.items()}
+        found |= {name: seen.hop[part] for part, name in _HOP_STAGES.items()}
     return {stage: _summary(spent) for stage, spent in found.items()}
 
 
