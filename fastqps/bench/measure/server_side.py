@@ -87,8 +87,8 @@ def describe(point: Point, before: Look, after: Look) -> None:
         {
             "dispatcher": d.index,
             "device": d.device,
-            "busy": d.busy or 0.0,
-            "idle": dict(d.idle),
+            "busy": (d.busy or 0.0) * d.accounted,
+            "idle": {reason: share * d.accounted for reason, share in d.idle.items()},
             "steps_per_s": d.steps,
             "items_per_step": d.items / d.steps if d.steps else None,
         }
@@ -99,7 +99,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     ]
     point.duty_cycle = fmean(seen.devices.values()) if seen.devices else None
     reasons = dict.fromkeys(reason for d in seen.dispatchers for reason in d.idle)
-    point.idle_reasons = {r: fmean(d.idle.get(r, 0.0) for d in seen.dispatchers) for r in reasons}
+    point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
     point.steps = seen.seconds * sum(d.steps for d in seen.dispatchers)
     point.stages_us = _stages(seen)
     point.batch = _batch(seen)

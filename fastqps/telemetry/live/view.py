@@ -35,7 +35,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """``busy`` and ``idle`` (by reason) are shares of the time that it accounts for; ``awake``: of all time."""
+    """``busy`` and ``idle`` (by reason) are shares of the time that it accounts for; ``accounted`` and ``awake``: of
+    all time."""
 
     index: int
     model: str
@@ -45,6 +46,7 @@ class Dispatcher:
     items: float
     busy: float | None
     idle: Mapping[str, float]
+    accounted: float
     awake: float
 
 
@@ -174,6 +176,7 @@ def _dispatcher(then: DispatcherCounts, now: DispatcherCounts, seconds: float) -
         items=_rate(then["items"], now["items"], seconds),
         busy=busy / whole if whole else None,
         idle={reason: ns / whole for reason, ns in idle.items()} if whole else {},
+        accounted=_share(0, whole, seconds),
         awake=_share(then["awake_ns"], now["awake_ns"], seconds),
     )
 
