@@ -85,6 +85,21 @@ def test_stages_batches_and_what_waits() -> None:
     assert found.error_ratio == 0  # the generator saw each of them
 
 
+def test_batches_of_several_models_are_weighted_by_their_steps() -> None:
+    """Dispatchers 0 and 1 have the first model."""
+    door = fake_source.process()
+    many = fake_source.process(
+        {"step_tokens": 90, "step_capacity_tokens": 100}, batch_items=fake_source.histogram(*[4] * 9),
+        batch_tokens=fake_source.histogram(*[10] * 9),
+    )  # fmt: skip
+    one = fake_source.process(
+        {"step_tokens": 30, "step_capacity_tokens": 100}, batch_items=fake_source.histogram(14),
+        batch_tokens=fake_source.histogram(30),
+    )  # fmt: skip
+    found = described(looked(door, door, many, fake_source.process(), one, at_s=10.0))
+    assert found.batch == {"items": 5.0, "tokens": 12.0, "fill": 0.6}
+
+
 def test_the_load_of_a_short_time_would_be_of_the_time_before_too() -> None:
     """The device's load is a mean of 10 s."""
     assert "device_load" not in described(looked(at_s=9.0, load=fake_source.LOAD)).at_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -102,7 +102,7 @@ def describe(point: Point, before: Look, after: Look) -> None:
     point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
     point.steps = seen.seconds * sum(d.steps for d in seen.dispatchers)
     point.stages_us = _stages(seen)
-    point.batch = _batch(seen)
+    point.batch = _batch(then, now)
     point.items_status = {code: n for code, count in now["codes"].items() if (n := count - then["codes"].get(code, 0))}
     point.in_flight, point.waiting = seen.in_flight, seen.queued
     if load := seen.load:
@@ -153,16 +153,21 @@ def _limits(seen: View) -> dict[str, float]:
     return found
 
 
-def _batch(seen: View) -> dict[str, float | None]:
+def _batch(then: Counts, now: Counts) -> dict[str, float | None]:
+    """Over the steps of all models; None: there were none."""
+    found: dict[str, float | None] = {}
+    before = _totals(then)
+    for name, (part, whole) in _totals(now).items():
+        more = whole - before[name][1]
+        found[name] = max(0, part - before[name][0]) / more if more > 0 else None
+    return found
+
+
+def _totals(counts: Counts) -> dict[str, tuple[int, int]]:
+    """Items and tokens, each with the steps that had them, and tokens of steps with their room."""
+    models = counts["models"]
     found = {
-        "items": [model.batch_items for model in seen.models],
-        "tokens": [model.batch_tokens for model in seen.models],
-        "fill": [model.fill for model in seen.models],
+        kind: (sum(each["sum"] for each in had), sum(steps for each in had for _, steps in each["buckets"]))
+        for kind, had in (("items", [m["items"] for m in models]), ("tokens", [m["tokens"] for m in models]))
     }
-    return {name: _mean(values) for name, values in found.items()}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Over the models that had batches."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    return found | {"fill": (sum(m["step_tokens"] for m in models), sum(m["step_room"] for m in models))}
