@@ -217,7 +217,7 @@ def test_what_this_server_cannot_do(
             ["compare", "a", "b", "--dispatchers", "2"],
             "unknown argument --dispatchers (see: fastqps bench compare --help)",
         ),
-        (["rate", "--rate", "5", "--text-file", "/dev/zero"], "is longer than 64 MiB"),
+        (["rate", "--rate", "5", "--text-file", "/dev/zero"], "cannot read /dev/zero: it is no regular file"),
         (["rate", "--rate", "5", "--output", "/proc/nothing"], "--output: cannot write to /proc/nothing"),
         (["rate", "--rate", "5", "--set", "lane=2"], "fastqps serve has no --lane; did you mean --lanes?"),
         (["rate", "--rate", "5", "--set", "port=2"], "--port is not yours to set here"),
