@@ -109,7 +109,8 @@ bool Connection::read() {
   if (state_ == State::kLingering) return channel_->buffered();
   read_ns_ = net_.turn.ns;
   session_->receive(data, u32(n));
-  const bool filled = u32(n) == net_.limits.read_bytes;  // so there is probably more
+  if (state_ != State::kOpen) return channel_->buffered();  // its session has nothing left that could be asked
+  const bool filled = u32(n) == net_.limits.read_bytes;     // so there is probably more
   return (filled || channel_->buffered()) && !paused();
 }
 

@@ -41,7 +41,7 @@ struct Limits {
   u32 turn_requests = 256;
   u64 turn_work_ns = 500'000;        // of reading and delivering; what is left waits for the next turn
   u64 connection_work_ns = 250'000;  // of one connection: more than the small messages of one read take
-  u64 crowd_work_ns = 50'000;        // the same, at least, when many others are ready
+  u64 crowd_work_ns = 50'000;  // the same, at least, when many others are ready; of all unfinished ones in a crowd
   u32 turn_accepts = 16;
   u32 turn_handshakes = 4;  // steps of TLS handshakes: a signature takes as long as hundreds of calls
   u32 turn_hellos = 64;     // looks at those that have not begun

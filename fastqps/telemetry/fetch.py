@@ -15,8 +15,13 @@ class FetchError(FastqpsError):
     """There is no such page at the address. The message names the address and the reason."""
 
 
+class NoPageError(FetchError):
+    """What answers there has other pages."""
+
+
 def fetch(admin: str, path: str, timeout_s: float) -> bytes:
-    """A page of ``admin`` (HOST:PORT, as written or behind http://). Raises ``FetchError``."""
+    """A page of ``admin`` (HOST:PORT, as written or behind http://). Raises ``FetchError``;
+    ``NoPageError`` where the answer is 404."""
     host, port = _address(admin)
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     began = time.monotonic()
@@ -25,13 +30,14 @@ def fetch(admin: str, path: str, timeout_s: float) -> bytes:
         answer = connection.getresponse()
         page = _read(answer, began + timeout_s)
     except (OSError, http.client.HTTPException) as error:
-        raise FetchError(f"no metrics at {admin}: {_reason(error)}") from None
+        raise FetchError(f"no {path} at {admin}: {_reason(error)}") from None
     finally:
         connection.close()
     if answer.status != 200:
-        raise FetchError(f"no metrics at {admin}: it answers {answer.status} {shown(answer.reason)}")
+        kind = NoPageError if answer.status == 404 else FetchError
+        raise kind(f"no {path} at {admin}: it answers {answer.status} {shown(answer.reason)}")
     if len(page) > PAGE_BYTES_MAX:
-        raise FetchError(f"no metrics at {admin}: the page is longer than {PAGE_BYTES_MAX} bytes")
+        raise FetchError(f"no {path} at {admin}: the page is longer than {PAGE_BYTES_MAX} bytes")
     return page
 
 

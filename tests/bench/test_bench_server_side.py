@@ -43,7 +43,7 @@ def test_dispatchers_and_their_device() -> None:
     first = fake_source.process(
         {"busy_ns": 8 * SECOND, "steps": 200, "step_items": 6400}, idle_ns=NS | {"gather": SECOND, "no_work": SECOND}
     )
-    second = fake_source.process({"busy_ns": 5 * SECOND}, idle_ns=NS | {"gather": 5 * SECOND})
+    second = fake_source.process({"busy_ns": 5 * SECOND}, idle_ns=NS | {"gather": 3 * SECOND})  # 2 s are not over
     door = fake_source.process()
     found = described(looked(door, door, first, second, at_s=10.0, active_s=(9.9,)))
     assert found.duty_cycle == pytest.approx(0.99) and found.steps == 200
@@ -52,7 +52,8 @@ def test_dispatchers_and_their_device() -> None:
     one, two, _ = found.dispatchers
     assert (one["dispatcher"], one["busy"], one["steps_per_s"], one["items_per_step"]) == (0, 0.8, 20.0, 32.0)
     assert (two["dispatcher"], two["busy"], two["items_per_step"]) == (1, 0.5, None)
-    assert (found.idle_reasons["gather"], found.idle_reasons["no_work"]) == pytest.approx((0.2, 0.1 / 3))
+    assert two["idle"]["gather"] == pytest.approx(0.3)
+    assert (found.idle_reasons["gather"], found.idle_reasons["no_work"]) == pytest.approx((0.4 / 3, 0.1 / 3))
 
 
 def test_of_several_devices_the_mean() -> None:
@@ -82,6 +83,21 @@ def test_stages_batches_and_what_waits() -> None:
     assert found.items_status == {"OK": 90, CODES[13]: 10} and found.error_ratio == pytest.approx(0.1)
     found.load = {"items_per_call": 1}
     assert found.error_ratio == 0  # the generator saw each of them
+
+
+def test_batches_of_several_models_are_weighted_by_their_steps() -> None:
+    """Dispatchers 0 and 1 have the first model."""
+    door = fake_source.process()
+    many = fake_source.process(
+        {"step_tokens": 90, "step_capacity_tokens": 100}, batch_items=fake_source.histogram(*[4] * 9),
+        batch_tokens=fake_source.histogram(*[10] * 9),
+    )  # fmt: skip
+    one = fake_source.process(
+        {"step_tokens": 30, "step_capacity_tokens": 100}, batch_items=fake_source.histogram(14),
+        batch_tokens=fake_source.histogram(30),
+    )  # fmt: skip
+    found = described(looked(door, door, many, fake_source.process(), one, at_s=10.0))
+    assert found.batch == {"items": 5.0, "tokens": 12.0, "fill": 0.6}
 
 
 def test_the_load_of_a_short_time_would_be_of_the_time_before_too() -> None:

@@ -13,6 +13,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from fastqps.architectures.tensor_files import load_tensors
+from fastqps.bench.measure.workload import read_texts
+from fastqps.bench.results.result import read_result
 from fastqps.config import sources
 from fastqps.devices.choice_file import ChoiceFile
 from fastqps.devices.profile_file import load_profile
@@ -106,6 +108,8 @@ READERS: dict[str, Reader] = {
     "configuration": lambda path: sources.load({}, {}, str(path)),
     "capacity": lambda path: read_capacity(str(path)),
     "prefix": lambda path: read_prefixes([str(path)], []),
+    "result of the bench": read_result,
+    "texts of the bench": read_texts,
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
     "precision": _finds_nothing(PRECISION),
     "steps": _finds_nothing(STEPS),

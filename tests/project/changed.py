@@ -34,7 +34,7 @@ OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "csrc/step/": ((f"{_E2E}/devices", "tests/devices", "tests/models"), ("step",)),
     "csrc/step/cuda/": (("tests/cuda", f"{_E2E}/devices"), ("cuda",)),
     "csrc/wire/": (("tests/api", "tests/edge"), ("predict", "edge")),
-    "csrc/net/": (_TRANSPORT, ("transport", "upstream")),
+    "csrc/net/": (_TRANSPORT, ("transport", "predict", "upstream")),
     "csrc/grpc/": (("tests/api", *_TRANSPORT), ("transport",)),
     "csrc/h2client/": (("tests/edge", f"{_E2E}/edge", "tests/loadgen"), ("upstream", "edge", "loadgen")),
     "csrc/upstream/": (("tests/edge", f"{_E2E}/edge"), ("upstream", "edge")),

@@ -8,13 +8,31 @@ import re
 
 from paths import ROOT
 
-# Packages that read what others have written, in a process of a server.
-PACKAGES = ("architectures", "config", "devices", "dispatcher", "engine", "frontdoor", "models", "ops", "process")
+# Packages that read what others have written, in a process of a server, and the bench.
+PACKAGES = (
+    "architectures",
+    "bench",
+    "config",
+    "devices",
+    "dispatcher",
+    "engine",
+    "frontdoor",
+    "models",
+    "ops",
+    "process",
+)
 PACKAGES += ("runners", "supervisor", "telemetry")
 OPENERS = {"open", "read_text", "read_bytes", "load_file", "from_file", "safe_open", "fdopen"}
 # (module, function) of what is opened otherwise, and why.
 OTHERS = {
     ("architectures/tensor_files.py", "load_tensors"): "by a descriptor of fastqps/files",
+    ("bench/measure/context.py", "__post_init__"): "no file: a library of the driver",
+    ("bench/measure/generator.py", "_results"): "of a child, in a new folder",
+    ("bench/measure/generator.py", "run_generator"): "writes a new file, and reads it",
+    ("bench/measure/processes.py", "_tree"): "/proc",
+    ("bench/measure/processes.py", "_usage"): "/proc",
+    ("bench/results/environment.py", "_machine_cpu_s"): "/proc",
+    ("bench/search/search.py", "_open"): "no file: the values that a search has not decided on",
     ("devices/choice_file.py", "_write"): "writes a new file",
     ("devices/cuda_versions.py", "assigned"): "a module of an installed package",
     ("devices/start_lock.py", "_open"): "a lock in a folder of this user's own",

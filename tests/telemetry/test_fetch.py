@@ -45,9 +45,12 @@ def test_a_page(page: type[_Page], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PAGE_BYTES_MAX", 5)
     with pytest.raises(FetchError, match="longer than"):
         fetch(page.address, "/live", 10.0)
-    page.status = 503
-    with pytest.raises(FetchError, match="it answers 503 Service Unavailable"):
-        fetch(page.address, "/live", 10.0)
+    for page.status, kind, says in (
+        (503, FetchError, "503 Service Unavailable"),
+        (404, fetching.NoPageError, "404 Not Found"),
+    ):
+        with pytest.raises(kind, match=f"no /live at {page.address}: it answers {says}"):
+            fetch(page.address, "/live", 10.0)
 
 
 def test_a_page_that_comes_bit_by_bit(page: type[_Page], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +72,7 @@ def test_a_page_that_comes_bit_by_bit(page: type[_Page], monkeypatch: pytest.Mon
 def test_a_server_that_is_not_there_or_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(FetchError, match=f"no metrics at {address}: no answer in time"):
+        with pytest.raises(FetchError, match=f"no /live at {address}: no answer in time"):
             fetch(address, "/live", 0.1)
     with pytest.raises(FetchError, match="Connection refused"):
         fetch(address, "/live", 10.0)

@@ -22,7 +22,7 @@ import fastqps
 from fastqps._core import IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS
 from fastqps.telemetry.fetch import FetchError
 from fastqps.telemetry.live import PAGE, Sampler, remote
-from fastqps.telemetry.live.counts import _merged
+from fastqps.telemetry.live.counts import _UPSTREAM, Counts, _merged
 from fastqps.telemetry.live.sampler import COLUMNS
 from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.live.view import view
@@ -30,6 +30,7 @@ from fastqps.telemetry.metrics.meter import Load
 from fastqps.terminal import shown
 
 SECOND = 10**9
+BAD_PAIRS = ([5000, 1], [-1, 1], [320, 1], [1], [], [1, 2, 3], [1, 10**30], [1, -1])
 
 
 def idle_server() -> fake_source.FakeSource:
@@ -109,10 +110,31 @@ def test_counters_are_read_as_they_were_written(monkeypatch: pytest.MonkeyPatch)
     assert found["models"][1]["name"] == shown(seen.models[1]) != seen.models[1]
     assert found["request"] == counts(seen)["request"]
     whole = json.loads(pages[-1])
-    for wrong in (b"no JSON", b"null", *(json.dumps(whole | {key: "x"}).encode() for key in ("at_ns", "stages"))):
+    less = {key: value for key, value in whole["stages"].items() if key != "queue"}
+    model = whole["models"][0]
+    upstream = dict.fromkeys(_UPSTREAM, 0) | {"name": "", "state": "", "reason": "", "counts": {}}
+    changes: list[dict[str, object]] = [
+        {"at_ns": "x"}, {"stages": "x"}, {"stages": less}, {"stages": whole["stages"] | {"x": whole["request"]}},
+        {"hop": {}}, {"upstreams": [upstream]},
+        *({"request": {"sum": 1, "buckets": [pair]}} for pair in BAD_PAIRS),
+        *({key: {name: {"sum": 1, "buckets": [[5000, 1]]} for name in whole[key]}} for key in ("stages", "hop")),
+        *({"models": [model | {key: {"sum": 1, "buckets": [[5000, 1]]}}]} for key in ("items", "tokens")),
+    ]  # fmt: skip
+    for wrong in (b"no JSON", b"null", *(json.dumps(whole | change).encode() for change in changes)):
         pages.append(wrong)
         with pytest.raises(FetchError, match="is not a fastqps server of this version"):
             remote.fetch_counts("h:1")
+    pages.append(json.dumps(whole | {"version": "0.0.9", "stages": {}}).encode())
+    with pytest.raises(FetchError, match=r"the server at h:1 has version 0\.0\.9, not"):
+        remote.fetch_counts("h:1")
+
+
+def test_readings_of_which_one_has_more() -> None:
+    """What was not there before has no rates yet."""
+    after = counts(idle_server(), 2.0, devices={"cpu": SECOND})
+    less = after | {"doors": after["doors"][:1], "devices": {}, "models": [], "dispatchers": []}
+    found = view(cast(Counts, less), after)
+    assert found.devices == {"cpu": 0} and len(found.doors) == 2 and found.doors[1].received == 0
 
 
 def test_history_is_bounded_and_has_the_columns() -> None:

@@ -28,6 +28,7 @@ from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
 
+from fastqps import __version__
 from fastqps.cli import main
 from fastqps.telemetry.live.remote import _shown
 from fastqps.telemetry.live.view import View, view
@@ -232,17 +233,17 @@ class Served:
         self.may_answer.set()
 
     @contextlib.contextmanager
-    def up(self) -> Iterator[None]:
+    def up(self, status: int = 200, body: bytes | None = None) -> Iterator[None]:
         served = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 served.looks += 1
                 served.may_answer.wait(PATIENCE_S)
-                self.send_response(200)
+                self.send_response(status)
                 self.end_headers()
                 with contextlib.suppress(OSError):
-                    self.wfile.write(page(served.looks, served.started_s))
+                    self.wfile.write(page(served.looks, served.started_s) if body is None else body)
 
             def log_message(self, *arguments: object) -> None:
                 del arguments
@@ -275,7 +276,7 @@ def test_once_without_a_terminal() -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        ([], 1, r"no metrics at 127\.0\.0\.1:1: Connection refused"),
+        ([], 1, r"no /live/counts\.json at 127\.0\.0\.1:1: Connection refused"),
         (["--interval=0s"], 2, "--interval 0s: not between 100ms and 1h"),
         (["--interval=5"], 2, "has no unit"),
         (["--admin=nowhere"], 2, "write HOST:PORT"),
@@ -289,12 +290,20 @@ def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str
     assert re.search(message, done.stderr), done.stderr
 
 
-def test_another_program_with_metrics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastqps.telemetry.live.remote.fetch", lambda *_: b'{"status": "success"}')
-    assert main(["top", "--admin=127.0.0.1:9100"]) == 1
-    assert (
-        capsys.readouterr().err == "fastqps: what answers at 127.0.0.1:9100 is not a fastqps server of this version\n"
-    )
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (404, b"page not found", "what answers /live/counts.json at {} is not a fastqps server of this version"),
+        (200, b'{"status": "success"}', "what answers /live/counts.json at {} is not a fastqps server of this version"),
+        (200, b'{"version": "0.0.9"}', f"the server at {{}} has version 0.0.9, not {__version__} as this program"),
+        (503, b"", "no /live/counts.json at {}: it answers 503 Service Unavailable"),
+    ],
+)
+def test_another_program_or_version(status: int, body: bytes, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    served = Served()
+    with served.up(status, body):
+        assert main(["top", f"--admin=127.0.0.1:{served.port}"]) == 1
+    assert capsys.readouterr().err == f"fastqps: {says.format(f'127.0.0.1:{served.port}')}\n"
 
 
 def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:

@@ -4,7 +4,7 @@
 // A *run* is the rows that one sequence has in a step: all of its prompt, or one decode row. Each run is sampled once,
 // from its last row. T and S, the most rows and runs, are the block's shape: sections begin at offsets that depend on
 // nothing else. The host writes a step into a block of the lane's shape. A captured graph reads a block of its own
-// shape, which one copy fills (cuda_blocks.h).
+// shape, which one copy fills (cuda_step.h).
 #pragma once
 #include "core/layout.h"
 

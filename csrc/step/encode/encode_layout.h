@@ -3,7 +3,7 @@
 //
 // T and S, the most tokens and items, are the block's shape: sections begin at offsets that depend on nothing else. The
 // host writes a step into a block of the lane's shape. A graph reads a block of its own shape, which one copy fills
-// (cuda_blocks.h).
+// (cuda_step.h).
 #pragma once
 #include "step/decode/decode_layout.h"
 

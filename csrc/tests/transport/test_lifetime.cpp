@@ -584,3 +584,22 @@ TEST(a_loop_runs_and_stops) {
   thread.join();
   CHECK(counters.turns > 0);
 }
+
+// Its session ends in the midst of a read, when nothing can be asked of it any more.
+TEST(a_flood_in_a_filled_read_ends_a_connection_with_a_full_socket) {
+  Fixture fixture;
+  Client client(fixture.door);
+  client.run();
+  while (!fixture.door.net.unsent_bytes) {
+    client.call("/test.Service/Echo", framed(std::string(60'000, 'a')));
+    client.send(client.output());
+    for (int i = 0; i < 8; i++) fixture.door.turn();
+  }
+  CHECK(fixture.door.net.unsent_bytes < fixture.limits.unsent_bytes);  // so it is read from
+  std::string settings;
+  while (settings.size() < 2 * fixture.limits.read_bytes) settings += std::string_view("\0\0\0\4\0\0\0\0\0", 9);
+  client.send(settings);
+  for (int i = 0; i < 8; i++) fixture.door.turn();
+  client.receive();
+  CHECK(client.eof);
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -19,8 +19,9 @@ from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.gpm import Gpm, GpmLook
 from fastqps.telemetry.metrics.meter import WINDOW_S
+from fastqps.telemetry.metrics.upstream_rows import HOP
 
-_HOP = {"wire": "upstream", "queue": "upstream_queue", "device": "device"}
+_HOP_STAGES = dict(zip(HOP, ("upstream", "upstream_queue", "device"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ def describe(point: Point, before: Look, after: Look) -> None:
         {
             "dispatcher": d.index,
             "device": d.device,
-            "busy": d.busy or 0.0,
-            "idle": dict(d.idle),
+            "busy": (d.busy or 0.0) * d.accounted,
+            "idle": {reason: share * d.accounted for reason, share in d.idle.items()},
             "steps_per_s": d.steps,
             "items_per_step": d.items / d.steps if d.steps else None,
         }
@@ -98,10 +99,10 @@ def describe(point: Point, before: Look, after: Look) -> None:
     ]
     point.duty_cycle = fmean(seen.devices.values()) if seen.devices else None
     reasons = dict.fromkeys(reason for d in seen.dispatchers for reason in d.idle)
-    point.idle_reasons = {r: fmean(d.idle.get(r, 0.0) for d in seen.dispatchers) for r in reasons}
+    point.idle_reasons = {r: fmean(d["idle"].get(r, 0.0) for d in point.dispatchers) for r in reasons}
     point.steps = seen.seconds * sum(d.steps for d in seen.dispatchers)
     point.stages_us = _stages(seen)
-    point.batch = _batch(seen)
+    point.batch = _batch(then, now)
     point.items_status = {code: n for code, count in now["codes"].items() if (n := count - then["codes"].get(code, 0))}
     point.in_flight, point.waiting = seen.in_flight, seen.queued
     if load := seen.load:
@@ -134,7 +135,7 @@ def _stages(seen: View) -> dict[str, Summary]:
     neither here nor there, ``upstream_queue`` is that server's queue, and ``device`` its device."""
     found = dict(seen.stages)
     if any(spent.count for spent in seen.hop.values()):
-        found |= {name: seen.hop[part] for part, name in _HOP.items()}
+        found |= {name: seen.hop[part] for part, name in _HOP_STAGES.items()}
     return {stage: _summary(spent) for stage, spent in found.items()}
 
 
@@ -152,16 +153,21 @@ def _limits(seen: View) -> dict[str, float]:
     return found
 
 
-def _batch(seen: View) -> dict[str, float | None]:
+def _batch(then: Counts, now: Counts) -> dict[str, float | None]:
+    """Over the steps of all models; None: there were none."""
+    found: dict[str, float | None] = {}
+    before = _totals(then)
+    for name, (part, whole) in _totals(now).items():
+        more = whole - before[name][1]
+        found[name] = max(0, part - before[name][0]) / more if more > 0 else None
+    return found
+
+
+def _totals(counts: Counts) -> dict[str, tuple[int, int]]:
+    """Items and tokens, each with the steps that had them, and tokens of steps with their room."""
+    models = counts["models"]
     found = {
-        "items": [model.batch_items for model in seen.models],
-        "tokens": [model.batch_tokens for model in seen.models],
-        "fill": [model.fill for model in seen.models],
+        kind: (sum(each["sum"] for each in had), sum(steps for each in had for _, steps in each["buckets"]))
+        for kind, had in (("items", [m["items"] for m in models]), ("tokens", [m["tokens"] for m in models]))
     }
-    return {name: _mean(values) for name, values in found.items()}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Over the models that had batches."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+    return found | {"fill": (sum(m["step_tokens"] for m in models), sum(m["step_room"] for m in models))}

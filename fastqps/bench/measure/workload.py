@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastqps.errors import ConfigError
+from fastqps.files.regular import read_regular
 from loadgen import texts as made
 from loadgen.errors import UsageError
 
@@ -136,11 +137,7 @@ def write_messages(path: Path, messages: Iterable[Message]) -> Path:
 def read_texts(path: Path) -> list[str]:
     """The lines of a file that are not empty. ``ConfigError`` where there are none."""
     try:
-        with path.open("rb") as file:
-            data = file.read(TEXT_BYTES_MAX + 1)
-        if len(data) > TEXT_BYTES_MAX:
-            raise ConfigError(f"--text-file: {path} is longer than {TEXT_BYTES_MAX >> 20} MiB")
-        lines = data.decode().splitlines()
+        lines = read_regular(path, TEXT_BYTES_MAX).decode().splitlines()
     except OSError as error:
         raise ConfigError(f"--text-file: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

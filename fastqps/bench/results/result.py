@@ -24,10 +24,12 @@ from fastqps.errors import (
     FastqpsError,
 )
 from fastqps.files.documents import parse_json
+from fastqps.files.regular import read_regular
 from fastqps.files.shape import misfit
 from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 1
+_BYTES_MAX = 256 << 20
 REPORT = "report.json"
 Outcome = Literal["VALID", "UNSTABLE", "INVALID", "SLO_NOT_MET", "INCONCLUSIVE", "FAILED", "INTERRUPTED"]
 EXIT_CODES: dict[Outcome, int] = {
@@ -85,7 +87,7 @@ def read_result(path: Path) -> Result:
     """Of a report.json, or of the folder that holds one. Raises ``ConfigError`` where it is none."""
     file = path / REPORT if path.is_dir() else path
     try:
-        found = parse_json(file.read_bytes())
+        found = parse_json(read_regular(file, _BYTES_MAX))
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:

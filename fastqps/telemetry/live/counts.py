@@ -18,10 +18,9 @@ from fastqps.api.codes import CODES
 from fastqps.telemetry.live.seen import Seen
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.meter import Load
-from fastqps.telemetry.metrics.upstream_rows import upstreams
+from fastqps.telemetry.metrics.upstream_rows import HOP, upstreams
 
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
-_PARTS = ("wire", "queue", "device")  # of an edge's hop to another server
 
 
 class Histogram(TypedDict):
@@ -113,7 +112,7 @@ class Counts(TypedDict):
     load: Load | None
     request: Histogram
     stages: dict[str, Histogram]
-    hop: dict[str, Histogram]
+    hop: dict[str, Histogram]  # by HOP; nothing where there are no upstreams
     models: list[ModelCounts]
     dispatchers: list[DispatcherCounts]
     devices: dict[str, int]  # time in which a step of any dispatcher ran, in ns
@@ -211,4 +210,4 @@ def _dispatcher(seen: Seen, index: int, serves: bool, found: ProcessStats) -> Di
 def _hop(seen: Seen) -> dict[str, Histogram]:
     sizes = seen.segment.sizes
     totals = [seen.segment.upstream_totals(d) for d in range(sizes.dispatchers if sizes.upstreams else 0)]
-    return {part: _merged(getattr(each, part) for each in totals) for part in _PARTS if totals}
+    return {part: _merged(getattr(each, part) for each in totals) for part in HOP}

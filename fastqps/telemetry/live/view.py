@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from fastqps.telemetry.live.counts import Counts, DispatcherCounts, ModelCounts, UpstreamState
+from fastqps.telemetry.live.counts import Counts, DispatcherCounts, DoorCounts, ModelCounts, UpstreamState
 from fastqps.telemetry.live.spread import Spread, spread
 from fastqps.telemetry.metrics.meter import Load
-from fastqps.telemetry.metrics.upstream_rows import EVENTS
+from fastqps.telemetry.metrics.upstream_rows import COUNTERS, EVENTS
 
 _US = 1e-3  # of nanoseconds
 Row = TypeVar("Row", "Model", "Dispatcher", "Door", "Upstream", "View")
@@ -35,7 +35,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """``busy`` and ``idle`` (by reason) are shares of the time that it accounts for; ``awake``: of all time."""
+    """``busy`` and ``idle`` (by reason) are shares of the time that it accounts for; ``accounted`` and ``awake``: of
+    all time."""
 
     index: int
     model: str
@@ -45,6 +46,7 @@ class Dispatcher:
     items: float
     busy: float | None
     idle: Mapping[str, float]
+    accounted: float
     awake: float
 
 
@@ -117,10 +119,8 @@ def view(before: Counts, after: Counts) -> View:
     seconds = max(1e-9, (after["at_ns"] - before["at_ns"]) * 1e-9)
     models = {found["name"]: found for found in before["models"]}
     dispatchers = {found["index"]: found for found in before["dispatchers"]}
+    doors = dict(enumerate(before["doors"]))
     upstreams = {found["name"]: found for found in before["upstreams"]}
-
-    def share(then_ns: int, now_ns: int) -> float:
-        return min(1.0, _rate(then_ns, now_ns, seconds * 1e9))
 
     return _row(
         View,
@@ -137,19 +137,9 @@ def view(before: Counts, after: Counts) -> View:
         models=[_model(models.get(now["name"], now), now, seconds) for now in after["models"]],
         stages={name: spread(before["stages"][name], now, _US) for name, now in after["stages"].items()},
         hop={part: spread(before["hop"][part], now, _US) for part, now in after["hop"].items()},
-        devices={name: share(before["devices"][name], ns) for name, ns in after["devices"].items()},
+        devices={name: _share(before["devices"].get(name, ns), ns, seconds) for name, ns in after["devices"].items()},
         dispatchers=[_dispatcher(dispatchers.get(now["index"], now), now, seconds) for now in after["dispatchers"]],
-        doors=[
-            _row(
-                Door,
-                now,
-                index=i,
-                received=_rate(then["received"], now["received"], seconds),
-                sent=_rate(then["sent"], now["sent"], seconds),
-                awake=share(then["awake_ns"], now["awake_ns"]),
-            )
-            for i, (then, now) in enumerate(zip(before["doors"], after["doors"], strict=True))
-        ],
+        doors=[_door(i, doors.get(i, now), now, seconds) for i, now in enumerate(after["doors"])],
         upstreams=[_upstream(upstreams.get(now["name"], now), now, seconds) for now in after["upstreams"]],
     )
 
@@ -186,12 +176,24 @@ def _dispatcher(then: DispatcherCounts, now: DispatcherCounts, seconds: float) -
         items=_rate(then["items"], now["items"], seconds),
         busy=busy / whole if whole else None,
         idle={reason: ns / whole for reason, ns in idle.items()} if whole else {},
-        awake=min(1.0, _rate(then["awake_ns"], now["awake_ns"], seconds * 1e9)),
+        accounted=_share(0, whole, seconds),
+        awake=_share(then["awake_ns"], now["awake_ns"], seconds),
+    )
+
+
+def _door(index: int, then: DoorCounts, now: DoorCounts, seconds: float) -> Door:
+    return _row(
+        Door,
+        now,
+        index=index,
+        received=_rate(then["received"], now["received"], seconds),
+        sent=_rate(then["sent"], now["sent"], seconds),
+        awake=_share(then["awake_ns"], now["awake_ns"], seconds),
     )
 
 
 def _upstream(then: UpstreamState, now: UpstreamState, seconds: float) -> Upstream:
-    rates = {event: _rate(then["counts"][event], now["counts"][event], seconds) for event in now["counts"]}
+    rates = {event: _rate(then["counts"][event], now["counts"][event], seconds) for event in COUNTERS}
     return _row(
         Upstream,
         now,
@@ -205,6 +207,10 @@ def _upstream(then: UpstreamState, now: UpstreamState, seconds: float) -> Upstre
 def _rate(then: int, now: int, seconds: float) -> float:
     """One process counts and another reads: a counter that seems to shrink was read a moment too early."""
     return max(0, now - then) / seconds
+
+
+def _share(then_ns: int, now_ns: int, seconds: float) -> float:
+    return min(1.0, _rate(then_ns, now_ns, seconds * 1e9))
 
 
 def _rates(then: Mapping[str, int], now: Mapping[str, int], seconds: float) -> dict[str, float]:

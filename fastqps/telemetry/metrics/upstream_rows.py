@@ -13,6 +13,7 @@ from fastqps.telemetry.metrics.source import Source
 SERVING = "serving"
 EVENTS = ("sent", "answered", "refused", "lost")  # of items
 COUNTERS = (*EVENTS, "connects", "bytes_out", "bytes_in")
+HOP = ("wire", "queue", "device")  # where an item spends time: not in the server, in its queue, on its device
 
 
 @dataclass

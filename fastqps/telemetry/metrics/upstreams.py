@@ -11,9 +11,7 @@ from fastqps._core import UPSTREAM_STATES
 from fastqps.telemetry.metrics.families import NS, counter, gauge
 from fastqps.telemetry.metrics.histograms import Edges, Merged
 from fastqps.telemetry.metrics.source import Source
-from fastqps.telemetry.metrics.upstream_rows import EVENTS, UpstreamCounts, upstreams
-
-_PARTS = ("wire", "queue", "device")
+from fastqps.telemetry.metrics.upstream_rows import EVENTS, HOP, UpstreamCounts, upstreams
 
 
 def upstream_families(source: Source, counts: UpstreamCounts, edges: Edges) -> Iterator[Any]:
@@ -38,7 +36,7 @@ def upstream_families(source: Source, counts: UpstreamCounts, edges: Edges) -> I
     yield counter("upstream_unroutable", "Items that no server was left for.", unroutable)
     what = "Where a sample of the items spends time: not in the server, in its queue, on its device."
     spent = HistogramMetricFamily("fastqps_upstream_duration_seconds", what, labels=["part"])
-    for part in _PARTS:
+    for part in HOP:
         Merged.of(getattr(each, part) for each in totals).add_to(spent, [part], edges, NS)
     yield spent
 
