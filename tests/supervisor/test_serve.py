@@ -28,7 +28,9 @@ import fastqps
 from fastqps.cli import main
 from fastqps.errors import NO_MODEL, OK, USAGE, CallError, ConfigError
 from fastqps.models import load_card
+from fastqps.supervisor import plan
 from fastqps.supervisor.listener import bind
+from fastqps.telemetry.capacity import Capacity, read_capacity
 
 LONG = "word " * 250
 FLAGS = ("--device=null", "--port=0", "--admin-port=0", "--http-port=off", "--frontdoors=1", "--dispatchers=1")
@@ -180,30 +182,25 @@ def test_port_in_use(setting: str) -> None:
     assert str(refused.value) == f"port {port} on 127.0.0.1 is in use; choose another with {setting} (0: any free one)"
 
 
-def test_admin_port_taken_between_bind_and_listen(tmp_path: Path) -> None:
+def test_admin_port_taken_between_bind_and_listen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """As by another server that was started at the same time."""
-    pipe = tmp_path / "capacity"
-    os.mkfifo(pipe)
-    writers: list[int] = []
-
-    def reads_it() -> bool:
-        with contextlib.suppress(OSError):  # nobody does
-            writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-        return bool(writers)
-
+    file = tmp_path / "capacity.json"
+    file.write_text(json.dumps({**CAPACITY, "device": "null"}))
     with bind("127.0.0.1", 0, "--admin-port") as taken:
+
+        def read_when_taken(path: Path) -> Capacity:
+            taken.listen()
+            return read_capacity(path)
+
+        monkeypatch.setattr(plan, "read_capacity", read_when_taken)
         port = taken.getsockname()[1]
-        flags = (*FLAGS, f"--admin-port={port}", f"--capacity={pipe}", "--model=minilm")
-        command = [sys.executable, "-m", "fastqps", "serve", *flags]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        until(reads_it, "its ports are bound")
-        taken.listen()
-        os.write(writers[0], json.dumps({**CAPACITY, "device": "null"}).encode())
-        os.close(writers[0])
-        _, log = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == USAGE and "Traceback" not in log
+        flags = (*FLAGS, f"--admin-port={port}", f"--capacity={file}", "--model=minilm")
+        assert main(["serve", *flags]) == USAGE
+    log = capfd.readouterr().err
     message = f"port {port} on 127.0.0.1 is in use; choose another with --admin-port (0: any free one)"
-    assert log.endswith(f" supervisor: {message}\n")
+    assert log.endswith(f" supervisor: {message}\n") and "Traceback" not in log
 
 
 def handles(pid: int, number: signal.Signals) -> bool:
