@@ -60,7 +60,8 @@ class Connection {
   PlaceClaim claim() const;
   // Closes at once, for a newcomer.
   void make_room();
-  // Before it enters a queue of the loop, in which it needs no events to be served. False: it is in one already.
+  // Before it enters a queue of the loop; without_events: epoll reports no input of it until it has been served.
+  // False: it is in a queue already.
   bool set_ready(bool without_events);
 
   // ---- for the handshakes
