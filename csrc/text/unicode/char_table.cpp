@@ -4,8 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "contract/utf8.h"
 #include "text/unicode/unicode_tables.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -3,7 +3,7 @@
 #include <compare>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text {
 
