@@ -28,13 +28,6 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> tor
     return F.layer_norm(x.float(), (x.shape[1],), weight, bias, 1e-12)
 
 
-def bounds(lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """``row_start`` and ``row_end`` of a step without padding."""
-    sizes = torch.tensor(lengths, device=DEVICE)
-    ends = sizes.cumsum(0).int()
-    return (ends - sizes.int()).repeat_interleave(sizes), ends.repeat_interleave(sizes)
-
-
 @pytest.mark.parametrize("dtype", ROUNDING)
 @pytest.mark.parametrize(
     ("heads", "size", "window", "rotary"),
@@ -51,7 +44,7 @@ def test_attention_at_true_shapes(dtype: torch.dtype, heads: int, size: int, win
     step = packed(LENGTHS, spare_tokens=0)
     qkv, angles = normal(len(step.ids), 3 * heads * size).to(dtype), normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    done = tile_attention(qkv, *bounds(LENGTHS), heads, window=window, rotary=table)
+    done = tile_attention(qkv, *step.bounds(), heads, window=window, rotary=table)
     near(done, attention(qkv.float(), step, heads, window, table), 4 * ROUNDING[dtype])
 
 

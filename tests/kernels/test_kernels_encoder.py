@@ -41,11 +41,8 @@ def embedded(step: Packed, **options: Any) -> Embedded:
 @pytest.mark.parametrize("name", LENGTHS)
 def test_rows_know_their_items(name: str) -> None:
     step = packed(LENGTHS[name])
-    done, total = embedded(step, want_values=False), sum(step.lengths)
-    starts = [start for start, end in step.spans() for _ in range(start, end)]
-    ends = [end for start, end in step.spans() for _ in range(start, end)]
-    assert done.row_start.tolist() == starts + [total] * 9
-    assert done.row_end.tolist() == ends + [total] * 9
+    done, (starts, ends) = embedded(step, want_values=False), step.bounds()
+    assert torch.equal(done.row_start, starts) and torch.equal(done.row_end, ends)
 
 
 @pytest.mark.parametrize(("items", "room", "looks"), [(9, 512, 1), (9, 513, 2), *nightly((550, 551, 2)), (5, 4097, 2)])
@@ -53,8 +50,7 @@ def test_rows_know_their_items_among_many(items: int, room: int, looks: int) -> 
     assert (search_shape(room).stride > 1) == (looks == 2)
     step = packed([1] * (items - 2) + [3, 4], spare_tokens=2, spare_items=room - items - 1)
     done = embedded(step, want_values=False)
-    starts = [start for start, end in step.spans() for _ in range(start, end)]
-    assert done.row_start.tolist() == [*starts, items + 5, items + 5]
+    assert torch.equal(done.row_start, step.bounds()[0])
 
 
 def places_in_items(step: Packed, padding: int) -> torch.Tensor:
@@ -146,9 +142,7 @@ def test_rows_of_one_program_are_as_those_of_several(
             numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
             found.append([*numbers, done.row_start, done.row_end])
         assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
-    starts, ends = ([span[n] for span in step.spans() for _ in range(*span)] for n in (0, 1))
-    assert found[0][3].tolist() == starts + [total] * (len(step.ids) - total)
-    assert found[0][4].tolist() == ends + [total] * (len(step.ids) - total)
+    assert all(torch.equal(*pair) for pair in zip(found[0][3:], step.bounds(), strict=True))
 
 
 def check_attention(
@@ -170,7 +164,6 @@ def check_attention(
     qkv[total:] = torch.nan
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    rows = embedded(step, want_values=False)
     tiled: dict[str, Any] = {"shape": shape} if shape else {}
     bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
     reach = reach_of(max(step.lengths))
@@ -179,7 +172,7 @@ def check_attention(
     tiled |= {"window": window, "rotary": table, "bias": bias, "relative": vectors}
     tiled |= {"kv_heads": kv_heads, "causal": causal}
     tiled |= dict(zip(("q_norm", "k_norm", "eps"), norms, strict=True)) if norms else {}
-    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, **tiled)
+    done = tile_attention(qkv, *step.bounds(), heads, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
     wide = None if vectors is None else vectors.float()
@@ -225,8 +218,7 @@ def test_attention(lengths: list[int], heads: int, size: int, options: dict[str,
 
 
 def test_attention_of_padding_alone_is_no_fault() -> None:
-    rows = embedded(packed([]), want_values=False)
-    tile_attention(normal(9, 96), rows.row_start, rows.row_end, 1)
+    tile_attention(normal(9, 96), *packed([]).bounds(), 1)
 
 
 @kernel_only
@@ -258,10 +250,9 @@ def test_attention_keeps_what_is_not_finite_in_its_item(
     step = packed([5, 1, 30, 7, 40, 2])
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    rows = embedded(step, want_values=False)
 
     def attend(qkv: torch.Tensor) -> torch.Tensor:
-        return tile_attention(qkv.to(dtype), rows.row_start, rows.row_end, 1, window=window, rotary=table)
+        return tile_attention(qkv.to(dtype), *step.bounds(), 1, window=window, rotary=table)
 
     qkv = normal(len(step.ids), 3 * size) * 2
     beside_finite = attend(qkv)
@@ -280,11 +271,10 @@ def test_attention_keeps_what_is_not_finite_in_its_item(
 def test_attention_over_a_value_that_is_not_finite(bad: float) -> None:
     """Its own item's rows are not finite in that column, as in torch; nothing else changes."""
     step = packed([5, 30, 7])
-    rows = embedded(step, want_values=False)
     qkv = normal(len(step.ids), 6 * 32)
-    before = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    before = tile_attention(qkv, *step.bounds(), 2)[:42]
     qkv[20, 4 * 32 + 3] = bad
-    found = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    found = tile_attention(qkv, *step.bounds(), 2)[:42]
     wanted = attention(qkv, step, 2, 0, None)
     assert not wanted[5:35, 3].isfinite().any()
     assert torch.equal(found.isfinite(), wanted.isfinite())
