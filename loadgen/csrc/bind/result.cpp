@@ -15,7 +15,7 @@ py::dict outcomes_of(const Pairs& pairs) {
 }
 
 py::dict outcomes_of(const OutcomeCounts& counts) {
-  std::vector<std::pair<u32, u64>> pairs;
+  SparseCounts pairs;
   for (u32 i = 0; i < kOutcomes; i++)
     if (counts[i]) pairs.emplace_back(i, counts[i]);
   return outcomes_of(pairs);
