@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.targets import TARGETS
+from bench.gpu.plan import TARGETS
 from bench.result_file import medians, raw_path, write_raw, write_summary
 from bench.row import Row, markdown
 from loadgen.atomic_file import replace_file

@@ -18,7 +18,7 @@ from fastqps.bench.results.result import BenchError
 
 
 class PeerProcess:
-    """A ``bench.peers.MODULE`` that runs. ``way``: how it does it; ``answers``: its embeddings."""
+    """A runtime of ``program`` that runs. ``way``: how it does it; ``answers``: its embeddings."""
 
     def __init__(self, command: str, process: subprocess.Popen[str], log: IO[str], answers: Path) -> None:
         """Returns when it is ready."""
@@ -46,13 +46,13 @@ class PeerProcess:
 
 @contextlib.contextmanager
 def peer_process(
-    module: str, *arguments: str, cpus: Sequence[int], python: Path = Path(sys.executable)
+    runtime: str, *arguments: str, cpus: Sequence[int], python: Path = Path(sys.executable)
 ) -> Iterator[PeerProcess]:
-    """A ``bench.peers.MODULE``, from ``with`` on."""
+    """A runtime of ``program``, from ``with`` on."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
         answers = Path(folder) / "answers.npy"
         pinned = ["taskset", "-c", ",".join(map(str, cpus))]
-        command = [*pinned, str(python), "-m", f"bench.peers.{module}", *arguments, str(answers)]
+        command = [*pinned, str(python), "-m", "bench.peers.program", runtime, *arguments, str(answers)]
         with child_process(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process:
             yield PeerProcess(" ".join(command), process, log, answers)
 

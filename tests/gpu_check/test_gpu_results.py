@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.gpu.merge import merge
+from bench.gpu.plan import TARGETS
 from bench.gpu.results import Results, page, slug
 from bench.gpu.run import Run
-from bench.gpu.targets import TARGETS
 from bench.readme import gpu_runs, gpu_table
 from bench.row import Row
 

@@ -12,7 +12,7 @@ from paths import ROOT
 from serving import PATIENCE_S
 
 import fastqps
-from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.lanes import EncoderLoop
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
