@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.load import Load
 from bench.runner import SERVER_CPU, Bench, Claim, Subject, Subjects, counted
 from bench.texts import request, texts, write_body
-from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
 
 DISTINCT = 20_000

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from bench.peers.environment import ROOT
-from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
 
 

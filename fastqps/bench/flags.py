@@ -11,6 +11,8 @@ from fastqps.bench.measure.workload import UNIQUE, Workload, parse_call
 from fastqps.bench.slo import Slo
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
+from loadgen import units
+from loadgen.errors import UsageError
 
 REPETITIONS_MAX = 100
 
@@ -129,3 +131,34 @@ def _seconds(options: argparse.Namespace, name: str) -> float:
         return parse_duration(getattr(options, name)) / 1e9
     except ValueError as error:
         raise ConfigError(f"--{name}: {error}") from None
+
+
+# ---- lists and rates: 1,2,4; 2.5k
+
+
+VALUES_MAX = 64
+
+
+def parse_values(flag: str, text: str) -> list[str]:
+    """The parts of ``text`` between commas. ``ConfigError``: there are none, one is empty or there twice."""
+    values = [part.strip() for part in text.split(",")]
+    if not all(values) or len(set(values)) != len(values) or len(values) > VALUES_MAX:
+        raise ConfigError(f"--{flag} {text!r}: write different values with commas between them, at most {VALUES_MAX}")
+    return values
+
+
+def parse_counts(flag: str, text: str, most: int) -> list[int]:
+    """Parses a list of whole numbers from 1 to ``most``."""
+    values = parse_values(flag, text)
+    for value in values:
+        if not value.isdecimal() or not 1 <= int(value) <= most:
+            raise ConfigError(f"--{flag} {text!r}: {value!r} is not a whole number from 1 to {most}")
+    return [int(value) for value in values]
+
+
+def parse_rate(text: str) -> float:
+    """Parses a rate: ``2000``, ``2.5k`` or ``1M``."""
+    try:
+        return units.rate(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.bench.flags import Common, read_common
-from fastqps.bench.measure.access import Access
 from fastqps.bench.measure.context import Context, Progress
 from fastqps.bench.measure.pinning import Pinning, pinning
-from fastqps.bench.measure.target import Target
-from fastqps.bench.measure.vocabulary import vocabulary_of
-from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.measure.target import Access, Target
+from fastqps.bench.measure.workload import Payloads, vocabulary_of
 from fastqps.bench.modes import mode
 from fastqps.bench.report.terminal import RunProgress, print_result
 from fastqps.bench.results.environment import OTHERS, Others, commit, environment
@@ -172,7 +170,7 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
 
 
 def _write(result: Result, folder: Path) -> None:
-    from fastqps.bench.report.files import write_report  # it imports matplotlib, which takes a second
+    from fastqps.bench.report.page import write_report  # it imports matplotlib, which takes a second
 
     failure = None
     try:

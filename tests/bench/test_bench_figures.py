@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fastqps.bench.measure.answers import fill_in
+from fastqps.bench.measure.context import fill_in
 from fastqps.bench.measure.processes import Usage
 from fastqps.bench.modes.compare import pairs_of, run_alone, samples
 from fastqps.bench.modes.overload import recovery_s
@@ -24,10 +24,10 @@ from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import Point, median_point, with_samples_only
 from fastqps.bench.results.result import EXIT_CODES, Result, read_result
 from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
-from fastqps.bench.statistics.drift import drift
 from fastqps.bench.statistics.intervals import (
     blocks,
     difference_interval,
+    drift,
     mean_interval,
     p99_interval_us,
     rate_interval,

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.gpu.run import Run
 from bench.gpu.servers.observations import start_stages
-from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.context import Context, Progress
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Server, Settings, Target
@@ -53,7 +53,7 @@ class Served:
         threads = max(1, len(cpus) // 4)
         self._context = Context(
             argparse.Namespace(), self._target, payloads, LoadSpec(in_flight=1), None,
-            Pinning(cpus[:-threads], cpus[-threads:]), threads, 1, folder, _Silent(), Result("gpu-check"),
+            Pinning(cpus[:-threads], cpus[-threads:]), threads, 1, folder, Progress(), Result("gpu-check"),
         )  # fmt: skip
         self._pid: int | None = None  # of the server that runs
         self.start_s, self.stages = 0.0, ""  # of its start, and the longest of its dispatchers' stages
@@ -111,16 +111,6 @@ class Served:
 
     def _measure(self, load: LoadSpec) -> Point:
         return self._context.measure({}, load)
-
-
-class _Silent:
-    """Progress that nobody watches."""
-
-    def expect(self, points: int) -> None: ...
-    def begin(self, name: str, duration_s: float) -> None: ...
-    def tick(self, elapsed_s: float, now: str) -> None: ...
-    def end(self, point: Point) -> None: ...
-    def say(self, line: str) -> None: ...
 
 
 def limits_of(base: Settings, settings: Settings) -> Limits:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.bench.flags import Common
+from fastqps.bench.measure.closed_loop import saturating
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.measure.saturate import saturating
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
 from fastqps.bench.search.choice import DOUBT_MAX, Choice

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from fastqps.bench.report import wording
 from fastqps.bench.report.columns import columns_of
-from fastqps.bench.report.points import number, text, verdict_of
-from fastqps.bench.report.stages import stage_table
+from fastqps.bench.report.points import number, stage_table, text, verdict_of
 from fastqps.bench.report.summary import severity
 from fastqps.bench.results.result import Result
 
