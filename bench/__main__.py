@@ -32,7 +32,6 @@ PARTS = {
     "isolation": "classes, tenants and groups beside the load of others",
     "neighbours": "what is kept beside noisy neighbours, against mosec and a grpc.aio echo",
     "knee": "steps of the chosen size, against fixed sizes",
-    "scrapes": "the CPU cost of scrapes",
 }
 SCHEMA_VERSION = 2
 QUIET = 0.03  # share of the machine's CPU time that other programs may take
