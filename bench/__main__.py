@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.load import h2load_version
-from bench.result_file import RESULTS, medians, write_raw, write_summary
-from bench.row import Row, markdown
+from bench.result_file import RESULTS, Row, markdown, medians, write_raw, write_summary
 from bench.runner import Bench
 from fastqps.bench.results.environment import Others, commit, environment
 

@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bench.load import Load
+from bench.load import CONNECTIONS, Load
 from bench.noise import PROGRAMS, autogroups, beside
 from bench.peers.servers import install_mosec, mosec
 from bench.protocols import ECHO, http_load
-from bench.row import Row
+from bench.result_file import Row
 from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
 from bench.texts import request, texts
 from bench.transport import printing_server
-from bench.wrk import CONNECTIONS
 
 ALONE = "alone"
 NEIGHBOURS = tuple(PROGRAMS)

@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.load import Load
+from bench.load import CONNECTIONS, HttpRequest, Load, wrk
 from bench.peers import servers
 from bench.peers.perf_analyzer import install_perf_analyzer, perf_analyzer
 from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, apart
 from bench.texts import request, texts
-from bench.wrk import CONNECTIONS, HttpRequest, wrk
 from fastqps.api.reflection import message_class
 from fastqps.process.server_process import ServerProcess
 

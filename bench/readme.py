@@ -13,8 +13,7 @@ from typing import Any
 from bench.__main__ import PARTS, QUIET
 from bench.gpu.plan import TARGETS
 from bench.gpu.results import MODE
-from bench.result_file import RESULTS, ROOT
-from bench.row import Row, number
+from bench.result_file import RESULTS, ROOT, Row, number
 
 BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 _PAGE = """# Results

@@ -20,8 +20,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.load import PATIENCE_S, PREDICT_BATCH, Load, read_samples
-from bench.peers.environment import PYTHON, install_peers, minilm_onnx
-from bench.peers.process import PeerProcess, least_cosine, peer_process
+from bench.peers.process import PYTHON, PeerProcess, install_peers, least_cosine, minilm_onnx, peer_process
 from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Run, Subject, Subjects
 from bench.texts import batches, request, texts
 from fastqps import Client, Engine

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadgen.errors import LoadgenError, UsageError
+from loadgen.options import headers, tls_options
 from loadgen.plan import Plan
 from loadgen.timeline import Second, Timeline, step_ns
-from loadgen.tls import headers, tls_options
 
 if TYPE_CHECKING:
     from loadgen._native import Engine, Result

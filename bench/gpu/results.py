@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.plan import TARGETS
-from bench.result_file import medians, raw_path, write_raw, write_summary
-from bench.row import Row, markdown
+from bench.result_file import Row, markdown, medians, raw_path, write_raw, write_summary
 from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 3

@@ -15,7 +15,7 @@ from bench.gpu.models.shapes import SHAPES, Shape
 from bench.gpu.plan import TARGETS
 from bench.gpu.results import Results
 from bench.gpu.sampler import GpuSampler
-from bench.row import Row
+from bench.result_file import Row
 from fastqps.host.gpus import FAKE_LIBRARY
 
 T = TypeVar("T")

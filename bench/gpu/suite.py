@@ -19,7 +19,7 @@ from bench.gpu.plan import STEPS
 from bench.gpu.results import Results, rows_of
 from bench.gpu.run import Run
 from bench.gpu.sampler import GpuSampler
-from bench.row import number
+from bench.result_file import number
 from fastqps.bench.results.environment import Others
 
 LEAST_S = 3.0  # with less no step begins

@@ -18,7 +18,7 @@ from fastqps.bench.modes.compare import pairs_of, run_alone, samples
 from fastqps.bench.modes.overload import recovery_s
 from fastqps.bench.modes.soak import of_processes, sample
 from fastqps.bench.modes.sweep import is_hopeless, knee, shares
-from fastqps.bench.report.labels import labels_of
+from fastqps.bench.report.run_facts import labels_of
 from fastqps.bench.results.capacity import read_rate, write_capacity
 from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import Point, median_point, with_samples_only

@@ -9,16 +9,15 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader
 
 from fastqps.bench.report import wording
-from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.plots import plots_of
 from fastqps.bench.report.points import main_point, name_of, text, verdict_of
 from fastqps.bench.report.points_csv import points_csv
-from fastqps.bench.report.run_facts import run_facts
+from fastqps.bench.report.run_facts import labels_of, run_facts
 from fastqps.bench.report.summary import facts_of, severity
 from fastqps.bench.report.tables import Table, tables_of
 from fastqps.bench.results.result import Result
 from loadgen.atomic_file import replace_file
-from loadgen.hgrm import percentile_lines
+from loadgen.files import percentile_lines
 
 _REMARKS_MAX = 6  # more of them are folded
 _VOID = "fewer than 10 samples lie beyond this percentile"

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from fastqps.bench.measure.context import Progress
 from fastqps.bench.report import wording
-from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.points import rate_of, response_us, verdict_of
+from fastqps.bench.report.run_facts import labels_of
 from fastqps.bench.report.summary import facts_of, severity
 from fastqps.bench.report.tables import Table, tables_of
 from fastqps.bench.results.point import Point
