@@ -15,8 +15,9 @@ from pathlib import Path
 from bench.gpu.plan import BEFORE_S, PASSES, STEPS, chosen
 from bench.gpu.preflight import Found, examine
 from bench.gpu.results import Results, page, slug
-from bench.gpu.suite import Suite, ended_by_signals, perform
+from bench.gpu.suite import Suite, perform
 from bench.result_file import RESULTS
+from fastqps.bench.measure.generator import ended_by_signals
 from fastqps.bench.results.environment import commit
 from fastqps.process.parent import die_with_parent
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO
@@ -99,21 +99,6 @@ def perform(step: str, results: Results, ends_s: float, *, dry: bool = False) ->
         results.end(step, "failed", 0.0, f"{type(error).__name__}: {' '.join(str(error).split())[:400]}")
         return False
     return True
-
-
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the suite as Ctrl-C does: its processes are killed, what was measured is told."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 # ---- a step in a process of its own, which ends at its limit with all that it has started
