@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,6 +94,13 @@ def test_a_test_that_dies_or_hangs_hides_no_other(tmp_path: Path, capfd: pytest.
     hung = correct.run_tests([files["hangs"]], 1, limit_s)
     assert list(hung.values()) == ["PASSED", "ERROR"] and "no time left" in hung
     assert "test_hangs.py::test_a" in capfd.readouterr().out
+
+
+def test_the_quick_tests_are_there(dry: Any) -> None:
+    run = dry("correct:quick")
+    correct.measure(run)
+    [row] = run.results.read()["table"]
+    assert row["measured"] >= len(correct.QUICK)
 
 
 def test_every_file_of_tests_on_the_gpu_runs() -> None:
