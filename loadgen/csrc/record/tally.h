@@ -59,22 +59,44 @@ struct Tally {
   std::vector<Sample> samples;
   std::vector<CallRecord> calls;  // in the order of their ends
 
-  // Takes the samples and calls of the other.
-  void merge(Tally& other) {
-    add(outcomes_all, other.outcomes_all);
-    add(outcomes, other.outcomes);
-    add(stream_outcomes, other.stream_outcomes);
-    for (u64 Tally::*field : {&Tally::due_all, &Tally::due, &Tally::sent, &Tally::sent_in_window, &Tally::ok_in_window,
-                              &Tally::messages, &Tally::empty_answers, &Tally::waiting_max, &Tally::in_flight_max,
-                              &Tally::wrong_ids, &Tally::late_answers, &Tally::checked, &Tally::wrong})
-      this->*field += other.*field;
-    for (Histogram Tally::*field : {&Tally::response, &Tally::service, &Tally::response_failed, &Tally::lateness,
-                                    &Tally::own_lateness, &Tally::first_message, &Tally::message_gap})
-      (this->*field).merge(other.*field);
-    append(samples, other.samples);
-    append(calls, other.calls);
-  }
+  void merge(Tally& other);  // takes the samples and calls of the other
 };
+
+// Their names in results.
+inline constexpr std::pair<const char*, u64 Tally::*> kTallyCounts[] = {
+    {"due_all", &Tally::due_all},
+    {"due", &Tally::due},
+    {"sent", &Tally::sent},
+    {"sent_in_window", &Tally::sent_in_window},
+    {"ok_in_window", &Tally::ok_in_window},
+    {"messages", &Tally::messages},
+    {"empty_answers", &Tally::empty_answers},
+    {"waiting_max", &Tally::waiting_max},
+    {"in_flight_max", &Tally::in_flight_max},
+    {"wrong_ids", &Tally::wrong_ids},
+    {"late_answers", &Tally::late_answers},
+    {"checked", &Tally::checked},
+    {"wrong", &Tally::wrong},
+};
+inline constexpr std::pair<const char*, Histogram Tally::*> kTallyTimes[] = {
+    {"response", &Tally::response},
+    {"service", &Tally::service},
+    {"response_failed", &Tally::response_failed},
+    {"lateness", &Tally::lateness},
+    {"own_lateness", &Tally::own_lateness},
+    {"first_message", &Tally::first_message},
+    {"message_gap", &Tally::message_gap},
+};
+
+inline void Tally::merge(Tally& other) {
+  add(outcomes_all, other.outcomes_all);
+  add(outcomes, other.outcomes);
+  add(stream_outcomes, other.stream_outcomes);
+  for (const auto& [name, count] : kTallyCounts) this->*count += other.*count;
+  for (const auto& [name, time] : kTallyTimes) (this->*time).merge(other.*time);
+  append(samples, other.samples);
+  append(calls, other.calls);
+}
 
 // One interval of the timeline; the response times are those entries of the histogram that are not zero.
 struct Interval {
