@@ -42,6 +42,7 @@ def two_cpus() -> tuple[int, int]:
 
 
 SERVER_CPU, LOAD_CPU = two_cpus()
+ONE_OF_EACH = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")  # flags of most servers
 
 
 @dataclass
