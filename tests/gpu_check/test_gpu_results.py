@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.gpu.merge import merge
 from bench.gpu.plan import TARGETS
-from bench.gpu.results import Results, page, slug
+from bench.gpu.results import Results, merge, page, slug
 from bench.gpu.run import Run
 from bench.readme import gpu_runs, gpu_table
 from bench.result_file import Row
