@@ -4,8 +4,8 @@
 #include <optional>
 #include <span>
 
+#include "contract/wire.h"
 #include "types.h"
-#include "wire/wire.h"
 
 namespace loadgen {
 
@@ -13,8 +13,8 @@ constexpr size_t kVarintFieldBytesMax = 15;  // a tag of a field number below 2*
 
 // Writes a varint field; the number of bytes. `to` has kVarintFieldBytesMax.
 inline size_t write_varint_field(u8* to, u32 field, u64 value) {
-  fastqps::front::WireWriter writer(to);
-  writer.varint(fastqps::front::varint_tag(field));
+  fastqps::WireWriter writer(to);
+  writer.varint(fastqps::varint_tag(field));
   writer.varint(value);
   return size_t(writer.end() - to);
 }
@@ -23,19 +23,19 @@ inline size_t write_varint_field(u8* to, u32 field, u64 value) {
 // Nothing if it is absent or the message is broken.
 inline std::optional<u64> find_varint(std::string_view message, std::span<const u32> path) {
   std::optional<u64> found;
-  fastqps::front::WireReader reader(message);
+  fastqps::WireReader reader(message);
   while (!reader.done()) {
     u32 tag;
     u64 value;
     std::string_view bytes;
     if (!reader.tag(&tag)) return {};
-    if (path.size() == 1 && tag == fastqps::front::varint_tag(path[0])) {
+    if (path.size() == 1 && tag == fastqps::varint_tag(path[0])) {
       if (!reader.varint(&value)) return {};
       found = value;
-    } else if (path.size() > 1 && tag == fastqps::front::length_tag(path[0])) {
+    } else if (path.size() > 1 && tag == fastqps::length_tag(path[0])) {
       if (!reader.bytes(&bytes)) return {};
       if (const auto inner = find_varint(bytes, path.subspan(1))) found = inner;
-    } else if (!reader.skip(tag, fastqps::front::kWireDepthMax)) {
+    } else if (!reader.skip(tag, fastqps::kWireDepthMax)) {
       return {};
     }
   }
