@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
 from fastqps.host import machine
 from fastqps.process.parent import die_with_parent

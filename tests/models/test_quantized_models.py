@@ -23,7 +23,7 @@ from examples.grammar.evaluate import SEED
 from examples.grammar.mistakes import pairs
 from fastqps import Engine
 from fastqps.api.prediction import Generation
-from fastqps.bench.measure.vocabulary import vocabulary_of
+from fastqps.bench.measure.workload import vocabulary_of
 from fastqps.devices import DeviceError, make_runner
 from fastqps.kernels.torch_ops.rows import quantise_rows
 from fastqps.models import load_card

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.bench.flags import Common
+from fastqps.bench.measure.closed_loop import saturating
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.measure.saturate import saturating
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
+from fastqps.bench.search.bracket import TRIES, highest_within
 from fastqps.bench.search.choice import DOUBT_MAX, Choice
 from fastqps.bench.search.knobs import knobs_of, parse_try
 from fastqps.bench.search.search import Found, Search, Setting
-from fastqps.bench.search.within import TRIES, highest_within
 from fastqps.bench.statistics.race import Rules
 from fastqps.bench.verdict import conclude, decides_nothing
 from fastqps.config import decide

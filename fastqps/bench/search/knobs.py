@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastqps.bench.lists import parse_values
+from fastqps.bench.flags import parse_values
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.target import check_settings
 from fastqps.bench.search.search import Knob

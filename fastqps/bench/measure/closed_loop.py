@@ -1,12 +1,37 @@
-"""A closed loop with enough calls in flight that batches are full and the next ones are waiting."""
+"""Closed loops that others begin with: the peak rate of a server, and as many calls in flight as fill its batches."""
 
 from __future__ import annotations
 
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.target import Settings
+from fastqps.bench.results.result import BenchError
 from fastqps.config import decide
 from fastqps.config.decide import most_dispatchers, most_items
+
+IN_FLIGHT = (64, 256, 1024)
+WORTH = 1.1  # more calls in flight are worth trying only while they bring that much
+SECONDS = 2.0
+
+
+def find_peak(context: Context) -> float:
+    """OK answers per second. The result has it as ``peak``, with the calls in flight. Raises ``BenchError`` where
+    hardly anything is answered."""
+    best, at = 0.0, 0
+    for in_flight in IN_FLIGHT:
+        load = context.load.closed(in_flight, duration_s=SECONDS, warmup_s=min(0.5, context.load.warmup_s))
+        rate = context.measure({}, load, name=f"peak, {in_flight} in flight", keep=False, repetitions=1).rate
+        gained = rate > WORTH * best
+        if rate > best:
+            best, at = rate, in_flight
+        # One that takes so long to answer has long been full, and a longer queue would end after the run.
+        if not gained or in_flight / max(rate, 1e-9) > SECONDS / 4:
+            break
+    if best * SECONDS < 1:
+        raise BenchError("hardly anything was answered in a closed loop: there is no peak to begin with")
+    context.result.extra["peak"] = {"rate": best, "in_flight": at}
+    return best
+
 
 IN_FLIGHT_MIN = 16
 WAIT_S_MAX = 2.0  # of a call among so many; and never more than a quarter of its deadline

@@ -1,10 +1,26 @@
-// What a thread has used of its CPU, and what it was kept from.
+// How a thread sleeps, what it has used of its CPU, and what it was kept from.
 #pragma once
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 #include "types.h"
 
 namespace loadgen {
+
+constexpr int kEvents = 128;
+
+// At most so long; 0 only looks. The number of events, 0 if there are none.
+inline int wait_for_events(int epoll, epoll_event* events, i64 at_most_ns) {
+  const i64 left = std::clamp<i64>(at_most_ns, 0, 100 * kSecond);
+  const timespec timeout{left / kSecond, left % kSecond};
+  int n = epoll_pwait2(epoll, events, kEvents, &timeout, nullptr);
+  // Linux before 5.11 and some sandboxes lack it: whole milliseconds then, and the caller comes back for the rest.
+  if (n < 0 && (errno == ENOSYS || errno == EPERM)) n = epoll_wait(epoll, events, kEvents, int(left / kMillisecond));
+  return std::max(n, 0);
+}
 
 struct ThreadTime {
   i64 cpu_ns = 0, wall_ns = 0, run_delay_ns = 0;
