@@ -12,6 +12,7 @@ from bench.kernels.compile import Case
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.attention import Attention
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
@@ -111,7 +112,7 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
     act = partial(activate, inner, model.activation, gated=model.gated, count=counts)
     qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
-    attention = partial(tile_attention, qkv, ids, ids, model.heads)
+    attend, heads = partial(tile_attention, qkv, ids, ids), model.heads
     yield Case(f"{at} embed_norm", embed)
     if not model.window:
         sums = partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0)
@@ -123,13 +124,15 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     yield Case(f"{at} activate", act)
     if model.window:
         rotary = meta(512, 2, model.width // model.heads // 2)
-        yield Case(f"{at} tile_attention rotary", partial(attention, rotary=rotary))
-        yield Case(f"{at} tile_attention rotary window", partial(attention, rotary=rotary, window=model.window))
+        yield Case(f"{at} tile_attention rotary", partial(attend, Attention(heads, heads, rotary)))
+        windowed = Attention(heads, heads, rotary, window=model.window)
+        yield Case(f"{at} tile_attention rotary window", partial(attend, windowed))
     else:
-        yield Case(f"{at} tile_attention", attention)
-        yield Case(f"{at} tile_attention bias", partial(attention, bias=meta(model.heads, 2 * 512 + 1)))
-        vectors = meta(2, model.heads, model.width // model.heads, 2 * 512 + 16, dtype=dtype)
-        yield Case(f"{at} tile_attention relative", partial(attention, relative=vectors))
+        yield Case(f"{at} tile_attention", partial(attend, Attention(heads, heads)))
+        biased = Attention(heads, heads, bias=meta(heads, 2 * 512 + 1))
+        yield Case(f"{at} tile_attention bias", partial(attend, biased))
+        vectors = meta(2, heads, model.width // heads, 2 * 512 + 16, dtype=dtype)
+        yield Case(f"{at} tile_attention relative", partial(attend, Attention(heads, heads, relative=vectors)))
     for mode in ("mean", "cls", "max"):
         yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
     yield Case(f"{at} end_step", partial(end_step, stamps))
@@ -147,10 +150,9 @@ def _embedding_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iter
     yield Case(f"{at} embed", partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0))
     qkv = meta(_ROWS, (model.heads + 2 * model.kv_heads) * model.head_dim, dtype=dtype)
     norms, rotary = meta(model.head_dim), meta(512, 2, model.head_dim // 2)
-    attention = partial(tile_attention, qkv, ids, ids, model.heads, kv_heads=model.kv_heads, rotary=rotary)
-    attention = partial(attention, q_norm=norms, k_norm=norms, eps=1e-6)
-    yield Case(f"{at} tile_attention causal", partial(attention, causal=True))
-    yield Case(f"{at} tile_attention window", partial(attention, window=256))
+    attention = partial(Attention, model.heads, model.kv_heads, rotary, norms, norms, 1e-6)
+    for name, limits in (("causal", attention(causal=True)), ("window", attention(window=256))):
+        yield Case(f"{at} tile_attention {name}", partial(tile_attention, qkv, ids, ids, limits))
     last = partial(pool, words, marks, counts, "lasttoken", ids=ids, skipped=0)
     yield Case(f"{at} pool lasttoken", last)
 
@@ -195,7 +197,9 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     kept = {"admitted": ints(_RUNS, ADMITTED_WORDS), "params": params, "positions": rows, "history": history}
     embed = partial(embed_tokens, table, rows, rows, starts, counts, **kept, stamps=stamps)
     yield Case(f"{at} embed_tokens", embed)
-    write = partial(rope_kv, qkv, cache, rotary, norm, norm, 1e-6, rows, rows, counts, prefix_len=0)
+    write = partial(
+        rope_kv, qkv, cache, Attention(model.heads, n, rotary, norm, norm, 1e-6), rows, rows, counts, prefix_len=0
+    )
     yield Case(f"{at} rope_kv", write)
     queries = meta(_STEP, model.heads * model.head_dim, dtype=dtype)
     for prefix_len, last in ((0, False), (33, False), (0, True)):

@@ -11,6 +11,7 @@ from fastqps.architectures.distances import DistanceVectors, alibi_biases, dista
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.attention import Attention
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind
@@ -50,8 +51,9 @@ class _Layer:
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
         at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
         assert len(names.qkv) == 3 or config.query_scale is None, "the scale is of the query alone"
-        self._heads, self._tables, self._ops = config.heads, tables, ops
-        self._relative = ops.relative(tables.vectors.of_layer(at)) if tables.vectors else None
+        relative = ops.relative(tables.vectors.of_layer(at)) if tables.vectors else None
+        heads, self._ops = config.heads, ops
+        self._attention = Attention(heads, heads, tables.rotary, bias=tables.bias, relative=relative)
 
         def linear(
             kind: SiteKind, parts: Sequence[str], outputs: int, inputs: int
@@ -85,8 +87,7 @@ class _Layer:
 
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
-        rotary, bias = self._tables.rotary, self._tables.bias
-        attended = ops.attend(self.qkv(x), step, self._heads, rotary=rotary, bias=bias, relative=self._relative)
+        attended = ops.attend(self.qkv(x), step, self._attention)
         x = self.out_norm.add_post(self.out, ops.rows(attended, self.out), x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 

@@ -11,17 +11,15 @@ from fastqps.architectures.weights import Weights
 from fastqps.models.card import ModelError
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.interface import DecodeOps, Heads, Rows, Site
+from fastqps.ops.interface import DecodeOps, Rows, Site
 
 
 class _Layer:
     def __init__(
         self, weights: Weights, number: int, config: DecoderConfig, rotary: torch.Tensor, ops: DecodeOps
     ) -> None:
-        c, parts = config, LlamaParts(weights, number, config, ops)
-        norms, self._ops = parts.head_norms, ops
-        q_norm, k_norm = (norms.query, norms.key) if norms else (None, None)
-        self._heads = Heads(c.heads, c.kv_heads, c.head_dim, rotary, q_norm, k_norm, c.eps)
+        parts = LlamaParts(weights, number, config, ops)
+        self._attention, self._ops = parts.attention(rotary), ops
         self.attention_norm, self.qkv, self._out = parts.attention_norm, parts.qkv, parts.out
         self._mlp_norm = parts.norm("post_attention_layernorm")
         self._up, self.down = parts.up, parts.down
@@ -40,7 +38,7 @@ class _Layer:
         With ``last_rows``, of the last layer, they are [S, …]: nobody reads the others.
         """
         ops = self._ops
-        attended = ops.attend(self.qkv(normed), self._heads, cache, prefix, step, last_rows)
+        attended = ops.attend(self.qkv(normed), self._attention, cache, prefix, step, last_rows)
         if last_rows:
             x = ops.last_rows(x, step)
         x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)

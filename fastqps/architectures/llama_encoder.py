@@ -32,8 +32,7 @@ class _Layer:
     ) -> None:
         c = config
         parts = LlamaParts(weights, number, c, ops, c.activation, c.norm_offset)
-        self._ops, self._rotary, self._norms = ops, rotary, parts.head_norms
-        self._heads, self._kv_heads, self._causal, self._window = c.heads, c.kv_heads, c.causal, c.windows[number]
+        self._ops, self._attention = ops, parts.attention(rotary, c.windows[number], c.causal)
         self.attention_norm, self.qkv, self._up = parts.attention_norm, parts.qkv, parts.up
         self._mlp_norm = parts.norm("pre_feedforward_layernorm" if c.block_norms else "post_attention_layernorm")
         self._out: Linear = parts.out
@@ -45,16 +44,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
         ops = self._ops
-        attended = ops.attend(
-            self.qkv(normed),
-            step,
-            self._heads,
-            self._window,
-            self._rotary,
-            kv_heads=self._kv_heads,
-            causal=self._causal,
-            norms=self._norms,
-        )
+        attended = ops.attend(self.qkv(normed), step, self._attention)
         x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
         return x, self._up(normed, self.down)
 

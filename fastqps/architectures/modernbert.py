@@ -7,6 +7,7 @@ import torch
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.attention import Attention
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import ModernBertConfig
 from fastqps.ops.fp8 import halves
@@ -25,8 +26,7 @@ class _Layer:
         ops: EncoderOps,
     ) -> None:
         hidden, inner, at = config.hidden, config.inner, f"layers.{number}."
-        self._heads = config.heads
-        self._rotary, self._window, self._ops = rotary, window, ops
+        self._attention, self._ops = Attention(config.heads, config.heads, rotary, window=window), ops
 
         def site(kind: SiteKind) -> Site:
             return Site(kind, number, config.layers)
@@ -49,7 +49,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
         ops = self._ops
-        attended = ops.attend(self.qkv(normed), step, self._heads, self._window, self._rotary)
+        attended = ops.attend(self.qkv(normed), step, self._attention)
         x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
         return x, self._up(normed, self.down)
 

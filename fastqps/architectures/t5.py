@@ -7,6 +7,7 @@ import torch
 from fastqps.architectures.distances import distance_biases
 from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.attention import Attention
 from fastqps.models.families.encoder import T5Config
 from fastqps.ops.fp8 import Weight, concatenate, scaled
 from fastqps.ops.interface import EncoderOps, Norm, Rows, Site, SiteKind
@@ -19,7 +20,7 @@ class _Layer:
     def __init__(self, weights: Weights, number: int, config: T5Config, bias: torch.Tensor, ops: EncoderOps) -> None:
         hidden, inner, at = config.hidden, config.inner, f"encoder.block.{number}."
         width = config.heads * config.head_size
-        self._heads, self._bias, self._ops = config.heads, bias, ops
+        self._attention, self._ops = Attention(config.heads, config.heads, bias=bias), ops
 
         def site(kind: SiteKind) -> Site:
             return Site(kind, number, config.layers)
@@ -46,7 +47,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
         ops = self._ops
-        attended = ops.attend(self.qkv(normed), step, self._heads, bias=self._bias)
+        attended = ops.attend(self.qkv(normed), step, self._attention)
         x, normed = self._norm.add(self._out, ops.rows(attended, self._out), x, self._up)
         return x, self._up(normed, self.down)
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
+from fastqps.kernels.attention import Attention
 from fastqps.kernels.embed_norm import Embedded, embed_norm
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
@@ -51,7 +52,7 @@ def test_attention_at_true_shapes(dtype: torch.dtype, heads: int, size: int, win
     step = packed(LENGTHS, spare_tokens=0)
     qkv, angles = normal(len(step.ids), 3 * heads * size).to(dtype), normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    done = tile_attention(qkv, *bounds(LENGTHS), heads, window=window, rotary=table)
+    done = tile_attention(qkv, *bounds(LENGTHS), Attention(heads, heads, table, window=window))
     near(done, attention(qkv.float(), step, heads, window, table), 4 * ROUNDING[dtype])
 
 
@@ -97,7 +98,7 @@ def test_a_captured_step_follows_its_counts() -> None:
     def work() -> tuple[Embedded, torch.Tensor]:
         rows = embed_norm(ids, None, marks, counts, words, None, None, weight, None, 1e-12, stamps=stamps)
         assert rows.values is not None
-        attended = tile_attention(rows.values.repeat(1, 3), rows.row_start, rows.row_end, 12)
+        attended = tile_attention(rows.values.repeat(1, 3), rows.row_start, rows.row_end, Attention(12, 12))
         return rows, pool(attended, marks, counts, "mean", out=out, stamps=stamps)
 
     run = captured(work)

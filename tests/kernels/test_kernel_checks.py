@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_calls import calls
+from kernel_calls import calls, moved
 from kernel_rows import DEVICE
 from torch.utils._python_dispatch import TorchDispatchMode
 from tries import until_in_time
 
 from fastqps.devices.cuda.buckets import encoder_buckets
 from fastqps.kernels import torch_ops
+from fastqps.kernels.attention import Attention
 from fastqps.kernels.checks import INPUTS, arguments_of, check, compare, shape_of
 from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
@@ -36,7 +37,7 @@ IDS = [f"{name}-{i}" for i, (name, _) in enumerate(CALLS)]
 
 def full(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     found = arguments_of(getattr(torch_ops, name), (), arguments)
-    return {key: value.to(DEVICE) if isinstance(value, torch.Tensor) else value for key, value in found.items()}
+    return {key: moved(value, DEVICE) for key, value in found.items()}
 
 
 def is_dear(name: str, arguments: dict[str, Any]) -> bool:
@@ -180,7 +181,8 @@ def minilm_calls() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "embed_norm", embed | {"ids": all_ids, "types": all_ids, "cu_seqlens": marks}
         h = torch.zeros(tokens, width, dtype=bf16)
         yield "add_norm", {"x": h, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": h}
-    yield "tile_attention", {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": 12, "longest": 256}
+    attended = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "longest": 256}
+    yield "tile_attention", attended | {"attention": Attention(12, 12)}
     yield "pool", {"hidden": x, "cu_seqlens": ids[:9], "counts": ids[:16], "mode": "mean", "out": torch.zeros(8, width)}
 
 

@@ -12,6 +12,7 @@ from nightly import nightly
 from packed_rows import Packed, attention, packed
 from torch.nn import functional as F
 
+from fastqps.kernels.attention import Attention
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
 from fastqps.kernels.pool import pool
@@ -171,15 +172,15 @@ def check_attention(
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
     rows = embedded(step, want_values=False)
-    tiled: dict[str, Any] = {"shape": shape} if shape else {}
     bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
     reach = reach_of(max(step.lengths))
     vectors = (normal(2, heads, size, 2 * reach + 16, seed=7) / 2).to(dtype) if relative else None
     norms = (normal(size, seed=7) + 1, normal(size, seed=8) + 1, 1e-5) if normed else None
-    tiled |= {"window": window, "rotary": table, "bias": bias, "relative": vectors}
-    tiled |= {"kv_heads": kv_heads, "causal": causal}
-    tiled |= dict(zip(("q_norm", "k_norm", "eps"), norms, strict=True)) if norms else {}
-    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, **tiled)
+    how = Attention(
+        heads, kv_heads or heads, table, *(norms or ()), window=window, causal=causal, bias=bias, relative=vectors
+    )
+    tiled: dict[str, Any] = {"shape": shape} if shape else {}
+    done = tile_attention(qkv, rows.row_start, rows.row_end, how, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
     wide = None if vectors is None else vectors.float()
@@ -226,16 +227,21 @@ def test_attention(lengths: list[int], heads: int, size: int, options: dict[str,
 
 def test_attention_of_padding_alone_is_no_fault() -> None:
     rows = embedded(packed([]), want_values=False)
-    tile_attention(normal(9, 96), rows.row_start, rows.row_end, 1)
+    tile_attention(normal(9, 96), rows.row_start, rows.row_end, Attention(1, 1))
 
 
 @kernel_only
-def test_attention_refuses_heads_that_cannot_share() -> None:
-    rows, table = packed([3]), torch.ones(3, 2, 4, device=DEVICE)
+def test_attention_refuses_what_cannot_be() -> None:
+    table = torch.ones(3, 2, 4)
     with pytest.raises(ValueError, match="3 heads cannot share 2"):
-        tile_attention(normal(12, 7 * 8), rows.ids, rows.ids, 3, kv_heads=2)
+        Attention(3, 2)
     with pytest.raises(ValueError, match="rotary positions alone"):
-        tile_attention(normal(12, 3 * 8), rows.ids, rows.ids, 1, q_norm=table[0, 0], k_norm=table[0, 0])
+        Attention(1, 1, None, table[0, 0], table[0, 0])
+    for other in ({"rotary": table}, {"bias": table}):
+        with pytest.raises(ValueError, match="exclude rotary positions and biases"):
+            Attention(1, 1, relative=table, **other)
+    with pytest.raises(ValueError, match=r"rotary \[4, 2, 3\] is not contiguous"):
+        Attention(1, 1, table.transpose(0, 2))
 
 
 @kernel_only
@@ -261,7 +267,7 @@ def test_attention_keeps_what_is_not_finite_in_its_item(
     rows = embedded(step, want_values=False)
 
     def attend(qkv: torch.Tensor) -> torch.Tensor:
-        return tile_attention(qkv.to(dtype), rows.row_start, rows.row_end, 1, window=window, rotary=table)
+        return tile_attention(qkv.to(dtype), rows.row_start, rows.row_end, Attention(1, 1, table, window=window))
 
     qkv = normal(len(step.ids), 3 * size) * 2
     beside_finite = attend(qkv)
@@ -282,9 +288,9 @@ def test_attention_over_a_value_that_is_not_finite(bad: float) -> None:
     step = packed([5, 30, 7])
     rows = embedded(step, want_values=False)
     qkv = normal(len(step.ids), 6 * 32)
-    before = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    before = tile_attention(qkv, rows.row_start, rows.row_end, Attention(2, 2))[:42]
     qkv[20, 4 * 32 + 3] = bad
-    found = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    found = tile_attention(qkv, rows.row_start, rows.row_end, Attention(2, 2))[:42]
     wanted = attention(qkv, step, 2, 0, None)
     assert not wanted[5:35, 3].isfinite().any()
     assert torch.equal(found.isfinite(), wanted.isfinite())

@@ -76,9 +76,10 @@ def _count(random: Random, a: dict[str, Any], rows: int = _ROWS) -> tuple[torch.
 
 
 def tile_attention(random: Random, a: dict[str, Any]) -> Case:
-    longest = min(_LENGTHS[1], a["longest"] or _LENGTHS[1], _LENGTHS[1] if a["rotary"] is None else len(a["rotary"]))
-    longest = longest if a["bias"] is None else min(longest, a["bias"].shape[1] // 2)
-    longest = longest if a["relative"] is None else min(longest, (a["relative"].shape[3] - 16) // 2)
+    rotary, bias, relative = a["attention"].rotary, a["attention"].bias, a["attention"].relative
+    longest = min(_LENGTHS[1], a["longest"] or _LENGTHS[1], _LENGTHS[1] if rotary is None else len(rotary))
+    longest = longest if bias is None else min(longest, bias.shape[1] // 2)
+    longest = longest if relative is None else min(longest, (relative.shape[3] - 16) // 2)
     lengths = _lengths(longest, _TOKENS_MIN)
     marks = [0, *accumulate(lengths)]
     total = marks[-1]

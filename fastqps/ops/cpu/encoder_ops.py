@@ -6,9 +6,10 @@ import torch
 from torch.nn import functional as F
 
 from fastqps import _core
+from fastqps.kernels.attention import Attention
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.cpu.strips import Strips
-from fastqps.ops.interface import HeadNorms, Reader, Rows
+from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
 
@@ -67,7 +68,6 @@ def _rows(table: torch.Tensor | None) -> int:
 
 
 def _reach(bias: torch.Tensor | None, relative: torch.Tensor | None) -> int:
-    assert bias is None or relative is None, "one reach for both"
     if relative is not None:  # two numbers of a distance lie together in bf16
         return (relative.shape[3] // (2 if relative.dtype == torch.bfloat16 else 1) - 16) // 2
     return 0 if bias is None else bias.shape[1] // 2
@@ -91,44 +91,30 @@ class CpuEncoderOps(CpuOps):
         weight, bias, eps = norm
         return CpuEmbedding(tables, (keep(weight), None if bias is None else keep(bias), eps))
 
-    def attend(
-        self,
-        qkv: torch.Tensor,
-        step: Step,
-        heads: int,
-        window: int = 0,
-        rotary: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-        relative: torch.Tensor | None = None,
-        *,
-        kv_heads: int | None = None,
-        causal: bool = False,
-        norms: HeadNorms | None = None,
-    ) -> torch.Tensor:
-        kv_heads = kv_heads or heads
-        size = qkv.shape[1] // (heads + 2 * kv_heads)
-        out = qkv.new_empty(qkv.shape[0], heads * size)
+    def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
+        a, size = attention, attention.size(qkv)
+        out = qkv.new_empty(qkv.shape[0], a.heads * size)
         _core.attend(
             address(out),
             address(qkv),
             is_bf16(qkv),
-            heads,
+            a.heads,
             size,
             starts=address(step.starts),
             n_items=len(step.starts) - 1,
             positions=address(step.positions),
             threads=torch.get_num_threads(),
-            rotary=address(rotary),
-            n_rotary=0 if rotary is None else len(rotary),
-            window=window,
-            bias=address(bias),
-            relative=address(relative),
-            reach=_reach(bias, relative),
-            kv_heads=kv_heads,
-            causal=causal,
-            q_norm=address(norms.query if norms else None),
-            k_norm=address(norms.key if norms else None),
-            eps=norms.eps if norms else 0.0,
+            rotary=address(a.rotary),
+            n_rotary=_rows(a.rotary),
+            window=a.window,
+            bias=address(a.bias),
+            relative=address(a.relative),
+            reach=_reach(a.bias, a.relative),
+            kv_heads=a.kv_heads,
+            causal=a.causal,
+            q_norm=address(a.q_norm),
+            k_norm=address(a.k_norm),
+            eps=a.eps,
         )
         return out
 

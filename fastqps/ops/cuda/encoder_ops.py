@@ -10,10 +10,11 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
+from fastqps.kernels.attention import Attention
 from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Pooled
 from fastqps.ops.cuda.ops import CudaOps, reads_fp8
-from fastqps.ops.interface import HeadNorms, Reader, Rows
+from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
@@ -72,38 +73,9 @@ class CudaEncoderOps(CudaOps):
             norm = self.keep(weight), keep(bias, torch.float32), eps
         return CudaEmbedding(tables, norm, position_offset, self._kernels)
 
-    def attend(
-        self,
-        qkv: torch.Tensor,
-        step: Step,
-        heads: int,
-        window: int = 0,
-        rotary: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-        relative: torch.Tensor | None = None,
-        *,
-        kv_heads: int | None = None,
-        causal: bool = False,
-        norms: HeadNorms | None = None,
-    ) -> torch.Tensor:
+    def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
-        attend, longest = self._kernels.tile_attention, self._longest
-        q_norm, k_norm, eps = (norms.query, norms.key, norms.eps) if norms else (None, None, None)
-        return attend(
-            qkv,
-            *step.bounds,
-            heads,
-            window=window,
-            rotary=rotary,
-            bias=bias,
-            relative=relative,
-            longest=longest,
-            kv_heads=kv_heads,
-            causal=causal,
-            q_norm=q_norm,
-            k_norm=k_norm,
-            eps=eps,
-        )
+        return self._kernels.tile_attention(qkv, *step.bounds, attention, longest=self._longest)
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))
