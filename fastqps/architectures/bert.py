@@ -9,7 +9,6 @@ import torch
 
 from fastqps.architectures.distances import DistanceVectors, alibi_biases, distance_biases
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.attention import Attention
 from fastqps.models.families.encoder import BertConfig
@@ -124,7 +123,7 @@ class Bert:
         made = {name: _Layer(weights, number, config, tables, ops) for name, number in numbers.items()}
         self._layers = [made[name] for name in config.layer_names]
         at = names.layer.partition("{")[0]
-        check_unread(weights, at, len({name.removeprefix(at).partition(".")[0] for name in made}))
+        weights.check_unread(at, len({name.removeprefix(at).partition(".")[0] for name in made}))
         self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:

@@ -6,9 +6,8 @@ import torch
 
 from fastqps.architectures.llama_parts import LlamaParts, rms_norm
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import DecodeOps, Rows, Site
@@ -69,7 +68,7 @@ class Llama:
         self._norm = rms_norm(weights, "norm.weight", config, ops)
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
         self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
-        check_unread(weights, "layers.", config.layers, more_layers=False)
+        weights.check_unread("layers.", config.layers, more_layers=False)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""

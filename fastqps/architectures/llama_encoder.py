@@ -6,7 +6,6 @@ import torch
 
 from fastqps.architectures.llama_parts import LlamaParts, rms_norm
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows
@@ -61,7 +60,7 @@ class LlamaEncoder:
         self._norm = rms_norm(weights, "norm.weight", config, ops, config.norm_offset)
         tables = {rope: ops.keep(rotary_table(rope, config.head_dim, max_tokens)) for rope in config.ropes}
         self._layers = [_Layer(weights, i, config, tables[rope], ops) for i, rope in enumerate(config.ropes)]
-        check_unread(weights, "layers.", config.layers)
+        weights.check_unread("layers.", config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers

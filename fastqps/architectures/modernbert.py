@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.attention import Attention
 from fastqps.models.families.decoder import Rope
@@ -81,7 +80,7 @@ class ModernBert:
             _Layer(weights, i, config, tables[kind], half if kind == "sliding_attention" else 0, ops)
             for i, kind in enumerate(kinds)
         ]
-        check_unread(weights, "layers.", config.layers)
+        weights.check_unread("layers.", config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers

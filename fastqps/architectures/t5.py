@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.distances import distance_biases
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
 from fastqps.kernels.attention import Attention
 from fastqps.models.families.encoder import T5Config
@@ -65,7 +64,7 @@ class T5:
         bias = ops.keep(distance_biases(table, max_tokens, config.farthest))
         self._layers = [_Layer(weights, i, config, bias, ops) for i in range(config.layers)]
         self._final = ops.norm(weights("encoder.final_layer_norm.weight", self.hidden), None, config.eps, "rms")
-        check_unread(weights, "encoder.block.", config.layers)
+        weights.check_unread("encoder.block.", config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers

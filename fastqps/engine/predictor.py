@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fastqps.api.prediction import Vector
 from fastqps.devices import Options, make_runner
 from fastqps.models import ModelCard, ModelError
-from fastqps.models.input_role import InputRole
+from fastqps.models.card import InputRole
 from fastqps.models.tokenizers.spans import TokenSpan
 from fastqps.models.tokenizers.text import check_text, load_tokenizer
 from fastqps.models.tokenizers.tokenizer import Cut

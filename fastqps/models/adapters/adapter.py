@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters.keys import ADAPTER_KEYS
 from fastqps.models.adapters.patterns import Targets, first_matches, named
-from fastqps.models.card import ModelError
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_values import flag, size
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.pickles import pickled
 from fastqps.models.files.regular import has_file
 from fastqps.models.files.tensors import Tensor, read_tensors
+from fastqps.models.files.ways_out import pickled
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _NAME_CHARS_MAX = 1000

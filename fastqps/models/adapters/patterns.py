@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 
 _CPU_SECONDS_MAX = 5
 # Who wrote an adapter also wrote its expressions, and some take forever. Python's matching cannot be interrupted, so

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.keys import Keys, Refused, rules
 from fastqps.models.logit_options import LogitOptions, float32
 

@@ -10,8 +10,7 @@ from kernel_rows import DEVICE
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.attention import Attention
-from fastqps.models.logit_rules import LogitRules
-from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules
 
 JUNK = 0x3FFFFFF0  # in padding: whoever follows it leaves every tensor
 
