@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastqps.errors import ModelError
-from fastqps.models.logit_options import LogitOptions
+from fastqps.models.files.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse", "embed_multi"]

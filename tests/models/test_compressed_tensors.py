@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from fastqps.architectures.weights import Weights
 from fastqps.errors import ModelError
-from fastqps.models.compressed_tensors import check_quantization
+from fastqps.models.files.compressed_tensors import check_quantization
 from fastqps.ops.fp8 import Quantised, quantise_weight
 
 pytestmark = pytest.mark.compute

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.models.files.keys import Keys, Refused, rules
-from fastqps.models.logit_options import LogitOptions, float32
+from fastqps.models.files.logit_options import LogitOptions, float32
 
 GENERATION_CONFIG = "generation_config.json"
 _LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)
