@@ -12,11 +12,11 @@ from bench.kernels.compile import Case
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
-from fastqps.kernels.attention import Attention
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.logit_options import logit_options
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
@@ -103,10 +103,10 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     x, weight = meta(_ROWS, model.width, dtype=dtype), meta(model.width)
     ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
     stamps = meta(2, dtype=torch.int64)
-    words, places, kinds = (meta(n, model.width, dtype=dtype) for n in (_ROWS, 512, 2))
-    tables = (None, None) if model.window else (places, kinds)
-    embed = partial(embed_norm, ids=ids, types=ids, cu_seqlens=marks, counts=counts, words=words, places=tables[0])
-    embed = partial(embed, kinds=tables[1], weight=weight, bias=weight, eps=1e-12, stamps=stamps)
+    words, *others = (meta(n, model.width, dtype=dtype) for n in (_ROWS, 512, 2))
+    places, kinds = (None, None) if model.window else others
+    tables = Tables(words, places, kinds, weight, weight, 1e-12)
+    embed = partial(embed_norm, ids=ids, types=ids, cu_seqlens=marks, counts=counts, tables=tables, stamps=stamps)
     norm = partial(add_norm, x=x, weight=weight, bias=weight, eps=1e-12, kind="layer", residual=x, count=counts)
     norm = partial(norm, want_sum=model.gated)
     inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
@@ -115,7 +115,7 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     attend, heads = partial(tile_attention, qkv, ids, ids), model.heads
     yield Case(f"{at} embed_norm", embed)
     if not model.window:
-        sums = partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0)
+        sums = partial(embed_norm, ids, None, marks, counts, Tables(words))
         yield Case(f"{at} embed_norm sum", sums)
     yield Case(f"{at} add_norm", norm)
     few = x[:_FEW_ROWS]
@@ -147,7 +147,7 @@ def _embedding_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iter
     at = f"{model.name} {type_name}"
     ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
     words = meta(_ROWS, model.width, dtype=dtype)
-    yield Case(f"{at} embed", partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0))
+    yield Case(f"{at} embed", partial(embed_norm, ids, None, marks, counts, Tables(words)))
     qkv = meta(_ROWS, (model.heads + 2 * model.kv_heads) * model.head_dim, dtype=dtype)
     norms, rotary = meta(model.head_dim), meta(512, 2, model.head_dim // 2)
     attention = partial(Attention, model.heads, model.kv_heads, rotary, norms, norms, 1e-6)

@@ -10,7 +10,7 @@ import torch
 from fastqps.architectures.distances import DistanceVectors, alibi_biases, distance_biases
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.weights import Weights
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind
@@ -114,7 +114,7 @@ class Bert:
             positions = weights(f"{names.positions}.weight", config.positions, width)
         types = weights(f"{names.types}.weight", config.types, width) if config.types else None
         norm = _norm(weights, names.embedding_norm, width, config)
-        self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
+        self._embedding = ops.embedding(Tables(words, positions, types, *norm, config.position_offset))
         self._projection = _projection(weights, config, ops) if config.embedding else None
         tables = PositionTables.read(weights, config, max_tokens, ops)
         # Layers that share their tensors are one, as precise as the first or the last layer if that is among them.

@@ -7,6 +7,7 @@ import torch
 from fastqps.architectures.llama_parts import LlamaParts, rms_norm
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.layers import Tables
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows
 from fastqps.ops.step import Step
@@ -56,7 +57,7 @@ class LlamaEncoder:
         words = weights("embed_tokens.weight", config.vocab, config.hidden)
         if config.embedding_scale != 1:
             words = words * config.embedding_scale
-        self._embedding = ops.embedding(words, None, None, None, 0)
+        self._embedding = ops.embedding(Tables(words))
         self._norm = rms_norm(weights, "norm.weight", config, ops, config.norm_offset)
         tables = {rope: ops.keep(rotary_table(rope, config.head_dim, max_tokens)) for rope in config.ropes}
         self._layers = [_Layer(weights, i, config, tables[rope], ops) for i, rope in enumerate(config.ropes)]

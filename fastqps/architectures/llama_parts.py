@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.weights import Weights
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.fp8 import concatenate, joined, scaled

@@ -6,7 +6,7 @@ import torch
 
 from fastqps.architectures.rope import rotary_table
 from fastqps.architectures.weights import Weights
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import ModernBertConfig
 from fastqps.ops.fp8 import halves
@@ -70,7 +70,7 @@ class ModernBert:
     def __init__(self, weights: Weights, config: ModernBertConfig, max_tokens: int, ops: EncoderOps) -> None:
         self.hidden = config.hidden
         words = weights("embeddings.tok_embeddings.weight", config.vocab, self.hidden)
-        self._embedding = ops.embedding(words, None, None, norm_of(weights, "embeddings.norm", config), 0)
+        self._embedding = ops.embedding(Tables(words, None, None, *norm_of(weights, "embeddings.norm", config)))
         self._final = make_norm(weights, "final_norm", config, ops)
         kinds, half = config.kinds, config.half_window
         ropes = {kind: Rope("default", config.thetas[kind]) for kind in sorted(set(kinds))}

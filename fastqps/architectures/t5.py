@@ -6,7 +6,7 @@ import torch
 
 from fastqps.architectures.distances import distance_biases
 from fastqps.architectures.weights import Weights
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.encoder import T5Config
 from fastqps.ops.fp8 import Weight, concatenate, scaled
 from fastqps.ops.interface import EncoderOps, Norm, Rows, Site, SiteKind
@@ -59,7 +59,7 @@ class T5:
         tied = "encoder.embed_tokens.weight"  # to the decoder's; files have one of both, or both
         name = tied if weights.get("shared.weight") is None else "shared.weight"
         words = weights(name, config.vocab, self.hidden)
-        self._embedding = ops.embedding(words, None, None, None, 0)
+        self._embedding = ops.embedding(Tables(words))
         table = weights(f"encoder.block.0.{_ATTENTION}.relative_attention_bias.weight", config.buckets, config.heads)
         bias = ops.keep(distance_biases(table, max_tokens, config.farthest))
         self._layers = [_Layer(weights, i, config, bias, ops) for i in range(config.layers)]

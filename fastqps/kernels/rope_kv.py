@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.shapes import rope_kv_shape
 
 _LOG2_E = 1.4426950408889634

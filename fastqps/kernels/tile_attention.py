@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.results import check_contiguous
 from fastqps.kernels.shapes import AttentionShape, attention_shape, next_power_of_2
 from fastqps.kernels.vendor import register_limit

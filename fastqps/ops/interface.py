@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import torch
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.fp8 import Weight
 from fastqps.ops.step import Step
@@ -130,18 +130,7 @@ def reach_of(max_tokens: int) -> int:
 
 
 class EncoderOps(Ops, Protocol):
-    def embedding(
-        self,
-        words: torch.Tensor,
-        places: torch.Tensor | None,
-        kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-    ) -> Embedding:
-        """Tables [any, width] by token id, position id and token type; weight, bias and eps of a layer norm, or none.
-
-        An item's position ids begin at ``position_offset``.
-        """
+    def embedding(self, tables: Tables) -> Embedding: ...
 
     def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every token sees its item's tokens.

@@ -13,7 +13,7 @@ from kernel_calls import calls, moved
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fastqps.kernels import torch_ops
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 
 pytestmark = pytest.mark.compute
 # Each waits for the device, or makes a tensor whose size the device decides.

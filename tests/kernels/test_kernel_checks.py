@@ -16,11 +16,11 @@ from tries import until_in_time
 
 from fastqps.devices.cuda.buckets import encoder_buckets
 from fastqps.kernels import torch_ops
-from fastqps.kernels.attention import Attention
 from fastqps.kernels.checks import INPUTS, arguments_of, check, compare, shape_of
 from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
 from fastqps.kernels.journal import KERNELS
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.operations import launcher
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 from fastqps.kernels.torch_ops.sample import uniform
@@ -174,8 +174,8 @@ def minilm_calls() -> Iterator[tuple[str, dict[str, Any]]]:
     bf16, width, rows = torch.bfloat16, 384, 64
     x, weight, ids = torch.zeros(rows, width, dtype=bf16), torch.ones(width), torch.zeros(rows, dtype=torch.int32)
     words, places, kinds = (torch.randn(n, width).to(bf16) for n in (30522, 512, 2))
-    embed = {"ids": ids, "types": ids, "counts": ids[:16], "words": words, "places": places, "kinds": kinds}
-    embed |= {"weight": weight, "bias": weight, "eps": 1e-12, "stamps": torch.zeros(2, dtype=torch.int64)}
+    embed = {"types": ids, "counts": ids[:16], "stamps": torch.zeros(2, dtype=torch.int64)}
+    embed |= {"tables": Tables(words, places, kinds, weight, weight, 1e-12)}
     for tokens in encoder_buckets(16384, width, 132):
         marks, all_ids = (torch.zeros(n, dtype=torch.int32) for n in (min(tokens, 1024) + 1, tokens))
         yield "embed_norm", embed | {"ids": all_ids, "types": all_ids, "cu_seqlens": marks}

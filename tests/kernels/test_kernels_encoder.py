@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -12,9 +13,9 @@ from nightly import nightly
 from packed_rows import Packed, attention, packed
 from torch.nn import functional as F
 
-from fastqps.kernels.attention import Attention
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.pool import pool
 from fastqps.kernels.shapes import AttentionShape, PoolShape, pool_shape, search_shape
 from fastqps.kernels.stamps import end_step
@@ -36,7 +37,7 @@ LENGTHS = {
 
 def embedded(step: Packed, **options: Any) -> Embedded:
     words, weight = normal(50, WIDTH), normal(WIDTH, seed=3)
-    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, weight, None, 1e-5, **options)
+    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words, weight=weight, eps=1e-5), **options)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
@@ -74,8 +75,8 @@ def test_embedding_with_positions_and_types(name: str) -> None:
     step = packed(LENGTHS[name])
     words, places, kinds = normal(50, WIDTH), normal(70, WIDTH, seed=1), normal(2, WIDTH, seed=2)
     weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
-    args = (step.ids, step.types, step.cu_seqlens, step.counts, words, places, kinds, weight, bias, 1e-12, 2)
-    done = embed_norm(*args, want_fp8=True)
+    tables = Tables(words, places, kinds, weight, bias, 1e-12, 2)
+    done = embed_norm(step.ids, step.types, step.cu_seqlens, step.counts, tables, want_fp8=True)
     x = words[step.ids[:total].long()] + places[places_in_items(step, 1)] + kinds[step.types[:total].long()]
     wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
@@ -90,8 +91,8 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
     step = packed([1, 9, longest, 3])
     step.ids[: sum(step.lengths) : 3] = padding
     words, places, weight = normal(50, WIDTH), normal(320, WIDTH, seed=1), normal(WIDTH, seed=3)
-    args = (step.ids, None, step.cu_seqlens, step.counts, words, places, None, weight, None, 1e-12, padding + 1)
-    done, at = embed_norm(*args), places_in_items(step, padding)
+    tables = Tables(words, places, weight=weight, eps=1e-12, position_offset=padding + 1)
+    done, at = embed_norm(step.ids, None, step.cu_seqlens, step.counts, tables), places_in_items(step, padding)
     assert done.values is not None
     x = words[step.ids[: len(at)].long()] + places[at]
     near(done.values[: len(at)], F.layer_norm(x, (WIDTH,), weight, None, 1e-12))
@@ -99,8 +100,7 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
 
 def test_embedding_without_a_norm_is_the_rows() -> None:
     step, words = packed([3, 4]), normal(50, WIDTH)
-    args = (step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
-    done = embed_norm(*args, want_fp8=True)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words), want_fp8=True)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
     assert torch.equal(done.values[:7], words[step.ids[:7].long()])
     check_fp8(done.fp8[:7], done.scale[:7], words[step.ids[:7].long()])
@@ -108,7 +108,8 @@ def test_embedding_without_a_norm_is_the_rows() -> None:
 
 def test_embedding_without_types_takes_the_first() -> None:
     step, words, kinds, weight = packed([3, 4]), normal(50, WIDTH), normal(2, WIDTH, seed=2), normal(WIDTH, seed=3)
-    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, kinds, weight, None, 1e-5)
+    tables = Tables(words, None, kinds, weight, None, 1e-5)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, tables)
     assert done.values is not None
     x = words[step.ids[:7].long()] + kinds[0]
     near(done.values[:7], F.layer_norm(x, (WIDTH,), weight, None, 1e-5))
@@ -126,23 +127,13 @@ def test_rows_of_one_program_are_as_those_of_several(
     total = sum(lengths)
     step.ids[:total:3] = 1
     words, places, kinds = (normal(n, WIDTH, seed=n).to(dtype) for n in (50, 110, 2))
-    args = (
-        step.ids,
-        step.types,
-        step.cu_seqlens,
-        step.counts,
-        words,
-        places,
-        kinds,
-        normal(WIDTH),
-        normal(WIDTH),
-        1e-5,
-    )
+    tables = Tables(words, places, kinds, normal(WIDTH), normal(WIDTH), 1e-5)
+    where = step.ids, step.types, step.cu_seqlens, step.counts
     for offset in (0, 2):
         found = []
         for rows in (1, 2, 4):
             rows_of_programs(monkeypatch, "embed_norm", rows)
-            done = embed_norm(*args, offset, want_fp8=True)
+            done = embed_norm(*where, replace(tables, position_offset=offset), want_fp8=True)
             assert done.values is not None and done.fp8 is not None and done.scale is not None
             numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
             found.append([*numbers, done.row_start, done.row_end])

@@ -12,9 +12,9 @@ from kernel_slots import JUNK, Rows, Slots, empty_state, heads_of, ints
 from nightly import nightly, nightly_but
 
 from fastqps._core import ADMITTED_WORDS
-from fastqps.kernels.attention import Attention
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps

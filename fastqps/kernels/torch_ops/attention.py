@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.torch_ops.rows import normalised
 
 _SCORES_MAX = 1 << 26  # numbers of one product: 256 MiB in float32

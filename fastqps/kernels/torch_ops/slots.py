@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.torch_ops.attention import normed, turned
 
 _LOG2_E = 1.4426950408889634

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fastqps import _core
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.step import address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.ops.cuda.ops import CudaOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Pooled
 from fastqps.ops.cuda.ops import CudaOps, reads_fp8
@@ -21,26 +21,12 @@ from fastqps.ops.step import Step
 
 
 class CudaEmbedding:
-    def __init__(
-        self,
-        tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-        kernels: Operations,
-    ) -> None:
-        self._how = *tables, *(norm or (None, None, 0.0)), position_offset
-        self._embed_norm = kernels.embed_norm
+    def __init__(self, tables: Tables, kernels: Operations) -> None:
+        self._tables, self._embed_norm = tables, kernels.embed_norm
 
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
-        found = self._embed_norm(
-            step.ids,
-            step.types,
-            step.starts,
-            counts_of(step),
-            *self._how,
-            want_fp8=reads_fp8(into),
-            stamps=step.stamps,
-        )
+        where = step.ids, step.types, step.starts, counts_of(step)
+        found = self._embed_norm(*where, self._tables, want_fp8=reads_fp8(into), stamps=step.stamps)
         return Rows(found.values, found.fp8, found.scale), replace(step, bounds=(found.row_start, found.row_end))
 
 
@@ -58,20 +44,8 @@ class CudaEncoderOps(CudaOps):
         super().__init__(dtype, where, precision, kernels)
         self._longest = longest
 
-    def embedding(
-        self,
-        words: torch.Tensor,
-        places: torch.Tensor | None,
-        kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-    ) -> CudaEmbedding:
-        keep = self.keep_optional
-        tables = self.keep(words.to(self.dtype)), keep(places, self.dtype), keep(kinds, self.dtype)
-        if norm is not None:
-            weight, bias, eps = norm
-            norm = self.keep(weight), keep(bias, torch.float32), eps
-        return CudaEmbedding(tables, norm, position_offset, self._kernels)
+    def embedding(self, tables: Tables) -> CudaEmbedding:
+        return CudaEmbedding(tables.kept(self.keep, self.dtype), self._kernels)
 
     def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from fastqps._core import ADMITTED_WORDS
-from fastqps.kernels.attention import Attention
 from fastqps.kernels.journal import KERNELS
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 
 
@@ -17,7 +17,7 @@ def moved(value: Any, device: str) -> Any:
     """An argument, with its tensors on the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
-    if isinstance(value, Attention):
+    if isinstance(value, Attention | Tables):
         return replace(value, **{name: moved(each, device) for name, each in vars(value).items()})
     return value
 
@@ -30,9 +30,9 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     width, heads, rows = 48, 2, 20
     x, weight = torch.zeros(rows, width, dtype=dtype), torch.rand(width) + 0.5
     ids, marks, counts, stamps = _ints(rows), _ints(9), _ints(16), torch.zeros(2, dtype=torch.int64)
-    tables = {name: torch.randn(n, width).to(dtype) for name, n in (("words", 70), ("places", 50), ("kinds", 2))}
-    embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, **tables, "weight": weight}
-    embed |= {"bias": weight, "eps": 1e-12, "stamps": stamps}
+    words, places, kinds = (torch.randn(n, width).to(dtype) for n in (70, 50, 2))
+    tables = Tables(words, places, kinds, weight, weight, 1e-12)
+    embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, "tables": tables, "stamps": stamps}
     norm = {"x": x, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": x}
     of_many, many = torch.zeros(ROWS_TOGETHER_FROM, width, dtype=dtype), embed | {"cu_seqlens": _ints(200)}
     many |= {"ids": _ints(ROWS_TOGETHER_FROM), "types": _ints(ROWS_TOGETHER_FROM)}
@@ -40,16 +40,16 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     vectors = torch.randn(2, heads, width // heads, 2 * 48 + 16)
     attended = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids}
     pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
-    bags = {"table": tables["words"], "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
+    bags = {"table": words, "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
     bags |= {"counts": counts, "n_ids": 70, "stamps": stamps}
     mapped = {"mapping": _ints(95), "weights": torch.ones(95), "n_ids": 95, "skipped_id": 3}
     return {
         "embed_norm": [
-            embed | {"position_offset": 2, "want_fp8": True},
+            embed | {"tables": replace(tables, position_offset=2), "want_fp8": True},
             embed | {"types": None, "cu_seqlens": _ints(600)},
-            embed | {"places": None, "kinds": None, "weight": None, "bias": None},
-            embed | {"places": None, "kinds": None, "bias": None, "want_values": False, "want_fp8": True},
-            embed | {"places": None, "kinds": None, "weight": None, "bias": None, "eps": 0.0},
+            embed | {"tables": Tables(words, eps=1e-12)},
+            embed | {"tables": Tables(words, weight=weight, eps=1e-12), "want_values": False, "want_fp8": True},
+            embed | {"tables": Tables(words)},
             many | {"want_fp8": True},
             many | {"cu_seqlens": _ints(600)},
         ],

@@ -9,7 +9,7 @@ import torch
 from kernel_rows import DEVICE
 
 from fastqps._core import ADMITTED_WORDS
-from fastqps.kernels.attention import Attention
+from fastqps.kernels.layers import Attention
 from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules
 
 JUNK = 0x3FFFFFF0  # in padding: whoever follows it leaves every tensor

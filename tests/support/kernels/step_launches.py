@@ -162,8 +162,8 @@ class _Weights:
     def get(self, name: str) -> None:
         """Nothing beside what is asked for by shape."""
 
-    def unread(self) -> dict[str, torch.Tensor]:
-        return {}
+    def check_unread(self, at: str, layers: int, **more: bool) -> None:
+        """No layer holds more than is asked for."""
 
 
 def _ints(*shape: int) -> torch.Tensor:

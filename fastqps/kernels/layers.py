@@ -1,12 +1,45 @@
-"""What one layer's attention computes, whatever device computes it."""
+"""What a model hands to its embedding and to attention, whatever device computes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 
 from fastqps.kernels.results import check_contiguous
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables [any, width] of which each token has the sum of its rows, and the layer norm of that sum.
+
+    Where ``position_offset`` is not 0, the id below it is that of padding in texts: it is not counted, and is its own
+    place.
+    """
+
+    words: torch.Tensor  # by token id
+    places: torch.Tensor | None = None  # by position id
+    kinds: torch.Tensor | None = None  # by token type
+    weight: torch.Tensor | None = None  # float32 [width], of the norm; None: there is none
+    bias: torch.Tensor | None = None
+    eps: float = 0.0
+    position_offset: int = 0  # of an item's first token
+
+    def kept(self, keep: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> Tables:
+        """The same with each tensor as ``keep`` returns it, the tables in ``dtype``."""
+
+        def found(tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+            return None if tensor is None else keep(tensor.to(dtype))
+
+        return replace(
+            self,
+            words=keep(self.words.to(dtype)),
+            places=found(self.places, dtype),
+            kinds=found(self.kinds, dtype),
+            weight=found(self.weight, torch.float32),
+            bias=found(self.bias, torch.float32),
+        )
 
 
 @dataclass(frozen=True, eq=False)
