@@ -115,7 +115,7 @@ def _fetch(config: Config, models: tuple[str, ...]) -> None:
 
 def _own_limit(model: str) -> int:
     """The longest input of a model as the user wrote it. One that cannot be read is refused later, with its reason."""
-    from fastqps.models.card import ModelError
+    from fastqps.errors import ModelError
     from fastqps.models.cards import default_input_limit  # here: not every command needs it
 
     try:

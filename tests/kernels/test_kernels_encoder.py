@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.pool import pool
 from fastqps.kernels.shapes import AttentionShape, PoolShape, pool_shape, search_shape
 from fastqps.kernels.stamps import end_step
@@ -35,7 +37,7 @@ LENGTHS = {
 
 def embedded(step: Packed, **options: Any) -> Embedded:
     words, weight = normal(50, WIDTH), normal(WIDTH, seed=3)
-    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, weight, None, 1e-5, **options)
+    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words, weight=weight, eps=1e-5), **options)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
@@ -69,8 +71,8 @@ def test_embedding_with_positions_and_types(name: str) -> None:
     step = packed(LENGTHS[name])
     words, places, kinds = normal(50, WIDTH), normal(70, WIDTH, seed=1), normal(2, WIDTH, seed=2)
     weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
-    args = (step.ids, step.types, step.cu_seqlens, step.counts, words, places, kinds, weight, bias, 1e-12, 2)
-    done = embed_norm(*args, want_fp8=True)
+    tables = Tables(words, places, kinds, weight, bias, 1e-12, 2)
+    done = embed_norm(step.ids, step.types, step.cu_seqlens, step.counts, tables, want_fp8=True)
     x = words[step.ids[:total].long()] + places[places_in_items(step, 1)] + kinds[step.types[:total].long()]
     wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
@@ -85,8 +87,8 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
     step = packed([1, 9, longest, 3])
     step.ids[: sum(step.lengths) : 3] = padding
     words, places, weight = normal(50, WIDTH), normal(320, WIDTH, seed=1), normal(WIDTH, seed=3)
-    args = (step.ids, None, step.cu_seqlens, step.counts, words, places, None, weight, None, 1e-12, padding + 1)
-    done, at = embed_norm(*args), places_in_items(step, padding)
+    tables = Tables(words, places, weight=weight, eps=1e-12, position_offset=padding + 1)
+    done, at = embed_norm(step.ids, None, step.cu_seqlens, step.counts, tables), places_in_items(step, padding)
     assert done.values is not None
     x = words[step.ids[: len(at)].long()] + places[at]
     near(done.values[: len(at)], F.layer_norm(x, (WIDTH,), weight, None, 1e-12))
@@ -94,8 +96,7 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
 
 def test_embedding_without_a_norm_is_the_rows() -> None:
     step, words = packed([3, 4]), normal(50, WIDTH)
-    args = (step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
-    done = embed_norm(*args, want_fp8=True)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words), want_fp8=True)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
     assert torch.equal(done.values[:7], words[step.ids[:7].long()])
     check_fp8(done.fp8[:7], done.scale[:7], words[step.ids[:7].long()])
@@ -103,7 +104,8 @@ def test_embedding_without_a_norm_is_the_rows() -> None:
 
 def test_embedding_without_types_takes_the_first() -> None:
     step, words, kinds, weight = packed([3, 4]), normal(50, WIDTH), normal(2, WIDTH, seed=2), normal(WIDTH, seed=3)
-    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, kinds, weight, None, 1e-5)
+    tables = Tables(words, None, kinds, weight, None, 1e-5)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, tables)
     assert done.values is not None
     x = words[step.ids[:7].long()] + kinds[0]
     near(done.values[:7], F.layer_norm(x, (WIDTH,), weight, None, 1e-5))
@@ -121,23 +123,13 @@ def test_rows_of_one_program_are_as_those_of_several(
     total = sum(lengths)
     step.ids[:total:3] = 1
     words, places, kinds = (normal(n, WIDTH, seed=n).to(dtype) for n in (50, 110, 2))
-    args = (
-        step.ids,
-        step.types,
-        step.cu_seqlens,
-        step.counts,
-        words,
-        places,
-        kinds,
-        normal(WIDTH),
-        normal(WIDTH),
-        1e-5,
-    )
+    tables = Tables(words, places, kinds, normal(WIDTH), normal(WIDTH), 1e-5)
+    where = step.ids, step.types, step.cu_seqlens, step.counts
     for offset in (0, 2):
         found = []
         for rows in (1, 2, 4):
             rows_of_programs(monkeypatch, "embed_norm", rows)
-            done = embed_norm(*args, offset, want_fp8=True)
+            done = embed_norm(*where, replace(tables, position_offset=offset), want_fp8=True)
             assert done.values is not None and done.fp8 is not None and done.scale is not None
             numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
             found.append([*numbers, done.row_start, done.row_end])
@@ -164,15 +156,15 @@ def check_attention(
     qkv[total:] = torch.nan
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    tiled: dict[str, Any] = {"shape": shape} if shape else {}
     bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
     reach = reach_of(max(step.lengths))
     vectors = (normal(2, heads, size, 2 * reach + 16, seed=7) / 2).to(dtype) if relative else None
     norms = (normal(size, seed=7) + 1, normal(size, seed=8) + 1, 1e-5) if normed else None
-    tiled |= {"window": window, "rotary": table, "bias": bias, "relative": vectors}
-    tiled |= {"kv_heads": kv_heads, "causal": causal}
-    tiled |= dict(zip(("q_norm", "k_norm", "eps"), norms, strict=True)) if norms else {}
-    done = tile_attention(qkv, *step.bounds(), heads, **tiled)
+    how = Attention(
+        heads, kv_heads or heads, table, *(norms or ()), window=window, causal=causal, bias=bias, relative=vectors
+    )
+    tiled: dict[str, Any] = {"shape": shape} if shape else {}
+    done = tile_attention(qkv, *step.bounds(), how, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
     wide = None if vectors is None else vectors.float()
@@ -218,16 +210,21 @@ def test_attention(lengths: list[int], heads: int, size: int, options: dict[str,
 
 
 def test_attention_of_padding_alone_is_no_fault() -> None:
-    tile_attention(normal(9, 96), *packed([]).bounds(), 1)
+    tile_attention(normal(9, 96), *packed([]).bounds(), Attention(1, 1))
 
 
 @kernel_only
-def test_attention_refuses_heads_that_cannot_share() -> None:
-    rows, table = packed([3]), torch.ones(3, 2, 4, device=DEVICE)
+def test_attention_refuses_what_cannot_be() -> None:
+    table = torch.ones(3, 2, 4)
     with pytest.raises(ValueError, match="3 heads cannot share 2"):
-        tile_attention(normal(12, 7 * 8), rows.ids, rows.ids, 3, kv_heads=2)
+        Attention(3, 2)
     with pytest.raises(ValueError, match="rotary positions alone"):
-        tile_attention(normal(12, 3 * 8), rows.ids, rows.ids, 1, q_norm=table[0, 0], k_norm=table[0, 0])
+        Attention(1, 1, None, table[0, 0], table[0, 0])
+    for other in ({"rotary": table}, {"bias": table}):
+        with pytest.raises(ValueError, match="exclude rotary positions and biases"):
+            Attention(1, 1, relative=table, **other)
+    with pytest.raises(ValueError, match=r"rotary \[4, 2, 3\] is not contiguous"):
+        Attention(1, 1, table.transpose(0, 2))
 
 
 @kernel_only
@@ -252,7 +249,7 @@ def test_attention_keeps_what_is_not_finite_in_its_item(
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
 
     def attend(qkv: torch.Tensor) -> torch.Tensor:
-        return tile_attention(qkv.to(dtype), *step.bounds(), 1, window=window, rotary=table)
+        return tile_attention(qkv.to(dtype), *step.bounds(), Attention(1, 1, table, window=window))
 
     qkv = normal(len(step.ids), 3 * size) * 2
     beside_finite = attend(qkv)
@@ -272,9 +269,9 @@ def test_attention_over_a_value_that_is_not_finite(bad: float) -> None:
     """Its own item's rows are not finite in that column, as in torch; nothing else changes."""
     step = packed([5, 30, 7])
     qkv = normal(len(step.ids), 6 * 32)
-    before = tile_attention(qkv, *step.bounds(), 2)[:42]
+    before = tile_attention(qkv, *step.bounds(), Attention(2, 2))[:42]
     qkv[20, 4 * 32 + 3] = bad
-    found = tile_attention(qkv, *step.bounds(), 2)[:42]
+    found = tile_attention(qkv, *step.bounds(), Attention(2, 2))[:42]
     wanted = attention(qkv, step, 2, 0, None)
     assert not wanted[5:35, 3].isfinite().any()
     assert torch.equal(found.isfinite(), wanted.isfinite())

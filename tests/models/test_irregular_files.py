@@ -26,9 +26,8 @@ from fastqps.models.files.json_files import read_json
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
-from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Tokenizer
-from fastqps.models.tokenizers.vocabulary import ids_of_tokens
+from fastqps.models.tokenizers.vocabulary import content_of, ids_of_tokens
 from fastqps.process.credential_files import read_credential
 from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.prefixes import read_prefixes

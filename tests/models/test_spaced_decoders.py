@@ -22,7 +22,7 @@ from tokenizer_texts import BLOCKS
 from unigram_files import SpacedTexts
 
 from fastqps import Engine
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.compute
 

@@ -61,6 +61,24 @@ def test_no_module_imports_itself_through_others() -> None:
     assert not circle(modules)
 
 
+def test_folders_of_models_have_one_direction() -> None:
+    """But for the two kinds of models that ``load_card`` and names open, which are built of what lies beside them."""
+    modules, top = graph(ROOT, ("fastqps",)), "fastqps.models"
+    edges = {
+        (folder(name, modules), folder(other, modules))
+        for name, others in modules.items()
+        for other in others
+        if name.startswith(f"{top}.") and other.startswith(f"{top}.")
+    }
+    both = {one for one, other in edges if one != other and (other, one) in edges}
+    assert both == {top, f"{top}.static", f"{top}.hub"}
+
+
+def folder(name: str, modules: Mapping[str, set[str]]) -> str:
+    """The package that a module lies in; a package lies in itself."""
+    return name if any(other.startswith(f"{name}.") for other in modules) else name.rpartition(".")[0]
+
+
 @pytest.mark.parametrize(
     ("second", "found"),
     [

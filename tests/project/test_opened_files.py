@@ -59,7 +59,7 @@ PARSERS = {"tomllib.loads": {"files/documents.py"}}
 PARSERS["json.loads"] = {
     *("admin/asked.py", "admin/pages.py", "frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
     *("bench/measure/generator.py", "devices/cuda/manifest.py", "dispatcher/split_trial.py"),
-    *("files/documents.py", "kernels/journal.py"),
+    *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
     *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py", "supervisor/trials.py"),

@@ -29,10 +29,9 @@ from fastqps.architectures.heads import Head
 from fastqps.architectures.llama import Llama
 from fastqps.models.families import bert
 from fastqps.models.families.decoder import DecoderConfig, Rope
-from fastqps.models.logit_rules import LogitRules
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
-from fastqps.ops.decode_step import DecodeState, DecodeStep
+from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules
 from fastqps.ops.fp8 import Quantised, Weight, refused
 from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
@@ -163,8 +162,8 @@ class _Weights:
     def get(self, name: str) -> None:
         """Nothing beside what is asked for by shape."""
 
-    def unread(self) -> dict[str, torch.Tensor]:
-        return {}
+    def check_unread(self, at: str, layers: int, **more: bool) -> None:
+        """No layer holds more than is asked for."""
 
 
 def _ints(*shape: int) -> torch.Tensor:

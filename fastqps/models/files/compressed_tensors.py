@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 
 QUANTIZATION_KEYS = ("quantization_config", "compression_config")  # of today, and of older files
 _SUPPORTED = "supported: compressed-tensors' float-quantized (FP8), with a scale for each channel or tensor of weights"

@@ -1,6 +1,6 @@
 """docs/config-keys.md: what becomes of each key of config.json, by family, and of the files beside it.
 
-``python -m fastqps.models.files.config_document`` prints the page.
+``python -m fastqps.models.config_document`` prints the page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastqps.models.sentence_transformers import keys
 
 _HEAD = """# Keys of config.json
 
-Written by `python -m fastqps.models.files.config_document > docs/config-keys.md`; change
+Written by `python -m fastqps.models.config_document > docs/config-keys.md`; change
 `fastqps/models/files/config_keys.py` or the module of a family in `fastqps/models/families` instead. The files of
 [sentence-transformers, PyLate and PEFT](#files-of-sentence-transformers-pylate-and-peft) have their rules in
 `fastqps/models/sentence_transformers/keys.py` and `fastqps/models/adapters/keys.py`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 
