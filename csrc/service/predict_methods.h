@@ -5,7 +5,7 @@
 #include "service/items_method.h"
 #include "service/single_method.h"
 #include "service/stream_method.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 namespace fastqps::service {
 

@@ -4,7 +4,7 @@
 
 #include "service/answers/slot_events.h"
 #include "service/tables/generation.h"
-#include "transport/rpc/shares.h"
+#include "transport/rpc/fair_queue.h"
 
 namespace fastqps::service {
 namespace {

@@ -1,6 +1,6 @@
 // The transport and the loop that the service is attached to. The transport is set by on_attach().
 #pragma once
-#include "transport/rpc/counters.h"
+#include "transport/net/counters.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::service {

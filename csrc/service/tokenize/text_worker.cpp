@@ -1,6 +1,6 @@
 #include "service/tokenize/text_worker.h"
 
-#include "transport/rpc/background.h"
+#include "transport/rpc/fair_queue.h"
 
 namespace fastqps::service {
 
