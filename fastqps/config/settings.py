@@ -339,9 +339,8 @@ class Config:
         "none",
         "text",
         "8-bit formats for the matrix products of a model's inner layers. int8: all of them, on cpu. fp8: all except "
-        "attention's output projection, on cuda, and on cpu to test it. auto: those for which the device's format "
-        "(int8 on cpu, FP8 on cuda) is faster; the first start measures them and stores the choice in the user's "
-        "cache. "
+        "attention's output projection, on cuda, and on cpu to test it. auto: int8 on a CPU with AVX2, unless it "
+        "computes in bfloat16 with AMX; on cuda FP8 for products of at least 768 inputs and outputs. "
         "See docs/quantization.md.",
         choices=("none", "fp8", "int8", "auto"),
     )

@@ -16,31 +16,23 @@ import pytest
 from checkpoints import write_checkpoint
 
 from fastqps.devices.choice_file import CHOICES_MAX, ChoiceFile
-from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.supervisor.split import SPLITS
 
 pytestmark = pytest.mark.compute
 
-PRODUCT = {"outputs": 48, "inputs": 64, "fused": True, "epilogue": "gelu", "us": [3, 6.5], "quantised_us": [3.5, 4]}
-PRODUCT["quantised"] = True
 CPU = {"device": "a CPU", "torch": "2.11.0", "dtype": "auto", "quantization": "none", "lanes": 1, "max_tokens": 4096}
 STEP = CPU | {"kernels": "auto", "threads": 1, "dispatchers": 2, "async_steps": True, "max_items": 64}
 # The newest entry of a file of each kind.
 ENTRIES: dict[str, dict[str, Any]] = {
-    "precision": {"device": "a GPU", "torch": "2.11.0", "dtype": "bfloat16", "rows": [16, 512], "products": [PRODUCT]},
     "steps": STEP | {"items": 4, "rates": [[1, 2.0]]},
     "splits": CPU | {"cores": 8, "models": 1, "rates": [[4, 2, 100.0], [8, 1, 110.0]]},
 }
-FILES: dict[str, ChoiceFile[Any, Any]] = {file.cache: file for file in (PRECISION, STEPS, SPLITS)}
+FILES: dict[str, ChoiceFile[Any, Any]] = {file.cache: file for file in (STEPS, SPLITS)}
 
 
 def written(kind: str, entry: dict[str, Any]) -> str:
     return json.dumps({"format": FILES[kind].format, "choices": [{"measured": "yesterday", **entry}]})
-
-
-def product(**changes: Any) -> str:
-    return written("precision", ENTRIES["precision"] | {"products": [PRODUCT | changes]})
 
 
 def steps(**changes: Any) -> str:
@@ -96,12 +88,6 @@ DAMAGED = [
     ("steps", '{"format": 3, "choices": {"a": 1}}', "not a file of fastqps"),
     ("steps", "[" * 100_000, "it is nested too deeply"),
     ("steps", " " * ((1 << 20) + 1), "longer than 1 MiB"),
-    ("precision", product(quantised=1), "1 is not of type bool"),
-    ("precision", product(outputs="48"), "'48' is not of type int"),
-    ("precision", product(us=[1]), "not as many times as there are sizes"),
-    ("precision", product(quantised_us=[1, float("nan")]), "\\['quantised_us'\\]\\[1\\] is no number that a float"),
-    ("precision", product(us=[1, -1]), "-1 is not a time"),
-    ("precision", product(epilogue="tanh"), "'tanh' is not one of '', 'residual', 'gelu'"),
     ("steps", steps(items=0), "steps of 0 items, where 64 is the most"),
     ("steps", steps(items=65), "steps of 65 items, where 64 is the most"),
     ("steps", steps(items=True), "True is not of type int"),

@@ -18,7 +18,6 @@ from fastqps.bench.results.result import read_result
 from fastqps.config import sources
 from fastqps.devices.choice_file import ChoiceFile
 from fastqps.devices.profile_file import load_profile
-from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.errors import FastqpsError
 from fastqps.files.regular import open_regular, read_regular
@@ -111,7 +110,6 @@ READERS: dict[str, Reader] = {
     "result of the bench": read_result,
     "texts of the bench": read_texts,
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
-    "precision": _finds_nothing(PRECISION),
     "steps": _finds_nothing(STEPS),
     "splits": _finds_nothing(SPLITS),
 }

@@ -30,7 +30,6 @@ class Holder:
         self._number = number
         self._device = server.devices[device]
         self._config = server.config
-        self._room = generation.room
         self._shared = shared
         self._log = log
         self._child: Child | None = None
@@ -107,8 +106,6 @@ class Holder:
             dtype=self._config.dtype,
             quantization=self._config.quantization,
             weights_fd=self.fd,
-            max_batch_tokens=self._room.tokens,
-            max_running=self._room.running,
         )
 
     def _on_line(self, line: str) -> None:

@@ -21,7 +21,6 @@ from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
-from fastqps.devices.stored_choice import PRECISION
 from fastqps.dispatcher.step_size import STEPS
 from fastqps.host import machine
 from fastqps.supervisor.split import GAIN, SPLITS
@@ -229,16 +228,6 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
     assert not choices(server) and not choices(null)
     assert "dispatchers auto" not in server.log()
     assert not any(file.path(model).exists() for file in (STEPS, SPLITS))
-
-
-def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path: Path) -> None:
-    path = tmp_path / "three"
-    write_checkpoint(path, "bert", num_hidden_layers=3)
-    server = serve(f"--model={path}", "--device=cpu", "--dispatchers=2", "--quantization=auto", "--dtype=float32")
-    said = [line.partition("quantization auto: ")[2] for line in server.lines if "quantization auto: " in line]
-    assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
-    assert len([line for line in said if f" read from {PRECISION.path(path)}" in line]) == 1
-    assert len({line for line in said if "matrix products" in line}) == 1
 
 
 @pytest.mark.parametrize(
