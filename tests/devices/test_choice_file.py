@@ -17,7 +17,6 @@ from checkpoints import write_checkpoint
 
 from fastqps.devices.choice_file import CHOICES_MAX, ChoiceFile
 from fastqps.dispatcher.step_size import STEPS
-from fastqps.supervisor.split import SPLITS
 
 pytestmark = pytest.mark.compute
 
@@ -26,9 +25,8 @@ STEP = CPU | {"kernels": "auto", "threads": 1, "dispatchers": 2, "async_steps": 
 # The newest entry of a file of each kind.
 ENTRIES: dict[str, dict[str, Any]] = {
     "steps": STEP | {"items": 4, "rates": [[1, 2.0]]},
-    "splits": CPU | {"cores": 8, "models": 1, "rates": [[4, 2, 100.0], [8, 1, 110.0]]},
 }
-FILES: dict[str, ChoiceFile[Any, Any]] = {file.cache: file for file in (STEPS, SPLITS)}
+FILES: dict[str, ChoiceFile[Any, Any]] = {file.cache: file for file in (STEPS,)}
 
 
 def written(kind: str, entry: dict[str, Any]) -> str:
@@ -95,8 +93,6 @@ DAMAGED = [
     ("steps", steps(rates=[[1, 0]]), "not the rates of sizes"),
     ("steps", steps(rates=[[1]]), "is shorter than argument 1"),
     ("steps", steps(async_steps=1), "1 is not of type bool"),
-    ("splits", written("splits", ENTRIES["splits"] | {"rates": [[4, 2, 9.0]]}), "not the rates of two splits"),
-    ("splits", written("splits", ENTRIES["splits"] | {"rates": [[4, 2, 9], [8, 1, 0]]}), "not the rates of two"),
 ]
 
 

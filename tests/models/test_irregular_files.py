@@ -31,7 +31,6 @@ from fastqps.models.tokenizers.vocabulary import ids_of_tokens
 from fastqps.process.credential_files import read_credential
 from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.prefixes import read_prefixes
-from fastqps.supervisor.split import SPLITS
 from fastqps.telemetry.capacity import read_capacity
 
 Reader = Callable[[Path], object]
@@ -111,7 +110,6 @@ READERS: dict[str, Reader] = {
     "texts of the bench": read_texts,
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
     "steps": _finds_nothing(STEPS),
-    "splits": _finds_nothing(SPLITS),
 }
 # Of which all bytes count, however many there are; the hub states how many.
 _WHOLE = ("a file of the hub", "mapped tensors")

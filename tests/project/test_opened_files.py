@@ -58,11 +58,11 @@ OTHERS = {
 PARSERS = {"tomllib.loads": {"files/documents.py"}}
 PARSERS["json.loads"] = {
     *("admin/asked.py", "admin/pages.py", "frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
-    *("bench/measure/generator.py", "devices/cuda/manifest.py", "dispatcher/split_trial.py"),
+    *("bench/measure/generator.py", "devices/cuda/manifest.py"),
     *("files/documents.py", "kernels/journal.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
-    *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py", "supervisor/trials.py"),
+    *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py"),
 }
 
 
