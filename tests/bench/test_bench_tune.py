@@ -20,7 +20,7 @@ from fastqps.bench.results.result import BenchError
 from fastqps.bench.search.knobs import knobs_of
 from fastqps.config import load
 from fastqps.config.document import settings_file
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher.stored_steps import folder_of
 
 pytestmark = pytest.mark.compute
 
@@ -90,10 +90,9 @@ def test_the_step_size_is_measured_anew(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "config.json").write_text("{}")
-    steps = STEPS.path(tmp_path)
+    steps = folder_of(tmp_path)
     assert steps
-    steps.parent.mkdir(parents=True, exist_ok=True)
-    steps.write_text("{}")
+    (steps / "0123.json").write_text("{}")
     flags = f"{flags} --try dispatchers=1"
     tune(lambda asked: Point("", rate=9.0, status={"OK": 1000}), flags, model=[f"m={tmp_path}"], device="cpu")
     assert steps.exists() is kept

@@ -33,7 +33,7 @@ OTHERS = {
     ("bench/measure/processes.py", "_usage"): "/proc",
     ("bench/results/environment.py", "_machine_cpu_s"): "/proc",
     ("bench/search/search.py", "_open"): "no file: the values that a search has not decided on",
-    ("devices/choice_file.py", "_write"): "writes a new file",
+    ("dispatcher/stored_steps.py", "_replace"): "writes a new file",
     ("devices/cuda_versions.py", "assigned"): "a module of an installed package",
     ("devices/start_lock.py", "_open"): "a lock in a folder of this user's own",
     ("frontdoor/slow_tokenizers/process.py", "_become_worker"): "/dev/null",

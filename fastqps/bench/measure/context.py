@@ -20,7 +20,7 @@ from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Result, ServerGone
 from fastqps.bench.slo import Slo, format_us
-from fastqps.devices.choice_file import now_utc
+from fastqps.host.machine import now_utc
 from fastqps.telemetry.metrics.gpm import Gpm
 
 

@@ -20,7 +20,7 @@ from fastqps.bench.statistics.race import Rules
 from fastqps.bench.verdict import conclude, decides_nothing
 from fastqps.config import decide
 from fastqps.config.document import settings_file
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher import stored_steps
 from fastqps.errors import ConfigError
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import named_models
@@ -107,7 +107,7 @@ class _Tuner:
         for _, model in named_models(decide(self._context.target.loaded({}).config)):
             root = resolve(model)[1]
             try:
-                STEPS.forget(root)
+                stored_steps.forget(root)
             except OSError as error:
                 raise ConfigError(f"the stored choice of {root} cannot be measured anew: {error}") from None
 

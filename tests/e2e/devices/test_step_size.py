@@ -20,7 +20,7 @@ from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher import stored_steps
 from fastqps.host import machine
 
 Serve = Callable[..., Server]
@@ -55,6 +55,12 @@ def choices(server: Server) -> list[str]:
     return [line for line in lines if ": measuring steps, " not in line]
 
 
+def stored(model: Path) -> Path:
+    """The only file of a choice for the model."""
+    [path] = stored_steps.folder_of(model).iterdir()
+    return path
+
+
 def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path, tmp_path: Path) -> None:
     """Of two dispatchers one measures; one that is restarted takes what was chosen, and so does the next server.
     Batches hold so many items, which the share of a batch that is filled counts, too."""
@@ -64,7 +70,8 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     assert re.fullmatch(
         r"max-batch-items auto: 4 of at most 1024, [\d,]+/s of at best [\d,]+/s \(measured in .* s\)", line
     )
-    assert f"step size: choice stored in {STEPS.path(model)}" in server.log()
+    path = stored(model)
+    assert f"step size: choice stored in {path}" in server.log()
     old = server.child("dispatcher 0")
     old.kill()
     server.until_filled("dispatcher 0", old)
@@ -77,7 +84,7 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     server.stop()
     [read] = choices(start(serve, *flags, knee=8))
     assert read.startswith("max-batch-items auto: 4, choice of 20"), read
-    assert read.endswith(f"Z read from {STEPS.path(model)}")
+    assert read.endswith(f"Z read from {path}")
 
 
 def test_a_choice_is_the_most_that_a_limit_allows(serve: Serve, model: Path, tmp_path: Path) -> None:
@@ -111,7 +118,7 @@ def test_a_reload_to_another_shape_measures(serve: Serve, model: Path, tmp_path:
     write_checkpoint(tmp_path / "trained", "bert", num_hidden_layers=1, seed=1)
     write_checkpoint(tmp_path / "two", "bert", num_hidden_layers=2)
     server = start(serve, f"--model=m={model}", fixed_device(tmp_path / "p.toml"), AUTO, knee=4)
-    STEPS.forget(model)
+    stored_steps.forget(model)
     status, found = server.reload(**{"model": "m", "from": str(tmp_path / "trained")})
     assert status == 200, found
     assert len(choices(server)) == 1
@@ -204,7 +211,7 @@ def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
     server = serve(f"--model={model}", "--device=cpu", "--dispatchers=1", "--max-batch-items=7")
     null = serve(f"--model={model}", "--device=null", AUTO)
     assert not choices(server) and not choices(null)
-    assert not STEPS.path(model).exists()
+    assert not list(stored_steps.folder_of(model).iterdir())
 
 
 @pytest.mark.parametrize(
