@@ -18,7 +18,7 @@ from bench.gpu.results import Results, page, slug
 from bench.gpu.suite import Suite, ended_by_signals, perform
 from bench.result_file import RESULTS
 from fastqps.bench.results.environment import commit
-from fastqps.process.parent import die_with_parent
+from fastqps.process.prctl import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "make gpu-check"

@@ -19,11 +19,9 @@ from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.hub import fetch, is_hub
 from fastqps.models.names import resolve
-from fastqps.supervisor.adapters import adapters_of
-from fastqps.supervisor.gpu.placement import Cpus, Placement, pinned, unpinned
-from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
+from fastqps.supervisor.model_options import adapters_of, check_used, prefix_of, read_prefixes
+from fastqps.supervisor.placement import Cpus, Placement, dispatchers_on_cpu, pinned, unpinned
 from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
-from fastqps.supervisor.split import dispatchers_on_cpu
 from fastqps.telemetry.capacity import Capacity, read_capacity
 from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 

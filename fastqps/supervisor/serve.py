@@ -108,7 +108,7 @@ async def _run(
     # Listen here: another server may have bound the port, too, and the event loop's error would not name it.
     listen(admin_socket, "--admin-port")
     supervisor = Supervisor(server, shared, listener, log, credentials, sharings, tracing)
-    supervisor.fleet.set_routes()
+    supervisor.workers.set_routes()
     async with Admin(supervisor.view, admin_socket, lambda line: log.event("supervisor", line)) as admin:
         supervisor.depend_on(admin.sampling)
         return await supervisor.run(f"http://{address(admin_socket)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fastqps.host.gpus import Gpu
-from fastqps.supervisor.gpu.placement import Placement, pinned
+from fastqps.supervisor.placement import Placement, pinned
 
 pytestmark = pytest.mark.compute
 

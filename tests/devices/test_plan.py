@@ -18,8 +18,8 @@ from fastqps.host import machine
 from fastqps.models import ModelCard
 from fastqps.ops.decode_step import DecodeState
 from fastqps.supervisor import room
+from fastqps.supervisor.model_options import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.plan import answer_bytes, make_plan, memory_of
-from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, format_size
 from fastqps.v1 import predict_pb2 as pb
 

@@ -28,7 +28,7 @@ from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import ids_of_tokens
 from fastqps.process.credential_files import read_credential
 from fastqps.runners.tensor_values import read_values
-from fastqps.supervisor.prefixes import read_prefixes
+from fastqps.supervisor.model_options import read_prefixes
 from fastqps.telemetry.capacity import read_capacity
 
 Reader = Callable[[Path], object]

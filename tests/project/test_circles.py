@@ -61,6 +61,17 @@ def test_no_module_imports_itself_through_others() -> None:
     assert not circle(modules)
 
 
+def test_folders_of_the_supervisor_import_each_other_one_way() -> None:
+    folder = {name: name.split(".")[2] for name in graph(ROOT, ("fastqps/supervisor",)) if name.count(".") == 3}
+    found: dict[str, set[str]] = {}
+    for name, imported in graph(ROOT, PACKAGES).items():
+        if name in folder:
+            found.setdefault(folder[name], set()).update(folder[i] for i in imported if i in folder)
+    folders = {name: imported - {name} for name, imported in found.items()}
+    assert "gpu" in folders["workers"], "the folders have moved"
+    assert not circle(folders)
+
+
 @pytest.mark.parametrize(
     ("second", "found"),
     [

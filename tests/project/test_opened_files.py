@@ -50,7 +50,7 @@ OTHERS = {
     ("supervisor/run_directory.py", "_mps_processes"): "/proc",
     ("supervisor/serve.py", "_fill_standard_descriptors"): "/dev/null",
     ("supervisor/server.py", "_open"): "no file: opens the server to its clients",
-    ("supervisor/workers/progress.py", "is_stopped"): "/proc",
+    ("supervisor/child.py", "is_stopped"): "/proc",
     ("telemetry/live/page.py", "_page"): "files of this package",
     ("telemetry/metrics/usage.py", "private_bytes"): "/proc",
 }

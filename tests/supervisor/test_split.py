@@ -10,7 +10,7 @@ import pytest
 from fastqps.config import Config, decide
 from fastqps.host import machine
 from fastqps.models import ModelCard, load_card
-from fastqps.supervisor.split import GENERATOR_BYTES_MAX, dispatchers_on_cpu
+from fastqps.supervisor.placement import GENERATOR_BYTES_MAX, dispatchers_on_cpu
 
 ENCODER, SMALL, LARGE, STATIC = "encoder", "small generator", "large generator", "static"
 MIB = 1 << 20

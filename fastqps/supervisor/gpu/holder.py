@@ -8,11 +8,11 @@ import signal
 
 from fastqps.dispatcher.weight_holder import END
 from fastqps.process.children import CHILD_MODULES, HolderSettings, write_settings
+from fastqps.supervisor.child import Child, command, ended, environment
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.child import Child, command, ended, environment
 
 END_MAX_S = 2.0
 REAP_MAX_S = 5.0
