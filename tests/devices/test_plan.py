@@ -68,6 +68,7 @@ def kv_bytes(running: int, prefix: int = 3) -> int:
 def test_an_encoder_has_room_as_the_settings_say() -> None:
     assert room_of(ENCODER, config(max_batch_items=7, max_batch_tokens=600), 0) == Room(7, 600)
     assert room_of(ENCODER, config(max_batch_tokens=600), 0) == Room(64, 600, choose=True)
+    assert not room_of(ENCODER, config(device="null"), 0).choose
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,10 @@ def test_the_first_start_measures_and_the_next_one_reads(
     assert {path.suffix for path in model.iterdir()} == {".json", ".safetensors"} and load_card(str(model)) == card
 
 
-def test_the_others_of_a_server_follow_the_first_whatever_is_stored(model: Path, measured: Measured) -> None:
+def test_the_others_of_a_server_follow_the_first_where_nothing_can_be_stored(
+    model: Path, measured: Measured, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(model / "config.json"))
     card, route = load_card(str(model)), Route()
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(start(card, route))) for _ in range(5)]
@@ -126,9 +129,9 @@ def test_the_others_of_a_server_follow_the_first_whatever_is_stored(model: Path,
         thread.start()
     for thread in threads:
         thread.join()
-    stored_steps.forget(model)
     assert start(card, route) == 16
     assert found == [16] * 5 and measured.times == 1
+    assert capsys.readouterr().err.count("step size: warning: the choice cannot be stored (") == 1
 
 
 @pytest.mark.parametrize(

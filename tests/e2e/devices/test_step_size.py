@@ -103,16 +103,6 @@ def test_a_choice_is_the_most_that_a_limit_allows(serve: Serve, model: Path, tmp
     assert len(choices(server)) == 1
 
 
-def test_nothing_can_be_stored(serve: Serve, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning, and one choice for all dispatchers all the same."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    device = fixed_device(tmp_path / "p.toml")
-    server = start(serve, f"--model={model}", device, "--dispatchers=2", AUTO, knee=4)
-    assert len(choices(server)) == 1
-    assert "step size: warning: the choice cannot be stored (" in server.log()
-
-
 def test_a_reload_to_another_shape_measures(serve: Serve, model: Path, tmp_path: Path) -> None:
     """One to a version of the same shape takes over what serves, also where nothing is stored."""
     write_checkpoint(tmp_path / "trained", "bert", num_hidden_layers=1, seed=1)
@@ -205,13 +195,6 @@ def test_sequences_are_measured_on_a_gpu(serve: Serve, tmp_path: Path) -> None:
         answers = [client.generate(prompt, max_tokens=8, ignore_eos=True) for prompt in prompts]
     expected = exact.generate(prompts, max_tokens=8, ignore_eos=True)
     assert [list(made.token_ids) for made in answers] == [list(made.token_ids) for made in expected]
-
-
-def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
-    server = serve(f"--model={model}", "--device=cpu", "--dispatchers=1", "--max-batch-items=7")
-    null = serve(f"--model={model}", "--device=null", AUTO)
-    assert not choices(server) and not choices(null)
-    assert not list(stored_steps.folder_of(model).iterdir())
 
 
 @pytest.mark.parametrize(
