@@ -1,4 +1,4 @@
-"""The resources that this process may use: cores, CPU quota, memory, a cache folder."""
+"""The resources that this process may use: cores, CPU quota, memory, a cache folder, the time of day."""
 
 from __future__ import annotations
 
