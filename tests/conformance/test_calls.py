@@ -236,14 +236,9 @@ def test_deadline_on_the_device(server: Server, peer: Peer, whose: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def lingering() -> Iterator[Server]:
+def lingering(module_server: Callable[..., Server]) -> Server:
     """A server whose dispatchers claim a request and then wait for more."""
-    server = Server("--frontdoors=1", "--dispatchers=1", "--max-batch-delay=300ms", echo=True)
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
+    return module_server("--frontdoors=1", "--dispatchers=1", "--max-batch-delay=300ms", echo=True)
 
 
 def test_deadline_while_claimed(lingering: Server) -> None:

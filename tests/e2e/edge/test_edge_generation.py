@@ -16,7 +16,7 @@ from generators import Alone, requests, write_generator
 from ledger import channel_to, stub_to
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
-from upstream_state import serving
+from upstream_state import edge_of
 
 from fastqps import AsyncClient
 from fastqps.api.prediction import Generation
@@ -32,11 +32,7 @@ def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[
     """Two servers, and an edge in front of them."""
     servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
     model = [flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input"))]
-    upstreams = [f"--upstream={server.address}" for server in servers]
-    edge = serve(*model, "--frontdoors=1", "--device=remote", *upstreams)
-    for server in servers:
-        until(lambda address=server.address: serving(edge, address), f"it serves\n{edge.log()}")
-    return servers, edge
+    return servers, edge_of(serve, [server.address for server in servers], *model)
 
 
 def kill_busiest(servers: list[Server]) -> Server:

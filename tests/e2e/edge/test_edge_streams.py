@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import grpc
@@ -13,8 +13,8 @@ from bad_network import BadNetwork
 from busy import sees
 from echo_generator import PACE, write_generator
 from ledger import stub_to
-from serving import Server, ended_at_last, until
-from upstream_state import serving
+from serving import Server
+from upstream_state import edge_of
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -28,17 +28,13 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("echo")
     write_generator(folder)
-    usual = (f"--model=echo={folder}", "--frontdoors=1", "--dispatchers=1", "--max-output-tokens=1000")
-    servers: list[Server] = []
-    with ended_at_last(servers):
-        servers.append(Server(*usual, echo=True))
-        with BadNetwork(servers[0].address) as network:
-            servers.append(Server(*usual, "--device=remote", "--lanes=1", f"--upstream={network.address}"))
-            until(lambda: serving(servers[1], network.address), "it serves")
-            yield World(servers[0], network, servers[1])
+    usual = (f"--model=echo={folder}", "--dispatchers=1", "--max-output-tokens=1000")
+    server = module_server(*usual, "--frontdoors=1", echo=True)
+    with BadNetwork(server.address) as network:
+        yield World(server, network, edge_of(module_server, [network.address], *usual, "--lanes=1"))
 
 
 def test_streams(world: World) -> None:

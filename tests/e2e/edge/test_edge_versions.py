@@ -19,7 +19,7 @@ from certificates import Authority
 from ledger import OK, Ledger, Load
 from serving import PATIENCE_S, Server, until
 from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
-from upstream_state import news
+from upstream_state import news, start_edge
 
 from fastqps._core import Segment
 from fastqps._front import probe
@@ -52,10 +52,6 @@ def assert_refused(edge: Server, address: str, state: str, *words: str, again_s:
     with grpc.insecure_channel(edge.address) as channel, pytest.raises(grpc.RpcError) as refused:
         Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-
-
-def edge_of(serve: Callable[..., Server], address: str, *flags: str) -> Server:
-    return serve("--device=remote", "--frontdoors=1", f"--upstream={address}", *flags)
 
 
 NO_FILES = UpstreamFiles("", "", "", "")
@@ -114,7 +110,7 @@ OTHERS: list[tuple[Replies | None, str, tuple[str, ...]]] = [
 def test_other_servers(serve: Callable[..., Server]) -> None:
     with ExitStack() as running:
         addresses = [running.enter_context(step_server(replies)) for replies, _, _ in OTHERS]
-        edge = edge_of(serve, addresses[0], *(f"--upstream={address}" for address in addresses[1:]))
+        edge = start_edge(serve, addresses)
         for address, (_, state, words) in zip(addresses, OTHERS, strict=True):
             assert_refused(edge, address, state, *words, again_s=0)
         assert_refused(edge, addresses[-1], *OTHERS[-1][1:2], *OTHERS[-1][2])
@@ -162,7 +158,7 @@ def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
         servers.append(answering(lambda: says[0], right.is_set))
         addresses = [running.enter_context(step_server(replies)) for replies in servers]
         wrong, last = addresses[:-1], addresses[-1]
-        edge = edge_of(serve, last, *(f"--upstream={address}" for address in wrong))
+        edge = start_edge(serve, [last, *wrong])
         for address in wrong:
             until(lambda address=address: news(edge, address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
         with grpc.insecure_channel(edge.address) as channel:
@@ -209,7 +205,7 @@ async def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> N
     """It gets nothing while another server is there, and everything when none is; the log has one line of it."""
     flags = ("--frontdoors=1", "--dispatchers=1")
     leaves, stays = serve(*flags, "--lame-duck=20s", echo=True), serve(*flags, echo=True)
-    edge = edge_of(serve, leaves.address, f"--upstream={stays.address}")
+    edge = start_edge(serve, [leaves.address, stays.address])
     for server in (leaves, stays):
         until(lambda address=server.address: states(edge)[address][0] == "serving", edge.log())
     leaves.signal(signal.SIGTERM)
@@ -290,7 +286,7 @@ def test_who_is_let_in(serve: Callable[..., Server], guarded: Server, authority:
     """An edge with all that the server asks for; and one server without TLS, which gets nothing of it."""
     flags = [f"--upstream-{key.replace('_', '-')}={value}" for key, value in asdict(guards(authority)).items()]
     with step_server(answering(lambda: RIGHT)) as plain:
-        edge = edge_of(serve, guarded.address, f"--upstream={plain}", *flags)
+        edge = start_edge(serve, [guarded.address, plain], *flags)
         until(lambda: news(edge, guarded.address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
         with grpc.insecure_channel(edge.address) as channel:
             assert Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S).embedding.values

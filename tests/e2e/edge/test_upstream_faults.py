@@ -15,7 +15,7 @@ from busy import sees
 from ledger import OK, Ledger, Load, stub_to, unary
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
-from upstream_state import serving
+from upstream_state import serving, start_edge
 
 
 class World:
@@ -30,8 +30,7 @@ class World:
         return self._holding(Server("--frontdoors=1", "--dispatchers=1", *flags, echo=True))
 
     def _edge(self) -> Server:
-        addresses = (f"--upstream={server.address}" for server in self.servers)
-        return self._holding(Server("--device=remote", "--frontdoors=1", *addresses))
+        return self._holding(start_edge(Server, [server.address for server in self.servers]))
 
     def _holding(self, server: Server) -> Server:
         self._held.callback(server.kill)

@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -174,18 +173,6 @@ def running(server: Server) -> float:
 
 def tokens_made(server: Server) -> float:
     return server.metrics()["fastqps_generated_tokens_total"]
-
-
-def test_a_deadline_in_the_middle(server: Server, client: fastqps.Client) -> None:
-    """The client's, which it watches itself."""
-    options: dict[str, Any] = {"max_tokens": MAX_TOKENS, "ignore_eos": True, "timeout_s": 0.15}
-    before = tokens_made(server)
-    with pytest.raises(errors.DeadlineExceeded):
-        client.generate("The cat", **options)
-    with pytest.raises(errors.DeadlineExceeded):
-        list(client.generate_stream("The cat", **options))
-    until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
-    assert tokens_made(server) - before < 2 * MAX_TOKENS
 
 
 def test_a_deadline_of_the_item_in_the_middle(server: Server, stub: Any) -> None:
@@ -436,17 +423,6 @@ def test_the_command_line(
     assert json.loads(capsys.readouterr().out)["output_tokens"] == 1100
     assert main(["predict", "--model", str(checkpoint), "--max-tokens=4096", "The cat"]) != 0
     assert "the model's context of 4096 positions; at most 4095 do" in capsys.readouterr().err
-
-
-def test_the_admin_page(server: Server, alone: Alone) -> None:
-    asked = Asked("The cat", {"max_tokens": 5, "temperature": 1.0, "seed": 3, "logprobs": True})
-    body = json.dumps({"text": asked.prompt, **asked.options}).encode()
-    with urllib.request.urlopen(f"http://{server.admin}/predict", data=body, timeout=PATIENCE_S) as answer:
-        found = json.loads(answer.read())
-    expected = alone.answer(asked)
-    assert (found["text"], found["token_ids"]) == (expected.text, expected.token_ids)
-    assert (found["finish_reason"], found["output_tokens"]) == (expected.finish_reason, len(expected.token_ids))
-    assert len(found["logprobs"]) == 5
 
 
 def test_metrics(server: Server, client: fastqps.Client) -> None:

@@ -134,25 +134,11 @@ def test_output_options(stub: Any) -> None:
             found = np.frombuffer(half.raw, "<f2").astype(np.float32)
             assert (np.abs(found - wanted) <= np.abs(wanted) * 2**-10 + 2**-20).all()
             if normalize is False:
-                continue  # refused: test_int8_of_an_embedding_that_is_not_normalized_is_refused
+                continue  # refused: tests/e2e/devices/test_int8.py
             byte = ask(dtype=pb.DTYPE_INT8, **options)
             assert byte.dtype == pb.DTYPE_INT8 and len(byte.raw) == len(cut)
             whole = np.frombuffer(byte.raw, np.int8).astype(np.int32)
             assert (np.abs(whole - wanted * 127) <= 0.501).all()
-
-
-def test_int8_of_an_embedding_that_is_not_normalized_is_refused(stub: Any) -> None:
-    """Its values may be beyond ±1, which is all that DTYPE_INT8 can hold."""
-    request = pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=pb.DTYPE_INT8, normalize=False))
-    with pytest.raises(grpc.RpcError) as caught:
-        stub.Predict(request, timeout=PATIENCE_S)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    for part in ("output.dtype: DTYPE_INT8 (3)", "from -1 to 1", "set normalize"):
-        assert part in caught.value.details()
-    item = stub.PredictBatch(pb.PredictBatchRequest(items=[request]), timeout=PATIENCE_S).items[0]
-    assert item.status.code == 3 and "set normalize" in item.status.message
-    request.output.normalize = True
-    assert len(stub.Predict(request, timeout=PATIENCE_S).embedding.raw) == 384
 
 
 def test_timings(stub: Any) -> None:

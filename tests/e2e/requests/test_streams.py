@@ -117,20 +117,6 @@ async def test_batch_order(server: Server) -> None:
     ledger.check()
 
 
-@pytest.mark.parametrize(("items", "good"), [(0, True), (2048, True), (2049, False)])
-async def test_batch_size(server: Server, items: int, good: bool) -> None:
-    async with stub_to(server.address) as stub:
-        batch = pb.PredictBatchRequest(items=[pb.PredictRequest(token_ids={"ids": [5]})] * items)
-        if good:
-            answer = await stub.PredictBatch(batch)
-            assert len(answer.items) == items and not any(item.status.code for item in answer.items)
-        else:
-            with pytest.raises(grpc.aio.AioRpcError) as raised:
-                await stub.PredictBatch(batch)
-            assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-            assert "items" in raised.value.details()
-
-
 # ---- back-pressure, with a client that does what no library does
 
 
