@@ -28,8 +28,6 @@ from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
 
-from fastqps import __version__
-from fastqps.cli import main
 from fastqps.telemetry.live.remote import _shown
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.upstream_rows import COUNTERS
@@ -288,22 +286,6 @@ def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str
     done = subprocess.run(served.command(*flags), capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code and done.stdout == "" and done.stderr.count("\n") == 1
     assert re.search(message, done.stderr), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "says"),
-    [
-        (404, b"page not found", "what answers /live/counts.json at {} is not a fastqps server of this version"),
-        (200, b'{"status": "success"}', "what answers /live/counts.json at {} is not a fastqps server of this version"),
-        (200, b'{"version": "0.0.9"}', f"the server at {{}} has version 0.0.9, not {__version__} as this program"),
-        (503, b"", "no /live/counts.json at {}: it answers 503 Service Unavailable"),
-    ],
-)
-def test_another_program_or_version(status: int, body: bytes, says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    served = Served()
-    with served.up(status, body):
-        assert main(["top", f"--admin=127.0.0.1:{served.port}"]) == 1
-    assert capsys.readouterr().err == f"fastqps: {says.format(f'127.0.0.1:{served.port}')}\n"
 
 
 def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:

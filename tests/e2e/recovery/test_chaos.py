@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from busy import sees
 from channels import connect_in_turn
-from ledger import OK, Ledger, Load, batch, channel_to, stub_to, unary
+from ledger import OK, Ledger, Load, channel_to, stub_to, unary
 from leftovers import nothing_left
 from serving import PATIENCE_S, Server, until
 
@@ -88,27 +88,6 @@ async def test_front_door(server: Server, number: signal.Signals) -> None:
             assert ends.keys() <= ({OK} if door == 1 else {OK, "UNAVAILABLE"}), (door, ends)
     ledger.check("UNAVAILABLE")
     assert restarts(server, "frontdoor") == died + 1
-
-
-async def test_front_door_killed_while_its_requests_run(server: Server) -> None:
-    """Its successor takes over the slots that dispatchers still hold, and gets each of them back."""
-    ledger = Ledger()
-    async with nothing_left(server) as before:
-        old = before["frontdoor 0"]
-        channels = [channel_to(server.address) for _ in range(2)]
-        await connect_in_turn(server, channels)
-        stub = predict_pb2_grpc.PredictServiceStub(channels[0])
-        with server.gate() as gate:
-            call = asyncio.create_task(batch(stub, ledger, 40, gate.id))
-            await sees(lambda: server.claimed(40), "40 slots")
-            old.kill()
-            await call
-            await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
-            assert server.work()["fastqps_slots_used"] == 40
-        for channel in channels:
-            await channel.close()
-    ledger.check("UNAVAILABLE")
-    assert ledger.counts == {"UNAVAILABLE": 40}
 
 
 async def test_all_children_killed(server: Server) -> None:

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from busy import occupied, sees
 from echo_dispatcher import SLOW
-from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, channel_to, stub_to, unary
+from ledger import CANCELLED, EXPIRED, OK, REFUSED, Ledger, batch, channel_to, stub_to, unary
 from serving import Server
 
 from fastqps.v1 import predict_pb2 as pb
@@ -114,12 +114,16 @@ async def test_deadlines(shared_server: Callable[..., Server]) -> None:
 
 
 async def test_cancel_storm(shared_server: Callable[..., Server]) -> None:
-    """Half of the calls are cancelled at some moment: the others are answered, all slots come back."""
+    """Half of the calls, some of many items, are cancelled at some moment: the others are answered with what is theirs,
+    and all slots come back."""
     server = shared_server(*TWO, echo=True)
     ledger, chance = Ledger(), random.Random(7)
 
     async def one(stub: Any) -> None:
-        call = asyncio.create_task(unary(stub, ledger, SLOW + chance.randrange(3)))
+        slow = SLOW + chance.randrange(3)
+        call: asyncio.Task[Any] = asyncio.create_task(
+            batch(stub, ledger, 8, slow) if chance.random() < 0.1 else unary(stub, ledger, slow)
+        )
         if chance.random() < 0.5:
             await asyncio.sleep(chance.uniform(0, 0.08))
             call.cancel()

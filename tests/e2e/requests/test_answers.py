@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from serving import PATIENCE_S, Server
@@ -16,7 +14,6 @@ import fastqps
 from fastqps.models import load_card
 from fastqps.models.tokenizers.text import load_tokenizer
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1 import predict_pb2_grpc
 
 TEXTS = [
     "",
@@ -43,12 +40,6 @@ def expected(engine: fastqps.Engine) -> np.ndarray:
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server]) -> Server:
     return module_server("--device=cpu", "--dtype=float32", "--frontdoors=2", "--dispatchers=2")
-
-
-@pytest.fixture(scope="module")
-def stub(server: Server) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield predict_pb2_grpc.PredictServiceStub(channel)
 
 
 def close(found: Any, expected: Any) -> bool:
@@ -89,27 +80,6 @@ def test_token_ids_and_pair(stub: Any, engine: fastqps.Engine) -> None:
     pair = stub.Predict(pb.PredictRequest(pair={"first": PAIR[0], "second": PAIR[1]}), timeout=PATIENCE_S)
     assert close(by_ids.embedding.values, engine.predict([TEXTS[1]])[0]) and by_ids.usage.input_tokens == len(ids)
     assert close(pair.embedding.values, engine.predict([PAIR])[0])
-
-
-def test_clients(server: Server, expected: np.ndarray) -> None:
-    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
-        assert client.ready()
-        assert close(client.embed(TEXTS), expected)
-        assert close([client.predict(text).embedding for text in TEXTS[:3]], expected[:3])
-        found = {answer.request_id: answer.embedding for answer in client.predict_stream(TEXTS)}
-        assert close([found[i] for i in range(len(TEXTS))], expected)
-
-    async def scenario() -> None:
-        async def texts() -> AsyncIterator[str]:
-            for text in TEXTS:
-                yield text
-
-        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
-            assert close(await client.embed(TEXTS), expected)
-            found = {answer.request_id: answer.embedding async for answer in client.predict_stream(texts())}
-            assert close([found[i] for i in range(len(TEXTS))], expected)
-
-    asyncio.run(scenario())
 
 
 def test_output_options(stub: Any) -> None:

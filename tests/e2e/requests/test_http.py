@@ -31,11 +31,6 @@ def server(module_server: Callable[..., Server]) -> Server:
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
 def guarded(
     module_server: Callable[..., Server], authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Server:

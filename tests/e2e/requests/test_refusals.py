@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -15,7 +15,6 @@ from serving import PATIENCE_S, Server
 from fastqps.models import load_card
 from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1 import predict_pb2_grpc
 
 GRAMMAR = load_card("grammar")
 VOCAB, TOKENS_MAX = 30522, 256  # of minilm
@@ -83,12 +82,6 @@ OF_GENERATORS: list[Refused] = [
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server]) -> Server:
     return module_server("--model=minilm", "--model=grammar")
-
-
-@pytest.fixture(scope="module")
-def stub(server: Server) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield predict_pb2_grpc.PredictServiceStub(channel)
 
 
 def request(model: str, fields: dict[str, Any]) -> pb.PredictRequest:
