@@ -81,17 +81,14 @@ def test_authority_of_envoys_checker(peer: Peer) -> None:
 # ---- reflection
 
 
-@pytest.fixture(params=["v1", "v1alpha"])
-def reflect(request: pytest.FixtureRequest, channel: grpc.Channel) -> grpc.StreamStreamMultiCallable:
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection(channel: grpc.Channel, version: str) -> None:
     """Both versions have the same messages."""
-    return channel.stream_stream(
-        f"/grpc.reflection.{request.param}.ServerReflection/ServerReflectionInfo",
+    reflect = channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
         reflection_pb2.ServerReflectionRequest.SerializeToString,
         reflection_pb2.ServerReflectionResponse.FromString,
     )
-
-
-def test_reflection(reflect: grpc.StreamStreamMultiCallable) -> None:
     asked = [
         reflection_pb2.ServerReflectionRequest(list_services=""),
         reflection_pb2.ServerReflectionRequest(file_containing_symbol=f"{PREDICT}.Predict"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.server
 import io
 import json
 import os
@@ -17,13 +16,14 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
 import fake_source
 import pytest
 from fake_source import LOAD
+from pages import pages
 from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
@@ -230,30 +230,13 @@ class Served:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    @contextlib.contextmanager
-    def up(self, status: int = 200, body: bytes | None = None) -> Iterator[None]:
-        served = self
+    def up(self) -> AbstractContextManager[str]:
+        def answer(_: bytes) -> tuple[int, list[bytes]]:
+            self.looks += 1
+            self.may_answer.wait(PATIENCE_S)
+            return 200, [page(self.looks, self.started_s)]
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                served.looks += 1
-                served.may_answer.wait(PATIENCE_S)
-                self.send_response(status)
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    self.wfile.write(page(served.looks, served.started_s) if body is None else body)
-
-            def log_message(self, *arguments: object) -> None:
-                del arguments
-
-        with http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler) as server:
-            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-            thread.start()
-            try:
-                yield
-            finally:
-                server.shutdown()
-                thread.join()
+        return pages(answer, self.port)
 
     def command(self, *flags: str) -> list[str]:
         return [sys.executable, "-m", "fastqps", "top", "--admin", f"127.0.0.1:{self.port}", *flags]

@@ -88,7 +88,7 @@ async def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault
     servers[1].until_idle()
 
 
-def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
+async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies. For sampled
     streams without a seed the edge draws one, so that they go on with the same tokens, too."""
     model = write_generator(tmp_path / "tiny")
@@ -131,25 +131,22 @@ def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> Non
             return
         alone.check(asked[i], found, usage=bool(i % 2))
 
-    async def scenario() -> None:
-        async with AsyncClient(edge.address) as client, channel_to(edge.address) as channel:
-            streams = []
-            for _ in range(6):  # at once they were one message, to one server
-                streams.append(asyncio.create_task(sampled(Stub(channel))))
-                await asyncio.sleep(0.01)
-            await sees(lambda: begun == len(streams), "all streams have begun")
-            held = {server: server.metrics()["fastqps_cache_slots_used"] for server in servers}
-            assert all(held.values()) and sum(held.values()) == len(streams), held
-            tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]
-            moved = held[await asyncio.to_thread(kill_busiest, servers)]
-            await asyncio.gather(*tasks)
-            ends = await asyncio.gather(*streams)
-            lost = [tokens for code, tokens in ends if code == grpc.StatusCode.INTERNAL]
-            whole = ends.count((grpc.StatusCode.OK, UNSEEDED))
-            assert whole + len(lost) == len(ends), ends
-            assert len(lost) < moved and all(tokens < UNSEEDED for tokens in lost), (moved, ends)
-
-    asyncio.run(scenario())
+    async with AsyncClient(edge.address) as client, channel_to(edge.address) as channel:
+        streams = []
+        for _ in range(6):  # at once they were one message, to one server
+            streams.append(asyncio.create_task(sampled(Stub(channel))))
+            await asyncio.sleep(0.01)
+        await sees(lambda: begun == len(streams), "all streams have begun")
+        held = {server: server.metrics()["fastqps_cache_slots_used"] for server in servers}
+        assert all(held.values()) and sum(held.values()) == len(streams), held
+        tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]
+        moved = held[await asyncio.to_thread(kill_busiest, servers)]
+        await asyncio.gather(*tasks)
+        ends = await asyncio.gather(*streams)
+        lost = [tokens for code, tokens in ends if code == grpc.StatusCode.INTERNAL]
+        whole = ends.count((grpc.StatusCode.OK, UNSEEDED))
+        assert whole + len(lost) == len(ends), ends
+        assert len(lost) < moved and all(tokens < UNSEEDED for tokens in lost), (moved, ends)
     assert all("other tokens" in str(error) for error in failures), failures
     assert len(failures) < 4, failures
     edge.until_idle()

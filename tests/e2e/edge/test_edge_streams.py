@@ -37,36 +37,32 @@ def world(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPat
         yield World(server, network, edge_of(module_server, [network.address], *usual, "--lanes=1"))
 
 
-def test_streams(world: World) -> None:
+async def test_streams(world: World) -> None:
     """Tokens are passed on as they come, and a generation ends on the server when its client goes."""
     server, _, front = world
-
-    async def scenario() -> None:
-        async with stub_to(front.address) as stub:
-            request = pb.PredictRequest(
-                token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
-            )
-            with server.gate() as gate:
-                held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
-                call = stub.Generate(held)
-                assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
-            assert (await call.read()).token_ids[0] == 8
-            calls = [stub.Generate(request) for _ in range(3)]
-            for call in calls:
-                assert (await call.read()).token_ids[0] == 1
-            await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
-            for call in calls:
-                call.cancel()
-            await sees(lambda: not any(server.work().values()), "they end", 5)
-            calls = [stub.Generate(request, timeout=1) for _ in range(3)]
-            for call in calls:
-                with pytest.raises(grpc.aio.AioRpcError) as expired:
-                    async for _ in call:
-                        pass
-                assert expired.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-            await sees(lambda: not any(server.work().values()), "they end", 5)
-
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        request = pb.PredictRequest(
+            token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
+        )
+        with server.gate() as gate:
+            held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
+            call = stub.Generate(held)
+            assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
+        assert (await call.read()).token_ids[0] == 8
+        calls = [stub.Generate(request) for _ in range(3)]
+        for call in calls:
+            assert (await call.read()).token_ids[0] == 1
+        await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
+        for call in calls:
+            call.cancel()
+        await sees(lambda: not any(server.work().values()), "they end", 5)
+        calls = [stub.Generate(request, timeout=1) for _ in range(3)]
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as expired:
+                async for _ in call:
+                    pass
+            assert expired.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await sees(lambda: not any(server.work().values()), "they end", 5)
 
 
 async def test_a_slow_suspect_holds_up_nobody(world: World) -> None:

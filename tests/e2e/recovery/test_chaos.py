@@ -103,29 +103,21 @@ async def test_all_children_killed(server: Server) -> None:
     ledger.check("UNAVAILABLE")
 
 
-def test_supervisor_killed(serve: Callable[..., Server]) -> None:
+async def test_supervisor_killed(serve: Callable[..., Server]) -> None:
     """Every child dies with it, the ports are free, and a fresh server starts at once."""
     server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(server.address, ledger) as load:
-            await load.more(100)
-            os.kill(server.pid, signal.SIGKILL)
-            await asyncio.to_thread(server.check_gone)
-
-    asyncio.run(scenario())
+    async with Load(server.address, ledger) as load:
+        await load.more(100)
+        os.kill(server.pid, signal.SIGKILL)
+        await asyncio.to_thread(server.check_gone)
     ledger.check("UNAVAILABLE")
     server.kill()
     ports = [f"--port={server.address.split(':')[1]}", f"--admin-port={server.admin.split(':')[1]}"]
     fresh = serve("--frontdoors=2", "--dispatchers=2", *ports, echo=True)
     assert fresh.address == server.address
-
-    async def again() -> None:
-        async with Load(fresh.address, ledger) as load:
-            await load.more(50)
-
-    asyncio.run(again())
+    async with Load(fresh.address, ledger) as load:
+        await load.more(50)
     ledger.check("UNAVAILABLE")
 
 
