@@ -213,15 +213,6 @@ def test_options_of_cohere_and_jina(api: Api) -> None:
     assert len(results(top_n=100)) == len(results(**nulls)) == len(DOCUMENTS)
 
 
-def test_a_request_of_many_documents(api: Api) -> None:
-    documents = [f"number {i}" for i in range(500)]
-    found = api.post.found("/v2/rerank", model="ranker", query=QUERY, documents=documents)["results"]
-    back = api.post.found("/v2/rerank", model="ranker", query=QUERY, documents=documents[::-1])["results"]
-    forth_scores = {result["index"]: result["relevance_score"] for result in found}
-    for result in back:
-        assert result["relevance_score"] == pytest.approx(forth_scores[499 - result["index"]], abs=1e-5)
-
-
 # ---- the model of a route, and the server
 
 PAIR = {"query": "a", "texts": ["b"]}
@@ -291,18 +282,6 @@ def test_tokens_of_many_texts(api: Api) -> None:
     assert [len(tokens) for tokens in found] == [172] * 40
     ids = [[token["id"] for token in tokens] for tokens in found]
     assert api.post.found("/decode", ids=ids * 40) == [("hello " * 170).strip()] * 1600
-
-
-def test_calls_are_counted(api: Api) -> None:
-    for method, model, path, fields in (
-        ("tei.Embed", "minilm", "/embed", {"inputs": "a"}),
-        ("tei.Rerank", "ranker", "/rerank", PAIR),
-        ("rerank", "ranker", "/v2/rerank", {"query": "a", "documents": ["b"]}),
-    ):
-        name = f"fastqps_requests_total{{OK,{method},{model}}}"
-        before = api.server.metrics().get(name, 0)
-        api.post.found(path, **fields)
-        assert api.server.metrics()[name] == before + 1
 
 
 # ---- refusals. csrc/tests/json and csrc/tests/predict have those of what a reader sees by itself.
