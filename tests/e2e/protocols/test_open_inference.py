@@ -91,8 +91,6 @@ A = {"text": ["a"]}
 # What only the server knows. csrc/tests/oip has the rest.
 REFUSED: dict[str, tuple[Asked, str]] = {
     "model": (Asked(A, "none"), "model_name: 'none' is not served here"),
-    "no input": (Asked({}), "inputs: must hold either text or input_ids"),
-    "name": (Asked({"words": ["a"]}), "inputs: 'words' is not an input"),
     "both": (Asked({**A, **ids(5)}), "inputs: must hold either text or input_ids"),
     "pair alone": (Asked({"text_pair": ["a"]}), "inputs: must hold either"),
     "negative id": (Asked(ids(-1)), "input_ids: id -1"),
@@ -100,12 +98,9 @@ REFUSED: dict[str, tuple[Asked, str]] = {
     "too long": (Asked({"text": ["a", "b " * 300]}), "text: 302 tokens, at most 256"),
     "which one": (Asked({"text": ["a", "b " * 300]}), "cut (item 1)"),
     "too many": (Asked({"text": ["a"] * 2049}), "inputs: 2049 items, at most 2048"),
-    "parameter": (Asked(A, parameters={"dimension": 1}), "parameters: 'dimension' is not a"),
-    "kind": (Asked(A, parameters={"normalize": 1}), "parameters: normalize must be a bool"),
     "range": (Asked(A, parameters={"dimensions": -1}), "parameters: dimensions must be an int"),
     "too many dimensions": (Asked(A, parameters={"dimensions": 385}), "dimensions: 385"),
     "generates": (Asked(A, parameters={"max_tokens": 5}), "does not generate text"),
-    "output": (Asked(A, outputs=["logits"]), "outputs: 'logits' is not an output"),
     "other output": (Asked(A, outputs=["text"]), "outputs: the model 'minilm' has no output 'text'"),
     "id": (Asked(A, id="x" * 1025), "id: 1025 bytes, at most 1024"),
 }

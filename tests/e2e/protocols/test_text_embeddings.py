@@ -320,7 +320,6 @@ def test_refusals(request: pytest.FixtureRequest, name: str) -> None:
 
 VALIDATION, EMPTY, BACKEND = "Validation", "Empty", "Backend"
 REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
-    "json": ("/", b'{"inputs":', 400, VALIDATION, "the body is not valid JSON"),
     "empty": ("/embed", {"inputs": ["a", ""]}, 400, EMPTY, "inputs: 0 characters, at least 1 (item 1)"),
     "many": ("/embed", {"inputs": ["a"] * 2049}, 413, VALIDATION, "inputs: more than 2048 elements"),
     "long": ("/embed", {"inputs": ["a", LONG], "truncate": False}, 422, VALIDATION, "inputs: 302 tokens, at most 256"),
@@ -330,8 +329,6 @@ REFUSED_OVER_HTTP: dict[str, tuple[str, Any, int, str, str]] = {
     "prompt": ("/embed", {"inputs": "a", "prompt_name": "q"}, 422, VALIDATION, "prompt_name: 'q' is no"),
     "left": ("/embed", {"inputs": "a", "truncate": True, "truncation_direction": "Left"}, 422, VALIDATION,
              "truncation_direction: left, but the model 'minilm' cuts on the right"),
-    "sentences": ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 400, EMPTY,
-                  "inputs.sentences: 0 texts, at least 1"),
     "long text": ("/rerank", {**PAIR, "texts": [LONG], "truncate": False}, 422, VALIDATION, "texts: 30"),
     "sparse": ("/embed_sparse", {"inputs": "a"}, 424, BACKEND, "has no sparse embeddings"),
     "all": ("/embed_all", {"inputs": "a"}, 424, BACKEND, "not served here: POST /embed, or call Predict"),
