@@ -59,27 +59,22 @@ def world(started: World) -> World:
     return started
 
 
-def under_load(
+async def under_load(
     world: World, harm: Callable[[], Any], more: int = 200, enough: Callable[[], bool] = lambda: True
-) -> Ledger:
-    """A load that meets the harm until there is enough of it; what its clients have seen."""
+) -> None:
+    """A load that meets the harm until there is enough of it, and of which nothing is lost."""
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(world.front.address, ledger) as load:
-            await load.more(200)
-            await asyncio.to_thread(harm)
-            end_s = time.monotonic() + PATIENCE_S
-            while not enough() and time.monotonic() < end_s:
-                await load.more(more)
+    async with Load(world.front.address, ledger) as load:
+        await load.more(200)
+        await asyncio.to_thread(harm)
+        end_s = time.monotonic() + PATIENCE_S
+        while not enough() and time.monotonic() < end_s:
             await load.more(more)
-
-    asyncio.run(scenario())
+        await load.more(more)
     ledger.check()
-    return ledger
 
 
-def test_a_connection_is_cut_in_the_middle(world: World) -> None:
+async def test_a_connection_is_cut_in_the_middle(world: World) -> None:
     """At every place: what the connection had is sent again, and the other connections go on."""
 
     def cut() -> None:
@@ -89,10 +84,10 @@ def test_a_connection_is_cut_in_the_middle(world: World) -> None:
             until(lambda: not world.network.to_cut, "it is cut")
             until(world.serving, f"it serves again after {before}")
 
-    under_load(world, cut)
+    await under_load(world, cut)
 
 
-def test_a_half_open_network(world: World) -> None:
+async def test_a_half_open_network(world: World) -> None:
     """Connections stand, new ones are accepted, and nothing comes: the server is left alone within two seconds."""
 
     def silence() -> None:
@@ -100,22 +95,24 @@ def test_a_half_open_network(world: World) -> None:
         took = until(lambda: not world.serving(), f"it is seen\n{world.front.log()}")
         assert took < SEEN_S + SLACK_S, took
 
-    under_load(world, silence)
+    await under_load(world, silence)
     assert "suspended: " in world.news()[-1] or "connecting" in world.news()[-1], world.news()
     world.network.silent = False
     until(world.serving, "it comes back")
 
 
-def test_a_slow_network(world: World) -> None:
+async def test_a_slow_network(world: World) -> None:
     """Fifty milliseconds each way: all is answered, over both servers."""
-    under_load(world, partial(setattr, world.network, "delay_s", 0.05), more=300)
+    await under_load(world, partial(setattr, world.network, "delay_s", 0.05), more=300)
     assert world.serving(), world.news()
 
 
-def test_a_narrow_network(world: World) -> None:
+async def test_a_narrow_network(world: World) -> None:
     """A few kilobytes a second: whether the server is left alone or not, requests go on by the other one."""
     end_s = time.monotonic() + 2
-    under_load(world, partial(setattr, world.network, "bytes_per_s", 2000), enough=lambda: time.monotonic() > end_s)
+    await under_load(
+        world, partial(setattr, world.network, "bytes_per_s", 2000), enough=lambda: time.monotonic() > end_s
+    )
 
 
 async def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Server]) -> None:
@@ -131,7 +128,7 @@ async def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[.
 
 
 @pytest.mark.parametrize("flip", [0.01, pytest.param(0.3, marks=pytest.mark.nightly)])
-def test_flipped_bits(world: World, flip: float) -> None:
+async def test_flipped_bits(world: World, flip: float) -> None:
     """No flipped bit becomes an answer, an error, or a lost request."""
     before = world.network.flipped
 
@@ -141,5 +138,5 @@ def test_flipped_bits(world: World, flip: float) -> None:
     def enough() -> bool:
         return world.network.flipped > before + 5 and any("checksum" in reason for reason in reasons())
 
-    under_load(world, partial(setattr, world.network, "flip", flip), enough=enough)
+    await under_load(world, partial(setattr, world.network, "flip", flip), enough=enough)
     assert enough(), (world.network.flipped - before, reasons())

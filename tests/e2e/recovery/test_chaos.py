@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from busy import sees
 from channels import connect_in_turn
-from ledger import OK, Ledger, Load, channel_to, stub_to, unary
+from ledger import OK, Ledger, Load, batch_of, channel_to, stub_to, unary
 from leftovers import nothing_left
 from serving import PATIENCE_S, Server, until
 
@@ -135,12 +135,9 @@ async def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequ
         with server.gate() as gate:
             first = asyncio.create_task(unary(stub, ledger, gate.id))
             await sees(lambda: server.claimed(1), "the first")
-            answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            others = asyncio.create_task(batch_of(stub, ledger, requests))
             await sees(lambda: all_in(server, 1 + len(requests)), "the others are in")
-        answer = await answering
-        for request, item in zip(requests, answer.items, strict=True):
-            ledger.answered(request.request_id, item)
-        await first
+        await asyncio.gather(first, others)
 
 
 @pytest.fixture

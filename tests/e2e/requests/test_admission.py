@@ -30,23 +30,13 @@ TWO = ("--frontdoors=2", "--dispatchers=2", "--max-batch-items=8")
     ],
     ids=["queue", "slots"],
 )
-def test_full(
+async def test_full(
     serve: Callable[..., Server], flags: tuple[str, ...], text: str, reason: str, refused: tuple[int, int]
 ) -> None:
     """What does not fit is refused at once, with a hint when to come back; the rest is answered. The last place is for
     another connection."""
     server = serve("--frontdoors=1", "--dispatchers=1", *flags, echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with stub_to(server.address) as stub:
-            with server.gate() as gate:
-                first = await occupied(server, stub, ledger, gate)
-                calls = [asyncio.create_task(one(stub, ledger)) for _ in range(40)]
-                await sees(lambda: ledger.counts[REFUSED] == refused[0], "a refusal does not wait")
-            await asyncio.gather(first, *calls)
-            assert ledger.counts[REFUSED] == refused[0], ledger.counts
-            await check_items(stub, ledger)
 
     async def one(stub: Any, ledger: Ledger) -> None:
         request = ledger.ask()
@@ -68,14 +58,20 @@ def test_full(
             answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
             count = refused[0] + refused[1]
             await sees(lambda: refusals(server, reason) == count, f"{count} refusals")
-        answer = await answering
-        for request, item in zip(requests, answer.items, strict=True):
+        for request, item in zip(requests, (await answering).items, strict=True):
             ledger.answered(request.request_id, item)
             assert (item.status.code == 8) == (item.status.retry_after_ms > 0)
         assert ledger.counts[REFUSED] - before == refused[1], ledger.counts
         await second
 
-    asyncio.run(scenario())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            first = await occupied(server, stub, ledger, gate)
+            calls = [asyncio.create_task(one(stub, ledger)) for _ in range(40)]
+            await sees(lambda: ledger.counts[REFUSED] == refused[0], "a refusal does not wait")
+        await asyncio.gather(first, *calls)
+        assert ledger.counts[REFUSED] == refused[0], ledger.counts
+        await check_items(stub, ledger)
     ledger.check(REFUSED)
     assert all(text in found for found in ledger.texts.values()), ledger.texts
     server.until_idle()
