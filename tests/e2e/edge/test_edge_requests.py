@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from busy import order_of, sees
-from ledger import CANCELLED, EXPIRED, Ledger, stub_to, unary
+from ledger import CANCELLED, EXPIRED, Ledger, batch_of, stub_to, unary
 from serving import Server
 from upstream_state import edge_of
 
@@ -38,13 +38,11 @@ async def test_deadlines(servers: tuple[Server, Server]) -> None:
             await sees(gate.reached, "the device is busy")
             requests = [ledger.ask(timeout_us=each) for each in (2_000_000, 0, 2_000_000)]
             before = gone()
-            call = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            batch = asyncio.create_task(batch_of(stub, ledger, requests))
             calls = [asyncio.create_task(unary(stub, ledger, timeout=2)) for _ in range(3)]
             await sees(lambda: server.work()["fastqps_slots_used"] == 7, "they are there")
             await sees(lambda: gone() == before + 5, "they end there", 10)
-        for request, item in zip(requests, (await call).items, strict=True):
-            ledger.answered(request.request_id, item)
-        await asyncio.gather(holder, *calls)
+        await asyncio.gather(holder, batch, *calls)
     assert ledger.counts == {"OK": 2, EXPIRED: 5}
     assert [ledger.ends[i] for i in (1, 2, 3)] == [EXPIRED, "OK", EXPIRED]
     server.until_idle()

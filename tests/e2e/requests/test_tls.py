@@ -293,14 +293,7 @@ def test_the_load_generator(guarded: Server, authority: Authority, other: Author
     port = guarded.address.rsplit(":", 1)[1]
     command = [sys.executable, "-m", "loadgen", "--target", f"localhost:{port}", "--method", rpc.PREDICT]
     command += ["--payload", str(tmp_path / "body"), "--rate", "600", "--duration", "400ms", "--warmup", "0s"]
-    command += [
-        "--connections",
-        "4",
-        "--connect-timeout",
-        f"{PATIENCE_S:.0f}s",
-        "--json",
-        "-",
-    ]
+    command += ["--connections", "4", "--connect-timeout", f"{PATIENCE_S:.0f}s", "--json", "-"]
     (tmp_path / "token").write_text(f"# mine\n{TOKEN}\n")
     tokens = (("--header", f"authorization:Bearer {TOKEN}"), ("--token-file", str(tmp_path / "token")))
     asked: Any = {"capture_output": True, "text": True, "check": False, "timeout": PATIENCE_S}
