@@ -14,9 +14,8 @@ from pathlib import Path
 # The folders of csrc that decide what is in each extension, with all that they hold: those that csrc/build.mk compiles
 # into it. Beside them csrc/build.mk itself and the headers in csrc/bind.
 PARTS = {
-    "_core": "core text step bind/core",
-    "_front": "core text wire net grpc h2client upstream edge http calls http1 http2 front predict json oip openai tei "
-    "rerank step_service bind/front",
+    "_core": "contract core text step bind/core",
+    "_front": "contract core text transport h2client edge service protocols bind/front",
 }
 SUFFIXES = (".h", ".cpp", ".inc")
 ROOT = Path(__file__).parents[1]

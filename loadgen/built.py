@@ -12,7 +12,8 @@ TREE = Path(__file__).parents[1]
 # The folders that it is built from: its own, and those of csrc that it shares with the server.
 PARTS = (
     *("loadgen/csrc", "loadgen/csrc/connection", "loadgen/csrc/record", "loadgen/csrc/server", "loadgen/csrc/bind"),
-    *("csrc/core", "csrc/wire", "csrc/net", "csrc/net/tls", "csrc/grpc", "csrc/h2client"),
+    *("csrc/contract", "csrc/core", "csrc/h2client"),
+    *("csrc/transport/net", "csrc/transport/tls", "csrc/transport/framing"),
 )
 SUFFIXES = (".h", ".cpp")
 

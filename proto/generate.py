@@ -15,7 +15,7 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 PREDICT = "fastqps/v1/predict.proto"
-INTERNAL = "fastqps/v1/step.proto"  # csrc/wire reads and writes it by hand
+INTERNAL = "fastqps/v1/step.proto"  # csrc/contract reads and writes it by hand
 OTHERS = [
     "grpc/health/v1/health.proto",
     "grpc/reflection/v1/reflection.proto",

@@ -67,9 +67,9 @@ multiarch=$KIT/usr/include/x86_64-linux-gnu
 if [ -d "$multiarch" ]; then cp -r "$multiarch/." "$KIT/usr/include/" && rm -rf "$multiarch"; fi
 # Boost is 180 MiB of headers. Only what the parser of HTTP/1.1 includes is kept, 2 MiB.
 mkdir "$KIT/download/boost"
-(cd "$KIT/usr/include" && ${CXX:-g++} -std=c++20 -I. -I"$OLDPWD/csrc" -M "$OLDPWD/csrc/http1/request_parser.cpp" |
+(cd "$KIT/usr/include" && ${CXX:-g++} -std=c++20 -I. -I"$OLDPWD/csrc" -M "$OLDPWD/csrc/transport/http1/request_parser.cpp" |
     grep -o '\./boost/[^ ]*\|boost/[^ ]*' | sort -u | xargs cp --parents -t "$KIT/download/boost") ||
-    die "the headers of Boost that csrc/http1 includes could not be found"
+    die "the headers of Boost that csrc/transport/http1 includes could not be found"
 rm -rf "$KIT/usr/include/boost" && mv "$KIT/download/boost/boost" "$KIT/usr/include/boost"
 for package in "$KIT"/download/runtime/*.deb; do
     folder=$KIT/usr/run/$(dpkg-deb -f "$package" Package)

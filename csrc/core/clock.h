@@ -2,7 +2,7 @@
 #pragma once
 #include <ctime>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <bit>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

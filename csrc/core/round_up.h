@@ -1,6 +1,6 @@
 // The next multiple of a number.
 #pragma once
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

@@ -2,10 +2,10 @@
 #pragma once
 #include <sys/random.h>
 
+#include "contract/types.h"
 #include "core/clock.h"
-#include "core/types.h"
 
-namespace fastqps::front {
+namespace fastqps {
 
 // SplitMix64, which starts at another place in every process.
 class Seeds {
@@ -24,4 +24,4 @@ class Seeds {
   u64 state_ = 0;
 };
 
-}  // namespace fastqps::front
+}  // namespace fastqps

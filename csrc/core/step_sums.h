@@ -2,7 +2,7 @@
 #pragma once
 #include <algorithm>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

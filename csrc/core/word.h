@@ -4,7 +4,7 @@
 // owner of the slot's bytes: the front door while FREE, QUEUED or DONE, dispatcher `owner` of incarnation `epoch` while
 // CLAIMED or LAUNCHED. `seq` grows at every QUEUED, so that an old ring entry can never claim a slot's next request.
 #pragma once
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

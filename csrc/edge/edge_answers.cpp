@@ -10,16 +10,14 @@ namespace fastqps::edge {
 
 namespace {
 
-using front::StatusCode;
-
 constexpr u32 kStrikesAlone = 2, kStrikesMost = 4, kSendsMost = 8;
 constexpr double kBudgetMost = 128, kBudgetPart = 0.1;  // of items that are answered
 constexpr u32 kSampleEvery = 16;
 constexpr const char* kInvalidAnswer = "the upstream servers' answers do not fit the model: the edge's log says how";
 
 // A code that is none of gRPC's is no answer of this protocol.
-StatusCode code_of(const front::StepRow& answer) {
-  return answer.status < front::kStatusCodes ? StatusCode(answer.status) : StatusCode::kInternal;
+StatusCode code_of(const StepRow& answer) {
+  return answer.status < kStatusCodes ? StatusCode(answer.status) : StatusCode::kInternal;
 }
 
 // Whether the server has worked on the item. Its front door gives the other codes by itself.
@@ -39,7 +37,7 @@ void EdgeDispatcher::expect(u32 item) {
   __builtin_prefetch(segment_.answer(slot), 1);
 }
 
-void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
+void EdgeDispatcher::answered(Link& link, const StepRow& answer) {
   Flight* flight = flights_.find(answer.item);
   if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
   if (is_answer(code_of(answer))) upstreams_.heard(link);
@@ -56,7 +54,7 @@ void EdgeDispatcher::answered(Link& link, const front::StepRow& answer) {
 }
 
 // What another server may take is sent there, as far as the budget goes.
-void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& answer) {
+void EdgeDispatcher::take_refusal(u32 number, Link& link, const StepRow& answer) {
   Flight& flight = flights_[number];
   const StatusCode code = code_of(answer);
   const bool elsewhere =
@@ -76,7 +74,7 @@ void EdgeDispatcher::take_refusal(u32 number, Link& link, const front::StepRow& 
   refuse(number, code, answer.message, answer.retry_after_ms);
 }
 
-void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answer) {
+void EdgeDispatcher::take_row(u32 number, Link& link, const StepRow& answer) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   if (!row_fits(segment_, route_, answer, flight.claim.n_tokens, slot)) return take_invalid(number, link, answer);
@@ -88,7 +86,7 @@ void EdgeDispatcher::take_row(u32 number, Link& link, const front::StepRow& answ
 // An answer that does not fit the model. If the server has answered other requests right, only this one fails: else a
 // request that no server can answer would cost the edge all of them. If not, its next answers would be no better, so
 // all that it has goes to others.
-void EdgeDispatcher::take_invalid(u32 number, Link& link, const front::StepRow& answer) {
+void EdgeDispatcher::take_invalid(u32 number, Link& link, const StepRow& answer) {
   if (upstreams_.of(link).proven)
     return fail(number, link, answer, "the upstream server's answer to this request does not fit the model");
   flights_[number].invalid_answer = true;
@@ -98,7 +96,7 @@ void EdgeDispatcher::take_invalid(u32 number, Link& link, const front::StepRow& 
 }
 
 // Answers INTERNAL. The server may have more to say of the item.
-void EdgeDispatcher::fail(u32 number, Link& link, const front::StepRow& answer, const char* why) {
+void EdgeDispatcher::fail(u32 number, Link& link, const StepRow& answer, const char* why) {
   Flight& flight = flights_[number];
   if (answer.finish || route_.task != Task::kGenerate) {
     leave_link(flight);
@@ -109,7 +107,7 @@ void EdgeDispatcher::fail(u32 number, Link& link, const front::StepRow& answer, 
   refuse(number, StatusCode::kInternal, why);
 }
 
-void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& answer) {
+void EdgeDispatcher::take_tokens(u32 number, Link& link, const StepRow& answer) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   if (!launch(flight)) return;
@@ -126,7 +124,7 @@ void EdgeDispatcher::take_tokens(u32 number, Link& link, const front::StepRow& a
 }
 
 // The answer is in the slot.
-void EdgeDispatcher::landed(u32 number, Link& link, const front::StepRow& answer) {
+void EdgeDispatcher::landed(u32 number, Link& link, const StepRow& answer) {
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   write_times(answer, flight.claimed_ns, flight.sent_ns, now_ns_, slot);

@@ -6,23 +6,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "contract/grpc_status.h"
 #include "core/clock.h"
 #include "edge/slot_item.h"
-#include "grpc/grpc_status.h"
 
 namespace fastqps::edge {
 
 namespace {
 
-using front::StatusCode;
-
 constexpr u32 kTokensMax = 256 << 10;  // of a message: a quarter of what a server takes
 constexpr u32 kBatchesMax = 16;        // claimed in a turn, before answers are read
 constexpr u32 kHandful = 16;
-constexpr u64 kReportNs = 100 * front::kMillisecond;
-constexpr u64 kAloneNs = 500 * front::kMillisecond;  // more than a step and a queue in front of it usually take
+constexpr u64 kReportNs = 100 * transport::kMillisecond;
+constexpr u64 kAloneNs = 500 * transport::kMillisecond;  // more than a step and a queue in front of it usually take
 // When this process did not run for so long, others are not to blame for their silence.
-constexpr u64 kPausedNs = 300 * front::kMillisecond;
+constexpr u64 kPausedNs = 300 * transport::kMillisecond;
 constexpr double kBudgetFirst = 32;
 constexpr u32 kEventKey = ~u32(0);
 
@@ -228,8 +226,8 @@ void EdgeDispatcher::add(u32 number, Link& link) {
   flight.tokens = 0;
   link.in_flight++;
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->sent);
-  front::StepGenerate generate;
-  front::StepItem item = read_item(segment_, route_, number, flight.claim, now_ns_, generate);
+  StepGenerate generate;
+  StepItem item = read_item(segment_, route_, number, flight.claim, now_ns_, generate);
   if (flight.orphan && item.generate) item.options.flags |= kProgress;  // a copy: its first token will do
   link.put(item);
 }
@@ -315,8 +313,9 @@ void EdgeDispatcher::wait(u64 timeout_ns) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   int n = 0;
-  claimer_.sleep_by(
-      [&] { n = epoll_wait(epoll_, events, kEvents, int((left + front::kMillisecond - 1) / front::kMillisecond)); });
+  claimer_.sleep_by([&] {
+    n = epoll_wait(epoll_, events, kEvents, int((left + transport::kMillisecond - 1) / transport::kMillisecond));
+  });
   now_ns_ = now_ns();
   for (int i = 0; i < n; i++) {
     if (events[i].data.u64 == kEventKey) {

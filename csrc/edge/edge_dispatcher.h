@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "contract/grpc_status.h"
 #include "edge/flights.h"
 #include "edge/upstreams.h"
-#include "grpc/grpc_status.h"
 
 namespace fastqps::edge {
 
@@ -62,16 +62,16 @@ class EdgeDispatcher final : private Link::Host {
   void answer_canary();
   // ---- back
   void expect(u32 item) override;
-  void answered(Link& link, const front::StepRow& answer) override;
-  void serving(Link& link, const front::StepReady&) override { upstreams_.serving(link); }
-  void reported(Link& link, const front::StepLoad& load) override { upstreams_.reported(link, load); }
-  void take_refusal(u32 number, Link& link, const front::StepRow& answer);
-  void take_tokens(u32 number, Link& link, const front::StepRow& answer);
-  void take_row(u32 number, Link& link, const front::StepRow& answer);
-  void take_invalid(u32 number, Link& link, const front::StepRow& answer);
-  void fail(u32 number, Link& link, const front::StepRow& answer, const char* why);
-  void landed(u32 number, Link& link, const front::StepRow& answer);
-  void refuse(u32 number, front::StatusCode code, std::string_view message, u32 retry_after_ms = 0);
+  void answered(Link& link, const StepRow& answer) override;
+  void serving(Link& link, const StepReady&) override { upstreams_.serving(link); }
+  void reported(Link& link, const StepLoad& load) override { upstreams_.reported(link, load); }
+  void take_refusal(u32 number, Link& link, const StepRow& answer);
+  void take_tokens(u32 number, Link& link, const StepRow& answer);
+  void take_row(u32 number, Link& link, const StepRow& answer);
+  void take_invalid(u32 number, Link& link, const StepRow& answer);
+  void fail(u32 number, Link& link, const StepRow& answer, const char* why);
+  void landed(u32 number, Link& link, const StepRow& answer);
+  void refuse(u32 number, StatusCode code, std::string_view message, u32 retry_after_ms = 0);
   void reject(u32 number);
   void send_again(u32 number);
   void leave_link(Flight& flight);

@@ -3,26 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "contract/grpc_status.h"
 #include "core/clock.h"
-#include "grpc/grpc_status.h"
-#include "upstream/http2_call.h"
+#include "edge/upstream/http2_call.h"
 
 namespace fastqps::edge {
 
 namespace {
 
-using front::StatusCode;
-using front::StepHello;
-using front::StepLoad;
-using front::StepReady;
-using front::StepRequestWriter;
 using upstream::CallEnd;
 using upstream::End;
 
 // Of a message that is not sent yet. Over a narrow network the answers to a short one come while the next is under way.
 constexpr u32 kWrittenTokensMax = 4 << 10;
-constexpr u64 kEchoNs = 250 * front::kMillisecond;
-constexpr u64 kSilenceNs = 1500 * front::kMillisecond;  // without a byte, an echo being unanswered
+constexpr u64 kEchoNs = 250 * transport::kMillisecond;
+constexpr u64 kSilenceNs = 1500 * transport::kMillisecond;  // without a byte, an echo being unanswered
 
 UpstreamState verdict_of(const CallEnd& end) {
   if (end.how == End::kTls) return UpstreamState::kRefused;
@@ -60,8 +55,8 @@ Link::Link(Host& host, u32 index, u32 upstream, const Terms& terms, const h2clie
   call_ = std::make_unique<upstream::UpstreamCall>(listener, address, settings);
 }
 
-void Link::put(const front::StepItem& item) {
-  if (items_.items() == front::kStepItemsMax || items_.tokens() > kWrittenTokensMax) send(items_);
+void Link::put(const StepItem& item) {
+  if (items_.items() == kStepItemsMax || items_.tokens() > kWrittenTokensMax) send(items_);
   items_.add(item);
 }
 
@@ -154,7 +149,7 @@ void Link::message(std::span<const u8> bytes) {
   heard_ns_ = now_ns_;
   if (const StepReady* ready = reader_.ready()) accept(*ready);
   if (const StepLoad* load = reader_.load()) hear(*load);
-  front::StepRow row, next;
+  StepRow row, next;
   for (bool more = reader_.next_row(row); more && state_ != State::kEnded; row = next) {
     if (!row.item) return end(UpstreamState::kSuspended, "an answer of it cannot be read");
     more = reader_.next_row(next);
@@ -166,9 +161,9 @@ void Link::message(std::span<const u8> bytes) {
 void Link::accept(const StepReady& ready) {
   silent_from_ns_ = 0;
   if (state_ != State::kOpening) return end(UpstreamState::kMismatch, "it answered the hello twice");
-  if (ready.protocol != front::kStepProtocol)
+  if (ready.protocol != kStepProtocol)
     return end(UpstreamState::kMismatch, "it speaks protocol " + std::to_string(ready.protocol) +
-                                             " of StepService, this edge " + std::to_string(front::kStepProtocol) +
+                                             " of StepService, this edge " + std::to_string(kStepProtocol) +
                                              ": update the older one");
   auto short_of = [&](u32 its, u32 ours, const char* flag) {
     if (its >= ours) return false;

@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "contract/types.h"
 #include "core/layout/upstream_table.h"
-#include "core/types.h"
-#include "upstream/upstream_call.h"
-#include "wire/step_message.h"
+#include "edge/messages/step_message.h"
+#include "edge/upstream/upstream_call.h"
 
 namespace fastqps::edge {
 
@@ -85,12 +85,12 @@ class Link final : private upstream::CallListener {
   // Hears of answers, while the link reads.
   class Host {
    public:
-    virtual void answered(Link& link, const front::StepRow& answer) = 0;
+    virtual void answered(Link& link, const StepRow& answer) = 0;
     // The answer to this item is the next one.
     virtual void expect(u32) {}
     // The server can be sent items from now on.
-    virtual void serving(Link& link, const front::StepReady& ready) = 0;
-    virtual void reported(Link& link, const front::StepLoad& load) = 0;
+    virtual void serving(Link& link, const StepReady& ready) = 0;
+    virtual void reported(Link& link, const StepLoad& load) = 0;
 
    protected:
     ~Host() = default;
@@ -117,10 +117,10 @@ class Link final : private upstream::CallListener {
     return window.size() - std::min(window.size(), in_flight);
   }
   // It leaves with the next flush(), before the cancels.
-  void put(const front::StepItem& item);
+  void put(const StepItem& item);
   void cancel(u32 number) {
     cancels_.cancel(number);
-    if (cancels_.cancels() == front::kStepItemsMax) flush(now_ns_);
+    if (cancels_.cancels() == kStepItemsMax) flush(now_ns_);
   }
   void flush(u64 now_ns);
   // Takes no more items, and ends when it has none.
@@ -163,9 +163,9 @@ class Link final : private upstream::CallListener {
   void message(std::span<const u8> bytes) override;
   void retiring() override { retire(); }
   void ended(const upstream::CallEnd& end) override;
-  bool send(front::StepRequestWriter& message);
-  void accept(const front::StepReady& ready);
-  void hear(const front::StepLoad& load);
+  bool send(StepRequestWriter& message);
+  void accept(const StepReady& ready);
+  void hear(const StepLoad& load);
 
   static constexpr double kMeanOver = 64;  // items
 
@@ -177,8 +177,8 @@ class Link final : private upstream::CallListener {
   bool broke_ = false, half_closed_ = false;
   u32 max_inflight_ = 1;
   std::string why_;
-  front::StepRequestWriter items_, cancels_, echo_;
-  front::StepResponseReader reader_;
+  StepRequestWriter items_, cancels_, echo_;
+  StepResponseReader reader_;
   u64 now_ns_ = 0;                            // of the events that are being handled
   u64 echo_due_ns_ = 0, silent_from_ns_ = 0;  // silent_from_ns_: of the last byte since an unanswered echo; 0: none
   u64 rtt_ns_ = 0, heard_ns_ = 0;

@@ -38,14 +38,14 @@ class Probe final : private Link::Host {
     if (::poll(&watched, 1, int(std::min<u64>(left_ms, 1000))) > 0) link_.on_events(u32(watched.revents), now_ns());
   }
 
-  void answered(Link&, const front::StepRow&) override {}
-  void serving(Link&, const front::StepReady& ready) override {
+  void answered(Link&, const StepRow&) override {}
+  void serving(Link&, const StepReady& ready) override {
     answer_.server = ready.server;
     answer_.max_input_tokens = ready.max_input_tokens, answer_.max_output_tokens = ready.max_output_tokens;
     answer_.max_inflight = ready.max_inflight;
     ready_ = true;
   }
-  void reported(Link& link, const front::StepLoad& load) override {
+  void reported(Link& link, const StepLoad& load) override {
     if (!ready_ || !load.echo) return;
     answer_.state = load.draining ? UpstreamState::kDraining : UpstreamState::kServing;
     if (load.draining) answer_.reason = "it drains";

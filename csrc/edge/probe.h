@@ -12,7 +12,7 @@ struct ProbeAnswer {
   // of kServing
   std::string server;  // its version of fastqps
   u32 max_input_tokens = 0, max_output_tokens = 0, max_inflight = 0;
-  front::StepLoad load;
+  StepLoad load;
   u64 rtt_ns = 0;
 };
 

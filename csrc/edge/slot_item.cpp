@@ -6,8 +6,6 @@
 namespace fastqps::edge {
 namespace {
 
-using front::StepOptions;
-
 constexpr u8 kPriorityOf[] = {3, 2, 1};  // fastqps.v1.Priority, by Class
 
 StepOptions options_of(const Route& route, const Slot& slot, u32 kind) {

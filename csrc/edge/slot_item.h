@@ -3,13 +3,9 @@
 #include <string_view>
 
 #include "core/claimer.h"
-#include "wire/step_message.h"
+#include "edge/messages/step_message.h"
 
 namespace fastqps::edge {
-
-using front::StepGenerate;
-using front::StepItem;
-using front::StepRow;
 
 // Reads the slot's request. Its views lie in the slot and in `generate`.
 StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,

@@ -7,10 +7,10 @@ namespace fastqps::edge {
 
 namespace {
 
-constexpr u64 kRetryNs = 250 * front::kMillisecond, kRetryWrongNs = 1000 * front::kMillisecond;
+constexpr u64 kRetryNs = 250 * transport::kMillisecond, kRetryWrongNs = 1000 * transport::kMillisecond;
 constexpr u64 kRestMostNs = 16 * kRetryWrongNs;
 // Items without an answer, while other servers answer.
-constexpr u64 kPatienceNs = 1000 * front::kMillisecond;
+constexpr u64 kPatienceNs = 1000 * transport::kMillisecond;
 constexpr double kPatienceUsual = 8;  // times what an item usually takes
 constexpr size_t kNewsMax = 64;
 
@@ -103,7 +103,7 @@ void Upstreams::serving(Link& link) {
   settle(upstream);
 }
 
-void Upstreams::reported(Link& link, const front::StepLoad& load) {
+void Upstreams::reported(Link& link, const StepLoad& load) {
   Upstream& upstream = of(link);
   upstream.load = load;
   link.draining = load.draining;
@@ -154,7 +154,7 @@ void Upstreams::refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns)
   constexpr u32 kPauseMsMost = 100;
   link.window.refused(sent_ns, now_ns);
   if (link.in_flight) return;
-  link.resume_ns = std::max(link.resume_ns, now_ns + std::min(retry_after_ms, kPauseMsMost) * front::kMillisecond);
+  link.resume_ns = std::max(link.resume_ns, now_ns + std::min(retry_after_ms, kPauseMsMost) * transport::kMillisecond);
 }
 
 // It is left alone for twice as long as the last time, if that was not long ago.
@@ -199,7 +199,7 @@ u64 Upstreams::patience_ns(const Upstream& upstream, u32 made) const {
 
 void Upstreams::end_silent(Upstream& upstream) {
   const std::string why = "it has answered none of its " + std::to_string(items_of(upstream)) + " items for " +
-                          std::to_string(upstream.unanswered_ns / front::kMillisecond) + " ms";
+                          std::to_string(upstream.unanswered_ns / transport::kMillisecond) + " ms";
   for (const u32 index : upstream.links) links_[index]->end(UpstreamState::kSuspended, why);
 }
 
@@ -335,7 +335,7 @@ UpstreamRow* Upstreams::row(const Link& link) {
 }
 
 u64 Upstreams::due_ns(u64 now_ns) const {
-  u64 due = front::kNever;
+  u64 due = transport::kNever;
   for (const Upstream& upstream : upstreams_) {
     if (!upstream.listed) continue;
     for (const u32 link : upstream.links)

@@ -36,7 +36,7 @@ struct Upstream {
   bool answered = false;           // since the last look
   u64 unanswered_ns = 0;           // for so long it has had items since its last answer
   double usual_ns = 0;             // from sending an item to its answer, by its tokens if made; 0: not known
-  front::StepLoad load = {};
+  StepLoad load = {};
   u64 bytes_in = 0, bytes_out = 0;  // of links that have ended
   std::vector<u32> links = {};      // those that have not
 };
@@ -55,7 +55,7 @@ class Upstreams {
   void connect(u64 now_ns);
   // The server's state changed, or a connection of it.
   void serving(Link& link);
-  void reported(Link& link, const front::StepLoad& load);
+  void reported(Link& link, const StepLoad& load);
   // sent_ns: when the item was sent that it refused. retry_after_ms: as it says; 0: it does not.
   void refused(Link& link, u64 sent_ns, u32 retry_after_ms, u64 now_ns);
   // Its server's answers do not fit the model, as `why` says: its links end.

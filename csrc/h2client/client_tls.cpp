@@ -4,8 +4,8 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include "core/types.h"
-#include "net/tls/pem.h"
+#include "contract/types.h"
+#include "transport/tls/pem.h"
 
 namespace fastqps::h2client {
 
@@ -23,7 +23,7 @@ bool is_address(const std::string& name) {
 std::shared_ptr<ClientTls> ClientTls::make(const ClientPem& pem, std::string* fault) {
   ERR_clear_error();
   SSL_CTX* raw = SSL_CTX_new(TLS_client_method());
-  if (!raw) return *fault = "TLS cannot begin: " + front::tls_reason(), nullptr;
+  if (!raw) return *fault = "TLS cannot begin: " + transport::tls_reason(), nullptr;
   const std::shared_ptr<ClientTls> made(new ClientTls(raw));
   SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(raw, "ECDHE+AESGCM:ECDHE+CHACHA20");  // of TLS 1.2; those of 1.3 are all of this kind
@@ -40,13 +40,13 @@ std::shared_ptr<ClientTls> ClientTls::make(const ClientPem& pem, std::string* fa
 bool ClientTls::trust(const std::string& ca, std::string* fault) {
   if (ca.empty()) {
     if (SSL_CTX_set_default_verify_paths(context_) == 1) return true;
-    return *fault = "the system's certificate authorities: " + front::tls_reason(), false;
+    return *fault = "the system's certificate authorities: " + transport::tls_reason(), false;
   }
   std::string why;
-  for (const front::Certificate& certificate : front::read_certificates(ca, front::kBundleMax, &why)) {
+  for (const transport::Certificate& certificate : transport::read_certificates(ca, transport::kBundleMax, &why)) {
     if (X509_check_ca(certificate.get()) == 0) why = "a certificate in it is not one of a certificate authority";
     if (why.empty() && X509_STORE_add_cert(SSL_CTX_get_cert_store(context_), certificate.get()) != 1)
-      why = front::tls_reason();
+      why = transport::tls_reason();
     if (!why.empty()) break;
   }
   if (!why.empty()) *fault = "the CA: " + why;
@@ -58,9 +58,9 @@ bool ClientTls::show(const ClientPem& pem, std::string* fault) {
     return *fault = "a certificate needs its key, and a key its certificate; give both or none", false;
   if (pem.certificate.empty()) return true;
   std::string why;
-  const auto chain = front::read_certificates(pem.certificate, front::kChainMax, &why);
-  if (chain.empty() || !front::use_chain(context_, chain, &why)) return *fault = "the certificate: " + why, false;
-  if (!front::use_key(context_, pem.key, &why)) return *fault = "the key: " + why, false;
+  const auto chain = transport::read_certificates(pem.certificate, transport::kChainMax, &why);
+  if (chain.empty() || !transport::use_chain(context_, chain, &why)) return *fault = "the certificate: " + why, false;
+  if (!transport::use_key(context_, pem.key, &why)) return *fault = "the key: " + why, false;
   return true;
 }
 

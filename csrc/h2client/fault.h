@@ -1,6 +1,6 @@
 // Why a connection to a server cannot go on. Its owner says it to people, who set other options in each program.
 #pragma once
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::h2client {
 

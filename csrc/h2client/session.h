@@ -22,8 +22,8 @@
 #include <span>
 #include <string_view>
 
-#include "core/types.h"
-#include "net/output_buffer.h"
+#include "contract/types.h"
+#include "transport/net/output_buffer.h"
 
 namespace fastqps::h2client {
 
@@ -77,10 +77,10 @@ class Session {
   // Appends frames until there are no more or the buffer is full, and calls each(bytes) behind those that went through
   // nghttp2. Returns 0, or nghttp2's error.
   template <class Each>
-  int fill(front::OutputBuffer& output, Each each) {
+  int fill(transport::OutputBuffer& output, Each each) {
     output_ = &output;
     ssize_t n = 0;
-    while (output.bytes < front::OutputBuffer::kFull) {
+    while (output.bytes < transport::OutputBuffer::kFull) {
       const u8* data = nullptr;
       n = nghttp2_session_mem_send(session_, &data);
       if (n <= 0) break;
@@ -178,8 +178,8 @@ class Session {
   static int send_data(nghttp2_session*, nghttp2_frame*, const u8* frame_head, size_t bytes, nghttp2_data_source*,
                        void* user) {
     if constexpr (requires(Owner & owner, u8 * to) { owner.take_body(to, bytes); }) {
-      front::OutputBuffer& output = *of(user).output_;
-      if (output.bytes >= front::OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
+      transport::OutputBuffer& output = *of(user).output_;
+      if (output.bytes >= transport::OutputBuffer::kFull) return NGHTTP2_ERR_WOULDBLOCK;  // asked again after the write
       u8* to = output.data.get() + output.bytes;
       std::memcpy(to, frame_head, kFrameHeadBytes);
       of(user).owner_.take_body(to + kFrameHeadBytes, bytes);
@@ -191,7 +191,7 @@ class Session {
 
   Owner& owner_;
   nghttp2_session* session_ = nullptr;
-  front::OutputBuffer* output_ = nullptr;  // during fill()
+  transport::OutputBuffer* output_ = nullptr;  // during fill()
   const char* invalid_ = nullptr;
 };
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "h2client/fault.h"
 
 namespace fastqps::h2client {

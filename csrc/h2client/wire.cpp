@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "net/channel.h"
+#include "transport/net/channel.h"
 
 namespace fastqps::h2client {
 
@@ -68,7 +68,7 @@ Wire::Got Wire::read(std::span<const u8>* bytes) {
   ReadBuffers& buffers = read_buffers();
   *bytes = {};
   const ssize_t n = recv(fd_, buffers.socket.get(), kReadBytes, 0);
-  if (front::Channel::again(n)) return Got::kNothing;
+  if (transport::Channel::again(n)) return Got::kNothing;
   if (n <= 0) return end(n);
   bytes_in_ += u64(n);
   const std::span<const u8> said{buffers.socket.get(), size_t(n)};
@@ -130,7 +130,7 @@ bool Wire::flush() {
 size_t Wire::send_some(std::span<const u8> bytes) {
   if (broken_) return 0;
   const ssize_t n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (n < 0) broken_ = !front::Channel::again(n);
+  if (n < 0) broken_ = !transport::Channel::again(n);
   if (n <= 0) return 0;
   bytes_out_ += u64(n);
   return size_t(n);

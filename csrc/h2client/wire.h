@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "h2client/address.h"
 #include "h2client/fault.h"
 #include "h2client/tls_filter.h"

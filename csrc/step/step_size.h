@@ -1,6 +1,6 @@
 // The size of one step of any kind.
 #pragma once
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

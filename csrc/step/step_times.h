@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

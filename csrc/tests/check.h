@@ -10,7 +10,24 @@
 #include <string>
 #include <vector>
 
+namespace fastqps {
+namespace edge {}
+namespace h2client {}
+namespace protocols {}
+namespace service {}
+namespace transport {}
+namespace upstream {}
+}  // namespace fastqps
+
 namespace fastqps::test {
+
+// Tests see every floor.
+using namespace edge;
+using namespace h2client;
+using namespace protocols;
+using namespace service;
+using namespace transport;
+using namespace upstream;
 
 // The end of a wait for what will come, on a machine that is slow or stands still: no measure of anything.
 inline constexpr std::chrono::seconds kPatience{60};

@@ -6,11 +6,11 @@
 #include <thread>
 
 #include "core/clock.h"
-#include "net/timer_wheel.h"
 #include "tests/check.h"
 #include "tests/transport/http2_client.h"
+#include "transport/net/timer_wheel.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 // A timer's tick, and the millisecond between two looks at a connection.
 inline constexpr u64 kGrainNs = 2 * (u64(1) << TimerWheel::kTickShift);
@@ -37,4 +37,4 @@ void ends_after(const FrontDoor& door, Client& client, u64 since_ns, u64 wait_ns
   });
 }
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

@@ -5,10 +5,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include "contract/utf8.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/spaced/byte_pieces.h"
 #include "text/spaced/spaced_json.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

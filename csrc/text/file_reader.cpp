@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "contract/utf8.h"
 #include "text/unicode/char_table.h"
 #include "text/unicode/normal_form.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "text/bpe/bpe_json.h"
 #include "text/detokenizer.h"
 #include "text/unigram/unigram_json.h"

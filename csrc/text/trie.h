@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text {
 

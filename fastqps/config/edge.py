@@ -10,7 +10,7 @@ from fastqps.errors import ConfigError
 REMOTE = "remote"
 DISPATCHERS_CORES = 4  # from so many on, an edge has two dispatchers of each model
 MESSAGE_ITEMS = 256  # of one message: longer ones save little, and the last item waits for the first
-MESSAGE_ITEMS_MOST = 1024  # that a server reads (kStepItemsMax in csrc/wire/step_message.h)
+MESSAGE_ITEMS_MOST = 1024  # that a server reads (kStepItemsMax in csrc/edge/messages/step_message.h)
 UPSTREAMS_MAX = 64  # names; each may have several addresses
 _DNS = "dns:///"
 _HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")

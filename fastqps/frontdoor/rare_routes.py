@@ -21,7 +21,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A response. ``content_type``: one of those in csrc/http/http_request.cpp."""
+    """A response. ``content_type``: one of those in csrc/transport/http/http_request.cpp."""
 
     status: int
     content_type: str
@@ -29,7 +29,7 @@ class Response(NamedTuple):
 
 
 class RareRoute(NamedTuple):
-    """One route. ``pattern``: as in csrc/http/http_routes.h."""
+    """One route. ``pattern``: as in csrc/transport/http/http_routes.h."""
 
     verb: str
     pattern: str

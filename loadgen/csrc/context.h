@@ -10,8 +10,8 @@
 #include "connection/request_headers.h"
 #include "h2client/address.h"
 #include "h2client/client_tls.h"
-#include "net/timer_wheel.h"
 #include "record/recorder.h"
+#include "transport/net/timer_wheel.h"
 
 namespace loadgen {
 
@@ -58,7 +58,7 @@ struct Context {
   Recorder recorder;
   Pool<Call> calls;
   Pool<Stream> streams;
-  fastqps::front::TimerWheel timers;
+  fastqps::transport::TimerWheel timers;
   GivenUp given_up;
   List<Outlet, Free> free;         // outlets that can take a call; they take turns
   std::vector<Connection*> dirty;  // have something to write

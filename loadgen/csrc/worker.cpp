@@ -96,7 +96,7 @@ void Worker::send() {
 bool Worker::nobody_answers() const { return context_.ready == 0 && context_.down != kOk; }
 
 void Worker::give_up_late() {
-  context_.timers.advance(u64(context_.now), [](fastqps::front::Timer& timer) {
+  context_.timers.advance(u64(context_.now), [](fastqps::transport::Timer& timer) {
     Call& call = static_cast<Call&>(timer);
     call.stream->connection->give_up(call);
   });

@@ -24,60 +24,35 @@ PYTHON = (
     ("bench", "doctor"),
     ("cli",),
 )
-# What each folder of csrc may include beside itself, low to high. Tests and benchmarks may include everything.
+# What each floor of csrc may include beside itself, low to high. Tests and benchmarks may include everything. Folders
+# of one floor include each other in one direction.
 CXX: dict[str, tuple[str, ...]] = {
-    "core": (),
-    "text": ("core",),
-    "step": ("core",),
-    "wire": ("core", "text"),
-    "net": ("core",),
-    "grpc": ("core", "text", "wire", "net"),
-    "h2client": ("core", "net"),
-    "upstream": ("core", "net", "grpc", "h2client"),
-    "edge": ("core", "wire", "net", "grpc", "h2client", "upstream"),
-    "http": ("core", "text", "grpc"),
-    "calls": ("core", "net", "grpc", "http"),
-    "http1": ("core", "net", "grpc", "http", "calls"),
-    "http2": ("core", "net", "grpc", "http", "calls"),
-    "front": ("core", "net", "grpc", "http", "calls", "http1", "http2"),
-    "predict": ("core", "text", "wire", "net", "grpc", "http", "front"),
-    "json": ("core", "wire", "predict"),
-    "oip": ("core", "text", "wire", "grpc", "http", "predict", "json"),
-    "openai": ("core", "text", "wire", "grpc", "http", "predict", "json"),
-    "tei": ("core", "text", "wire", "grpc", "http", "predict", "json"),
-    "rerank": ("core", "wire", "grpc", "http", "predict", "json", "tei"),
-    "step_service": ("core", "wire", "grpc", "predict"),
-    "bind": (
-        *("core", "text", "step", "wire", "net", "grpc", "h2client", "upstream", "http", "calls", "front"),
-        *("predict", "json", "oip", "openai", "tei", "rerank", "step_service", "edge"),
-    ),
+    "contract": (),
+    "core": ("contract",),
+    "text": ("contract",),
+    "step": ("contract", "core"),
+    "transport": ("contract", "core"),
+    "h2client": ("contract", "transport"),
+    "edge": ("contract", "core", "transport", "h2client"),
+    "service": ("contract", "core", "text", "transport"),
+    "protocols": ("contract", "core", "text", "edge", "transport", "service"),
+    "bind": ("contract", "core", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
 }
 CXX_CONTENTS = {
+    "contract": "what all floors speak of: status codes, requests and answers, protobuf read and written in place",
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
     "text": "tokenizers",
     "step": "gather and scatter of slots and packed buffers (`encode`, `decode`); the devices: `cpu`, `cuda`, `sim`",
-    "wire": "protobuf messages, read and written in place",
-    "net": "sockets, TLS, timers, and the interface of a session; knows no HTTP",
-    "grpc": "messages, status codes, compression, methods, and the standard services; knows no call",
-    "h2client": "connections to other servers, for `upstream` and loadgen: the socket, TLS and HTTP/2",
-    "upstream": "calls to other servers: gRPC, from the client's side",
-    "edge": "the dispatcher of an edge: it sends claimed requests to other servers",
-    "http": "plain HTTP requests, routes, errors and the writer of JSON, whatever version carries them",
-    "calls": "one call from its first header to its status, whatever protocol carries it",
-    "http1": "the session that speaks HTTP/1.1",
-    "http2": "the session that speaks HTTP/2",
-    "front": "the event loop of a front door",
-    "predict": "the service: admission, items, batches, generations, answers",
-    "json": "request bodies read by simdjson",
-    "oip": "the Open Inference Protocol: requests of Triton's and KServe's clients",
-    "openai": "OpenAI's API: embeddings, completions",
-    "tei": "the APIs of text-embeddings-inference, over gRPC and (`http`) HTTP",
-    "rerank": "the rerank API of Cohere and Jina",
-    "step_service": "the items of edges: the internal service by which they send their steps",
-    "bind": "the only folder that sees Python",
+    "transport": "from the socket to a call's messages: `net`, `tls`, `framing`, `rpc` (the interface of methods and "
+    "of the service), `http`, `calls`, `http1`, `http2`, `standard` (health, load reports), `loop`",
+    "h2client": "connections to other servers, for edges and loadgen: the socket, TLS and HTTP/2",
+    "edge": "the dispatcher of an edge, which sends claimed requests to other servers: `upstream`, `messages`",
+    "service": "admission, items, batches, generations, answers; knows no protocol",
+    "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `json`, and `step`, the items of edges",
+    "bind": "the only floor that sees Python",
 }
-# What the C++ of loadgen may include of csrc.
-LOADGEN = ("core", "wire", "net", "grpc", "h2client")
+# The folders of csrc that the C++ of loadgen may include.
+LOADGEN = ("contract", "core", "transport/net", "transport/tls", "transport/framing", "h2client")
 # Beside the ladders.
 BESIDE = (
     "`loadgen/` is below the Python ladder: it imports nothing from fastqps. Only `bench` imports it, for texts, units",
@@ -90,7 +65,7 @@ BESIDE = (
 
 def ladder() -> str:
     """Both ladders as Markdown."""
-    lines = ["C++, each folder one rung:", ""]
+    lines = ["C++, each folder one floor:", ""]
     for i, (folder, below) in enumerate(CXX.items(), 1):
         seen = f" (includes {', '.join(f'`{name}`' for name in below)})" if below else ""
         lines.append(f"{i}. `csrc/{folder}`: {CXX_CONTENTS[folder]}{seen}")

@@ -42,9 +42,9 @@ def test_the_same_sources_pass(name: str, tree: Path) -> None:
         ("_core", "csrc/core/slab.h"),
         ("_core", "csrc/text/unicode/unicode_tables.inc"),
         ("_core", "csrc/build.mk"),
-        ("_front", "csrc/predict/intake/intake.cpp"),
+        ("_front", "csrc/service/intake/intake.cpp"),
         ("_front", "csrc/bind/front/front.cpp"),
-        ("_front", "csrc/front/new.h"),
+        ("_front", "csrc/transport/loop/new.h"),
     ],
 )
 def test_changed_sources_are_seen(name: str, path: str, tree: Path) -> None:
@@ -61,7 +61,7 @@ def test_every_folder_that_is_compiled_belongs_to_an_extension() -> None:
     assert compiled == {part for part in watched if not part.startswith("bind/")}
 
 
-@pytest.mark.parametrize("path", ["csrc/tests/check.h", "csrc/predict/intake/intake.cpp"])
+@pytest.mark.parametrize("path", ["csrc/tests/check.h", "csrc/service/intake/intake.cpp"])
 def test_what_an_extension_is_not_built_from_does_not_matter(path: str, tree: Path) -> None:
     _native.check("_core", __version__, _native.checksum("_core"), changed(tree, path))
 

@@ -43,9 +43,9 @@ std::unique_ptr<EdgeHandle> open(const SegmentHandle& s, const WakeFds& fds, u32
                                  const std::optional<Pem>& tls) {
   if (index >= s.segment.sizes().dispatchers || route >= s.segment.sizes().routes()) throw py::index_error();
   if (!s.segment.sizes().upstreams) throw py::value_error("the segment is not an edge's");
-  if (!max_items || max_items > front::kStepItemsMax || !connections) throw py::value_error("items and connections");
+  if (!max_items || max_items > edge::kStepItemsMax || !connections) throw py::value_error("items and connections");
   EdgeOptions options{.terms = {std::move(model), std::move(version), max_input_tokens, max_output_tokens},
-                      .call = {.path = front::kStepRunPath, .authority = {}, .token = std::move(token)},
+                      .call = {.path = edge::kStepRunPath, .authority = {}, .token = std::move(token)},
                       .max_items = max_items,
                       .connections = connections};
   const u64 answer_bytes = std::max(s.segment.sizes().answer_bytes, s.segment.sizes().large_answer_bytes);
@@ -79,7 +79,7 @@ u64 nanoseconds(double seconds) { return u64(std::clamp(seconds, 0.0, 60.0) * 1e
 edge::ProbeAnswer probe(const Named& address, std::string model, std::string version, u32 max_input_tokens,
                         u32 max_output_tokens, std::string token, const std::optional<Pem>& tls, double timeout_s) {
   const edge::Terms terms{std::move(model), std::move(version), max_input_tokens, max_output_tokens};
-  upstream::CallSettings call{.path = front::kStepRunPath, .authority = {}, .token = std::move(token)};
+  upstream::CallSettings call{.path = edge::kStepRunPath, .authority = {}, .token = std::move(token)};
   if (tls) call.tls = make_tls(*tls);
   const py::gil_scoped_release nogil;
   return edge::probe(target(address), terms, std::move(call), nanoseconds(timeout_s));

@@ -11,13 +11,13 @@
 #include "bind/segment.h"
 #include "bind/special_tokens.h"
 #include "core/segment.h"
-#include "oip/open_inference.h"
-#include "openai/openai.h"
-#include "predict/predict_service.h"
-#include "rerank/rerank.h"
-#include "step_service/step_service.h"
-#include "tei/http/tei_http.h"
-#include "tei/tei.h"
+#include "protocols/oip/open_inference.h"
+#include "protocols/openai/openai.h"
+#include "protocols/rerank/rerank.h"
+#include "protocols/step/step_service.h"
+#include "protocols/tei/tei.h"
+#include "protocols/tei/tei_http.h"
+#include "service/predict_service.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -25,7 +25,9 @@ using namespace py::literals;
 namespace fastqps::bind {
 namespace {
 
-using namespace fastqps::front;
+using namespace fastqps::protocols;
+using namespace fastqps::service;
+using namespace fastqps::transport;
 
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
@@ -44,17 +46,17 @@ class Door {
   explicit Door(const Attributes& s)
       : segment_(attach(s.get<int>("segment_fd"))),
         fds_(wake_fds(s.get<std::vector<int>>("wake_dispatchers"), s.get<std::vector<int>>("wake_doors"))),
-        service_(
-            segment_, &fds_,
-            PredictOptions{.door = s.get<u32>("index"),
-                           .max_stream_inflight = s.get<u32>("max_stream_inflight"),
-                           .max_request_items = s.get<u32>("max_request_items"),
-                           .times = {s.get<u64>("default_timeout_ns"), s.get<u64>("max_timeout_ns")},
-                           .canary_interval_ns = s.get<u64>("canary_interval_ns"),
-                           .rerun = s.get<bool>("rerun"),
-                           .auto_truncate = s.get<std::optional<bool>>("auto_truncate"),
-                           .tenants = {.named = !s.get<std::string>("tenant_header").empty(),
-                                       .weights = s.get<std::vector<std::pair<std::string, u32>>>("tenant_weights")}}),
+        service_(segment_, &fds_,
+                 service::PredictOptions{
+                     .door = s.get<u32>("index"),
+                     .max_stream_inflight = s.get<u32>("max_stream_inflight"),
+                     .max_request_items = s.get<u32>("max_request_items"),
+                     .times = {s.get<u64>("default_timeout_ns"), s.get<u64>("max_timeout_ns")},
+                     .canary_interval_ns = s.get<u64>("canary_interval_ns"),
+                     .rerun = s.get<bool>("rerun"),
+                     .auto_truncate = s.get<std::optional<bool>>("auto_truncate"),
+                     .tenants = {.named = !s.get<std::string>("tenant_header").empty(),
+                                 .weights = s.get<std::vector<std::pair<std::string, u32>>>("tenant_weights")}}),
         open_inference_(service_.items_path(), service_.routes()),
         openai_(service_.items_path()),
         tei_(service_.items_path(), service_.routes()),
@@ -68,20 +70,21 @@ class Door {
     service_.add_protocol(tei_http_);
     service_.add_protocol(steps_);
     const u32 index = s.get<u32>("index");
-    Limits limits;
+    transport::Limits limits;
     limits.message_bytes = s.get<u32>("max_message_bytes");
     limits.text_message_bytes = s.get<u32>("max_tokenize_bytes");
     limits.cross_origin = s.get<bool>("cors");
     limits.age_max = s.get<u64>("max_connection_age_ns");
     limits.stream_idle = s.get<u64>("stream_idle_timeout_ns");
-    loop_ = std::make_unique<Loop>(service_, limits,
-                                   LoopFds{.listener = s.get<int>("listener_fd"),
-                                           .wake = fds_.door[index],
-                                           .http = s.get<int>("http_fd"),
-                                           .internal = s.get<int>("internal_fd"),
-                                           .internal_peer = i32(getppid())},
-                                   counters_, LoadSource{&segment_.load(), s.get<bool>("load_reports")},
-                                   trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio")));
+    loop_ = std::make_unique<transport::Loop>(
+        service_, limits,
+        transport::LoopFds{.listener = s.get<int>("listener_fd"),
+                           .wake = fds_.door[index],
+                           .http = s.get<int>("http_fd"),
+                           .internal = s.get<int>("internal_fd"),
+                           .internal_peer = i32(getppid())},
+        counters_, transport::LoadSource{&segment_.load(), s.get<bool>("load_reports")},
+        trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio")));
     loop_->set_tenant_header(s.get<std::string>("tenant_header"));
     service_.set_loop(loop_.get(), &counters_);
   }
@@ -97,7 +100,7 @@ class Door {
                  std::pair<u32, u32> specials) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     const Attributes card{model_card}, options{logit_options};
-    RouteSetup setup;
+    service::RouteSetup setup;
     setup.external_tokenizer = external;
     setup.specials = {specials.first, specials.second};
     setup.cuts_left = card.get<bool>("cuts_left");
@@ -137,7 +140,7 @@ class Door {
   void drop_route(u32 route) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
     const py::gil_scoped_release nogil;
-    RouteSetup setup;
+    service::RouteSetup setup;
     setup.dropped = true;
     service_.setups().offer(route, std::move(setup));
     service_.setups().free_replaced(kTakenMs);
@@ -145,46 +148,50 @@ class Door {
 
   // PEM texts. Before run(), or at any time from another thread: for connections that begin from then on.
   void set_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
-    std::shared_ptr<TlsContext> made;
-    TlsFault fault;
+    std::shared_ptr<transport::TlsContext> made;
+    transport::TlsFault fault;
     {
       py::gil_scoped_release nogil;
-      made = TlsContext::make({certificate, key, client_ca}, TlsContext::Dates::kIgnored, &fault);
+      made = transport::TlsContext::make({certificate, key, client_ca}, transport::TlsContext::Dates::kIgnored, &fault);
     }
     if (!made) throw py::value_error(fault.text);
     loop_->set_tls(std::move(made));
   }
   // SHA-256 digests; for calls that begin from then on. Empty: calls need none.
   void set_tokens(const std::vector<std::string>& digests) {
-    std::vector<Tokens::Digest> found;
+    std::vector<transport::Tokens::Digest> found;
     for (const std::string& digest : digests) {
-      if (digest.size() != sizeof(Tokens::Digest)) throw py::value_error("a digest has 32 bytes");
+      if (digest.size() != sizeof(transport::Tokens::Digest)) throw py::value_error("a digest has 32 bytes");
       std::memcpy(found.emplace_back().data(), digest.data(), digest.size());
     }
-    loop_->set_tokens(found.empty() ? nullptr : std::make_shared<Tokens>(std::move(found), ++token_sets_));
+    loop_->set_tokens(found.empty() ? nullptr : std::make_shared<transport::Tokens>(std::move(found), ++token_sets_));
   }
 
   void add_rare_method(const std::string& path, bool unary, bool texts, u16 number) {
-    if (!loop_->add_rare_method(path, unary ? MethodKind::kUnary : MethodKind::kBidi, role_of(texts), number))
+    if (!loop_->add_rare_method(path, unary ? transport::MethodKind::kUnary : transport::MethodKind::kBidi,
+                                role_of(texts), number))
       throw py::value_error("the method " + path + " exists already, is not /service/method, or is one too many");
   }
 
-  static MethodRole role_of(bool texts) { return texts ? MethodRole::kText : MethodRole::kControl; }
+  static transport::MethodRole role_of(bool texts) {
+    return texts ? transport::MethodRole::kText : transport::MethodRole::kControl;
+  }
 
   // protocol: in whose form errors are; "": {"error": "MESSAGE"}.
   void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, bool texts,
                       u16 number) {
-    const ErrorWriter errors = protocol == "openai" ? write_openai_error
-                               : protocol == "tei"  ? write_tei_error
-                                                    : write_error_text;
-    if (!loop_->add_rare_route(verb_of(verb), pattern, errors, role_of(texts), number))
+    const transport::ErrorWriter errors = protocol == "openai" ? protocols::write_openai_error
+                                          : protocol == "tei"  ? protocols::write_tei_error
+                                                               : transport::write_error_text;
+    if (!loop_->add_rare_route(transport::verb_of(verb), pattern, errors, role_of(texts), number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
   // Verb and pattern of each.
   std::vector<std::pair<std::string, std::string>> http_routes() const {
     std::vector<std::pair<std::string, std::string>> found;
-    for (const HttpRow& row : loop_->http_routes().rows()) found.emplace_back(name_of(row.verb), row.pattern);
+    for (const transport::HttpRow& row : loop_->http_routes().rows())
+      found.emplace_back(transport::name_of(row.verb), row.pattern);
     return found;
   }
 
@@ -198,7 +205,7 @@ class Door {
   void stop() { loop_->stop(); }
 
   py::object next_rare(int timeout_ms) {
-    std::optional<RareCall> call;
+    std::optional<transport::RareCall> call;
     {
       py::gil_scoped_release nogil;
       call = loop_->rare().pop(timeout_ms);
@@ -218,16 +225,18 @@ class Door {
     loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
   void answer_rare_route(std::pair<u32, u32> call, std::string body, u16 status, const std::string& content_type) {
-    HttpReply reply{.status = status};
-    if (!find_content_type(content_type, &reply.type)) throw py::value_error("no content type " + content_type);
+    transport::HttpReply reply{.status = status};
+    if (!transport::find_content_type(content_type, &reply.type))
+      throw py::value_error("no content type " + content_type);
     loop_->rare().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
   }
 
   py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
-    std::vector<TokenizeJob> jobs;
+    std::vector<service::TokenizeJob> jobs;
     {
       py::gil_scoped_release nogil;
-      jobs = service_.tokenize_queue().pop(most, timeout_ms, long_ones ? TextLane::kLong : TextLane::kUsual);
+      jobs = service_.tokenize_queue().pop(most, timeout_ms,
+                                           long_ones ? service::TextLane::kLong : service::TextLane::kUsual);
     }
     py::list out;
     for (auto& job : jobs)
@@ -239,7 +248,7 @@ class Door {
   // A text as next_texts() gave it waits again, among the long ones.
   void defer_text(u32 slot, u32 route, u64 connection, u32 tokens_max, const std::string& cut, std::string first,
                   std::optional<std::string> second) {
-    TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
+    service::TokenizeJob job{slot, route, second.has_value(), std::move(first), second.value_or("")};
     job.tokens_max = tokens_max;
     job.cut = text::cut_named(cut).value();
     job.from = {u32(connection), u32(connection >> 32)};
@@ -249,7 +258,7 @@ class Door {
   // results: (slot, ids as native u32, TokenSpans of a token classifier, first_len, n_total, ""), or
   // (slot, b"", b"", 0, 0, why there are none).
   void texts_done(const std::vector<std::tuple<u32, py::bytes, py::bytes, u32, u32, std::string>>& results) {
-    std::vector<TokenizeResult> out;
+    std::vector<service::TokenizeResult> out;
     out.reserve(results.size());
     for (auto& [slot, ids, spans, first_len, n_total, failure] : results) {
       out.push_back({slot, values<u32>(ids), first_len, n_total, failure});
@@ -285,29 +294,30 @@ class Door {
     std::copy(doors.begin(), doors.end(), fds.door.begin());
     return fds;
   }
-  static TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
+  static transport::TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
     if (!ratio) return {.forwards = segment.sizes().upstreams > 0};
     return {&segment.trace_ring(index), *ratio >= 1 ? ~u64(0) : u64(std::ldexp(*ratio, 64))};
   }
 
   Segment segment_;
   WakeFds fds_;
-  Counters counters_;
-  PredictService service_;
-  OpenInference open_inference_;
-  OpenAi openai_;
-  Tei tei_;
-  TeiHttp tei_http_;
-  Rerank rerank_;
-  StepService steps_;
-  std::unique_ptr<Loop> loop_;
+  transport::Counters counters_;
+  service::PredictService service_;
+  protocols::OpenInference open_inference_;
+  protocols::OpenAi openai_;
+  protocols::Tei tei_;
+  protocols::TeiHttp tei_http_;
+  protocols::Rerank rerank_;
+  protocols::StepService steps_;
+  std::unique_ptr<transport::Loop> loop_;
   u64 token_sets_ = 0;
 };
 
 // When the certificate expires, in seconds since 1970, of PEM texts that a door could serve with.
 i64 check_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
-  TlsFault fault;
-  const auto made = TlsContext::make({certificate, key, client_ca}, TlsContext::Dates::kChecked, &fault);
+  transport::TlsFault fault;
+  const auto made =
+      transport::TlsContext::make({certificate, key, client_ca}, transport::TlsContext::Dates::kChecked, &fault);
   if (made) return made->expires_s();
   static constexpr const char* kParts[] = {"certificate", "key", "client_ca"};
   PyErr_SetObject(tls_error, py::make_tuple(kParts[fault.part], fault.text).ptr());

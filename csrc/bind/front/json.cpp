@@ -4,31 +4,33 @@
 #include <string>
 
 #include "bind/bind.h"
-#include "json/json_body.h"
+#include "protocols/json/json_body.h"
 
 namespace fastqps::bind {
 namespace {
 
 namespace py = pybind11;
-using namespace fastqps::front;
+using namespace fastqps::protocols;
+using namespace fastqps::service;
+using namespace fastqps::transport;
 
 py::object object_of(const simdjson::dom::element& value);
 
 py::object scalar_of(const simdjson::dom::element& value) {
-  const OptionValue scalar = option_value(value);
+  const service::OptionValue scalar = protocols::option_value(value);
   switch (scalar.kind) {
-    case OptionValue::Kind::kBool:
+    case service::OptionValue::Kind::kBool:
       return py::bool_(scalar.boolean);
-    case OptionValue::Kind::kInt:
+    case service::OptionValue::Kind::kInt:
       return py::int_(scalar.integer);
-    case OptionValue::Kind::kUint:
+    case service::OptionValue::Kind::kUint:
       return py::int_(scalar.unsigned_integer);
-    case OptionValue::Kind::kDouble:
+    case service::OptionValue::Kind::kDouble:
       return py::float_(scalar.number);
-    case OptionValue::Kind::kString:
+    case service::OptionValue::Kind::kString:
       return py::str(scalar.text.data(), scalar.text.size());
-    case OptionValue::Kind::kOther:
-    case OptionValue::Kind::kList:
+    case service::OptionValue::Kind::kOther:
+    case service::OptionValue::Kind::kList:
       break;
   }
   return py::none();
@@ -50,7 +52,7 @@ py::object object_of(const simdjson::dom::element& value) {
 }
 
 py::dict parse_json(std::string_view body) {
-  static JsonBody reader;  // one for all bodies, as in a front door
+  static protocols::JsonBody reader;  // one for all bodies, as in a front door
   ReasonText reason;
   simdjson::dom::object fields;
   if (const FieldError error = reader.parse({reinterpret_cast<const u8*>(body.data()), body.size()}, &fields, reason))

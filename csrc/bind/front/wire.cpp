@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "bind/bind.h"
-#include "wire/request_view.h"
-#include "wire/response_view.h"
+#include "contract/request_view.h"
+#include "contract/response_view.h"
 
 namespace fastqps::bind {
 namespace {
 
 namespace py = pybind11;
-using namespace fastqps::front;
+using namespace fastqps::protocols;
+using namespace fastqps::service;
+using namespace fastqps::transport;
 
 py::str text(std::string_view view) { return py::str(view.data(), view.size()); }
 
@@ -31,7 +33,7 @@ RequestView parsed(std::string_view message) {
   view.request_id = 0xdead;  // parse_request() must not keep what was there before
   view.input = Input::kPair;
   view.pair_first = "stale";
-  throw_if(front::parse_request(message, &view));
+  throw_if(parse_request(message, &view));
   return view;
 }
 
@@ -118,7 +120,7 @@ py::list split_batch(const py::bytes& message, std::size_t items_max) {
   std::vector<std::string_view> items(items_max);
   std::size_t count = 0;
   ReasonText reason;
-  throw_if(front::split_batch(message, items, &count, reason));
+  throw_if(split_batch(message, items, &count, reason));
   py::list out;
   for (std::size_t i = 0; i < count; i++) out.append(py::bytes(items[i].data(), items[i].size()));
   return out;

@@ -1,6 +1,6 @@
 // How many of each thing a segment can have, and what there is a fixed number of: classes and stages.
 #pragma once
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

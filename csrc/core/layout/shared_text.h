@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

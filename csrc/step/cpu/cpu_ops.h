@@ -6,7 +6,7 @@
 // threads where there is enough work (step/team.h). Widths, head sizes and lengths may be any; multiples of 16 are
 // fastest.
 #pragma once
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::step {
 

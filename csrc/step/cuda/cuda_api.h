@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

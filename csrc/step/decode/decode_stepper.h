@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "step/decode/decode_batch.h"
 #include "step/lanes.h"
 #include "step/step_times.h"

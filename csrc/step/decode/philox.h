@@ -3,7 +3,7 @@
 #pragma once
 #include <array>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::step {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps {
 

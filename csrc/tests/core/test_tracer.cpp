@@ -2,11 +2,11 @@
 #include <memory>
 #include <set>
 
-#include "grpc/trace_context.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/rpc/trace_context.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

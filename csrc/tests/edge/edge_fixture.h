@@ -9,25 +9,25 @@
 
 #include "core/slab.h"
 #include "edge/edge_dispatcher.h"
+#include "edge/messages/step_message.h"
 #include "tests/made_segment.h"
 #include "tests/transport/bare_service.h"
 #include "tests/upstream/call_fixture.h"
-#include "wire/step_message.h"
 
-namespace fastqps::edge {
+namespace fastqps::test {
 
 // What one connection has brought, and not been answered yet.
 struct Called {
-  front::CallId call;
+  transport::CallId call;
   std::vector<u32> items;  // the newest last
   bool draining = false;   // what it says when it is asked
   u32 told = 0;            // how often it has said that it drains
 };
 
 // A server that keeps what it gets.
-class KeepingServer final : public front::BareService, private front::Method {
+class KeepingServer final : public BareService, private Method {
  public:
-  KeepingServer() : door_(*this, front::without_sleep({}), {}, counters_, {}, {}) { door_.attach(); }
+  KeepingServer() : door_(*this, without_sleep({}), {}, counters_, {}, {}) { door_.attach(); }
 
   void turn() {
     for (int fd; (fd = listening_.accepted()) >= 0;) door_.adopt(fd);
@@ -40,77 +40,77 @@ class KeepingServer final : public front::BareService, private front::Method {
     return u32(n);
   }
   // Answers the newest `n` items of a connection, in one message. status: 0, or why it refuses them.
-  void answer(Called& called, size_t n, front::StatusCode status, u32 retry_after_ms = 0) {
-    std::vector<front::StepRow> rows;
+  void answer(Called& called, size_t n, StatusCode status, u32 retry_after_ms = 0) {
+    std::vector<edge::StepRow> rows;
     const std::vector<u8> values(kValues * sizeof(float), 7);
     for (; n--; called.items.pop_back()) {
-      front::StepRow row{.item = called.items.back(), .status = u32(status), .retry_after_ms = retry_after_ms};
-      if (status == front::StatusCode::kOk)
+      edge::StepRow row{.item = called.items.back(), .status = u32(status), .retry_after_ms = retry_after_ms};
+      if (status == StatusCode::kOk)
         row.kind = u32(Answer::kFloats), row.dtype = 1, row.n_values = kValues, row.values = values;
       rows.push_back(row);
     }
     size_t size = 0;
-    for (const front::StepRow& row : rows) size += front::step_row_size(row);
+    for (const edge::StepRow& row : rows) size += edge::step_row_size(row);
     send(called.call, size, [&](u8* out) {
-      for (const front::StepRow& row : rows) out = front::write_step_row(row, out);
+      for (const edge::StepRow& row : rows) out = edge::write_step_row(row, out);
       return out;
     });
   }
 
-  void end(const Called& called) { transport->finish(called.call, {.code = front::StatusCode::kUnavailable}); }
+  void end(const Called& called) { transport->finish(called.call, {.code = StatusCode::kUnavailable}); }
   // Ends its calls as no server does that stops in order.
   void break_down() {
-    for (Called& each : calls) transport->finish(each.call, {.code = front::StatusCode::kInternal}), each.items.clear();
+    for (Called& each : calls) transport->finish(each.call, {.code = StatusCode::kInternal}), each.items.clear();
   }
 
   static constexpr u32 kValues = 4;
   std::vector<Called> calls;  // in the order of their hellos
 
  private:
-  void add_methods(front::MethodTable& table) override {
-    CHECK(table.add({front::kStepRunPath, front::MethodKind::kBidi, this}));
+  void add_methods(transport::MethodTable& table) override {
+    CHECK(table.add({edge::kStepRunPath, transport::MethodKind::kBidi, this}));
   }
-  front::Took on_message(front::CallId call, std::span<const u8> message, const front::CallInfo&) override {
+  transport::Took on_message(transport::CallId call, std::span<const u8> message, const transport::CallInfo&) override {
     CHECK_EQ(reader_.read(message), nullptr);
     if (reader_.has_hello()) {
       calls.push_back({.call = call, .items = {}, .draining = false, .told = 0});
-      const front::StepReady ready{.max_input_tokens = 16, .max_inflight = 4096};
-      send(call, front::step_ready_size(ready), [&](u8* out) { return front::write_step_ready(ready, out); });
+      const edge::StepReady ready{.max_input_tokens = 16, .max_inflight = 4096};
+      send(call, edge::step_ready_size(ready), [&](u8* out) { return edge::write_step_ready(ready, out); });
     }
     if (reader_.echo()) {
       Called& called = of(call);
       called.told += called.draining;
-      const front::StepLoad load{.echo = reader_.echo(), .draining = called.draining};
-      send(call, front::step_load_size(load), [&](u8* out) { return front::write_step_load(load, out); });
+      const edge::StepLoad load{.echo = reader_.echo(), .draining = called.draining};
+      send(call, edge::step_load_size(load), [&](u8* out) { return edge::write_step_load(load, out); });
     }
     for (u32 i = 0; i < reader_.items(); i++) of(call).items.push_back(reader_.item(i).number);
-    return front::Took::kAll;
+    return transport::Took::kAll;
   }
-  void on_half_close(front::CallId call, const front::CallInfo&) override { transport->finish(call, {}); }
-  front::Gone on_gone(front::CallId, u64) override { return front::Gone::kReleased; }
-  bool on_idle(front::CallId, u64) override { return false; }
+  void on_half_close(transport::CallId call, const transport::CallInfo&) override { transport->finish(call, {}); }
+  transport::Gone on_gone(transport::CallId, u64) override { return transport::Gone::kReleased; }
+  bool on_idle(transport::CallId, u64) override { return false; }
 
-  Called& of(front::CallId call) {
+  Called& of(transport::CallId call) {
     for (Called& each : calls)
       if (each.call.index == call.index && each.call.generation == call.generation) return each;
     CHECK(false);
   }
   template <class Write>
-  void send(front::CallId call, size_t size, Write write) {
-    u8* out = transport->begin_message(call, size + front::kChecksumBytes);
+  void send(transport::CallId call, size_t size, Write write) {
+    u8* out = transport->begin_message(call, size + edge::kChecksumBytes);
     CHECK(out);
-    transport->commit_message(call, size_t(front::seal_step_message(out, write(out)) - out));
+    transport->commit_message(call, size_t(edge::seal_step_message(out, write(out)) - out));
   }
 
-  upstream::Listening listening_;
-  front::Counters counters_;
-  front::StepRequestReader reader_;
-  front::FrontDoor door_;
+  Listening listening_;
+  transport::Counters counters_;
+  edge::StepRequestReader reader_;
+  transport::FrontDoor door_;
 };
 
 // A front door's side of the slots: how often each status has come.
 struct Statuses : test::SlabHost {
-  std::vector<u32> of = std::vector<u32>(front::kStatusCodes);
+  std::vector<u32> of = std::vector<u32>(kStatusCodes);
   const Segment* segment = nullptr;
   void answer(u32 slot, u64, Verdict) { of[segment->slot(0, slot).status]++; }
 };
@@ -130,7 +130,7 @@ struct Edge : test::OwnSegment {
     slab.adopt();
     dispatcher = std::make_unique<EdgeDispatcher>(
         segment, &fds, 0, 1, 0,
-        EdgeOptions{.terms = {"m", "0123456789ab", 16, 0}, .call = upstream::settings_for(front::kStepRunPath)});
+        EdgeOptions{.terms = {"m", "0123456789ab", 16, 0}, .call = settings_for(edge::kStepRunPath)});
     std::vector<Target> targets;
     for (const KeepingServer* server : servers) targets.push_back({server->address(), ""});
     for (Target& target : targets) target.address.name = "server " + std::to_string(&target - targets.data());
@@ -153,7 +153,7 @@ struct Edge : test::OwnSegment {
     slab.drain();
   }
   void run(const std::function<bool()>& condition) {
-    upstream::until(condition, [this] { turn(); });
+    until(condition, [this] { turn(); });
   }
   // Items that servers have not answered.
   u32 held() const {
@@ -174,4 +174,4 @@ struct Edge : test::OwnSegment {
   std::unique_ptr<EdgeDispatcher> dispatcher;
 };
 
-}  // namespace fastqps::edge
+}  // namespace fastqps::test

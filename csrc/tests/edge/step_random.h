@@ -4,12 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "edge/messages/step_message.h"
 #include "tests/fuzz/fuzz.h"
-#include "wire/step_message.h"
 
 namespace fastqps::test {
-
-using namespace front;
 
 // Items, and what their views lie in.
 struct RandomItems {

@@ -2,7 +2,7 @@
 #include "tests/edge/edge_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::edge;
+using namespace fastqps::test;
 
 namespace {
 
@@ -34,7 +34,7 @@ TEST(it_is_about_to_stop_when_all_of_them_are) {
   edge.run([&] { return state_of(edge) == UpstreamState::kDraining; });
   edge.put(20);  // there is no other one
   edge.run([&] { return edge.held() == 20; });
-  for (Called& each : server.calls) server.answer(each, each.items.size(), front::StatusCode::kOk);
+  for (Called& each : server.calls) server.answer(each, each.items.size(), StatusCode::kOk);
   edge.run([&] { return edge.ended.of[0] == 20; });
   server.calls[1].draining = false;  // it has changed its mind
   edge.run([&] { return state_of(edge) == UpstreamState::kServing; });

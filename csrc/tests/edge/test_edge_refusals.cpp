@@ -5,8 +5,7 @@
 #include "tests/edge/edge_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::edge;
-using front::StatusCode;
+using namespace fastqps::test;
 
 namespace {
 
@@ -39,7 +38,7 @@ TEST(a_refusal_is_of_one_connection) {
 
   edge.put(200);
   edge.run([&] {
-    CHECK(one.items.empty() || now_ns() - refused_ns >= kPauseMs * front::kMillisecond);
+    CHECK(one.items.empty() || now_ns() - refused_ns >= kPauseMs * transport::kMillisecond);
     return one.items.size() == 48 && other.items.size() == Window::kFirst;
   });
   for (u32 i = 0; i < 100; i++) edge.turn();

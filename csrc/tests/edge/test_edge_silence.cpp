@@ -2,8 +2,7 @@
 #include "tests/edge/edge_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::edge;
-using front::StatusCode;
+using namespace fastqps::test;
 
 namespace {
 
@@ -108,7 +107,7 @@ TEST(the_only_server_may_take_its_time) {
   Edge edge({&server});
   edge.put(10);
   const u64 begin = now_ns();
-  edge.run([&] { return now_ns() - begin > 2500 * front::kMillisecond; });
+  edge.run([&] { return now_ns() - begin > 2500 * transport::kMillisecond; });
   CHECK_EQ(server.items(), 10u);
   CHECK(state_of(edge, 0) == UpstreamState::kServing);
 }
@@ -121,7 +120,7 @@ TEST(a_slow_server_may_take_its_time) {
     pair.edge.put(64);
     pair.done += 64;
     pair.edge.run([&] { return pair.bad.items() >= 16; });
-    pair.serve([&] { return now_ns() - begin > (i ? 2500 : 700) * front::kMillisecond; });
+    pair.serve([&] { return now_ns() - begin > (i ? 2500 : 700) * transport::kMillisecond; });
     CHECK(!pair.suspended());
     answer_all(pair.bad);
   }

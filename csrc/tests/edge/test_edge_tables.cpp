@@ -12,7 +12,7 @@
 #include "tests/made_segment.h"
 
 using namespace fastqps;
-using namespace fastqps::edge;
+using namespace fastqps::test;
 
 // A number that is given back is not given away soon: a late answer finds nothing.
 TEST(numbers_rest) {
@@ -279,8 +279,8 @@ TEST(times_add_up) {
 TEST(servers_come_and_go) {
   struct : Link::Host {
     void answered(Link&, const StepRow&) override {}
-    void serving(Link&, const front::StepReady&) override {}
-    void reported(Link&, const front::StepLoad&) override {}
+    void serving(Link&, const edge::StepReady&) override {}
+    void reported(Link&, const edge::StepLoad&) override {}
   } host;
   World world;
   UpstreamTable& table = world.segment.upstream_table(0);

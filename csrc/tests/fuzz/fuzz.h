@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 

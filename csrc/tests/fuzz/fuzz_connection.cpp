@@ -5,7 +5,7 @@
 #include "tests/fuzz/fuzz_frames.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "grpc/grpc_message.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/transport/compressed.h"
 #include "tests/transport/frames.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/framing/grpc_message.h"
 
 namespace fastqps::fuzz {
 
 enum FrameType : u8 { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoaway, kWindow, kContinuation };
 
-using front::be32, front::frame, front::header_block;
+using be32, frame, header_block;
 
 class Conversation {
  public:
@@ -55,12 +55,12 @@ class Conversation {
   std::string call() {
     stream_ += 2;
     gzip_ = random_.one_in(2);
-    front::Fields fields = {{":method", "POST"},
-                            {":scheme", "http"},
-                            {":path", random_.of(paths_)},
-                            {":authority", "test"},
-                            {"content-type", "application/grpc"},
-                            {"te", "trailers"}};
+    Fields fields = {{":method", "POST"},
+                     {":scheme", "http"},
+                     {":path", random_.of(paths_)},
+                     {":authority", "test"},
+                     {"content-type", "application/grpc"},
+                     {"te", "trailers"}};
     compressed_ = random_.one_in(2);
     if (compressed_) fields.push_back({"grpc-encoding", gzip_ ? "gzip" : "deflate"});
     if (random_.one_in(4)) fields.push_back({"grpc-timeout", std::to_string(random_.below(2000)) + random_.of(kUnits)});
@@ -93,7 +93,7 @@ class Conversation {
       if (flag && !odd(8)) message = compressed(message, gzip_, 6);
       if (flag && odd(4)) message = mutated(random_, std::move(message));
       if (odd(32)) flag = u8(random_.next());
-      out += front::framed(message, flag);
+      out += framed(message, flag);
     }
     if (odd(8)) out = mutated(random_, std::move(out));
     return out.substr(0, 16384);  // of a frame
@@ -111,8 +111,9 @@ class Conversation {
 };
 
 // Says it on a new connection, in some pieces, and goes: politely, half-closed first, or at once.
-inline void say(Random& random, front::FrontDoor& door, std::string_view bytes, const std::function<void()>& between) {
-  const int fd = front::connected_to(door);
+inline void say(Random& random, transport::FrontDoor& door, std::string_view bytes,
+                const std::function<void()>& between) {
+  const int fd = connected_to(door);
   for (u64 pieces = 1 + random.below(3); pieces; pieces--) {
     const size_t some = pieces == 1 ? bytes.size() : random.below(bytes.size() + 1);
     if (some) (void)!send(fd, bytes.data(), some, MSG_NOSIGNAL);

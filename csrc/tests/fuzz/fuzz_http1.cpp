@@ -7,7 +7,7 @@
 #include "tests/transport/http1_client.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -1,12 +1,12 @@
 // Compressed messages, right and damaged, into rooms that are large enough, or not: what comes out of a right one is
 // what went in, and nothing is written behind the room.
-#include "grpc/inflate.h"
 #include "tests/check.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/transport/compressed.h"
+#include "transport/framing/inflate.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

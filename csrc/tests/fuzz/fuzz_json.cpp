@@ -2,15 +2,15 @@
 // items than it may have.
 #include <memory>
 
-#include "openai/completions.h"
-#include "openai/openai.h"
-#include "rerank/rerank.h"
-#include "tei/http/readers.h"
+#include "protocols/openai/completions.h"
+#include "protocols/openai/openai.h"
+#include "protocols/rerank/rerank.h"
+#include "protocols/tei/http_readers.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/predict/reader_world.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -1,12 +1,12 @@
 // Inference requests over HTTP, right and wrong: sizes of binary data that lie, are negative or overflow, an end of the
 // JSON anywhere, and the mutations of all that. Every item that is accepted lies in what was sent.
-#include "http/http_request.h"
-#include "oip/http/http_infer.h"
+#include "protocols/oip/http_infer.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/predict/reader_world.h"
+#include "transport/http/http_request.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

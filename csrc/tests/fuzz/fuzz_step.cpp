@@ -3,14 +3,13 @@
 #include <memory>
 #include <vector>
 
-#include "step_service/step_service.h"
+#include "protocols/step/step_service.h"
 #include "tests/check.h"
 #include "tests/edge/step_random.h"
 #include "tests/fuzz/fuzz_frames.h"
 #include "tests/predict/generation_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 
 namespace {

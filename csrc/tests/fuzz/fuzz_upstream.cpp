@@ -3,8 +3,7 @@
 #include "tests/upstream/call_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::h2client;
-using namespace fastqps::upstream;
+using namespace fastqps::test;
 
 namespace {
 
@@ -30,7 +29,7 @@ std::string conversation(fuzz::Random& random) {
         break;
       default:
         out += data_frame(
-            front::framed(random.bytes(3000), random.one_in(16)).substr(0, random.one_in(4) ? random.below(64) : 5000));
+            framed(random.bytes(3000), random.one_in(16)).substr(0, random.one_in(4) ? random.below(64) : 5000));
     }
   return random.one_in(2) ? out : fuzz::mutated(random, out);
 }
@@ -39,7 +38,7 @@ void run(fuzz::Random& random) {
   const CallSettings settings{.path = "/a/b", .authority = "c", .message_bytes_max = 2000};
   Heard heard;
   Http2Call call(heard, settings);
-  front::OutputBuffer output;
+  transport::OutputBuffer output;
   const auto fill = [&] {
     output.bytes = 0;
     call.fill(output);

@@ -2,14 +2,14 @@
 // repeated fields finds as many as the first.
 #include <vector>
 
+#include "contract/request_view.h"
+#include "contract/utf8.h"
+#include "contract/wire.h"
 #include "tests/check.h"
 #include "tests/fuzz/fuzz.h"
-#include "text/unicode/utf8.h"
-#include "wire/request_view.h"
-#include "wire/wire.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -4,12 +4,12 @@
 #include <string_view>
 #include <vector>
 
-#include "predict/formats/answer_writer.h"
+#include "service/formats/answer_writer.h"
 #include "tests/predict/reader_world.h"
 
 namespace fastqps::test {
 
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 constexpr u32 kItemsMax = 4;
 

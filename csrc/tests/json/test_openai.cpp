@@ -1,13 +1,12 @@
 // JSON as it is written, and OpenAI's requests and answers, against literal texts.
 #include <limits>
 
-#include "http/json_writer.h"
-#include "openai/completions.h"
-#include "openai/openai.h"
+#include "protocols/openai/completions.h"
+#include "protocols/openai/openai.h"
 #include "tests/json/bodies.h"
+#include "transport/http/json_writer.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 using namespace std::string_literals;
 using namespace std::string_view_literals;

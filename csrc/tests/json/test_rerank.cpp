@@ -1,11 +1,10 @@
 // Rerank requests and answers against literal texts.
-#include "http/http_request.h"
-#include "rerank/rerank.h"
-#include "tei/scores.h"
+#include "protocols/rerank/rerank.h"
+#include "protocols/tei/scores.h"
 #include "tests/json/bodies.h"
+#include "transport/http/http_request.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 
 TEST(every_form_of_documents) {

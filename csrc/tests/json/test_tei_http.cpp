@@ -1,12 +1,11 @@
 // TEI's requests and answers over HTTP against literal texts.
-#include "tei/http/readers.h"
-#include "tei/http/tei_http.h"
-#include "tei/http/writers.h"
-#include "tei/scores.h"
+#include "protocols/tei/http_readers.h"
+#include "protocols/tei/http_writers.h"
+#include "protocols/tei/scores.h"
+#include "protocols/tei/tei_http.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 using namespace std::string_literals;
 

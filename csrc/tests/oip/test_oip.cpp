@@ -1,12 +1,11 @@
 // ModelInferRequest: both forms of contents, every byte damaged or cut, and a response that fits its room.
 #include <cstring>
 
-#include "oip/infer_message.h"
-#include "predict/intake/request_checker.h"
+#include "protocols/oip/infer_message.h"
+#include "service/intake/request_checker.h"
 #include "tests/predict/reader_world.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 using namespace std::string_literals;
 

@@ -1,11 +1,10 @@
 // Inference over HTTP: requests and responses against literal texts, in JSON and with binary data behind it, and every
 // byte of a request damaged.
-#include "http/http_request.h"
-#include "oip/http/http_infer.h"
+#include "protocols/oip/http_infer.h"
 #include "tests/predict/reader_world.h"
+#include "transport/http/http_request.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 using namespace std::string_literals;
 

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "contract/wire.h"
 #include "core/claimer.h"
 #include "core/supervise.h"
-#include "predict/predict_service.h"
+#include "service/predict_service.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 #include "tests/transport/http2_client.h"
-#include "wire/wire.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 inline constexpr u32 kVocab = 300, kMaxInput = 32, kMaxOutput = 24, kGeneratorRoute = 0, kEncoderRoute = kGenerations;
 // Tokens: below 128 the character itself, and these.
@@ -412,4 +412,4 @@ class Generating {
   std::unique_ptr<Client> client;
 };
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

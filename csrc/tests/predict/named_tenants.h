@@ -2,9 +2,9 @@
 #pragma once
 #include <string_view>
 
-#include "predict/tables/tenants.h"
+#include "service/tables/tenants.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 inline CallInfo call_of(u32 connection, u32 generation = 1) {
   CallInfo info{};
@@ -25,4 +25,4 @@ inline TenantId hold(Tenants& tenants, const RequestView& view, const CallInfo& 
   return tenant;
 }
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

@@ -3,17 +3,17 @@
 #include <optional>
 #include <string>
 
+#include "contract/utf8.h"
+#include "contract/wire.h"
 #include "core/segment.h"
-#include "predict/formats/request_reader.h"
-#include "predict/tables/model_routes.h"
+#include "service/formats/request_reader.h"
+#include "service/tables/model_routes.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
-#include "text/unicode/utf8.h"
-#include "wire/wire.h"
 
 namespace fastqps::test {
 
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 // One model, which ranks until a test says otherwise.
 struct World {

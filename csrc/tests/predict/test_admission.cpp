@@ -2,18 +2,18 @@
 #include <algorithm>
 #include <deque>
 
-#include "grpc/shares.h"
-#include "predict/intake/queue_loads.h"
-#include "predict/tables/tenant_counts.h"
+#include "service/intake/queue_loads.h"
+#include "service/tables/tenant_counts.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
+#include "transport/rpc/shares.h"
 
 using namespace fastqps;
-using fastqps::front::ConnectionId;
-using fastqps::front::QueueLoads;
-using fastqps::front::Shares;
-using fastqps::front::TenantCounts;
-using fastqps::front::TenantId;
+using service::QueueLoads;
+using service::TenantCounts;
+using service::TenantId;
+using transport::ConnectionId;
+using transport::Shares;
 
 namespace {
 

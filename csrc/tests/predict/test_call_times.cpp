@@ -1,13 +1,13 @@
 // How long requests and calls of many may take, and what they are refused with.
-#include "predict/answers/answer_path.h"
-#include "predict/answers/slot_events.h"
-#include "predict/intake/admission.h"
-#include "predict/tables/service_tables.h"
+#include "service/answers/answer_path.h"
+#include "service/answers/slot_events.h"
+#include "service/intake/admission.h"
+#include "service/tables/service_tables.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

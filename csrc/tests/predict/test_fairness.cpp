@@ -2,13 +2,13 @@
 #include <memory>
 
 #include "core/waiting.h"
-#include "grpc/fair_queue.h"
-#include "predict/tokenize/text_worker.h"
+#include "service/tokenize/text_worker.h"
 #include "tests/predict/generation_fixture.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/rpc/fair_queue.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -1,9 +1,9 @@
 // The names of fields in each protocol, against a literal table.
-#include "predict/formats/field_names.h"
+#include "service/formats/field_names.h"
 #include "tests/check.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "tests/predict/generation_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 static u64 allocations = 0;
 [[gnu::noinline]] void* operator new(size_t bytes) {

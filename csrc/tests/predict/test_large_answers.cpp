@@ -3,12 +3,12 @@
 #include <optional>
 #include <vector>
 
-#include "predict/tables/large_answers.h"
+#include "service/tables/large_answers.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

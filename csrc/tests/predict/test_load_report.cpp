@@ -3,12 +3,12 @@
 #include <memory>
 #include <vector>
 
+#include "contract/wire.h"
 #include "tests/in_time.h"
 #include "tests/transport/transport_fixture.h"
-#include "wire/wire.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include "tests/predict/generation_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -2,13 +2,12 @@
 #include <cmath>
 #include <string>
 
-#include "tei/readers.h"
-#include "tei/scores.h"
-#include "tei/writers.h"
+#include "protocols/tei/readers.h"
+#include "protocols/tei/scores.h"
+#include "protocols/tei/writers.h"
 #include "tests/predict/reader_world.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
 using namespace fastqps::test;
 using namespace std::string_literals;
 

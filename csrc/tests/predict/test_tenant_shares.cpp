@@ -3,12 +3,12 @@
 #include <memory>
 #include <string>
 
-#include "predict/tables/tenant_shares.h"
+#include "service/tables/tenant_shares.h"
 #include "tests/made_segment.h"
 #include "tests/predict/named_tenants.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

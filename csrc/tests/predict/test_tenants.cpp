@@ -6,7 +6,7 @@
 #include "tests/predict/named_tenants.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 TEST(what_is_said_first_counts) {
   Tenants tenants({.weights = {{"field", 5}, {"header", 6}, {"token:0000beef", 7}, {"certificate:CN=b", 8}}});

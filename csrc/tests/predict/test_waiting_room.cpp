@@ -6,12 +6,12 @@
 #include <random>
 #include <string>
 
-#include "predict/intake/waiting_room.h"
+#include "service/intake/waiting_room.h"
 #include "tests/made_segment.h"
 #include "tests/predict/named_tenants.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 
@@ -36,7 +36,7 @@ struct Room {
     return found;
   }
   // The row of a tenant that has an item.
-  TenantId hold(const std::string& name) { return front::hold(tenants, of_tenant(name)); }
+  TenantId hold(const std::string& name) { return test::hold(tenants, of_tenant(name)); }
   // The last item of a tenant is answered, and so many others come that one of them has its row.
   void change_owner(TenantId tenant) {
     tenants.release(tenant);

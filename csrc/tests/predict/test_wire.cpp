@@ -2,14 +2,14 @@
 // skipped, and what is read of each odd byte, is proved against the protobuf runtime in tests/api/test_wire.py.
 #include <limits>
 
+#include "contract/request_view.h"
+#include "contract/response_view.h"
+#include "contract/utf8.h"
+#include "contract/wire.h"
 #include "tests/check.h"
-#include "text/unicode/utf8.h"
-#include "wire/request_view.h"
-#include "wire/response_view.h"
-#include "wire/wire.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 using namespace std::string_literals;
 using namespace std::string_view_literals;
 
@@ -62,10 +62,10 @@ TEST(every_field_is_read) {
   CHECK_EQ(view.text, "hi");
   CHECK(view.input == Input::kText && view.request_id == 300 && view.priority == 3 && view.timeout_us == 7);
   CHECK(view.truncation.asked == true && view.has_output && view.has_generate);
-  const front::OutputOptions& o = view.output;
+  const OutputOptions& o = view.output;
   CHECK(o.dtype == 2 && o.dimensions == 128 && o.has_normalize && !o.normalize && o.top_labels == 5);
   CHECK(o.raw_scores && o.timings);
-  const front::GenerateOptions& g = view.generate;
+  const GenerateOptions& g = view.generate;
   CHECK(g.max_tokens == 5 && g.temperature == 0.5f && g.top_k == 9 && g.has_top_p && g.top_p == 1.0f);
   CHECK(g.has_seed && g.seed == 42 && g.ignore_eos && g.logprobs && g.stop_count == 2 && g.stop_token_count == 1);
   CHECK(g.has_repetition_penalty && g.repetition_penalty == 1.0f && g.has_no_repeat_ngram_size);

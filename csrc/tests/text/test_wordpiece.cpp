@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "contract/utf8.h"
 #include "tests/text/tokenizing.h"
 #include "text/trie.h"
-#include "text/unicode/utf8.h"
 #include "text/words/word_cache.h"
 
 using namespace fastqps;
@@ -291,7 +291,7 @@ TEST(decoding_agrees_with_encoding) {
     CHECK_EQ(found.point, surrogate ? kReplacement : point);
     CHECK_EQ(found.n_bytes, surrogate ? 1u : n);
     CHECK_EQ(decode_before(bytes, bytes + n), surrogate ? kReplacement : point);
-    CHECK_EQ(valid_utf8({reinterpret_cast<const char*>(bytes), n}), !surrogate);
-    if (n > 1) CHECK(!valid_utf8({reinterpret_cast<const char*>(bytes), n - 1}));
+    CHECK_EQ(text::valid_utf8({reinterpret_cast<const char*>(bytes), n}), !surrogate);
+    if (n > 1) CHECK(!text::valid_utf8({reinterpret_cast<const char*>(bytes), n - 1}));
   }
 }

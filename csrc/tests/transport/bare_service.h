@@ -1,9 +1,9 @@
 // A service that only has methods: nothing to do in a turn, or before a sleep. For tests and benchmarks.
 #pragma once
-#include "grpc/service.h"
-#include "net/limits.h"
+#include "transport/net/limits.h"
+#include "transport/rpc/service.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 class BareService : public Service {
  public:
@@ -18,4 +18,4 @@ class BareService : public Service {
   Transport* transport = nullptr;
 };
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "tests/check.h"
 
 namespace fastqps::fuzz {

@@ -3,11 +3,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "tests/check.h"
 #include "tests/transport/http2_client.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 inline std::string be32(u32 value) {
   std::string out;
@@ -29,4 +29,4 @@ inline std::string header_block(const Fields& fields) {
   return out;
 }
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

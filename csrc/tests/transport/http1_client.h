@@ -9,7 +9,7 @@
 
 #include "tests/transport/transport_fixture.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 // A response, taken apart without the code under test.
 struct Response {
@@ -119,4 +119,4 @@ inline std::string get(std::string_view path, std::string_view headers = "") {
   return "GET " + std::string(path) + " HTTP/1.1\r\nHost: test\r\n" + std::string(headers) + "\r\n";
 }
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

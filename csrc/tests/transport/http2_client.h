@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "front/front_door.h"
 #include "tests/check.h"
+#include "transport/loop/front_door.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 // A turn without work returns at once.
 inline Limits without_sleep(Limits limits) {
@@ -238,4 +238,4 @@ class Client {
   std::map<i32, Body> bodies_;
 };
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

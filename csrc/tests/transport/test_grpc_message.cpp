@@ -1,11 +1,11 @@
 #include <random>
 
-#include "grpc/grpc_message.h"
-#include "grpc/grpc_status.h"
+#include "contract/grpc_status.h"
 #include "tests/check.h"
+#include "transport/framing/grpc_message.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -1,8 +1,8 @@
-#include "grpc/grpc_timeout.h"
 #include "tests/check.h"
+#include "transport/framing/grpc_timeout.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 TEST(units) {
   CHECK_EQ(parse_grpc_timeout("1H"), u64(3600) * 1'000'000'000);

@@ -9,7 +9,7 @@
 #include "tests/transport/tls_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

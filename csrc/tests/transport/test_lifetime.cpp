@@ -6,14 +6,14 @@
 #include <future>
 #include <memory>
 
-#include "front/loop.h"
-#include "http2/session.h"
 #include "tests/in_time.h"
 #include "tests/transport/frames.h"
 #include "tests/transport/http1_client.h"
+#include "transport/http2/session.h"
+#include "transport/loop/loop.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -1,11 +1,11 @@
 #include <map>
 #include <random>
 
-#include "net/timer_wheel.h"
 #include "tests/check.h"
+#include "transport/net/timer_wheel.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 constexpr u64 kTick = u64(1) << TimerWheel::kTickShift;
 

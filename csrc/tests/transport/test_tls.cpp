@@ -4,7 +4,7 @@
 #include "tests/transport/tls_records.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 namespace {
 

@@ -2,12 +2,12 @@
 #include <memory>
 #include <random>
 
-#include "http2/request_headers.h"
 #include "tests/in_time.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/http2/request_headers.h"
 
 using namespace fastqps;
-using namespace fastqps::front;
+using namespace fastqps::test;
 
 TEST(an_answer_leaves_in_one_write) {
   Fixture fixture;

@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 
-#include "net/tls/tls_context.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/tls/tls_context.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 struct Identity {
   X509* certificate = nullptr;
@@ -226,4 +226,4 @@ inline bool asleep(FrontDoor& door) {
          epoll_wait(door.net.poller.epoll_fd, &event, 1, 0) == 0;
 }
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "core/types.h"
+#include "contract/types.h"
 #include "tests/check.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 // Writes on from where the handshake ended: the client itself must have sent nothing since.
 class RecordWriter {
@@ -74,4 +74,4 @@ class RecordWriter {
   u64 sequence_ = 0;
 };
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "front/front_door.h"
 #include "tests/check.h"
 #include "tests/transport/bare_service.h"
 #include "tests/transport/http2_client.h"
+#include "transport/loop/front_door.h"
 
-namespace fastqps::front {
+namespace fastqps::test {
 
 enum TestMethod : u16 { kEchoMethod, kLaterMethod, kStreamMethod, kChunksMethod };
 
@@ -167,4 +167,4 @@ struct Fixture {
   const Limits& limits = door.limits;
 };
 
-}  // namespace fastqps::front
+}  // namespace fastqps::test

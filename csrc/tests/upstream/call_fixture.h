@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "edge/upstream/upstream_call.h"
 #include "tests/check.h"
 #include "tests/transport/frames.h"
 #include "tests/transport/transport_fixture.h"
-#include "upstream/upstream_call.h"
 
-namespace fastqps::upstream {
+namespace fastqps::test {
 
-using front::kMillisecond;
-using front::kNever;
-using front::kSecond;
+using transport::kMillisecond;
+using transport::kNever;
+using transport::kSecond;
 
 // A socket that listens on the loopback.
 struct Listening {
@@ -81,10 +81,10 @@ struct Heard final : CallListener {
 inline CallSettings settings_for(std::string path) { return {.path = std::move(path), .authority = "test"}; }
 
 // A call and its part of a loop.
-struct Caller {
-  Caller(const Address& address, const CallSettings& settings)
+struct UpstreamCaller {
+  UpstreamCaller(const Address& address, const CallSettings& settings)
       : call(std::make_unique<UpstreamCall>(heard, address, settings)) {}
-  Caller(const Caller&) = delete;
+  UpstreamCaller(const UpstreamCaller&) = delete;
 
   bool say(std::string_view text) {
     u8* out = call->begin_message(text.size());
@@ -116,17 +116,17 @@ inline void until(const std::function<bool()>& condition, const std::function<vo
 }
 
 // A front door's service behind a real socket.
-struct Door : front::Fixture {
-  explicit Door(const front::Limits& limits = {}) : Fixture(limits) {}
+struct Door : Fixture {
+  explicit Door(const transport::Limits& limits = {}) : Fixture(limits) {}
   void turn() {
     for (int fd; (fd = listening.accepted()) >= 0;) door.adopt(fd);
     door.turn();
   }
   // Both sides, until it is so.
-  void run(Caller& caller, const std::function<bool()>& condition) {
+  void run(UpstreamCaller& caller, const std::function<bool()>& condition) {
     until(condition, [&] { caller.turn(), turn(); });
   }
-  CallEnd end_of(Caller& caller) {
+  CallEnd end_of(UpstreamCaller& caller) {
     run(caller, [&] { return caller.heard.end.has_value(); });
     return *caller.heard.end;
   }
@@ -156,10 +156,10 @@ struct Script {
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     hang_up();
   }
-  void run(Caller& caller, const std::function<bool()>& condition) {
+  void run(UpstreamCaller& caller, const std::function<bool()>& condition) {
     until(condition, [&] { caller.turn(), turn(); });
   }
-  CallEnd end_of(Caller& caller) {
+  CallEnd end_of(UpstreamCaller& caller) {
     run(caller, [&] { return caller.heard.end.has_value(); });
     return *caller.heard.end;
   }
@@ -170,9 +170,9 @@ struct Script {
 };
 
 // ---- frames of a server
-using front::be32, front::frame, front::header_block;
+
 inline std::string settings_frame() { return frame(NGHTTP2_SETTINGS, 0, 0, ""); }
-inline std::string headers_frame(const front::Fields& of, bool last = false) {
+inline std::string headers_frame(const Fields& of, bool last = false) {
   return frame(NGHTTP2_HEADERS, u8(NGHTTP2_FLAG_END_HEADERS | (last ? NGHTTP2_FLAG_END_STREAM : 0)), 1,
                header_block(of));
 }
@@ -183,4 +183,4 @@ inline std::string data_frame(std::string_view payload, bool last = false) {
   return frame(NGHTTP2_DATA, last ? NGHTTP2_FLAG_END_STREAM : 0, 1, payload);
 }
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::test

@@ -2,7 +2,7 @@
 #pragma once
 #include "tests/upstream/call_fixture.h"
 
-namespace fastqps::upstream {
+namespace fastqps::test {
 
 struct Relay {
   explicit Relay(const Address& server) : server_(server) {}
@@ -48,4 +48,4 @@ struct Relay {
   int caller_ = -1, door_ = -1;
 };
 
-}  // namespace fastqps::upstream
+}  // namespace fastqps::test

@@ -2,8 +2,7 @@
 #include "tests/upstream/relay.h"
 
 using namespace fastqps;
-using namespace fastqps::h2client;
-using namespace fastqps::upstream;
+using namespace fastqps::test;
 
 namespace {
 
@@ -11,7 +10,7 @@ constexpr const char* kStream = "/test.Service/Stream";
 
 // Says some messages, hears them again, and ends.
 void converse(
-    Door& door, Caller& caller, const std::function<void()>& between = [] {}) {
+    Door& door, UpstreamCaller& caller, const std::function<void()>& between = [] {}) {
   const std::string texts[] = {"first", "", std::string(3000, 'x'), std::string(40'000, 'y'), "last"};
   for (const std::string& text : texts) CHECK(caller.say(text));
   caller.call->half_close();
@@ -26,7 +25,7 @@ void converse(
 
 TEST(messages_both_ways_and_the_end) {
   Door door;
-  Caller caller(door.listening.address, settings_for(kStream));
+  UpstreamCaller caller(door.listening.address, settings_for(kStream));
   const std::string long_text(300'000, 'x');
   CHECK(caller.say("queued before it is open"));
   CHECK(caller.say(""));
@@ -54,7 +53,7 @@ TEST(byte_by_byte) {
   for (const size_t step : {size_t(1), size_t(7), size_t(4096)}) {
     Relay relay(door.listening.address);
     relay.step = step;
-    Caller caller(relay.listening.address, settings_for(kStream));
+    UpstreamCaller caller(relay.listening.address, settings_for(kStream));
     converse(door, caller, [&] {
       for (int i = 0; i < 64; i++) relay.turn();
     });
@@ -68,7 +67,7 @@ TEST(cut_at_every_byte) {
   size_t whole = 0;
   {
     Relay relay(door.listening.address);
-    Caller caller(relay.listening.address, settings_for(kStream));
+    UpstreamCaller caller(relay.listening.address, settings_for(kStream));
     converse(door, caller, [&] { relay.turn(); });
     whole = caller.call->bytes_in();
   }
@@ -76,7 +75,7 @@ TEST(cut_at_every_byte) {
   for (size_t left = 1; left < whole; left += left < 200 ? 1 : 613) {
     Relay relay(door.listening.address);
     relay.left = left;
-    Caller caller(relay.listening.address, settings_for(kStream));
+    UpstreamCaller caller(relay.listening.address, settings_for(kStream));
     for (const size_t bytes : {5, 0, 3000, 40'000, 4}) CHECK(caller.say(std::string(bytes, 'z')));
     caller.call->half_close();
     until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(), relay.turn(), door.turn(); });
@@ -91,36 +90,36 @@ TEST(cut_at_every_byte) {
 
 TEST(a_refused_call_has_the_servers_words) {
   Door door;
-  door.door.calls.tokens = front::tokens_of({"the-right-token-of-it"});
+  door.door.calls.tokens = tokens_of({"the-right-token-of-it"});
   for (const char* token : {"", "a-wrong-token", "the-right-token-of-it"}) {
     CallSettings settings = settings_for(kStream);
     settings.token = token;
-    Caller caller(door.listening.address, settings);
+    UpstreamCaller caller(door.listening.address, settings);
     CHECK(caller.say("x"));
     if (std::string(token).starts_with("the-right")) {
       door.run(caller, [&] { return caller.heard.messages == 1; });
       door.service.finish({.index = door.service.open.begin()->first, .generation = door.service.open.begin()->second},
-                          {.code = front::StatusCode::kFailedPrecondition, .message = "100 %: größer\n"});
+                          {.code = StatusCode::kFailedPrecondition, .message = "100 %: größer\n"});
       const CallEnd end = door.end_of(caller);
       CHECK(end.how == End::kStatus);
-      CHECK_EQ(end.status, u32(front::StatusCode::kFailedPrecondition));
+      CHECK_EQ(end.status, u32(StatusCode::kFailedPrecondition));
       CHECK_EQ(end.text, std::string("100 %: größer\n"));
     } else {
       const CallEnd end = door.end_of(caller);
       CHECK(end.how == End::kStatus);
-      CHECK_EQ(end.status, u32(front::StatusCode::kUnauthenticated));
+      CHECK_EQ(end.status, u32(StatusCode::kUnauthenticated));
       CHECK(end.text.find("authorization") != end.text.npos);
     }
   }
-  Caller caller(door.listening.address,
-                {.path = "/test.Service/Nothing", .authority = "x", .token = "the-right-token-of-it"});
-  CHECK_EQ(door.end_of(caller).status, u32(front::StatusCode::kUnimplemented));
+  UpstreamCaller caller(door.listening.address,
+                        {.path = "/test.Service/Nothing", .authority = "x", .token = "the-right-token-of-it"});
+  CHECK_EQ(door.end_of(caller).status, u32(StatusCode::kUnimplemented));
 }
 
 // Windows of the server's, a socket that takes little, and more messages than fit: all arrive, in order.
 TEST(many_messages_through_narrow_windows) {
   Door door({.stream_window = 65'535, .connection_window = 65'535});
-  Caller caller(door.listening.address, settings_for(kStream));
+  UpstreamCaller caller(door.listening.address, settings_for(kStream));
   size_t said = 0, bytes = 0;
   std::mt19937 random(7);
   until([&] { return caller.heard.messages == 3000; },
@@ -141,7 +140,7 @@ TEST(many_messages_through_narrow_windows) {
 TEST(the_listener_may_use_the_call) {
   Door door;
   {
-    Caller caller(door.listening.address, settings_for(kStream));
+    UpstreamCaller caller(door.listening.address, settings_for(kStream));
     caller.heard.on_opened = [&] {
       CHECK(caller.say("0"));
       CHECK(!caller.call->flush(now_ns()));
@@ -156,7 +155,7 @@ TEST(the_listener_may_use_the_call) {
     CHECK(caller.heard.end->how == End::kStatus);
   }
   {  // it closes in the middle of several messages
-    Caller caller(door.listening.address, settings_for(kStream));
+    UpstreamCaller caller(door.listening.address, settings_for(kStream));
     for (int i = 0; i < 10; i++) CHECK(caller.say("x"));
     caller.heard.on_message = [&] { caller.call->close(); };
     door.run(caller, [&] { return caller.heard.messages == 1; });

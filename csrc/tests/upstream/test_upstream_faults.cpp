@@ -2,8 +2,7 @@
 #include "tests/upstream/call_fixture.h"
 
 using namespace fastqps;
-using namespace fastqps::h2client;
-using namespace fastqps::upstream;
+using namespace fastqps::test;
 
 namespace {
 
@@ -31,7 +30,7 @@ void check_end(const CallEnd& end, End how, std::string_view text) {
 // to.
 CallEnd end_after(std::string_view said, bool closes = false, CallSettings settings = patient()) {
   Script server;
-  Caller caller(server.listening.address, settings);
+  UpstreamCaller caller(server.listening.address, settings);
   server.run(caller, [&] { return !server.heard.empty(); });
   if (said.starts_with(kOpen)) {
     server.say(kOpen);
@@ -48,7 +47,7 @@ CallEnd end_after(std::string_view said, bool closes = false, CallSettings setti
 TEST(nobody_listens) {
   Listening listening;
   listening.stop();
-  Caller caller(listening.address, quick());
+  UpstreamCaller caller(listening.address, quick());
   until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(); });
   check_end(*caller.heard.end, End::kConnect, "the connection is refused; check that a server listens there");
   CHECK_EQ(caller.heard.opens, 0);
@@ -58,7 +57,7 @@ TEST(nobody_listens) {
 TEST(no_way_there) {
   Address nowhere = *Address::of("127.0.0.1", 1);
   nowhere.bytes = 1;
-  Caller caller(nowhere, quick());
+  UpstreamCaller caller(nowhere, quick());
   CHECK(!caller.heard.end && caller.call->due_ns() == 0);
   caller.turn();
   check_end(*caller.heard.end, End::kConnect, "no connection: Invalid argument");
@@ -72,7 +71,7 @@ TEST(the_connection_comes_too_late) {
     connect(waiting.back(), reinterpret_cast<sockaddr*>(&full.address.where), full.address.bytes);
   }
   const u64 begun = now_ns();
-  Caller caller(full.address, quick());
+  UpstreamCaller caller(full.address, quick());
   until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(); });
   check_end(*caller.heard.end, End::kConnect, "no connection within 50 ms; check the address and the firewalls");
   CHECK(now_ns() - begun >= 50 * kMillisecond);
@@ -84,7 +83,7 @@ TEST(a_standstill_is_not_the_servers_fault) {
   Door door;
   CallSettings settings = quick();
   settings.path = "/test.Service/Stream";
-  Caller caller(door.listening.address, settings);
+  UpstreamCaller caller(door.listening.address, settings);
   CHECK(caller.say("x"));
   for (int i = 0; i < 3 && caller.call->due_ns() != kNever; i++) {
     for (int k = 0; k < 20; k++) door.turn();
@@ -97,7 +96,7 @@ TEST(a_standstill_is_not_the_servers_fault) {
 
 TEST(the_server_is_silent) {
   Script server;
-  Caller caller(server.listening.address, quick());
+  UpstreamCaller caller(server.listening.address, quick());
   CHECK(caller.say("x"));
   check_end(server.end_of(caller), End::kConnect, "connected, but the server said nothing within 50 ms");
   CHECK(server.heard.starts_with("PRI * HTTP/2.0"));
@@ -108,7 +107,7 @@ TEST(the_server_stops_reading) {
   Script server;
   CallSettings settings = quick();
   settings.connect_ns = test::kPatienceNs;
-  Caller caller(server.listening.address, settings);
+  UpstreamCaller caller(server.listening.address, settings);
   server.run(caller, [&] { return !server.heard.empty(); });
   server.say(kOpen + frame(NGHTTP2_WINDOW_UPDATE, 0, 0, be32(1 << 30)) +
              frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\x7f\xff\xff\xff", 6)));
@@ -131,7 +130,7 @@ TEST(the_server_opens_no_window) {
   Script server;
   CallSettings settings = quick();
   settings.connect_ns = test::kPatienceNs;
-  Caller caller(server.listening.address, settings);
+  UpstreamCaller caller(server.listening.address, settings);
   CHECK(caller.say(std::string(100'000, 'x')));
   server.run(caller, [&] { return !server.heard.empty(); });
   server.say(kOpen);
@@ -142,12 +141,11 @@ TEST(the_server_opens_no_window) {
 TEST(the_server_closes) {
   check_end(end_after("", true), End::kClosed, "before it said anything; if it speaks TLS, set --upstream-tls-ca");
   check_end(end_after(kOpen, true), End::kClosed, "the server closed the connection");
-  check_end(end_after(kAnswer + data_frame(front::framed("ok")), true), End::kClosed,
-            "the server closed the connection");
-  check_end(end_after(kAnswer + data_frame(front::framed("half")).substr(0, 12), true), End::kClosed, "closed");
-  check_end(end_after(kAnswer + data_frame(front::framed("half").substr(0, 7)), true), End::kClosed, "closed");
+  check_end(end_after(kAnswer + data_frame(framed("ok")), true), End::kClosed, "the server closed the connection");
+  check_end(end_after(kAnswer + data_frame(framed("half")).substr(0, 12), true), End::kClosed, "closed");
+  check_end(end_after(kAnswer + data_frame(framed("half").substr(0, 7)), true), End::kClosed, "closed");
   Script server;
-  Caller caller(server.listening.address, patient());
+  UpstreamCaller caller(server.listening.address, patient());
   server.run(caller, [&] { return !server.heard.empty(); });
   server.say(kOpen);
   server.run(caller, [&] { return caller.heard.opens == 1; });
@@ -179,7 +177,7 @@ TEST(damaged_http2) {
 }
 
 TEST(answers_that_are_not_grpc) {
-  const auto refused = [](const front::Fields& fields) { return end_after(kOpen + headers_frame(fields)); };
+  const auto refused = [](const Fields& fields) { return end_after(kOpen + headers_frame(fields)); };
   check_end(refused({{":status", "404"}, {"content-type", "text/html"}}), End::kProtocol,
             "the server answers with HTTP status 404 instead of gRPC");
   check_end(refused({{":status", "200"}, {"content-type", "text/html"}}), End::kProtocol,
@@ -187,11 +185,11 @@ TEST(answers_that_are_not_grpc) {
   check_end(refused({{":status", "200"}, {"content-type", "application/grpcx"}}), End::kProtocol, "content type");
   check_end(refused({{":status", "200"}, {"content-type", "application/grpc+proto"}, {"grpc-encoding", "gzip"}}),
             End::kProtocol, "the server compresses its messages ('gzip')");
-  check_end(end_after(kAnswer + data_frame(front::framed("x", 1))), End::kProtocol, "a compressed message");
-  check_end(end_after(kAnswer + data_frame(front::framed("x"), true)), End::kProtocol, "without a gRPC status");
+  check_end(end_after(kAnswer + data_frame(framed("x", 1))), End::kProtocol, "a compressed message");
+  check_end(end_after(kAnswer + data_frame(framed("x"), true)), End::kProtocol, "without a gRPC status");
   CallSettings narrow = patient();
   narrow.message_bytes_max = 1000;
-  check_end(end_after(kAnswer + data_frame(front::framed(std::string(1001, 'x'))), false, narrow), End::kProtocol,
+  check_end(end_after(kAnswer + data_frame(framed(std::string(1001, 'x'))), false, narrow), End::kProtocol,
             "a message of 1001 bytes, and the limit is 1000");
 }
 
@@ -224,18 +222,18 @@ TEST(goaway_and_reset) {
             "the server reset the call: REFUSED_STREAM");
   {  // with the first SETTINGS, before the call is on its way
     Script server;
-    Caller caller(server.listening.address, patient());
+    UpstreamCaller caller(server.listening.address, patient());
     server.run(caller, [&] { return !server.heard.empty(); });
     server.say(kOpen + goaway(0, 0, ""));
     check_end(server.end_of(caller), End::kClosed, "the server refused the call, since it takes no more");
   }
   // A call that is open goes on, and hears of it once.
   Script server;
-  Caller caller(server.listening.address, patient());
+  UpstreamCaller caller(server.listening.address, patient());
   server.run(caller, [&] { return !server.heard.empty(); });
   server.say(kOpen);
   server.run(caller, [&] { return server.heard.find(kPath) != server.heard.npos; });
-  server.say(answer_headers() + goaway(0x7fffffff, 0, "") + goaway(1, 0, "") + data_frame(front::framed("still here")));
+  server.say(answer_headers() + goaway(0x7fffffff, 0, "") + goaway(1, 0, "") + data_frame(framed("still here")));
   server.run(caller, [&] { return caller.heard.messages == 1; });
   CHECK_EQ(caller.heard.retirements, 1);
   CHECK(!caller.heard.end);

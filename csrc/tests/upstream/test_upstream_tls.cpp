@@ -4,34 +4,32 @@
 #include "tests/upstream/relay.h"
 
 using namespace fastqps;
-using namespace fastqps::h2client;
-using namespace fastqps::upstream;
-using front::Identity;
+using namespace fastqps::test;
 
 namespace {
 
 struct SecureDoor : Door {
   explicit SecureDoor(const Identity& shown, const Identity* client_ca = nullptr) {
-    door.net.tls = front::server_context(shown, client_ca);
+    door.net.tls = server_context(shown, client_ca);
   }
 };
 
-std::shared_ptr<ClientTls> trusting(const Identity& ca, const Identity* shown = nullptr) {
+std::shared_ptr<h2client::ClientTls> trusting(const Identity& ca, const Identity* shown = nullptr) {
   std::string fault;
-  auto made = ClientTls::make(
+  auto made = h2client::ClientTls::make(
       {ca.certificate_pem(), shown ? shown->certificate_pem() : "", shown ? shown->key_pem() : ""}, &fault);
   if (!made) test::fail(__FILE__, __LINE__, fault);
   return made;
 }
 
 // As a client that knows no newer version of TLS.
-void limit_version(const ClientTls& tls, int version) {
+void limit_version(const h2client::ClientTls& tls, int version) {
   SSL* ssl = tls.open("server");
   SSL_CTX_set_max_proto_version(SSL_get_SSL_CTX(ssl), version);
   SSL_free(ssl);
 }
 
-CallSettings secure(std::shared_ptr<const ClientTls> tls, std::string name = "server") {
+CallSettings secure(std::shared_ptr<const h2client::ClientTls> tls, std::string name = "server") {
   CallSettings settings = settings_for("/test.Service/Stream");
   settings.connect_ns = test::kPatienceNs;
   settings.tls = std::move(tls);
@@ -45,7 +43,7 @@ void check_end(const CallEnd& end, End how, std::string_view text) {
 }
 
 void check_refused(Door& door, const CallSettings& settings, std::string_view text) {
-  Caller caller(door.listening.address, settings);
+  UpstreamCaller caller(door.listening.address, settings);
   CHECK(caller.say("x"));
   check_end(door.end_of(caller), End::kTls, text);
 }
@@ -61,7 +59,7 @@ TEST(the_same_messages) {
       relay.step = step;
       auto tls = trusting(own);
       limit_version(*tls, version);
-      Caller caller(relay.listening.address, secure(tls));
+      UpstreamCaller caller(relay.listening.address, secure(tls));
       const std::string texts[] = {"first", "", std::string(step > 1 ? 2'000'000 : 20'000, 'y'), "last"};
       for (const std::string& text : texts) CHECK(caller.say(text));
       caller.call->half_close();
@@ -85,7 +83,7 @@ TEST(cut_at_any_byte) {
   for (size_t left = 1; left < 3000; left += 37) {
     Relay relay(door.listening.address);
     relay.left = left;
-    Caller caller(relay.listening.address, secure(tls));
+    UpstreamCaller caller(relay.listening.address, secure(tls));
     CHECK(caller.say(std::string(4000, 'z')));
     until([&] { return caller.heard.end.has_value(); }, [&] { caller.turn(), relay.turn(), door.turn(); });
     CHECK(caller.heard.end->how == End::kTls || caller.heard.end->how == End::kClosed);
@@ -98,7 +96,7 @@ TEST(whom_a_call_trusts) {
   {
     SecureDoor door(good);
     {
-      Caller caller(door.listening.address, secure(trusting(ca)));
+      UpstreamCaller caller(door.listening.address, secure(trusting(ca)));
       CHECK(caller.say("x"));
       door.run(caller, [&] { return caller.heard.messages == 1; });
     }
@@ -108,15 +106,15 @@ TEST(whom_a_call_trusts) {
     check_refused(door, secure(trusting(ca), "elsewhere"), "the server's certificate is for another name");
     check_refused(door, secure(trusting(ca), "127.0.0.1"), "the server's certificate is for another name");
     std::string fault;
-    check_refused(door, secure(ClientTls::make({}, &fault)), "the server's certificate is not trusted");
-    Caller nameless(door.listening.address, secure(trusting(ca), ""));
+    check_refused(door, secure(h2client::ClientTls::make({}, &fault)), "the server's certificate is not trusted");
+    UpstreamCaller nameless(door.listening.address, secure(trusting(ca), ""));
     CHECK(!nameless.say("x"));
     check_end(door.end_of(nameless), End::kTls, "a certificate cannot be for the name ''");
   }
   SecureDoor door(good);
-  front::TlsFault fault;
-  door.door.net.tls =
-      front::TlsContext::make({late.certificate_pem(), late.key_pem(), ""}, front::TlsContext::Dates::kIgnored, &fault);
+  transport::TlsFault fault;
+  door.door.net.tls = transport::TlsContext::make({late.certificate_pem(), late.key_pem(), ""},
+                                                  transport::TlsContext::Dates::kIgnored, &fault);
   check_refused(door, secure(trusting(ca)), "the server's certificate has expired; renew it");
 }
 
@@ -125,7 +123,7 @@ TEST(what_a_call_shows) {
   const Identity known = Identity::make("edge", &clients), unknown = Identity::make("edge", &other);
   SecureDoor door(own, &clients);
   {
-    Caller caller(door.listening.address, secure(trusting(own, &known)));
+    UpstreamCaller caller(door.listening.address, secure(trusting(own, &known)));
     CHECK(caller.say("x"));
     door.run(caller, [&] { return caller.heard.messages == 1; });
   }
@@ -141,17 +139,17 @@ TEST(only_one_side_speaks_tls) {
   const Identity own = Identity::make("server");
   {
     SecureDoor door(own);
-    Caller caller(door.listening.address, settings_for("/test.Service/Stream"));
+    UpstreamCaller caller(door.listening.address, settings_for("/test.Service/Stream"));
     check_end(door.end_of(caller), End::kTls, "the server speaks TLS; set --upstream-tls-ca");
   }
   {
     Door door;
-    Caller caller(door.listening.address, secure(trusting(own)));
+    UpstreamCaller caller(door.listening.address, secure(trusting(own)));
     check_end(door.end_of(caller), End::kTls, "the server closed the connection in the TLS handshake");
   }
   for (const char* said : {"HTTP/1.1 400 Bad Request\r\n\r\n", "\x01"}) {
     Script server;
-    Caller caller(server.listening.address, secure(trusting(own)));
+    UpstreamCaller caller(server.listening.address, secure(trusting(own)));
     server.run(caller, [&] { return !server.heard.empty(); });
     server.say(said);
     check_end(server.end_of(caller), End::kTls, "the server speaks no TLS; unset --upstream-tls-ca");
@@ -159,7 +157,7 @@ TEST(only_one_side_speaks_tls) {
   Script silent;
   CallSettings settings = secure(trusting(own));
   settings.connect_ns = 50 * kMillisecond;
-  Caller caller(silent.listening.address, settings);
+  UpstreamCaller caller(silent.listening.address, settings);
   check_end(silent.end_of(caller), End::kConnect, "the TLS handshake was not done within 50 ms");
 }
 
@@ -167,7 +165,7 @@ TEST(pems_that_are_no_use) {
   const Identity own = Identity::make("own"), other = Identity::make("other"), leaf = Identity::make("leaf", &own);
   const auto refused = [](const ClientPem& pem, std::string_view text) {
     std::string fault;
-    CHECK(!ClientTls::make(pem, &fault));
+    CHECK(!h2client::ClientTls::make(pem, &fault));
     CHECK_EQ(fault, text);
   };
   refused({"nonsense", "", ""}, "the CA: it holds no certificate in PEM");

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "contract/utf8.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/spaced/byte_pieces.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "text/unicode/utf8.h"
+#include "contract/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <numeric>
 
-#include "text/unicode/utf8.h"
+#include "contract/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "contract/utf8.h"
 #include "text/unicode/graphemes.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

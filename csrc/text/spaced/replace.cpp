@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "contract/utf8.h"
 #include "text/unicode/code_classes.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "contract/utf8.h"
 #include "text/unicode/code_classes.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "contract/utf8.h"
 #include "text/unicode/unicode_tables.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text {
 

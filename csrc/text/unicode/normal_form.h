@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text {
 

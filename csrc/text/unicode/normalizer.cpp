@@ -1,6 +1,6 @@
 #include "text/unicode/normalizer.h"
 
-#include "text/unicode/utf8.h"
+#include "contract/utf8.h"
 
 namespace fastqps::text {
 

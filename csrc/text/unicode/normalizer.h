@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "contract/utf8.h"
 #include "text/unicode/char_table.h"
-#include "text/unicode/utf8.h"
 
 namespace fastqps::text {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text::unicode {
 

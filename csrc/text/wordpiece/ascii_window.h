@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

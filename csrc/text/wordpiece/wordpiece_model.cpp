@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "text/unicode/utf8.h"
+#include "contract/utf8.h"
 #include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {

@@ -1,7 +1,7 @@
 // The part of WordPiece that says where in the text its tokens are.
 #include <algorithm>
 
-#include "text/unicode/utf8.h"
+#include "contract/utf8.h"
 #include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {

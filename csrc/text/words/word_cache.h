@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "core/types.h"
+#include "contract/types.h"
 
 namespace fastqps::text {
 

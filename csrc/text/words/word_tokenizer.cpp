@@ -1,6 +1,6 @@
 #include "text/words/word_tokenizer.h"
 
-#include "text/unicode/utf8.h"
+#include "contract/utf8.h"
 
 namespace fastqps::text {
 namespace {

@@ -8,8 +8,8 @@
 #include "connection/message_reader.h"
 #include "connection/protobuf.h"
 #include "list.h"
-#include "net/timer_wheel.h"
 #include "record/outcome.h"
+#include "transport/net/timer_wheel.h"
 
 namespace loadgen {
 
@@ -23,7 +23,7 @@ struct Free;
 constexpr u32 kSlotBits = 20;  // of a bidi call's id: its place in the pool
 
 // As a timer it is given up when that fires.
-struct Call : Link<InStream>, Link<ToSend>, fastqps::front::Timer {
+struct Call : Link<InStream>, Link<ToSend>, fastqps::transport::Timer {
   Stream* stream = nullptr;
   i64 intended_ns = 0, deadline_ns = 0, submitted_ns = 0;
   i64 written_ns = 0;  // 0: not yet

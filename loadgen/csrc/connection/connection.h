@@ -12,8 +12,8 @@
 
 namespace loadgen {
 
-using fastqps::front::OutputBuffer;
 using fastqps::h2client::Fault, fastqps::h2client::SessionSettings, fastqps::h2client::Wire;
+using fastqps::transport::OutputBuffer;
 
 class Connection {
  public:

@@ -5,12 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "grpc/grpc_message.h"
+#include "transport/framing/grpc_message.h"
 #include "types.h"
 
 namespace loadgen {
 
-using fastqps::front::kPrefixBytes, fastqps::front::write_prefix;
+using fastqps::transport::kPrefixBytes, fastqps::transport::write_prefix;
 
 class MessageReader {
  public:
@@ -61,7 +61,7 @@ class MessageReader {
       bytes--;
     }
     prefix_have_ = 0;
-    length_ = left_ = fastqps::front::read_be32(prefix_ + 1);
+    length_ = left_ = fastqps::transport::read_be32(prefix_ + 1);
     in_message_ = true;
     broken_ = prefix_[0] != 0 || left_ > bytes_max_;  // compression was not offered
     return !broken_;

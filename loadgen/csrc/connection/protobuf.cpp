@@ -1,11 +1,11 @@
 #include "connection/protobuf.h"
 
-#include "wire/wire.h"
+#include "contract/wire.h"
 
 namespace loadgen {
 
-using fastqps::front::kWireDepthMax, fastqps::front::length_tag, fastqps::front::varint_tag;
-using fastqps::front::WireReader, fastqps::front::WireWriter;
+using fastqps::kWireDepthMax, fastqps::length_tag, fastqps::varint_tag;
+using fastqps::WireReader, fastqps::WireWriter;
 
 size_t write_varint_field(u8* to, u32 field, u64 value) {
   WireWriter writer(to);

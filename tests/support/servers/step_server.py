@@ -25,7 +25,7 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def checksum(data: bytes) -> int:
-    """As csrc/wire/step_checksum.cpp has it."""
+    """As csrc/edge/messages/step_checksum.cpp has it."""
     sums = [len(data), *range(1, 8)]
     whole = len(data) // 64
     for stripe in range(whole):

@@ -1,0 +1,153 @@
+// PredictRequest and PredictBatchRequest, read in place: no protobuf library, no allocation, no copy.
+//
+// A RequestView holds views into the message; it is valid as long as the message's bytes are. The rules are protobuf's:
+// unknown fields and known fields of the wrong wire type are skipped, the last scalar wins, the last member of a oneof
+// wins and clears the others, a submessage given twice is merged, repeated numbers may be packed or not and may come in
+// pieces. A message is accepted if and only if the protobuf runtime accepts it (tests/api/test_wire.py holds the two
+// together; an item of a batch may nest one level deeper than there); what the values may be is checked by
+// check_request(), separately.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "contract/field_fault.h"
+#include "contract/types.h"
+
+namespace fastqps {
+struct SpanContext;
+}
+
+namespace fastqps {
+
+// The fault of a request, for an INVALID_ARGUMENT. `field` is a literal, a path such as "pair.first", or empty
+// when the bytes are damaged outside any field. `reason` is a literal or lies in the caller's ReasonText. True if there
+// is an error.
+struct FieldError {
+  const char* field = nullptr;
+  const char* reason = nullptr;
+  FieldFault fault = FieldFault::kValue;
+  explicit operator bool() const { return reason != nullptr; }
+};
+
+// Room for a reason that names the given value and the limit. Only a refusal writes to it.
+struct ReasonText {
+  char text[160];
+  // Returns the text, cut to the room.
+  const char* print(const char* format, ...) __attribute__((format(printf, 2, 3)));
+};
+// For `%.*s`: how much of a client's name a message shows.
+inline int shown(std::string_view name) { return int(std::min<size_t>(name.size(), 60)); }
+
+// kStep: the ids of an edge's item, which were taken from a text there.
+enum class Input : u8 { kNone, kText, kTokenIds, kPair, kStep };
+
+inline constexpr u32 kTenantBytesMax = 256;
+inline constexpr u32 kGroupBytesMax = 128;
+inline constexpr u32 kStopStringsMax = 16;
+inline constexpr u32 kStopBytesMax = 256;
+inline constexpr u32 kStopTokensMax = 8;
+inline constexpr u32 kTopKMax = 64;
+inline constexpr u32 kSuppressTokensMax = 8;
+inline constexpr u32 kNoRepeatNgramMax = 64;  // what a step takes grows with it
+
+struct OutputOptions {
+  i32 dtype = 0;
+  u32 dimensions = 0;
+  u32 top_labels = 0;
+  bool has_normalize = false;
+  bool normalize = false;
+  bool raw_scores = false;
+  bool timings = false;
+  i32 aggregation = 0;
+  u32 max_active_dims = 0;
+};
+
+struct GenerateOptions {
+  u64 seed = 0;
+  u32 max_tokens = 0;
+  float temperature = 0;
+  u32 top_k = 0;
+  float top_p = 0;
+  u32 stop_count = 0;        // read them with stop_strings()
+  u32 stop_token_count = 0;  // read them with stop_tokens()
+  float repetition_penalty = 0;
+  u32 no_repeat_ngram_size = 0;
+  u32 min_tokens = 0;
+  u32 min_length = 0;            // as Sampling::min_length; only where min_tokens is given
+  u32 suppress_token_count = 0;  // read them with suppress_tokens()
+  bool has_repetition_penalty = false;
+  bool has_no_repeat_ngram_size = false;
+  bool has_min_tokens = false;
+  bool has_top_p = false;
+  bool has_seed = false;
+  bool ignore_eos = false;
+  bool logprobs = false;
+  bool add_special_tokens = true;
+  bool lowers_max_tokens = false;  // above the model's limit, max_tokens is that limit
+};
+
+// Whether an input that is too long is cut. See ModelRoutes::cuts().
+struct Truncation {
+  std::optional<bool> asked = {};  // by the request
+  bool by_api = false;             // the request's API cuts where a request does not say
+};
+
+struct RequestView {
+  std::string_view model;        // empty: the default model
+  std::string_view text;         // input == kText; valid UTF-8
+  std::string_view pair_first;   // input == kPair
+  std::string_view pair_second;  // input == kPair
+  std::string_view prompt_name;  // empty: the model's default prompt, if it has one
+  std::string_view tenant;       // empty: the call's
+  std::string_view group;        // empty: the call's
+  u64 request_id = 0;
+  u64 timeout_us = 0;    // 0: none
+  i32 priority = 0;      // as sent; check_request() refuses what is not a Priority
+  u32 token_count = 0;   // input == kTokenIds or kStep; read them with token_ids()
+  u32 first_tokens = 0;  // input == kStep: those of a pair's first text, or all
+  Input input = Input::kNone;
+  Truncation truncation;
+  bool keep_second = false;  // input == kPair: only the first text is cut
+  bool has_output = false;
+  bool has_generate = false;
+  OutputOptions output;
+  GenerateOptions generate;
+
+  // The repeated fields, for token_ids() and stop_strings(): as parts of a PredictRequest that are read a second time,
+  // or, of other protocols, as they are.
+  std::string_view token_pieces;
+  std::string_view generate_pieces;
+  std::span<const u32> tokens;
+  std::span<const std::string_view> stops;
+  std::span<const u32> stop_tokens, suppressed;
+  const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
+  std::string_view trace_state;       // of such a span
+};
+
+// Reads a serialized PredictRequest into *out, whatever was in it before. On error *out is unspecified.
+FieldError parse_request(std::string_view message, RequestView* out);
+
+// Checks the values that have a limit of their own: priority, tenant, group, output.*, generate.*, and that there is an
+// input. Limits that depend on the model (tokens, dimensions, labels) are the caller's. A refusal names the value and
+// the limit.
+FieldError check_request(const RequestView& request, ReasonText& reason);
+
+// Copies the token ids of a parsed request to out[0 .. request.token_count).
+void token_ids(const RequestView& request, u32* out);
+
+// Copies views of the stop strings to out[0 .. generate.stop_count), stop tokens to out[0 .. stop_token_count), and
+// suppressed tokens to out[0 .. suppress_token_count). After check_request() they are at most kStopStringsMax,
+// kStopTokensMax and kSuppressTokensMax.
+void stop_strings(const RequestView& request, std::string_view* out);
+void stop_tokens(const RequestView& request, u32* out);
+void suppress_tokens(const RequestView& request, u32* out);
+
+// Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
+// than fit (the refusal names their number), or damage outside the items, is an error for the whole call; a damaged
+// item is found by parse_request() and concerns that item alone.
+FieldError split_batch(std::string_view message, std::span<std::string_view> items, std::size_t* count,
+                       ReasonText& reason);
+
+}  // namespace fastqps

@@ -1,0 +1,37 @@
+// Reads a request's JSON body. simdjson parses and validates it; the values are valid until the next body.
+#pragma once
+#include <simdjson.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service/formats/options.h"
+
+namespace fastqps::protocols {
+
+class JsonBody {
+ public:
+  // The body must be one JSON object.
+  FieldError parse(std::span<const u8> body, simdjson::dom::object* out, ReasonText& reason);
+
+ private:
+  FieldError find_number(size_t bytes);
+  static constexpr size_t kKeptBytes = 1 << 20;  // memory for a larger body is not kept
+
+  simdjson::dom::parser parser_;
+  std::vector<u8> padded_;
+  std::string field_;  // of the last error
+};
+
+// A number, bool or string; kOther: null, an array or an object.
+service::OptionValue option_value(const simdjson::dom::element& value);
+// The same, and an array of such, whose elements are put into `lists`.
+service::OptionValue option_value(const simdjson::dom::element& value, service::OptionLists& lists);
+
+// Sets priority ("low", "normal", "high"), timeout (seconds), tenant or group. Nothing for any other name.
+std::optional<FieldError> set_call_option(std::string_view name, const service::OptionValue& value, RequestView& view);
+
+}  // namespace fastqps::protocols

@@ -1,0 +1,199 @@
+#include "protocols/json/json_body.h"
+#include "protocols/oip/http_infer.h"
+#include "protocols/oip/infer_request.h"
+
+namespace fastqps::protocols {
+
+namespace {
+
+// A datatype that no input has is refused later, so its elements are not looked at.
+FieldError read_element(const simdjson::dom::element& value, InputTensor& tensor, ReasonText& reason) {
+  if (tensor.holds_text()) {
+    if (!value.is_string())
+      return {"inputs",
+              reason.print("element %zu of the data of a BYTES tensor must be a string", tensor.texts.size())};
+    tensor.texts.push_back(std::string_view(value));
+  } else if (tensor.datatype == "INT32" || tensor.datatype == "INT64") {
+    i64 number;
+    if (value.get(number))
+      return {"inputs", reason.print("element %zu of the data of an INT32 or INT64 tensor must be an integer",
+                                     tensor.numbers.size())};
+    tensor.numbers.push_back(number);
+  }
+  return {};
+}
+
+// Reads an array of integers.
+FieldError read_json_shape(const simdjson::dom::element& value, InputTensor& tensor) {
+  constexpr FieldError kWrong{"inputs", "a shape must be an array of integers, 0 or more"};
+  simdjson::dom::array sizes;
+  if (value.get(sizes)) return kWrong;
+  for (const simdjson::dom::element& each : sizes) {
+    u64 size;
+    if (each.get(size)) return kWrong;
+    tensor.add_dimension(size);
+  }
+  return {};
+}
+
+// Reads the elements, flat or row by row, into the tensor, whose datatype and shape are known. Strings are valid until
+// the next body.
+FieldError read_json_data(const simdjson::dom::element& value, InputTensor& tensor, ReasonText& reason) {
+  simdjson::dom::array data;
+  if (value.get(data)) return {"inputs", "data must be an array"};
+  if (data.begin() == data.end()) return {};
+  const bool nested = (*data.begin()).is_array();
+  for (const simdjson::dom::element& each : data) {
+    if (each.is_array() != nested) return {"inputs", "data must be flat, or an array of rows"};
+    if (!nested) {
+      if (const FieldError error = read_element(each, tensor, reason)) return error;
+      continue;
+    }
+    size_t columns = 0;
+    for (const simdjson::dom::element& element : simdjson::dom::array(each)) {
+      if (const FieldError error = read_element(element, tensor, reason)) return error;
+      columns++;
+    }
+    if (tensor.dimensions != 2 || columns != tensor.shape[1])
+      return {"inputs", reason.print("a row of data has %zu elements, which its shape does not say", columns)};
+  }
+  return {};
+}
+
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+std::string_view as_text(std::span<const u8> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Calls read(name, value) for each parameter that is set.
+template <class Read>
+FieldError each_parameter(const element& value, const char* where, Read read) {
+  object parameters;
+  if (value.get(parameters)) return {where, "parameters must be an object"};
+  for (const auto [name, parameter] : parameters) {
+    if (parameter.is_null()) continue;
+    if (const FieldError error = read(name, option_value(parameter))) return error;
+  }
+  return {};
+}
+
+template <class Read>
+FieldError each_object(const element& value, const char* where, Read read) {
+  constexpr const char* kWrong = "must be an array of objects";
+  simdjson::dom::array objects;
+  if (value.get(objects)) return {where, kWrong};
+  for (const element& each : objects) {
+    object one;
+    if (each.get(one)) return {where, kWrong};
+    if (const FieldError error = read(one)) return error;
+  }
+  return {};
+}
+
+}  // namespace
+
+FieldError HttpInferReader::read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) {
+  request_.clear();
+  form_given_ = binary_outputs_ = 0;
+  binary_by_default_ = false;
+  const transport::HttpRequest& http = *info.http;
+  request_.set_model(http.parameters[0]);
+  if (http.parameter_count > 1) request_.set_version(http.parameters[1]);
+  const u64 json = http.header_length == transport::kNoHeaderLength ? message.size() : u64(http.header_length);
+  if (json > message.size())
+    return {"Inference-Header-Content-Length",
+            reason.print("%llu, but the body has %zu bytes", (unsigned long long)json, message.size())};
+  binary_ = as_text(message.subspan(json));
+  object body;
+  if (const FieldError error = body_.parse(message.first(json), &body, reason)) return error;
+  for (const auto [name, value] : body) {
+    if (value.is_null()) continue;  // clients send null for what is not set
+    if (const FieldError error = read_field(name, value, reason)) return error;
+  }
+  if (!binary_.empty()) return {"", reason.print("%zu bytes behind the JSON belong to no input", binary_.size())};
+  if (const FieldError error = request_.finish(reason)) return error;
+  const u8 binary = binary_outputs_ | (binary_by_default_ ? u8(~form_given_) : 0);
+  if (request_.half_precision() && !(binary & kOutEmbedding))
+    return {"parameters", "datatype FP16 has no form in JSON: ask for binary_data_output, too"};
+  InferContext{request_.outputs(), binary, request_.id()}.write(context_);
+  return {};
+}
+
+// Other fields are skipped, as an unknown field of a message over gRPC is.
+FieldError HttpInferReader::read_field(std::string_view name, const element& value, ReasonText& reason) {
+  if (name == "parameters") return read_parameters(value, reason);
+  if (name == "inputs")
+    return each_object(value, "inputs", [&](const object& input) { return read_input(input, reason); });
+  if (name == "outputs")
+    return each_object(value, "outputs", [&](const object& output) { return read_output(output, reason); });
+  if (name != "id") return {};
+  if (!value.is_string()) return {"id", "must be a string"};
+  request_.set_id(std::string_view(value));
+  return {};
+}
+
+FieldError HttpInferReader::read_parameters(const element& value, ReasonText& reason) {
+  return each_parameter(
+      value, "parameters", [&](std::string_view name, const service::OptionValue& option) -> FieldError {
+        if (name != "binary_data_output") return request_.set(name, option, reason);
+        const char* why = service::to_bool(option, &binary_by_default_);
+        return why ? FieldError{"parameters", reason.print("binary_data_output %s", why)} : FieldError{};
+      });
+}
+
+FieldError HttpInferReader::read_input(const object& input, ReasonText& reason) {
+  std::string_view name;
+  if (input["name"].get(name)) return {"inputs", "each must have a name, a string"};
+  FieldError error;
+  InputTensor* tensor = request_.open_input(name, error, reason);
+  if (!tensor) return error;
+  if (input["datatype"].get(tensor->datatype)) return {"inputs", "each must have a datatype, a string"};
+  element value;
+  if (input["shape"].get(value)) return {"inputs", "each must have a shape, an array of integers"};
+  if (error = read_json_shape(value, *tensor); error) return error;
+  TensorParameters parameters;
+  if (!input["parameters"].get(value) && !value.is_null()) {
+    error = each_parameter(value, "inputs", [&](std::string_view parameter, const service::OptionValue& option) {
+      return set_tensor_parameter(parameter, option, "inputs", parameters, reason);
+    });
+    if (error) return error;
+  }
+  const bool has_data = !input["data"].get(value) && !value.is_null();
+  return read_contents(has_data ? &value : nullptr, parameters, *tensor, reason);
+}
+
+FieldError HttpInferReader::read_contents(const element* data, const TensorParameters& parameters, InputTensor& tensor,
+                                          ReasonText& reason) {
+  if (!parameters.binary_data_size) return data ? read_json_data(*data, tensor, reason) : FieldError{};
+  if (data) return {"inputs", "an input has either data or binary_data_size"};
+  const u64 bytes = *parameters.binary_data_size;
+  if (bytes > binary_.size())
+    return {"inputs", reason.print("binary_data_size %llu, but %zu bytes are left behind the JSON",
+                                   (unsigned long long)bytes, binary_.size())};
+  if (!tensor.read_raw(binary_.substr(0, bytes))) return {"inputs", "binary data that end inside an element"};
+  binary_.remove_prefix(bytes);
+  return {};
+}
+
+FieldError HttpInferReader::read_output(const object& output, ReasonText& reason) {
+  std::string_view name;
+  if (output["name"].get(name)) return {"outputs", "each must have a name, a string"};
+  OutputBit bit;
+  if (const FieldError error = request_.ask_for(name, bit, reason)) return error;
+  element value;
+  if (output["parameters"].get(value) || value.is_null()) return {};
+  TensorParameters parameters;
+  const FieldError error =
+      each_parameter(value, "outputs", [&](std::string_view parameter, const service::OptionValue& option) {
+        return set_tensor_parameter(parameter, option, "outputs", parameters, reason);
+      });
+  if (error) return error;
+  if (!parameters.binary_data) return {};
+  form_given_ |= bit;
+  binary_outputs_ = u8(*parameters.binary_data ? binary_outputs_ | bit : binary_outputs_ & ~bit);
+  return {};
+}
+
+}  // namespace fastqps::protocols

@@ -1,0 +1,59 @@
+// ModelInferRequest, ModelInferResponse and ModelStreamInferResponse of the Open Inference Protocol, read and written
+// in place.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "protocols/oip/infer_request.h"
+#include "service/formats/answer_writer.h"
+#include "service/formats/request_reader.h"
+
+namespace fastqps::protocols {
+
+// Its context is an InferContext.
+class InferReader final : public service::RequestReader {
+ public:
+  // of_stream: a generation is answered piece by piece.
+  InferReader(service::ModelRoutes& routes, u32 items_max, bool of_stream)
+      : request_(routes, items_max), of_stream_(of_stream) {}
+
+  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) override;
+  u32 items() const override { return request_.items(); }
+  FieldError item(u32 index, RequestView& view) override { return request_.item(index, view, item_reason_); }
+  std::string_view context() const override { return context_; }
+  bool streams() const override { return of_stream_ && request_.items() == 1 && request_.generates(); }
+
+ private:
+  FieldError read_fields(std::string_view message, ReasonText& reason);
+  FieldError read_input(std::string_view message, ReasonText& reason);
+  FieldError read_output(std::string_view message, ReasonText& reason);
+  FieldError read_raw(ReasonText& reason);
+
+  InferRequest request_;
+  const bool of_stream_;
+  std::vector<InputTensor*> inputs_;   // in the order of the message
+  std::vector<std::string_view> raw_;  // raw_input_contents
+  u32 typed_ = 0;                      // inputs with contents of their own
+  std::string context_;
+  ReasonText item_reason_;
+};
+
+class InferWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const service::AnsweredCall& call, std::span<const ResponseView> items) const override;
+  u8* write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
+  const service::FieldNames* fields() const override { return &service::kInferFields; }
+};
+
+class InferStreamWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const service::AnsweredCall& call, std::span<const ResponseView> items) const override;
+  u8* write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
+  size_t chunk_room(const service::AnsweredCall& call, const ChunkView& chunk) const override;
+  u8* write_chunk(const service::AnsweredCall& call, const ChunkView& chunk, u8* out) const override;
+  size_t failure_room(const service::AnsweredCall& call, std::string_view message) const override;
+  u8* write_failure(const service::AnsweredCall& call, std::string_view message, u8* out) const override;
+  const service::FieldNames* fields() const override { return &service::kInferFields; }
+};
+
+}  // namespace fastqps::protocols

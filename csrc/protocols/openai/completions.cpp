@@ -1,0 +1,234 @@
+#include "protocols/openai/completions.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "contract/utf8.h"
+#include "core/clock.h"
+#include "protocols/openai/common.h"
+#include "text/detokenizer.h"
+#include "transport/http/json_writer.h"
+
+namespace fastqps::protocols {
+
+namespace {
+
+constexpr u32 kDefaultTokens = 16;  // as OpenAI's API has it
+constexpr size_t kAround = 256;     // the constant parts of an answer, or of one choice
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+constexpr std::string_view kTokenName = "token_id:", kBytesName = "bytes:";
+
+// The answer's context: whether the usage is sent at the end of a stream, then its id and its time as they are written.
+constexpr size_t kUsageFlag = 0, kIdAndTime = 1;
+
+// A token alone, which may be a part of a character. Empty: it has no text.
+std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
+  if (!texts) return {};
+  const std::string_view bytes = texts->bytes(id);
+  return bytes.empty() ? texts->special(id) : bytes;
+}
+
+size_t choice_room(const service::AnsweredCall& call, const GenerationView& generation) {
+  constexpr size_t kPerToken =
+      kTokenName.size() + transport::JsonWriter::kIntegerBytes + 4 + transport::JsonWriter::kFloatBytes + 8;
+  size_t room =
+      kAround + transport::JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
+  if (!generation.logprobs.empty())
+    for (const u32 id : generation.token_ids)
+      room += transport::JsonWriter::string_room(token_bytes(call.texts, id).size());
+  return room;
+}
+
+// As OpenAI's API names tokens: by their text, or by their bytes where those are no whole characters. One that has no
+// text is named by its id.
+void write_token(transport::JsonWriter& out, const text::Detokenizer* texts, u32 id) {
+  const std::string_view bytes = token_bytes(texts, id);
+  if (bytes.empty()) return void(out.raw("\"").raw(kTokenName).number(u64(id)).raw("\""));
+  if (text::valid_utf8(bytes)) return void(out.string(bytes));
+  constexpr char kDigits[] = "0123456789abcdef";
+  out.raw("\"").raw(kBytesName);
+  for (const char each : bytes) {
+    const char escaped[] = {'\\', '\\', 'x', kDigits[u8(each) >> 4], kDigits[u8(each) & 15]};
+    out.raw({escaped, sizeof escaped});
+  }
+  out.raw("\"");
+}
+
+void write_logprobs(transport::JsonWriter& out, const service::AnsweredCall& call, const GenerationView& generation) {
+  if (generation.logprobs.empty()) {
+    out.raw("null");
+    return;
+  }
+  out.raw(R"({"tokens":[)");
+  for (size_t i = 0; i < generation.token_ids.size(); i++) {
+    if (i) out.raw(",");
+    write_token(out, call.texts, generation.token_ids[i]);
+  }
+  out.raw(R"(],"token_logprobs":)").floats(generation.logprobs);
+  out.raw(R"(,"top_logprobs":null,"text_offset":null})");
+}
+
+void write_choice(transport::JsonWriter& out, const service::AnsweredCall& call, u64 index,
+                  const GenerationView& generation) {
+  out.raw(R"({"text":)").string(generation.text).raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
+  write_logprobs(out, call, generation);
+  const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
+                       : generation.finish_reason == FinishReason::kLength ? R"("length")"
+                                                                           : "null";
+  out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
+}
+
+void write_head(transport::JsonWriter& out, const service::AnsweredCall& call) {
+  out.raw(R"({"object":"text_completion",)").raw(call.context.substr(kIdAndTime));
+  out.raw(R"(,"model":)").string(call.model()).raw(R"(,"choices":[)");
+}
+
+void write_usage(transport::JsonWriter& out, u64 prompt, u64 completion) {
+  out.raw(R"("usage":{"prompt_tokens":)").number(prompt).raw(R"(,"completion_tokens":)").number(completion);
+  out.raw(R"(,"total_tokens":)").number(prompt + completion).raw("}");
+}
+
+// Options of OpenAI's API and of vLLM's that are allowed to have their default only, because there is no counterpart
+// here.
+bool is_default(std::string_view name, const simdjson::dom::element& value, bool* known) {
+  *known = true;
+  const service::OptionValue given = option_value(value);
+  const auto is = [&](i64 number) {
+    return given.kind == service::OptionValue::Kind::kInt
+               ? given.integer == number
+               : given.kind == service::OptionValue::Kind::kDouble && given.number == double(number);
+  };
+  const auto is_one_of = [name](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto is_bool = [&](bool wanted) {
+    return given.kind == service::OptionValue::Kind::kBool && given.boolean == wanted;
+  };
+  if (is_one_of({"n", "best_of", "length_penalty"})) return is(1);
+  if (is_one_of({"presence_penalty", "frequency_penalty", "min_p"})) return is(0);
+  if (is_one_of({"skip_special_tokens", "spaces_between_special_tokens"})) return is_bool(true);
+  if (is_one_of({"echo", "use_beam_search", "early_stopping", "include_stop_str_in_output"})) return is_bool(false);
+  if (name == "suffix") return given.kind == service::OptionValue::Kind::kString && given.text.empty();
+  if (name == "logit_bias") {
+    simdjson::dom::object bias;
+    return !value.get(bias) && bias.size() == 0;
+  }
+  *known = false;
+  return false;
+}
+
+}  // namespace
+
+FieldError CompletionsReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+  base_ = {};
+  base_.has_generate = true;
+  base_.generate.max_tokens = kDefaultTokens;
+  base_.generate.lowers_max_tokens = true;
+  base_.generate.temperature = 1;
+  stream_ = usage_ = false;
+  prompt_.clear();
+  simdjson::dom::object request;
+  if (const FieldError error = body_.parse(message, &request, reason)) return error;
+  for (const auto [name, value] : request)
+    if (const FieldError error = read_field(name, value, reason)) return error;
+  if (!prompt_.given()) return {"prompt", "must be given"};
+  if (stream_ && prompt_.items() > 1)
+    return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
+  char text[96];
+  const int bytes =
+      std::snprintf(text, sizeof text, R"(%c"id":"cmpl-%016llx%08llx","created":%lld)", usage_ ? 'u' : '-',
+                    (unsigned long long)now_ns(), (unsigned long long)made_++, (long long)std::time(nullptr));
+  context_.assign(text, size_t(bytes));
+  return {};
+}
+
+FieldError CompletionsReader::item(u32 index, RequestView& view) {
+  view = base_;
+  prompt_.item(index, view);
+  return {};
+}
+
+FieldError CompletionsReader::read_field(std::string_view name, const simdjson::dom::element& value,
+                                         ReasonText& reason) {
+  if (name == "prompt") return prompt_.read(value, reason);
+  if (value.is_null()) return {};
+  if (name == "stream_options") return read_stream_options(value, reason);
+  if (name == "logprobs") return read_logprobs(option_value(value), reason);
+  if (name == "stream")
+    return service::to_bool(option_value(value), &stream_) ? FieldError{"stream", "must be a bool"} : FieldError{};
+  bool known;
+  if (is_default(name, value, &known)) return {};
+  if (known) return {name.data(), "can only have its default here"};
+  return read_common_field(name, value, base_, lists_);
+}
+
+FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& value, ReasonText& reason) {
+  simdjson::dom::object options;
+  if (value.get(options)) return {"stream_options", "must be an object"};
+  for (const auto [name, option] : options) {
+    if (name == "include_obfuscation") {
+      bool padded;
+      if (const char* why = service::to_bool(option_value(option), &padded))
+        return {"stream_options.include_obfuscation", why};
+      continue;  // it only pads the events of a server that obfuscates them
+    }
+    if (name != "include_usage")
+      return {"stream_options", reason.print("'%.*s' is not one of them: include_usage is", shown(name), name.data())};
+    if (const char* why = service::to_bool(option_value(option), &usage_)) return {"stream_options.include_usage", why};
+  }
+  return {};
+}
+
+// 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
+FieldError CompletionsReader::read_logprobs(const service::OptionValue& value, ReasonText& reason) {
+  u32 count;
+  if (const char* why = service::to_u32(value, &count)) return {"logprobs", why};
+  if (count > 1) return {"logprobs", reason.print("%u, at most 1: those of the chosen tokens", count)};
+  base_.generate.logprobs = true;
+  return {};
+}
+
+size_t CompletionsWriter::room(const service::AnsweredCall& call, std::span<const ResponseView> items) const {
+  size_t room = 2 * kAround + call.context.size() + transport::JsonWriter::string_room(call.model_version.size());
+  for (const ResponseView& item : items) room += choice_room(call, item.generation);
+  return room;
+}
+
+u8* CompletionsWriter::write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* buffer) const {
+  transport::JsonWriter out(buffer);
+  u64 prompt = 0, completion = 0;
+  write_head(out, call);
+  for (size_t i = 0; i < items.size(); i++) {
+    if (i) out.raw(",");
+    write_choice(out, call, i, items[i].generation);
+    if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
+  }
+  out.raw("],");
+  write_usage(out, prompt, completion);
+  return out.raw("}").end();
+}
+
+size_t CompletionsWriter::chunk_room(const service::AnsweredCall& call, const ChunkView& chunk) const {
+  const size_t head = kAround + call.context.size() + transport::JsonWriter::string_room(call.model_version.size());
+  return choice_room(call, chunk.generation) + 2 * head + kAround + kDone.size();
+}
+
+// One event. The last one is followed by that of the usage, if asked for, and by the end of the stream.
+u8* CompletionsWriter::write_chunk(const service::AnsweredCall& call, const ChunkView& chunk, u8* buffer) const {
+  transport::JsonWriter out(buffer);
+  out.raw("data: ");
+  write_head(out, call);
+  write_choice(out, call, 0, chunk.generation);
+  out.raw("]}\n\n");
+  if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
+  if (call.context[kUsageFlag] == 'u' && chunk.usage) {
+    out.raw("data: ");
+    write_head(out, call);
+    out.raw("],");
+    write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
+    out.raw("}\n\n");
+  }
+  return out.raw(kDone).end();
+}
+
+}  // namespace fastqps::protocols

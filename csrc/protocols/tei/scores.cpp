@@ -1,0 +1,83 @@
+#include "protocols/tei/scores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace fastqps::protocols {
+
+void activate(std::span<float> scores) {
+  if (scores.size() == 1) {
+    scores[0] = 1 / (1 + std::exp(-scores[0]));
+    return;
+  }
+  const float most = *std::max_element(scores.begin(), scores.end());
+  float sum = 0;
+  for (float& score : scores) sum += score = std::exp(score - most);
+  for (float& score : scores) score /= sum;
+}
+
+std::vector<float> scores_of(const ResponseView& item) {
+  std::vector<float> scores;
+  for (const LabelView& label : item.labels) scores.push_back(label.score);
+  if (ItemNote::of(item.request_id).activate && !scores.empty()) activate(scores);
+  return scores;
+}
+
+std::vector<Rank> ranked(std::span<const ResponseView> items) {
+  std::vector<Rank> ranks;
+  for (u32 i = 0; i < items.size(); i++) {
+    const std::vector<float> scores = scores_of(items[i]);
+    ranks.push_back({i, scores.empty() ? 0 : scores[0]});
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.score > b.score; });
+  return ranks;
+}
+
+std::vector<SparseValue> by_index(const SparseView& sparse) {
+  std::vector<SparseValue> values;
+  for (size_t i = 0; i < sparse.ids.size(); i++) values.push_back({sparse.ids[i], sparse.weights[i]});
+  std::sort(values.begin(), values.end(), [](const SparseValue& a, const SparseValue& b) { return a.index < b.index; });
+  return values;
+}
+
+AnswerMetadata metadata_of(std::span<const ResponseView> items) {
+  constexpr u64 kNsPerUs = 1000;
+  AnswerMetadata found;
+  for (const ResponseView& item : items) {
+    found.characters += ItemNote::of(item.request_id).characters;
+    if (item.usage) found.tokens += item.usage->input_tokens;
+    if (!item.timings) continue;
+    // parse, tokenize, queue, gather, launch, device, scatter, drain
+    const auto& us = item.timings->us;
+    found.total_ns = std::max(found.total_ns, std::accumulate(std::begin(us), std::end(us), u64(0)) * kNsPerUs);
+    found.tokenization_ns += us[1] * kNsPerUs;
+    found.queue_ns += us[2] * kNsPerUs;
+    found.inference_ns += (u64(us[3]) + us[4] + us[5] + us[6]) * kNsPerUs;
+  }
+  if (items.empty()) return found;
+  found.tokenization_ns /= items.size();
+  found.queue_ns /= items.size();
+  found.inference_ns /= items.size();
+  return found;
+}
+
+void RankContext::add_text(std::string& context, std::string_view text) {
+  const auto size = u32(text.size());
+  context.append(reinterpret_cast<const char*>(&size), sizeof size);
+  context += text;
+}
+
+std::vector<std::string_view> RankContext::texts(std::string_view context) {
+  std::vector<std::string_view> found;
+  for (size_t at = 1; at < context.size();) {
+    u32 size;
+    std::memcpy(&size, context.data() + at, sizeof size);
+    found.push_back(context.substr(at + sizeof size, size));
+    at += sizeof size + size;
+  }
+  return found;
+}
+
+}  // namespace fastqps::protocols

@@ -1,0 +1,60 @@
+// Items of generative models: writes their options into the slot, and reads their tokens while they are generated.
+//
+// Predict reads a generation once, at its end, unless it has stop strings. Generate, and requests with stop strings,
+// are read whenever the slab reports progress. Tokens wait in the slot until they are read, so a client that does not
+// read its chunks costs no memory: it gets the rest in one chunk.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/seeds.h"
+#include "service/answers/answer_reader.h"
+#include "service/answers/answers.h"
+#include "service/answers/item_records.h"
+#include "service/tables/generation.h"
+
+namespace fastqps::service {
+
+class GenerationCalls {
+ public:
+  GenerationCalls(const DoorMemory& memory, Slots& slots, Items& items, ModelRoutes& routes, Generations& generations,
+                  AnswerReader& reader, ItemRecords& records, Answers& answers)
+      : memory_(memory),
+        slots_(slots),
+        items_(items),
+        routes_(routes),
+        generations_(generations),
+        reader_(reader),
+        records_(records),
+        answers_(answers) {}
+
+  // Call only for a request that RequestChecker accepted, after the slot's flags for scatter are written.
+  void begin(const RequestView& view, u32 route, u32 slot, bool stream);
+  // Called when a generation has more tokens.
+  void read_progress(u32 slot);
+  // Sends a dispatcher's complete answer. Returns false if the bytes cannot be an answer.
+  bool finish(u32 slot);
+
+ private:
+  void write_sampling(const RequestView& view, u32 route, Sampling& sampling);
+  void advance(u32 slot, u32 made, Finish finish);
+  u32 token_room(u32 slot) const;
+  GenerationView read_tokens(u32 slot, u32 made, Finish finish);
+  void send_chunk(u32 slot, const GenerationView& view);
+  void send_last(u32 slot, const GenerationView& view, bool done);
+
+  const DoorMemory& memory_;
+  Slots& slots_;
+  Items& items_;
+  ModelRoutes& routes_;
+  Generations& generations_;
+  AnswerReader& reader_;
+  ItemRecords& records_;
+  Answers& answers_;
+  Seeds seeds_;
+  // of the chunk or answer that is being written
+  std::vector<u32> ids_;
+  std::string text_;
+};
+
+}  // namespace fastqps::service

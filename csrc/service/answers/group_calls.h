@@ -1,0 +1,105 @@
+// Open calls of many items, which are answered by one message when all items are, or by one message each.
+#pragma once
+#include "contract/response_view.h"
+#include "service/answers/call_counts.h"
+#include "service/formats/answer_writer.h"
+#include "service/tables/groups.h"
+#include "service/tables/model_routes.h"
+
+namespace fastqps::service {
+
+class GroupCalls {
+ public:
+  GroupCalls(const DoorMemory& memory, const Attachment& attachment, ModelRoutes& routes, CallCounts& counts,
+             const TurnClock& clock, u64 kept_bytes_max)
+      : attachment_(attachment),
+        routes_(routes),
+        counts_(counts),
+        clock_(clock),
+        groups_(memory.segment.sizes().slots, kept_bytes_max) {}
+
+  Group& operator[](u32 group) { return groups_[group]; }
+  u32 size() const { return groups_.size(); }
+  u32 next(u32 slot) const { return groups_.next(slot); }
+  const Groups& table() const { return groups_; }
+  void count_tokens(u32 group, u32 tokens) { groups_.count_tokens(group, tokens); }
+  u32 open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info);
+  // The group of a request of a stream. Its end is a message, and the stream goes on.
+  // in_pieces: its answers go out as they come. Otherwise each waits for the answers to the requests before.
+  u32 open_request(u32 stream, const GroupStart& start, bool in_pieces, const transport::CallInfo& info);
+
+  void link(u32 group, u32 slot, u32 route);
+  // Frees the group if this was its last item.
+  void unlink(u32 group, u32 slot);
+  void free_if_done(u32 group);
+
+  // Whether there is memory for an answer that waits for others of its call.
+  bool may_take(u32 group, u32 index) const;
+  u64 kept_bytes() const { return groups_.kept_bytes(); }
+  u64 kept_bytes_max() const { return groups_.kept_bytes_max(); }
+  // One item's answer.
+  void answer(u32 group, u32 index, const ResponseView& response);
+  void refuse(u32 group, u32 index, u64 request_id, const Refusal& refusal);
+  // The last piece of a generation that is sent in pieces, and one before.
+  void answer(u32 group, const ChunkView& last);
+  bool send_chunk(u32 group, const ChunkView& chunk);
+  // Whether its call has had other items, too.
+  bool shares_call(u32 group) { return groups_[group].stream != Groups::kNone || groups_[group].items > 1; }
+  // Whether the call fails because one of its items did.
+  bool failed(u32 group) { return groups_[group].failure.code != StatusCode::kOk; }
+  // This many items of a failed call are not read.
+  void skip(u32 group, u32 items);
+  // Answers a call without items.
+  void answer_none(u32 group) { send(group, {}), end(group, {}); }
+  void end(u32 group, const Status& status);
+  // The client of a stream is gone: what is left of a request of which only a part was taken.
+  void end_reading(u32 stream);
+  // The client of a stream sends no more.
+  void half_close(u32 group);
+  // Ends a stream without unanswered items, on a draining server.
+  void end_drained(u32 group);
+
+  // Between hold and resume no message of the call is delivered.
+  void hold(u32 group);
+  // At the end of a turn: sends the rows that were written in it.
+  void flush_rows();
+  // The same of one call.
+  void flush_rows(u32 group);
+  // Once a turn: sends what waited until its client had read more.
+  void resume_blocked();
+  template <class MayGo>
+  void resume_held(MayGo may_go) {
+    if (groups_.any_held()) groups_.resume(may_go, [this](transport::CallId call) { attachment_->resume(call); });
+  }
+
+ private:
+  AnsweredCall answered(const Group& group);
+  template <class Write, class Reply>
+  bool send_message(const Group& group, size_t room, Write write, Reply reply);
+  bool send(u32 group, std::span<const ResponseView> items);
+  template <class Write>
+  bool add_row(u32 group, size_t room, Write write);
+  void answer_in_order(u32 group, u32 index, const ResponseView& response);
+  bool send_waiting(u32 group);
+  template <class Write, class Reply>
+  bool send_or_keep(u32 group, size_t room, Write write, Reply reply);
+  bool send_failure(u32 group, const Status& status);
+  void end_request(u32 group, const Status& status);
+  void close_request(u32 group);
+  void end_failed(u32 group);
+  void end_half_closed(u32 group);
+  void sent_one(u32 group);
+  void end_if_sent(u32 group);
+  void end_together(u32 group);
+  void keep_failure(Group& group, u32 index, const Refusal& refusal);
+
+  const Attachment& attachment_;
+  ModelRoutes& routes_;
+  CallCounts& counts_;
+  const TurnClock& clock_;
+  Groups groups_;
+  std::vector<u32> blocked_;  // groups
+  std::vector<u32> filled_;   // groups with rows of this turn
+};
+
+}  // namespace fastqps::service

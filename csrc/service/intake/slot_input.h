@@ -1,0 +1,58 @@
+// Writes a request's token ids into its slot: those of the message, or those of its text.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "contract/request_view.h"
+#include "service/tables/items.h"
+#include "service/tables/refusal.h"
+#include "service/tables/slots.h"
+#include "service/tables/token_spans.h"
+#include "service/tokenize/tokenizers.h"
+
+namespace fastqps::service {
+
+class SlotInput {
+ public:
+  SlotInput(const DoorMemory& memory, Slots& slots, ModelRoutes& routes, TokenSpans& spans, Tokenizers& tokenizers,
+            RefusalWriter& refusals)
+      : memory_(memory), slots_(slots), routes_(routes), spans_(spans), tokenizers_(tokenizers), refusals_(refusals) {}
+
+  // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
+  Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
+  // Forgets what fill() has kept, because it refused the request.
+  void drop(u32 slot) { spans_.drop(slot); }
+  // Writes the ids that another thread has made of the item's text.
+  Refusal check(const TokenizeResult& result, const Item& item);
+  void write(TokenizeResult& result, Item& item);
+
+ private:
+  Refusal fill_step(const RequestView& view, const Route& route, u32 slot);
+  Refusal fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item);
+  void write_empty(u32 slot, u32 id);
+  void mark_words(u32 slot);
+  Refusal take_role(const RequestView& view, u32 route, Item& item);
+  void finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens);
+  Refusal check_tokenizer(const RequestView& view, u32 route);
+  Refusal put_prompt(const RequestView& view, u32 route, std::string_view& text);
+  Refusal unknown_prompt(std::string_view name, u32 route);
+  Refusal bound_characters(u32 most, std::string_view& text, Item& item);
+  Refusal bound_text(const RequestView& view, const Item& item);
+  Refusal hand_over(TokenizeJob job, Item& item);
+  Refusal busy(const char* why);
+  u32 keep_specials(u32* ids, u32 n, const Item& item);
+  Refusal check_tokens(const Item& item, u32 n_tokens, u32 n_total);
+  Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
+  Refusal too_long(const char* field, u32 tokens, u32 limit);
+
+  const DoorMemory& memory_;
+  Slots& slots_;
+  ModelRoutes& routes_;
+  TokenSpans& spans_;
+  Tokenizers& tokenizers_;
+  RefusalWriter& refusals_;
+  std::vector<u32> ids_;  // of a request that is cut
+  std::string prompted_;  // a text behind its prompt
+};
+
+}  // namespace fastqps::service

@@ -1,0 +1,126 @@
+#include "service/predict_service.h"
+
+#include <algorithm>
+
+#include "core/clock.h"
+
+namespace fastqps::service {
+
+namespace {
+constexpr u64 kTickNs = 1'000'000'000;
+}
+
+PredictService::PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options)
+    : events_(tables_, answers_),
+      tables_(segment, fds, options, events_),
+      phase_(tables_.memory, tables_.attachment),
+      answers_(tables_, phase_, options),
+      requests_(tables_, answers_, options),
+      methods_(tables_, requests_, answers_, options),
+      canaries_(segment, options.door, options.canary_interval_ns),
+      counters_(tables_.memory, tables_.attachment, tables_.slots),
+      gauges_(tables_.memory, tables_.slots, tables_.room),
+      balance_(tables_.memory) {
+  for (auto& pid : tables_.memory.line.tokenizers) pid.store(0, kRelaxed);  // those of the previous incarnation
+}
+
+void PredictService::on_attach(transport::Transport& transport) {
+  tables_.attachment.transport = &transport;
+  tables_.slots.adopt();
+  tables_.routes.take_setups(tables_.attachment.loop);
+  tables_.memory.line.ready.store(1, kRelease);
+}
+
+void PredictService::on_turn(u64 now) {
+  gauges_.begin_turn(now);
+  tables_.routes.take_setups(tables_.attachment.loop);
+  finish_texts();
+  drain(now);
+  methods_.stream.resume_held();
+  canaries_.look(now, [&](u32 dispatcher) { tables_.slots.put_canary(dispatcher, now); });
+  gauges_.count_load();
+  tables_.routes.report_held();
+  phase_.watch(now);
+  if (now - ticked_ns_ >= kTickNs) tick(now);
+  answers_.groups.flush_rows();
+  gauges_.end_turn();
+}
+
+void PredictService::finish_texts() {
+  tables_.tokenizers.take([this](TokenizeResult& result) {
+    const Item kept = tables_.items[result.slot];
+    const Refusal refusal = requests_.intake.finish_text(result);
+    if (refusal && !kept.answered) answers_.answers.answer(kept, refusal);
+    return !kept.answered;
+  });
+}
+
+// Publishes the requests of this turn, and answers those that dispatchers have finished.
+void PredictService::drain(u64 now) {
+  tables_.slots.publish();
+  tables_.clock.drain_ns = now_ns();
+  tables_.slots.drain();
+  look_at_queues(now);
+  requests_.queue.feed();
+  tables_.slots.publish();
+  const u64 drain_ns = tables_.clock.drain_ns;
+  tables_.items.deadlines.advance(drain_ns, [&](u32 slot) { return answers_.withdrawals.expire(slot, drain_ns); });
+}
+
+void PredictService::look_at_queues(u64 now) {
+  tables_.slots.see_taken([this](u32 slot) { tables_.items.end_wait(slot); });
+  tables_.loads.look(now);
+}
+
+// Runs once a second, for conditions that no event announces.
+void PredictService::tick(u64 now) {
+  ticked_ns_ = now;
+  if (tables_.slots.used()) {
+    tables_.slots.settle_all();  // a hint that a crash swallowed
+    answers_.withdrawals.give_up_waiting();
+  }
+  counters_.copy();
+  if (phase_.draining()) methods_.stream.close_streams(now, phase_.drain_is_late(now));
+}
+
+// The answers of this turn have been passed to the kernel, as far as the sockets had room.
+void PredictService::on_flushed() {
+  TurnClock& clock = tables_.clock;
+  if (!clock.answers) return;
+  tables_.memory.stats.stage[kSend].record(now_ns() - clock.drain_ns, clock.answers);
+  clock.answers = 0;
+}
+
+// The tick repairs the damage of a stopped dispatcher that holds back a hint or a wake-up, so it must also end the
+// door's sleep.
+u64 PredictService::next_wakeup_ns() {
+  return std::min({tables_.items.deadlines.soonest_ns(), canaries_.due_ns(),
+                   tables_.slots.used() ? ticked_ns_ + kTickNs : transport::kNever});
+}
+
+bool PredictService::about_to_sleep() {
+  if (tables_.slots.announce() && !dispatchers_want_more()) {
+    gauges_.asleep(now_ns());
+    return true;
+  }
+  tables_.slots.awake();
+  return false;
+}
+
+// Dispatchers that took entries before the announcement have not woken this door for those that it holds back.
+bool PredictService::dispatchers_want_more() {
+  if (!tables_.room.size()) return false;
+  tables_.loads.look(now_ns());
+  return requests_.queue.can_feed();
+}
+
+void PredictService::awake() {
+  tables_.slots.awake();
+  const u64 now = now_ns();
+  look_at_queues(now);  // first, because dispatchers took requests while this door slept
+  requests_.queue.feed();
+  tables_.slots.publish();
+  gauges_.awake(now);
+}
+
+}  // namespace fastqps::service

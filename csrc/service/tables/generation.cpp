@@ -1,0 +1,79 @@
+#include "service/tables/generation.h"
+
+#include <algorithm>
+
+namespace fastqps::service {
+
+static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
+
+u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids) {
+  stop_tokens(request, ids.data());
+  u32 n = request.generate.stop_token_count;
+  if (!detokenizer || !request.generate.stop_count) return n;
+  std::string_view stops[kStopStringsMax];
+  stop_strings(request, stops);
+  for (u32 i = 0; i < request.generate.stop_count; i++) {
+    const std::optional<u32> id = detokenizer->special_id(stops[i]);
+    if (id && std::find(ids.begin(), ids.begin() + n, *id) == ids.begin() + n) ids[n++] = *id;
+  }
+  return n;
+}
+
+void Generation::begin(const text::Detokenizer* detokenizer, std::span<const std::string_view> stops, bool stream) {
+  detokenizer_ = detokenizer;
+  stream_ = stream;
+  (void)stops_.assign(stops);  // check_request() has checked the limits
+  begun = false;
+  restart();
+}
+
+void Generation::restart() {
+  state_ = {};
+  stops_.restart();
+  taken_ = 0;
+  stopped_ = false;
+}
+
+void Generation::end() { stops_ = {}, piece_ = {}; }
+
+void Generation::read(std::span<const u32> ids, Finish finish, std::string& text) {
+  if (!detokenizer_) return void(taken_ += u32(ids.size()));
+  std::string& out = stops_.empty() ? text : piece_;
+  for (size_t i = 0; i < ids.size() && !stopped_; i++) {
+    taken_++;
+    if (finish == Finish::kStop && i + 1 == ids.size()) break;  // the token that ended it
+    detokenizer_->append(state_, &ids[i], 1, out);
+    stopped_ = pass_piece(text);
+  }
+  if (finish == Finish::kNot || stopped_) return;
+  detokenizer_->finish(state_, out);
+  stopped_ = pass_piece(text);
+  stops_.finish(text);
+}
+
+// Returns whether a stop string is complete.
+bool Generation::pass_piece(std::string& text) {
+  if (stops_.empty()) return false;
+  const bool matched = stops_.feed(piece_, text);
+  piece_.clear();
+  return matched;
+}
+
+Generation& Generations::open(u32 slot) {
+  if (free_.empty()) {
+    free_.push_back(u32(all_.size()));
+    all_.emplace_back();
+  }
+  of_slot_[slot] = free_.back();
+  free_.pop_back();
+  return all_[of_slot_[slot]];
+}
+
+void Generations::close(u32 slot) {
+  if (of_slot_[slot] == kNone) return;
+  all_[of_slot_[slot]].end();
+  free_.push_back(of_slot_[slot]);
+  of_slot_[slot] = kNone;
+}
+
+}  // namespace fastqps::service

@@ -1,0 +1,134 @@
+#include "service/tables/tenants.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/seeds.h"
+
+namespace fastqps::service {
+
+namespace {
+
+// As in fingerprint.h.
+u64 mix(u64 hash, u64 word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 29;
+}
+
+struct Hex {
+  explicit Hex(u32 number) {
+    for (int i = 7; i >= 0; i--, number >>= 4) digits[i] = "0123456789abcdef"[number & 15];
+  }
+  std::string_view text() const { return {digits, sizeof digits}; }
+  char digits[8];
+};
+
+}  // namespace
+
+Tenants::Tenants(const TenantOptions& options)
+    : named_(options.named),
+      seed_(Seeds().next()),
+      weights_(options.weights),
+      rows_(kAll),
+      buckets_(kBuckets, kOthers) {
+  rows_[kOthers].kind = Kind::kOthers;
+  rows_[kOthers].name = "others";
+  for (u32 tenant = 1; tenant < kAll; tenant++) link_last(TenantId(tenant));
+}
+
+TenantId Tenants::of(const RequestView& view, const transport::CallInfo& info) {
+  const transport::Caller& caller = info.caller;
+  if (named_) {
+    const std::string_view name = view.tenant.empty() && caller.names ? caller.names->tenant.value() : view.tenant;
+    if (!name.empty()) return of_name(Kind::kNamed, name, info.connection);
+  }
+  if (caller.token) return of_name(Kind::kToken, Hex(caller.token).text(), info.connection);
+  if (!caller.certificate.empty()) return of_name(Kind::kCertificate, caller.certificate, info.connection);
+  return of_connection(info.connection);
+}
+
+Tenants::Known& Tenants::known(transport::ConnectionId connection) {
+  if (known_.size() <= connection.index) known_.resize(connection.index + 1);
+  Known& known = known_[connection.index];
+  if (known.generation != connection.generation) known = {.generation = connection.generation};
+  return known;
+}
+
+TenantId Tenants::of_connection(transport::ConnectionId connection) {
+  TenantId& own = known(connection).own;
+  const Row& found = rows_[own];
+  if (found.kind == Kind::kConnection && found.connection == connection) return own;
+  own = take_row();
+  if (own == kOthers) return own;
+  Row& row = rows_[own];
+  row.kind = Kind::kConnection;
+  row.connection = connection;
+  row.name = kConnectionName;
+  row.weight = 1;
+  return own;
+}
+
+TenantId Tenants::of_name(Kind kind, std::string_view name, transport::ConnectionId connection) {
+  TenantId& last = known(connection).last;
+  if (rows_[last].is(kind, name)) return last;
+  const u64 hash = hash_of(kind, name);
+  TenantId& bucket = buckets_[hash % kBuckets];
+  for (last = bucket; last != kOthers; last = rows_[last].same_bucket)
+    if (rows_[last].hash == hash && rows_[last].is(kind, name)) return last;
+  last = take_row();
+  if (last == kOthers) return last;
+  Row& row = rows_[last];
+  row.kind = kind;
+  row.name = prefix_of(kind);
+  row.name += name;
+  row.hash = hash;
+  row.weight = weight_of(row.name);
+  row.same_bucket = std::exchange(bucket, last);
+  return last;
+}
+
+// The new one stays where it is until it has items: one whose items are all refused pushes no other out.
+TenantId Tenants::take_row() {
+  const TenantId oldest = rows_[kOthers].next;
+  Row& row = rows_[oldest];
+  if (row.kind == Kind::kNamed || row.kind == Kind::kToken || row.kind == Kind::kCertificate) {
+    TenantId* at = &buckets_[row.hash % kBuckets];
+    while (*at != oldest) at = &rows_[*at].same_bucket;
+    *at = row.same_bucket;
+  }
+  if (oldest != kOthers) row.kind = Kind::kFree, row.owner++;
+  return oldest;
+}
+
+u64 Tenants::hash_of(Kind kind, std::string_view name) const {
+  u64 hash = mix(seed_, u64(kind) << 32 | name.size());
+  for (; name.size() >= 8; name.remove_prefix(8)) {
+    u64 word;
+    std::memcpy(&word, name.data(), 8);
+    hash = mix(hash, word);
+  }
+  u64 rest = 0;
+  if (!name.empty()) std::memcpy(&rest, name.data(), name.size());
+  return mix(hash, rest);
+}
+
+u32 Tenants::weight_of(std::string_view name) const {
+  const auto found =
+      std::find_if(weights_.begin(), weights_.end(), [&](const auto& each) { return each.first == name; });
+  return found == weights_.end() ? 1 : found->second;
+}
+
+void Tenants::unlink(Row& row) {
+  rows_[row.previous].next = row.next;
+  rows_[row.next].previous = row.previous;
+}
+
+void Tenants::link_last(TenantId tenant) {
+  Row& end = rows_[kOthers];
+  rows_[tenant].next = kOthers;
+  rows_[tenant].previous = end.previous;
+  rows_[end.previous].next = tenant;
+  end.previous = tenant;
+}
+
+}  // namespace fastqps::service

@@ -1,0 +1,64 @@
+// Decides which calls are traced. Fills their records while they run, and writes them to the segment when they end. The
+// supervisor turns records into spans. Nothing here waits.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "contract/grpc_status.h"
+#include "core/layout.h"
+#include "core/seeds.h"
+
+namespace fastqps::transport {
+
+struct Call;
+struct DoorState;
+
+// The destination of records, and the share of undecided calls to trace: threshold / 2^64.
+struct TraceSource {
+  TraceRing* ring = nullptr;  // nullptr: none is traced
+  u64 threshold = 0;
+  bool forwards = false;  // of an edge: servers hear of the client's span even if none is traced here
+};
+
+class Tracer {
+ public:
+  Tracer(DoorState& door, TraceSource source) : door_(door), source_(source) {}
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+
+  bool on() const { return source_.ring || source_.forwards; }
+  bool records() const { return source_.ring; }
+
+  // Headers of a request, in any order; only while on().
+  void traceparent(Call& call, std::string_view value);
+  void tracestate(Call& call, std::string_view value);
+  // The header block is complete: decides.
+  void begin(Call& call);
+  // A traced call has ended, with or without a status.
+  void end(Call& call, StatusCode code);
+  // An item of a traced call of many, which has ended. `record`: the call's, with what is the item's own; of an edge's
+  // item, complete.
+  void item(const TraceRecord& record);
+  // Ids are never all zero: that means none.
+  void random_bytes(u8* out, u32 bytes);
+  // The turn's answers are written.
+  void flushed() {
+    if (!ended_.empty()) publish_ended();
+  }
+
+ private:
+  static constexpr size_t kEndedMax = kTraceEntries;  // more of one turn would find no room in the ring
+
+  TraceRecord* record_of(Call& call);
+  void drop(Call& call);
+  void publish_ended();
+  void publish(const TraceRecord& record);
+  void count_dropped(const TraceRecord& record);
+
+  DoorState& door_;
+  const TraceSource source_;
+  Seeds random_;
+  std::vector<TraceRecord*> ended_;  // wait for the end of the turn: the time of their last byte
+};
+
+}  // namespace fastqps::transport

@@ -1,0 +1,58 @@
+// Writes JSON into a caller's buffer, whose room is computed first. Numbers are the shortest that read back as the
+// same.
+#pragma once
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "contract/types.h"
+
+namespace fastqps::transport {
+
+class JsonWriter {
+ public:
+  static constexpr size_t kFloatBytes = 16;    // the longest float: -1.17549435e-38
+  static constexpr size_t kIntegerBytes = 20;  // the longest u64
+
+  // The most bytes that string() writes.
+  static constexpr size_t string_room(size_t bytes) { return 6 * bytes + 2; }
+  // The most bytes that floats() writes.
+  static constexpr size_t floats_room(size_t values) { return (kFloatBytes + 1) * values + 2; }
+  // What base64() writes.
+  static constexpr size_t base64_room(size_t bytes) { return (bytes + 2) / 3 * 4 + 2; }
+
+  explicit JsonWriter(u8* out) : at_(reinterpret_cast<char*>(out)) {}
+  u8* end() const { return reinterpret_cast<u8*>(at_); }
+
+  // Bytes as they are: punctuation, literals.
+  JsonWriter& raw(std::string_view text) {
+    std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
+    return *this;
+  }
+  JsonWriter& number(u64 value) {
+    at_ = std::to_chars(at_, at_ + kIntegerBytes, value).ptr;
+    return *this;
+  }
+  // JSON has no infinity and no NaN: those are null.
+  JsonWriter& number(float value) {
+    if (!std::isfinite(value)) return raw("null");
+    at_ = std::to_chars(at_, at_ + kFloatBytes, value).ptr;
+    return *this;
+  }
+  // In quotes. text: UTF-8.
+  JsonWriter& string(std::string_view text);
+  // An array.
+  JsonWriter& floats(std::span<const float> values) { return raw("[").elements(values).raw("]"); }
+  // The same without the brackets.
+  JsonWriter& elements(std::span<const float> values);
+  // The bytes in base64, with padding, in quotes.
+  JsonWriter& base64(std::span<const u8> bytes);
+
+ private:
+  char* at_;
+};
+
+}  // namespace fastqps::transport

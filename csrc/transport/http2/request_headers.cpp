@@ -1,0 +1,203 @@
+// Checks a request's header block by the rules of HTTP/2 and gRPC. nghttp2 could check the former, but slower.
+#include "transport/http2/request_headers.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+
+#include "transport/calls/call_names.h"
+#include "transport/calls/call_session.h"
+#include "transport/calls/door_state.h"
+#include "transport/calls/request.h"
+#include "transport/framing/grpc_timeout.h"
+
+namespace fastqps::transport {
+
+namespace {
+
+constexpr size_t kPathBytes = 256;  // of an unknown path, for its status message
+
+void note(Call& call, Fault fault) { call.faults |= u16(u16(1) << u32(fault)); }
+
+bool equal_ignoring_case(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+}
+
+// application/grpc, alone, with +proto or with parameters. Not application/grpc-web.
+bool good_content_type(std::string_view value) {
+  constexpr std::string_view kType = "application/grpc", kProto = "+proto";
+  if (value == kType) return true;
+  if (!equal_ignoring_case(value.substr(0, kType.size()), kType)) return false;
+  value.remove_prefix(kType.size());
+  if (equal_ignoring_case(value.substr(0, kProto.size()), kProto)) value.remove_prefix(kProto.size());
+  return value.empty() || value[0] == ';';
+}
+
+void set_timeout(DoorState& door, Call& call, std::string_view value) {
+  const u64 timeout = parse_grpc_timeout(value);
+  if (timeout == kTimeoutMalformed || call.timeout_seen) return note(call, Fault::kTimeout);
+  call.timeout_seen = true;
+  if (timeout != kTimeoutNone) call.deadline_ns = door.net.turn.ns + timeout;
+}
+
+void set_encoding(Call& call, std::string_view value) {
+  if (value == "identity") {
+    call.encoding = Encoding::kIdentity;
+  } else if (value == "gzip") {
+    call.encoding = Encoding::kGzip;
+  } else if (value == "deflate") {
+    call.encoding = Encoding::kDeflate;
+  } else {
+    call.encoding = Encoding::kUnknown;
+    note(call, Fault::kEncoding);
+  }
+}
+
+void set_path(DoorState& door, Call& call, std::string_view value) {
+  const int place = door.grpc.methods.find(value);
+  if (place < 0) {
+    call.row = MethodTable::kMax, call.method = nullptr;
+    call.path_bytes = u16(std::min<size_t>(value.size(), kPathBytes));
+    call.path = static_cast<char*>(door.calls.allocator.reallocate(call.path, kPathBytes));
+    if (call.path) std::memcpy(call.path, value.data(), call.path_bytes);
+    return note(call, Fault::kPath);
+  }
+  const MethodRow& row = door.grpc.methods.all()[place];
+  call.row = u8(place), call.method = row.method, call.kind = row.kind, call.role = row.role;
+}
+
+bool upper_case(std::string_view name) {
+  return name.empty() || std::any_of(name.begin(), name.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+void set_authorization(DoorState& door, Call& call, std::string_view value) {
+  u32 token = 0;
+  call.authorized = call.session->authorize(value, &token) && !call.authorization_seen;
+  call.authorization_seen = true;
+  if (token) caller_of(door.calls, call).token = token;
+}
+
+// False: no memory.
+bool set_name(DoorState& door, Call& call, std::string_view name, std::string_view value) {
+  CallNames*& names = caller_of(door.calls, call).names;
+  if (!names && !(names = make_names(door.calls))) return false;
+  if (const Fault fault = take_name(*names, name, value); fault != Fault::kNone) note(call, fault);
+  return true;
+}
+
+// Headers of HTTP/1 connections.
+bool of_connection(std::string_view name) {
+  switch (name.size()) {
+    case 7:
+      return name == "upgrade";
+    case 10:
+      return name == "connection" || name == "keep-alive";
+    case 16:
+      return name == "proxy-connection";
+    case 17:
+      return name == "transfer-encoding";
+    default:
+      return false;
+  }
+}
+
+bool pseudo_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
+  u8 bit = 0;
+  if (name == ":path") {
+    bit = HeaderRules::kPath;
+    if (!value.starts_with('/')) return false;
+    set_path(door, call, value);
+  } else if (name == ":method") {
+    bit = HeaderRules::kMethod;
+    if (value != "POST") note(call, Fault::kMethod);
+  } else if (name == ":scheme") {
+    bit = HeaderRules::kScheme;
+  } else if (name == ":authority") {
+    bit = HeaderRules::kAuthority;
+  }
+  if (!bit || rules.seen & bit || rules.regular) return false;
+  rules.seen |= bit;
+  return true;
+}
+
+// Health needs no token, because the probes of Kubernetes have none.
+bool is_authorized(const DoorState& door, const Call& call) {
+  return !door.calls.tokens || call.authorized || call.role == MethodRole::kProbe ||
+         call.session->connection().trusted();
+}
+
+}  // namespace
+
+bool set_content_length(Call& call, std::string_view value) {
+  if (call.content_length_known || value.empty() || value.size() > 18) return false;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), call.content_length);
+  call.content_length_known = true;
+  return error == std::errc() && end == value.data() + value.size();
+}
+
+bool allowed_name(std::string_view name) { return !upper_case(name) && !of_connection(name); }
+
+bool complete(const HeaderRules& rules) {
+  constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
+  return (rules.seen & kRequired) == kRequired && (rules.seen & HeaderRules::kAuthority || rules.host);
+}
+
+bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
+  if (name.starts_with(':')) return pseudo_header(door, call, rules, name, value);
+  rules.regular = true;
+  switch (name.size()) {
+    case 2:
+      if (name != "te") break;
+      call.te_seen = true;
+      return equal_ignoring_case(value, "trailers");
+    case 4:
+      if (name != "host") break;
+      return !std::exchange(rules.host, true);
+    case 10:
+      if (name == "tracestate" && door.grpc.tracer.on()) return door.grpc.tracer.tracestate(call, value), true;
+      break;
+    case 11:
+      if (name == "traceparent" && door.grpc.tracer.on()) return door.grpc.tracer.traceparent(call, value), true;
+      break;
+    case 12:
+      if (name == "grpc-timeout") return set_timeout(door, call, value), true;
+      if (name != "content-type") break;
+      call.content_type_seen = true;
+      if (!good_content_type(value)) note(call, Fault::kContentType);
+      return true;
+    case 13:
+      if (name == "grpc-encoding") return set_encoding(call, value), true;
+      if (name != "authorization") break;
+      set_authorization(door, call, value);
+      return true;
+    case 14:
+      if (name != "content-length") break;
+      return set_content_length(call, value);
+    default:
+      break;
+  }
+  if (is_name(door.calls, name)) return set_name(door, call, name, value);
+  return allowed_name(name);
+}
+
+bool trailer_header(std::string_view name) { return !name.starts_with(':') && allowed_name(name); }
+
+bool request_headers_done(DoorState& door, Call& call, const HeaderRules& rules) {
+  if (!complete(rules)) return false;
+  if (!call.te_seen) door.counters.missing_te++;
+  if (!call.content_type_seen) note(call, Fault::kContentType);
+  if (!is_authorized(door, call)) note(call, Fault::kUnauthenticated), door.counters.unauthenticated++;
+  if (call.session->full()) note(call, Fault::kConnectionFull);
+  if (call.session->answers_stuck()) note(call, Fault::kAnswersNotRead);
+  if (door.grpc.tracer.on() && !call.faults) door.grpc.tracer.begin(call);
+  if (call.faults) {
+    reject(door, call, Fault(std::countr_zero(call.faults)));
+  } else {
+    arm_call(door, call);
+  }
+  return true;
+}
+
+}  // namespace fastqps::transport

@@ -1,0 +1,33 @@
+// The header block of a request, and the client's trailers.
+#pragma once
+#include <string_view>
+
+#include "transport/calls/call.h"
+
+namespace fastqps::transport {
+
+struct DoorState;
+
+// What HTTP/2 demands of a header block as a whole.
+struct HeaderRules {
+  static constexpr u8 kMethod = 1, kScheme = 2, kPath = 4, kAuthority = 8;
+  u8 seen = 0;           // pseudo headers
+  bool regular = false;  // no pseudo header may follow
+  bool host = false;
+};
+
+// Whether all pseudo headers have come that a request must have.
+bool complete(const HeaderRules& rules);
+// Lower case, and not of an HTTP/1 connection.
+bool allowed_name(std::string_view name);
+// Digits only, once.
+bool set_content_length(Call& call, std::string_view value);
+
+// A header of the request, in the order of arrival. False: the request is malformed.
+bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value);
+// A header of the client's trailers, which mean nothing. False: malformed.
+bool trailer_header(std::string_view name);
+// The header block is complete: decides. False: malformed.
+bool request_headers_done(DoorState& door, Call& call, const HeaderRules& rules);
+
+}  // namespace fastqps::transport

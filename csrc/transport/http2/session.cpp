@@ -1,0 +1,204 @@
+#include "transport/http2/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "transport/calls/door_state.h"
+#include "transport/http2/callbacks.h"
+
+namespace fastqps::transport {
+
+namespace {
+
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
+
+u64 age_at(DoorState& door, u64 accepted_ns) {
+  const double jitter = 0.9 + 0.2 * (door.net.random() / 4294967296.0);
+  return door.limits.age_max ? accepted_ns + u64(double(door.limits.age_max) * jitter) : kNever;
+}
+
+u32 error_code(CallSession::Reset why) {
+  switch (why) {
+    case CallSession::Reset::kCancelled:
+      return NGHTTP2_CANCEL;
+    case CallSession::Reset::kMalformed:
+      return NGHTTP2_PROTOCOL_ERROR;
+    case CallSession::Reset::kAnswered:
+      break;
+  }
+  return NGHTTP2_NO_ERROR;
+}
+
+}  // namespace
+
+Http2Session::Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send)
+    : CallSession(door, connection),
+      plain_(carries == Carries::kPlain ? std::make_unique<PlainHead>() : nullptr),
+      may_send_(may_send),
+      hello_by_ns_(connection.hello_by_ns()),
+      age_at_ns_(age_at(door, connection.accepted_ns())) {}
+
+Http2Session::~Http2Session() { drop(); }
+
+bool Http2Session::begin(const Http2Callbacks& callbacks) {
+  nghttp2_ = callbacks.make(*this, door_.calls.allocator);
+  return nghttp2_ != nullptr;
+}
+
+// nghttp2 does not report the streams of a session that is deleted.
+void Http2Session::drop() {
+  drop_calls();
+  block_.call = nullptr;
+  nghttp2_session_del(std::exchange(nghttp2_, nullptr));
+}
+
+// ---- input
+
+void Http2Session::receive(const u8* data, u32 bytes) {
+  if (recognised_ < kPreface.size() && !recognise(data, bytes)) return;
+  guard_.read(bytes);
+  const ssize_t taken = nghttp2_session_mem_recv(nghttp2_, data, bytes);
+  if (data_bytes_) nghttp2_session_consume_connection(nghttp2_, std::exchange(data_bytes_, 0));
+  if (taken < 0) {
+    const bool flood = taken == NGHTTP2_ERR_FLOODED || taken == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS;
+    (flood ? door_.counters.floods[u32(Flood::kLibrary)] : door_.counters.protocol_errors)++;
+    terminate(flood                                   ? NGHTTP2_ENHANCE_YOUR_CALM
+              : taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
+                                                      : NGHTTP2_INTERNAL_ERROR,
+              "");
+  } else {
+    if (guard_.idle(door_.limits)) abuse(Flood::kIdleBytes, "too many bytes without a request");
+    if (abuse_) terminate(NGHTTP2_ENHANCE_YOUR_CALM, abuse_);
+  }
+  deliver_received(door_, *this);
+  if (block_.since_ns) connection_.arm_by(block_.since_ns + door_.limits.header_block_timeout);
+  if (retirement_.state == Retirement::State::kNoticed && !pings_.open()) send_final_goaway();
+  mark_dirty();
+}
+
+// Looks at the first bytes as they come. False: this is not HTTP/2 and has been dealt with.
+bool Http2Session::recognise(const u8* data, u32 bytes) {
+  for (u32 i = 0; i < bytes && recognised_ < kPreface.size(); i++, recognised_++) {
+    if (data[i] == u8(kPreface[recognised_])) continue;
+    const bool letter = (data[i] >= 'A' && data[i] <= 'Z') || data[i] == ' ';
+    if (recognised_ < kEnoughOfPreface && letter) return answer_http1(), false;
+    if (recognised_ == 0 && data[0] == 0x16) {
+      door_.counters.tls_on_plaintext++;
+      door_.net.hint("a TLS client speaks to this plaintext port");
+      return connection_.kill(), false;
+    }
+    door_.counters.bad_preface++;
+    recognised_ = u8(kPreface.size());  // nghttp2 refuses it
+  }
+  may_send_ |= recognised_ >= kEnoughOfPreface;
+  return true;
+}
+
+void Http2Session::answer_http1() {
+  static constexpr std::string_view kAnswer =
+      "HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: "
+      "43\r\n\r\n"
+      "This port speaks gRPC, which needs HTTP/2.\n";
+  door_.counters.http1++;
+  door_.net.hint("an HTTP/1.1 client speaks to this port, which is for gRPC");
+  connection_.finish(reinterpret_cast<const u8*>(kAnswer.data()), kAnswer.size());
+}
+
+bool Http2Session::end_of_input() {
+  if (!may_send_) return false;
+  for (Call* call = calls(); call; call = call->next)
+    if (call->phase != Phase::kFinished && !call->half_closed) return false;
+  end_watches();
+  return true;
+}
+
+Call* Http2Session::open_stream(i32 stream) {
+  guard_.opened(door_.net.turn.ns);
+  Call* call = open_call(stream);
+  if (call) nghttp2_session_set_stream_user_data(nghttp2_, stream, call);
+  return call;
+}
+
+void Http2Session::close_stream(Call& call, u32 error) {
+  if (call.reset) {
+    if (call.phase != Phase::kFinished) door_.counters.client_resets++;
+  } else if (error != NGHTTP2_NO_ERROR && error != NGHTTP2_REFUSED_STREAM && error != NGHTTP2_CANCEL) {
+    // A stream that the client made this server reset costs as much as one that the client resets.
+    if (guard_.reset(door_.limits, door_.net.turn.ns)) abuse(Flood::kResets, "too many resets");
+  }
+  close_call(call);
+}
+
+void Http2Session::abuse(Flood kind, const char* text) {
+  if (abuse_) return;
+  door_.counters.floods[u32(kind)]++;
+  abuse_ = text;
+}
+
+void Http2Session::dismiss() { terminate(NGHTTP2_NO_ERROR, "make_room"); }
+
+void Http2Session::end_flood(const char* text) {
+  abuse(Flood::kTls, text);
+  terminate(NGHTTP2_ENHANCE_YOUR_CALM, abuse_);
+}
+
+void Http2Session::reset(Call& call, Reset why) {
+  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, call.stream, error_code(why));
+}
+
+void Http2Session::consume(Call& call, u32 bytes) { nghttp2_session_consume_stream(nghttp2_, call.stream, bytes); }
+
+// ---- output
+
+bool Http2Session::fill(OutputBuffer& output) {
+  for (const CallId id : starting_)
+    if (Call* call = door_.calls.pool.find(id)) start_plain(*call);
+  starting_.clear();
+  while (output.bytes < OutputBuffer::kFull) {
+    const u8* data = nullptr;
+    const ssize_t n = nghttp2_session_mem_send(nghttp2_, &data);
+    if (n < 0) return false;
+    if (n == 0) break;
+    std::memcpy(output.data.get() + output.bytes, data, size_t(n));
+    output.bytes += u32(n);
+  }
+  return true;
+}
+
+bool Http2Session::backlogged(u32 unsent) const {
+  return unsent + answer_bytes > door_.limits.unsent_bytes ||
+         nghttp2_session_get_outbound_queue_size(nghttp2_) > door_.limits.queued_frames;
+}
+
+After Http2Session::flushed(bool unsent, bool input_ended) {
+  if (answer_bytes) connection_.arm_by(next_look_at_blocked());
+  if (unsent || !starting_.empty() || nghttp2_session_want_write(nghttp2_)) return After::kContinue;
+  if (input_ended && !owes_answers()) return After::kClose;
+  // After the shutdown notice nghttp2 wants no more, but requests may be on their way until the final GOAWAY.
+  if (nghttp2_session_want_read(nghttp2_) || retirement_.state == Retirement::State::kNoticed) return After::kContinue;
+  return After::kLinger;
+}
+
+// After the client's end. Answers that its windows hold back can never be sent, because it cannot open them any more.
+bool Http2Session::owes_answers() {
+  for (const Call* call = calls(); call; call = call->next)
+    if (call->phase != Phase::kFinished) return true;
+  return false;
+}
+
+// Says why, without waiting, and closes. A client that has not shown that it speaks HTTP/2 hears nothing.
+void Http2Session::terminate(u32 http2_error, const char* text) {
+  if (connection_.ending()) return;
+  if (!may_send_) return connection_.kill();
+  if (*text) {
+    nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(nghttp2_), http2_error,
+                          reinterpret_cast<const u8*>(text), std::strlen(text));
+  } else {
+    nghttp2_session_terminate_session(nghttp2_, http2_error);
+  }
+  connection_.finish();
+}
+
+}  // namespace fastqps::transport

@@ -1,0 +1,69 @@
+// The event loop of one front door: one thread, which handles all epoll events of a wake-up together.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "transport/calls/rare/rare_queue.h"
+#include "transport/calls/tracer.h"
+#include "transport/http/http_error.h"
+#include "transport/net/limits.h"
+#include "transport/net/loop_fds.h"
+#include "transport/rpc/counters.h"
+#include "transport/rpc/methods.h"
+#include "transport/rpc/service.h"
+#include "transport/rpc/tokens.h"
+#include "transport/standard/health.h"
+#include "transport/standard/load_report.h"
+#include "transport/tls/tls_context.h"
+
+namespace fastqps::transport {
+
+class FrontDoor;
+
+class Loop {
+ public:
+  // The loop adds health, and load reports where there are any, to the service's methods. counters: may lie in shared
+  // memory.
+  Loop(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load = {},
+       TraceSource trace = {});
+  ~Loop();
+  Loop(const Loop&) = delete;
+
+  // Before run(): a method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
+  bool add_rare_method(std::string_view path, MethodKind kind, MethodRole role, u16 id);
+  // The same of a route of plain HTTP.
+  bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id);
+  const HttpRoutes& http_routes() const;
+  // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
+  HeaderId add_header(std::string_view name, std::string_view value);
+  // On the loop's thread: its value in answers from now on.
+  void change_header(HeaderId header, std::string_view value);
+
+  // Before run(): the header by which calls name their tenant, in lower case; empty: they name none.
+  void set_tenant_header(std::string_view name);
+
+  // Runs until stop(), or until a drain has ended.
+  void run();
+
+  // Any thread, also from a signal handler's thread.
+  void stop();
+  // Stops accepting, says NOT_SERVING, sends GOAWAY, finishes what is open; run() returns when all is done or after
+  // grace_ns.
+  void drain(u64 grace_ns);
+  // The health of the whole server, "", and of each of its services. At the start "" is NOT_SERVING and nothing else is
+  // known.
+  void set_serving(Serving serving);
+  // Set the TLS context of new connections (nullptr: no encryption) and the tokens of new calls (nullptr: none). Before
+  // run() they hold from the first connection on.
+  void set_tls(std::shared_ptr<const TlsContext> context);
+  void set_tokens(std::shared_ptr<const Tokens> tokens);
+  RareQueue& rare();
+
+  // Hands over a connected socket as if it had been accepted. Before run(), or on the loop's thread.
+  void adopt(int fd);
+
+ private:
+  std::unique_ptr<FrontDoor> door_;
+};
+
+}  // namespace fastqps::transport

@@ -1,0 +1,317 @@
+#include "transport/net/connection.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/net/net_state.h"
+
+namespace fastqps::transport {
+
+namespace {
+constexpr int kWritesPerTurn = 16;
+constexpr u64 kLastHello = kSecond;  // for a client that has not said hello when its connection is to go
+}  // namespace
+
+Connection::Connection(NetState& net, ConnectionId id, std::unique_ptr<Channel> channel, Entrance entrance,
+                       const Peer& peer)
+    : net_(net), id_(id), channel_(std::move(channel)), entrance_(entrance), peer_(peer), accepted_ns_(net.turn.ns) {
+  read_ns_ = write_progress_ns_ = accepted_ns_;
+  hello_by_ns_ = accepted_ns_ + net.limits.settings_timeout;
+  timer_.kind = kConnectionTimer;
+  timer_.owner = id.index;
+}
+
+Connection::~Connection() {
+  if (session_) session_->drop();
+  free_unsent();
+  net_.wheel.cancel(timer_);
+  net_.places.leave(peer_);
+}
+
+bool Connection::start() {
+  if (channel_->established() && !open_session()) return false;
+  epoll_event event{};
+  interest_ = EPOLLIN | EPOLLRDHUP;
+  event.events = interest_;
+  event.data.u64 = u64(id_.generation) << 32 | id_.index;
+  if (epoll_ctl(net_.poller.epoll_fd, EPOLL_CTL_ADD, channel_->fd(), &event)) return false;
+  arm_by(due());
+  return true;
+}
+
+bool Connection::open_session() {
+  session_ = net_.host.make_session(*this, channel_->protocol());
+  return session_ != nullptr;
+}
+
+Session& Connection::change_session(std::unique_ptr<Session> next) {
+  former_ = std::exchange(session_, std::move(next));
+  arm_by(session_->due());
+  return *session_;
+}
+
+void Connection::mark_dirty() {
+  if (dirty_ || state_ == State::kClosed) return;
+  dirty_ = true;
+  net_.queues.dirty.push_back(this);
+}
+
+void Connection::make_ready() { net_.make_ready(*this); }
+
+// ---- input
+
+void Connection::on_events(u32 events) {
+  if (state_ == State::kClosed) return;
+  if (events & (EPOLLERR | EPOLLHUP)) return kill();
+  if (events & EPOLLOUT) {
+    writable_ = true;
+    mark_dirty();
+    if (channel_->wants_write()) make_ready();
+  }
+  if (events & (EPOLLIN | EPOLLRDHUP)) make_ready();
+}
+
+bool Connection::set_ready(bool without_events) {
+  if (std::exchange(in_ready_, true)) return false;
+  without_events_ = without_events;
+  if (without_events) update_interest();
+  return true;
+}
+
+bool Connection::serve() {
+  in_ready_ = without_events_ = false;
+  if (session_ && session_->has_queued()) {
+    session_->deliver_queued();
+    return true;
+  }
+  if (read() || (session_ && session_->has_queued())) return true;
+  if (!(interest_ & EPOLLIN)) update_interest();
+  return false;
+}
+
+bool Connection::read() {
+  if (state_ == State::kClosed || eof_) return false;
+  if (handshaking() && !advance_handshake()) return false;
+  if (state_ == State::kOpen && paused()) return update_interest(), false;
+  former_.reset();
+  u8* data = net_.read_buffer.get();
+  const bool held_up = channel_->wants_read();
+  const i64 n = channel_->read(data, net_.limits.read_bytes);
+  net_.counters.reads++;
+  if (held_up && !channel_->wants_read()) writable_ = true, mark_dirty();
+  if (n == Channel::kAgain) return update_interest(), false;
+  if (n == Channel::kBroken) return kill(), false;
+  if (n == Channel::kFlood) return end_tls_flood(), false;
+  if (n == 0) return end_of_input(), false;
+  net_.counters.bytes_in += u64(n);
+  if (state_ == State::kLingering) return channel_->buffered();
+  read_ns_ = net_.turn.ns;
+  session_->receive(data, u32(n));
+  if (state_ != State::kOpen) return channel_->buffered();  // its session has nothing left that could be asked
+  const bool filled = u32(n) == net_.limits.read_bytes;     // so there is probably more
+  return (filled || channel_->buffered()) && !paused();
+}
+
+// Complete requests of the client are still answered.
+void Connection::end_of_input() {
+  if (state_ != State::kOpen) return kill();
+  eof_ = true;
+  if (!session_->end_of_input()) return kill();
+  mark_dirty();
+}
+
+bool Connection::paused() const {
+  if (!session_) return false;
+  if (!session_->wants_input()) return true;
+  if (writable_ || channel_->wants_read()) return false;
+  return session_->backlogged(unsent_bytes());
+}
+
+void Connection::update_interest() {
+  if (state_ == State::kClosed) return;
+  u32 want = 0;
+  if (state_ == State::kLingering) {
+    want = EPOLLIN;
+  } else if (!waits_for_place_) {
+    // Waiting for one of the two, it must not be woken by the other, which is ready all the time.
+    if (!eof_ && !without_events_ && !paused() && !channel_->wants_write()) want |= EPOLLIN | EPOLLRDHUP;
+    if (channel_->wants_write() || (!writable_ && !channel_->wants_read())) want |= EPOLLOUT;
+  }
+  if (want & EPOLLIN && channel_->buffered()) make_ready();
+  if (want == interest_) return;
+  epoll_event event{};
+  event.events = interest_ = want;
+  event.data.u64 = u64(id_.generation) << 32 | id_.index;
+  epoll_ctl(net_.poller.epoll_fd, EPOLL_CTL_MOD, channel_->fd(), &event);
+}
+
+// ---- output
+
+void Connection::flush() {
+  dirty_ = false;
+  if (ending() || !session_ || !session_->may_send()) return;
+  int writes = 0;
+  while (writable_ && write_unsent() && fill_output() && write_output())
+    if (++writes == kWritesPerTurn) {
+      mark_dirty();
+      break;
+    }
+  if (state_ == State::kClosed) return;
+  const bool unsent = unsent_bytes();
+  if (unsent) arm_by(write_progress_ns_ + net_.limits.write_timeout);
+  update_interest();
+  switch (session_->flushed(unsent, eof_)) {
+    case After::kContinue:
+      return;
+    case After::kLinger:
+      return linger();
+    case After::kClose:
+      return kill();
+  }
+}
+
+// True: there is something to write.
+bool Connection::fill_output() {
+  net_.output.bytes = 0;
+  if (!session_->fill(net_.output)) return kill(), false;
+  return net_.output.bytes > 0;
+}
+
+// True: nothing is left of what earlier turns could not write.
+bool Connection::write_unsent() {
+  if (unsent_begin_ == unsent_end_) return true;
+  const i64 n = channel_->write(unsent_.get() + unsent_begin_, unsent_end_ - unsent_begin_);
+  net_.counters.writes++;
+  if (n == Channel::kBroken) return kill(), false;
+  if (n > 0) {
+    unsent_begin_ += u32(n);
+    net_.counters.bytes_out += u64(n);
+    write_progress_ns_ = net_.turn.ns;
+  }
+  writable_ = unsent_begin_ == unsent_end_;
+  if (writable_) free_unsent();
+  return writable_;
+}
+
+void Connection::free_unsent() {
+  net_.unsent_bytes -= unsent_end_;
+  unsent_.reset();
+  unsent_begin_ = unsent_end_ = 0;
+}
+
+// True: all of the output is written.
+bool Connection::write_output() {
+  const OutputBuffer& output = net_.output;
+  const i64 n = channel_->write(output.data.get(), output.bytes);
+  net_.counters.writes++;
+  if (n == Channel::kBroken) return kill(), false;
+  const u32 written = n > 0 ? u32(n) : 0;
+  net_.counters.bytes_out += written;
+  write_progress_ns_ = net_.turn.ns;
+  if (written == output.bytes) return true;
+  writable_ = false;
+  unsent_end_ = output.bytes - written;
+  unsent_ = std::make_unique_for_overwrite<u8[]>(unsent_end_);
+  net_.unsent_bytes += unsent_end_;
+  std::memcpy(unsent_.get(), output.data.get() + written, unsent_end_);
+  return false;
+}
+
+// ---- the end
+
+void Connection::finish() {
+  if (ending()) return;
+  if (!session_) return kill();  // there are no words yet
+  if (channel_->established() && writable_ && write_unsent() && fill_output()) write_output();
+  linger();
+}
+
+void Connection::finish(const u8* data, u32 bytes) {
+  if (ending()) return;
+  channel_->write(data, bytes);
+  linger();
+}
+
+// Closing a socket with unread input would discard the last output, so the input is read to its end first.
+void Connection::linger() {
+  if (state_ == State::kClosed) return;
+  end_handshake();
+  if (session_) session_->drop();
+  free_unsent();
+  if (eof_) return kill();
+  channel_->finish_writing();
+  state_ = State::kLingering;
+  linger_by_ns_ = net_.turn.ns + net_.limits.linger_timeout;
+  update_interest();
+  arm_by(linger_by_ns_);
+}
+
+void Connection::kill() {
+  if (state_ == State::kClosed) return;
+  end_handshake();
+  if (session_) session_->drop();
+  state_ = State::kClosed;
+  net_.close_later(*this);
+}
+
+PlaceClaim Connection::claim() const {
+  if (ending() || !session_) return {PlaceClaim::Kind::kStranger, accepted_ns_};
+  const PlaceClaim claim = session_->claim();
+  const bool unread = claim.kind != PlaceClaim::Kind::kServed && unsent_bytes();
+  return unread ? PlaceClaim{PlaceClaim::Kind::kSlow, write_progress_ns_} : claim;
+}
+
+void Connection::make_room() {
+  if (session_ && !ending()) session_->dismiss();
+  kill();
+}
+
+void Connection::retire(Retire reason, u64 grace_ns) {
+  if (ending()) return;
+  if (session_) return session_->retire(reason, grace_ns);
+  hello_by_ns_ = std::min(hello_by_ns_, net_.turn.ns + std::min(grace_ns, kLastHello));
+  arm_by(hello_by_ns_);
+}
+
+// ---- time
+
+u64 Connection::due() const {
+  if (state_ == State::kLingering) return linger_by_ns_;
+  const u64 at = unsent_bytes() ? write_progress_ns_ + net_.limits.write_timeout : kNever;
+  return std::min(at, session_ ? session_->due() : hello_by_ns_);
+}
+
+void Connection::arm_by(u64 at_ns) {
+  if (at_ns == kNever || state_ == State::kClosed) return;
+  if (timer_.armed() && timer_.tick <= at_ns >> TimerWheel::kTickShift) return;
+  net_.wheel.arm(timer_, at_ns);
+}
+
+void Connection::on_timer() {
+  if (state_ == State::kClosed) return;
+  const u64 now = net_.turn.ns;
+  if (state_ == State::kLingering) {
+    if (now >= linger_by_ns_) return kill();
+  } else if (check_waits() && session_) {
+    session_->on_timer();
+  }
+  arm_by(std::max(due(), now + kMillisecond));
+}
+
+// False: a wait was too long, and the connection is closing.
+bool Connection::check_waits() {
+  const u64 now = net_.turn.ns;
+  if (!session_ && now >= hello_by_ns_) {
+    if (!net_.drain.active) net_.counters.tls_failures++;
+    return kill(), false;
+  }
+  if (unsent_bytes() && now >= write_progress_ns_ + net_.limits.write_timeout) {
+    net_.counters.closed_write_timeout++;
+    return kill(), false;
+  }
+  return true;
+}
+
+}  // namespace fastqps::transport

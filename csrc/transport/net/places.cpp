@@ -1,0 +1,99 @@
+#include "transport/net/places.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "transport/net/net_state.h"
+
+namespace fastqps::transport {
+
+namespace {
+
+constexpr u32 kSpareDescriptors = 64;
+// Connections that are compared for one newcomer. The next newcomer's begin behind them, so that all are looked at.
+constexpr u32 kLooks = 128;
+
+u32 descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit)) return 1024;
+  return u32(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
+}
+
+}  // namespace
+
+// A quarter of the places is always left to other peers. The bound is high because a proxy is one peer too.
+Places::Places(NetState& net) : net_(net) {
+  const u32 descriptors = descriptor_limit();
+  most_ = descriptors > 2 * kSpareDescriptors ? descriptors - kSpareDescriptors : kSpareDescriptors;
+  if (net.limits.connections) most_ = std::min(most_, net.limits.connections);
+  most_of_peer_ = std::max(most_ - most_ / 4, 1u);
+}
+
+bool Places::enter(const Peer& peer) {
+  const auto own = peer.known() ? of_peer_.find(peer) : of_peer_.end();
+  const bool too_many = own != of_peer_.end() && own->second >= most_of_peer_;
+  if ((too_many && !make_room(&peer)) || (taken_ >= most_ && !make_room(nullptr))) {
+    char text[160];
+    std::snprintf(text, sizeof text, "a client of %s was refused: %u of %u connections are open, %u of them its own",
+                  peer.text().c_str(), taken_, most_, own == of_peer_.end() ? 0 : own->second);
+    return net_.hint(text), false;
+  }
+  taken_++;
+  if (peer.known()) of_peer_[peer]++;
+  return true;
+}
+
+void Places::leave(const Peer& peer) {
+  taken_--;
+  if (!peer.known()) return;
+  const auto own = of_peer_.find(peer);
+  if (!--own->second) of_peer_.erase(own);
+}
+
+// of: that peer's connections alone.
+bool Places::make_room(const Peer* of) {
+  Connection* connection = weakest(of);
+  if (!connection) return false;
+  const Peer& peer = connection->peer();
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "%u of %u connections are open: an idle one makes room for each new one. %s has %u of them", taken_,
+                most_, peer.text().c_str(), peer.known() ? of_peer_[peer] : 0);
+  net_.hint(text);
+  net_.counters.made_room++;
+  connection->make_room();
+  return true;
+}
+
+Connection* Places::weakest(const Peer* of) {
+  Connection* found = nullptr;
+  PlaceClaim claim{PlaceClaim::Kind::kServed};
+  const u32 indexes = net_.connections.places();
+  for (u32 looks = 0, steps = 0; looks < kLooks && steps < indexes; steps++) {
+    if (next_ >= indexes) next_ = 0;
+    Connection* connection = net_.connections.at(next_++);
+    if (!connection || connection->closed() || (of && connection->peer() != *of)) continue;
+    looks++;
+    const PlaceClaim own = connection->claim();
+    if (own.kind == PlaceClaim::Kind::kServed || (found && !weaker(own, claim))) continue;
+    found = connection;
+    claim = own;
+  }
+  return found;
+}
+
+bool Places::weaker(const PlaceClaim& a, const PlaceClaim& b) const {
+  const u32 rank_a = rank(a), rank_b = rank(b);
+  return rank_a != rank_b ? rank_a < rank_b : a.since_ns < b.since_ns;
+}
+
+// One that has just come is the last to go, so that a flood of strangers does not keep out who is about to ask.
+u32 Places::rank(const PlaceClaim& claim) const {
+  const bool fresh =
+      claim.kind == PlaceClaim::Kind::kStranger && claim.since_ns + net_.limits.stranger_patience > net_.turn.ns;
+  return fresh ? u32(PlaceClaim::Kind::kServed) : u32(claim.kind);
+}
+
+}  // namespace fastqps::transport
