@@ -183,8 +183,7 @@ def test_what_one_vendor_alone_has_stands_in_one_module() -> None:
 def test_the_load_generator_stands_alone() -> None:
     """It imports nothing of fastqps, nor of a gRPC package: only the standard library, numpy, and what is its own. Of
     fastqps only the bench imports it. Its C++ includes the folders of ``LOADGEN``, whose sources ``loadgen.built``
-    compares, and its native tests share the harness and the frames of
-    all others."""
+    compares, and its native tests share the harness and the frames of all others."""
     used = re.compile(r"^\s*(?:from|import) loadgen\b", re.MULTILINE)
     users = [path for path in (ROOT / "fastqps").rglob("*.py") if used.search(path.read_text())]
     assert {path.relative_to(ROOT / "fastqps").parts[0] for path in users} == {"bench"}

@@ -284,7 +284,7 @@ def test_tokens_of_many_texts(api: Api) -> None:
     assert api.post.found("/decode", ids=ids * 40) == [("hello " * 170).strip()] * 1600
 
 
-# ---- refusals. csrc/tests/json and csrc/tests/predict have those of what a reader sees by itself.
+# ---- refusals. csrc/tests/json and csrc/tests/service have those of what a reader sees by itself.
 
 INVALID, PRECONDITION = "INVALID_ARGUMENT", "FAILED_PRECONDITION"
 REFUSED: dict[str, tuple[str, str, dict[str, Any], str, str]] = {

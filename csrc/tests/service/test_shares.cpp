@@ -2,7 +2,7 @@
 // says.
 #include <memory>
 
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "tests/check.h"
-#include "tests/predict/named_tenants.h"
+#include "tests/service/named_tenants.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

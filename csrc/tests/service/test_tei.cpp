@@ -5,7 +5,7 @@
 #include "protocols/tei/readers.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/writers.h"
-#include "tests/predict/reader_world.h"
+#include "tests/service/reader_world.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

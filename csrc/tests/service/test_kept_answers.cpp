@@ -1,7 +1,7 @@
 // Answers that wait for the others of their call: how much memory they may take, and that it comes back.
 #include <vector>
 
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "tests/in_time.h"
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

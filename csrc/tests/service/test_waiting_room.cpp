@@ -8,7 +8,7 @@
 
 #include "service/intake/waiting_room.h"
 #include "tests/made_segment.h"
-#include "tests/predict/named_tenants.h"
+#include "tests/service/named_tenants.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -1,5 +1,5 @@
 // A model's next generation, as a front door sees it: loaded, flipped to, the one before given back.
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

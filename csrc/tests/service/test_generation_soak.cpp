@@ -2,7 +2,7 @@
 // deaths, against an oracle that knows every request's tokens.
 #include <random>
 
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -3,7 +3,7 @@
 
 #include "core/waiting.h"
 #include "service/tokenize/text_worker.h"
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 #include "tests/transport/transport_fixture.h"
 #include "transport/rpc/fair_queue.h"
 

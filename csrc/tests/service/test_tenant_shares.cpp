@@ -5,7 +5,7 @@
 
 #include "service/tables/tenant_shares.h"
 #include "tests/made_segment.h"
-#include "tests/predict/named_tenants.h"
+#include "tests/service/named_tenants.h"
 
 using namespace fastqps;
 using namespace fastqps::test;
