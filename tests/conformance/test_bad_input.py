@@ -1,5 +1,5 @@
 """Damaged and unusual input through a stock client. Each refusal's text: tests/e2e/requests/test_refusals.py; each kind
-of damage: csrc/tests/predict/test_wire.cpp."""
+of damage: csrc/tests/service/test_wire.cpp."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // A request that has broken dispatchers, at the front door that gave it up and at another one.
 #include <memory>
 
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -7,7 +7,7 @@
 #include "protocols/rerank/rerank.h"
 #include "protocols/tei/http_readers.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/predict/reader_world.h"
+#include "tests/service/reader_world.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

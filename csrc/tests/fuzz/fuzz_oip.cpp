@@ -2,7 +2,7 @@
 // JSON anywhere, and the mutations of all that. Every item that is accepted lies in what was sent.
 #include "protocols/oip/http_infer.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/predict/reader_world.h"
+#include "tests/service/reader_world.h"
 #include "transport/http/http_request.h"
 
 using namespace fastqps;

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "tests/fuzz/fuzz_frames.h"
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

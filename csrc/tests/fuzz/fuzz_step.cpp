@@ -7,7 +7,7 @@
 #include "tests/check.h"
 #include "tests/edge/step_random.h"
 #include "tests/fuzz/fuzz_frames.h"
-#include "tests/predict/generation_fixture.h"
+#include "tests/service/generation_fixture.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "service/formats/answer_writer.h"
-#include "tests/predict/reader_world.h"
+#include "tests/service/reader_world.h"
 
 namespace fastqps::test {
 

@@ -3,7 +3,7 @@
 
 #include "protocols/oip/infer_message.h"
 #include "service/intake/request_checker.h"
-#include "tests/predict/reader_world.h"
+#include "tests/service/reader_world.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -1,7 +1,7 @@
 // Inference over HTTP: requests and responses against literal texts, in JSON and with binary data behind it, and every
 // byte of a request damaged.
 #include "protocols/oip/http_infer.h"
-#include "tests/predict/reader_world.h"
+#include "tests/service/reader_world.h"
 #include "transport/http/http_request.h"
 
 using namespace fastqps;

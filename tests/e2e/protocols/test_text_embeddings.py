@@ -305,7 +305,7 @@ def test_calls_are_counted(api: Api) -> None:
         assert api.server.metrics()[name] == before + 1
 
 
-# ---- refusals. csrc/tests/json and csrc/tests/predict have those of what a reader sees by itself.
+# ---- refusals. csrc/tests/json and csrc/tests/service have those of what a reader sees by itself.
 
 INVALID, PRECONDITION = "INVALID_ARGUMENT", "FAILED_PRECONDITION"
 REFUSED: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
