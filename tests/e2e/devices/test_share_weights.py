@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +11,9 @@ import pytest
 import torch
 from checkpoints import write_checkpoint
 from decoders import write_decoder
-from fake_cuda import ROOT, environment
+from fake_cuda import environment
 from safetensors.torch import load_file, save_file
-from serving import PATIENCE_S, Server, title_of
+from serving import Server, title_of
 
 from fastqps import Client, Engine
 from fastqps.ops.fp8 import refused
@@ -109,24 +106,12 @@ def test_quantised_weights_are_shared(serve: Serve, gpu: dict[str, str], tmp_pat
     np.testing.assert_allclose(found, np.broadcast_to(exact, (4, *exact.shape)), rtol=0, atol=2e-3)
 
 
-def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path: Path) -> None:
+def test_weights_that_cannot_be_held_end_the_start(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
-    command = [
-        sys.executable,
-        "-m",
-        "fastqps",
-        "serve",
-        f"--model=m={tmp_path}",
-        "--port=0",
-        "--admin-port=0",
-        "--http-port=off",
-        *FLAGS,
-    ]
-    small = os.environ | gpu | {"PYTHONPATH": str(ROOT), "FASTQPS_FAKE_CUDA": "memory_bytes=1000"}
-    done = subprocess.run(command, env=small, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 4, done.stderr
-    assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in done.stderr
-    assert "the checkpoint is too large" in done.stderr
+    with pytest.raises(AssertionError, match="ended with 4") as caught:
+        serve(f"--model=m={tmp_path}", *FLAGS, env=gpu | {"FASTQPS_FAKE_CUDA": "memory_bytes=1000"})
+    assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in str(caught.value)
+    assert "the checkpoint is too large" in str(caught.value)
 
 
 @pytest.mark.nightly
