@@ -56,6 +56,12 @@ class ConfigError(FastqpsError):
     exit_code = USAGE
 
 
+class ModelError(FastqpsError):
+    """A checkpoint that cannot be found, read or served; the message says why and what would work. Exit code 4."""
+
+    exit_code = NO_MODEL
+
+
 class CallError(FastqpsError):
     """A call, or one item of it, failed.
 

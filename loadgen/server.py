@@ -37,22 +37,14 @@ def serve(o: argparse.Namespace) -> None:
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
-    stall_at_ns, stall_for_ns = o.stall
     try:
-        server = Server(port=o.port, service_ns=o.service, stall_at_ns=stall_at_ns, stall_for_ns=stall_for_ns)
+        server = Server(port=o.port, service_ns=o.service)
     except OSError as error:
         raise UsageError(f"cannot serve on port {o.port}: {error}") from None
     print(server.port, flush=True)
     while not over.wait(3600):
         pass
     server.stop()
-
-
-def _stall(text: str) -> tuple[int, int]:
-    at, colon, length = text.partition(":")
-    if not colon:
-        raise UsageError(f"{text!r} is no stall; write AT:FOR, for example 3s:1s")
-    return units.duration_ns(at), units.duration_ns(length)
 
 
 def _parser() -> Parser:
@@ -62,8 +54,6 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("--port", type=checked(whole(0, 65535)), default=0, help="0, the default: any free one; it is printed")
     add("--service", type=checked(units.duration_ns), default=0, metavar="TIME", help="of each job, as 2ms")
-    add("--stall", type=checked(_stall), default=(0, 0), metavar="AT:FOR",
-        help="do nothing, so long after the first call")  # fmt: skip
     return parser
 
 

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fastqps.bench.flags import Common, read_common
-from fastqps.bench.measure.access import Access
 from fastqps.bench.measure.context import Context, Progress
+from fastqps.bench.measure.generator import ended_by_signals
 from fastqps.bench.measure.pinning import Pinning, pinning
-from fastqps.bench.measure.target import Target
-from fastqps.bench.measure.vocabulary import vocabulary_of
-from fastqps.bench.measure.workload import Payloads
+from fastqps.bench.measure.target import Access, Target
+from fastqps.bench.measure.workload import Payloads, vocabulary_of
 from fastqps.bench.modes import mode
 from fastqps.bench.report.terminal import RunProgress, print_result
 from fastqps.bench.results.environment import OTHERS, Others, commit, environment
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.verdict import end_early
-from fastqps.devices.choice_file import now_utc
 from fastqps.errors import CallError, ConfigError, FastqpsError
+from fastqps.host.machine import now_utc
 from fastqps.terminal import say
 
 
@@ -47,7 +45,7 @@ def run_mode(
         check(options, common)
     pins = pinning(options.pin, options.load_threads, own_server=target.own, local=target.local)
     others = Others()
-    with _folder(options) as folder, _signals():
+    with _folder(options) as folder, ended_by_signals():
         result = _new_result(options, common, target, pins, command)
         failure = _measure(options, common, target, pins, result, folder)
         result.environment[OTHERS] = round(others.share(), 3)
@@ -61,7 +59,7 @@ def run_mode(
 def run_alone(options: argparse.Namespace, command: str) -> int:
     """Runs a mode that starts no server; the exit code."""
     module: Any = mode(options.mode)
-    with _folder(options) as folder, _signals():
+    with _folder(options) as folder, ended_by_signals():
         began, where = now_utc(), environment()
         result: Result = module.run_alone(options)
         result.command, result.started, result.environment = command, began, where | result.environment
@@ -172,7 +170,7 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
 
 
 def _write(result: Result, folder: Path) -> None:
-    from fastqps.bench.report.files import write_report  # it imports matplotlib, which takes a second
+    from fastqps.bench.report.page import write_report  # it imports matplotlib, which takes a second
 
     failure = None
     try:
@@ -185,19 +183,3 @@ def _write(result: Result, folder: Path) -> None:
     if failure is not None:
         raise failure
     say(f"files: {folder}")
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does: children ended, files written."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

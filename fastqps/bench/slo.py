@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fastqps.bench.results.point import BEYOND_MIN, QUANTILES, Point
 from fastqps.config.units import format_duration, parse_duration
 from fastqps.errors import ConfigError
@@ -159,11 +161,7 @@ def goodput(point: Point, slo: Slo) -> float:
 
 def share_within(spectrum: list[list[float]], limit_us: float) -> float:
     """Share of answers that took at most ``limit_us``, from (percentile, µs) pairs, in proportion between them."""
-    below_share, below_us = 0.0, 0.0
-    for percentile, us in spectrum:
-        if us > limit_us:
-            if us <= below_us:
-                return below_share
-            return below_share + (percentile / 100 - below_share) * (limit_us - below_us) / (us - below_us)
-        below_share, below_us = percentile / 100, us
-    return 1.0 if spectrum else 0.0
+    if not spectrum:
+        return 0.0
+    percentiles, times_us = zip(*spectrum, strict=True)
+    return float(np.interp(limit_us, (0.0, *times_us), (0.0, *percentiles))) / 100

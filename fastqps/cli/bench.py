@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from fastqps.bench.flags import add_common, add_output
-from fastqps.bench.measure.access import Access
+from fastqps.bench.measure.target import Access
 from fastqps.bench.modes import MODES, mode
 from fastqps.cli import serve, server_flags
 from fastqps.cli.parser import ArgumentParser

@@ -11,7 +11,7 @@ from typing import TypeVar
 from fastqps._core import STOP_IDS_MAX, SUPPRESS_IDS_MAX
 from fastqps.api.request import GenerateOptions
 from fastqps.models.card import ModelCard
-from fastqps.models.logit_options import LogitOptions, float32
+from fastqps.models.files.logit_options import LogitOptions, float32
 
 TOP_K_MAX = 64
 NO_REPEAT_NGRAM_MAX = 64

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastqps.api.codes import CODES
+from fastqps.errors import ModelError
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.served import ServedModels
-from fastqps.models.card import ModelError
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.models.tokenizers.tokenizer import Piece, Tokenizer
 
 INVALID_ARGUMENT = CODES.index("INVALID_ARGUMENT")

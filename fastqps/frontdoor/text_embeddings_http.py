@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.frontdoor.default_tokenizer import FAILED_PRECONDITION, INVALID_ARGUMENT, DefaultTokenizer
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.rare_routes import JSON, RareRoute, Request, Response, json_bytes, json_response
 from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.text_embeddings import facts, model_type
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.sentence_transformers.pipeline import read_pipeline
 from fastqps.models.tokenizers.tokenizer import Piece
 

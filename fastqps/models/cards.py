@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from fastqps.models.card import CARD_BYTES_MAX, ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import CARD_BYTES_MAX, ModelCard
 from fastqps.models.card_folder import open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version

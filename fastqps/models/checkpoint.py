@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
-from fastqps.models.card import ModelCard, ModelError, Task
+from fastqps.models.card import ModelCard, Task
 from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig

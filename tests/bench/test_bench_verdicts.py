@@ -13,7 +13,7 @@ from formulas import Asked, Played, prepared
 
 from fastqps.bench import modes
 from fastqps.bench.modes import MODES
-from fastqps.bench.report.labels import labels_of
+from fastqps.bench.report.run_facts import labels_of
 from fastqps.bench.report.terminal import print_result
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Outcome, Result, ServerGone

@@ -61,6 +61,35 @@ def test_no_module_imports_itself_through_others() -> None:
     assert not circle(modules)
 
 
+def test_folders_of_models_have_one_direction() -> None:
+    """But for the two kinds of models that ``load_card`` and names open, which are built of what lies beside them."""
+    modules, top = graph(ROOT, ("fastqps",)), "fastqps.models"
+    edges = {
+        (folder(name, modules), folder(other, modules))
+        for name, others in modules.items()
+        for other in others
+        if name.startswith(f"{top}.") and other.startswith(f"{top}.")
+    }
+    both = {one for one, other in edges if one != other and (other, one) in edges}
+    assert both == {top, f"{top}.static", f"{top}.hub"}
+
+
+def folder(name: str, modules: Mapping[str, set[str]]) -> str:
+    """The package that a module lies in; a package lies in itself."""
+    return name if any(other.startswith(f"{name}.") for other in modules) else name.rpartition(".")[0]
+
+
+def test_folders_of_the_supervisor_import_each_other_one_way() -> None:
+    folder = {name: name.split(".")[2] for name in graph(ROOT, ("fastqps/supervisor",)) if name.count(".") == 3}
+    found: dict[str, set[str]] = {}
+    for name, imported in graph(ROOT, PACKAGES).items():
+        if name in folder:
+            found.setdefault(folder[name], set()).update(folder[i] for i in imported if i in folder)
+    folders = {name: imported - {name} for name, imported in found.items()}
+    assert "gpu" in folders["workers"], "the folders have moved"
+    assert not circle(folders)
+
+
 @pytest.mark.parametrize(
     ("second", "found"),
     [

@@ -32,7 +32,7 @@ struct WordPieceModel {
   // ends: where each of them ends in the word, if that is wanted.
   u32 split(const u8* word, u32 n_bytes, u32 n_chars, u32* ids, u32* ends = nullptr) const;
 
-  CharTable chars;
+  const CharTable& chars;
   NormalizerFlags flags;
   Trie vocab;
   AddedTokens raw, normalized;

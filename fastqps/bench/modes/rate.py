@@ -6,8 +6,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from fastqps.bench.flags import Common
-from fastqps.bench.lists import parse_rate
+from fastqps.bench.flags import Common, parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.results.point import INVALID, Point

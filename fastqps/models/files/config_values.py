@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.config_keys import CONFIG
 
 _SIZE_END = 1 << 31

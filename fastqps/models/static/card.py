@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fastqps.models.card import ModelCard, ModelError
-from fastqps.models.input_limit import shorter
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard, shorter
 from fastqps.models.static.model import StaticModel
 
 _INPUT_TOKENS_DEFAULT_MAX = 512  # of a model without a limit of its own

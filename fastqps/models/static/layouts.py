@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import LABELS_MAX, Activation, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import LABELS_MAX, Activation
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, rules

@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fastqps.models.card import Activation, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import Activation
 from fastqps.models.files import deciding_files
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.tensors import Tensor, read_tensors

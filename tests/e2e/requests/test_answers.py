@@ -12,7 +12,7 @@ from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps.models import load_card
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.v1 import predict_pb2 as pb
 
 TEXTS = [
