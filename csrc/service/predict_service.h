@@ -27,7 +27,7 @@ class PredictService final : public transport::Service {
   void set_tokenizer_pid(u32 which, u32 pid) { tables_.memory.line.tokenizers[which].store(pid, kRelaxed); }
   // Sets the loop that runs this service, and its counters. They serve health, draining and the segment's copy of the
   // counters.
-  void set_loop(transport::Loop* loop, const transport::Counters* counters) {
+  void set_loop(transport::LoopControl* loop, const transport::Counters* counters) {
     tables_.attachment.loop = loop, tables_.attachment.counters = counters;
   }
 

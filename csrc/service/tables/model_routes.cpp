@@ -26,7 +26,7 @@ i32 ModelRoutes::serving(u32 m) const {
   return model.ready.load(kAcquire) ? i32(m * kGenerations + model.serving.load(kAcquire)) : kStarting;
 }
 
-void ModelRoutes::take_setups(transport::Loop* loop) {
+void ModelRoutes::take_setups(transport::LoopControl* loop) {
   setups_.take([&](u32 route, const RouteSetup& setup) {
     DoorRoute& line = memory_.segment.door_route(memory_.door, route);
     // The supervisor waits until no item is left. Refuse if it did not, because an item would use freed memory.

@@ -66,7 +66,7 @@ class ModelRoutes {
   void release(u32 route) { held_[route]--; }
 
   // Called once a turn: takes the setups that another thread has loaded for a model's next generation.
-  void take_setups(transport::Loop* loop);
+  void take_setups(transport::LoopControl* loop);
   // Called at the end of a turn: while a generation is being replaced, reports to the supervisor how many items each
   // route holds.
   void report_held();

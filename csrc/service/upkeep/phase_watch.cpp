@@ -7,7 +7,7 @@ namespace fastqps::service {
 void PhaseWatch::watch(u64 now) {
   using fastqps::Phase;
   const Phase phase = memory_.segment.supervisor().phase.load(kAcquire);
-  transport::Loop* const loop = attachment_.loop;
+  transport::LoopControl* const loop = attachment_.loop;
   if (phase == phase_ || !loop) return;
   phase_ = phase;
   if (phase == Phase::kServing || phase == Phase::kLameDuck) {
