@@ -79,6 +79,17 @@ def folder(name: str, modules: Mapping[str, set[str]]) -> str:
     return name if any(other.startswith(f"{name}.") for other in modules) else name.rpartition(".")[0]
 
 
+def test_folders_of_the_supervisor_import_each_other_one_way() -> None:
+    folder = {name: name.split(".")[2] for name in graph(ROOT, ("fastqps/supervisor",)) if name.count(".") == 3}
+    found: dict[str, set[str]] = {}
+    for name, imported in graph(ROOT, PACKAGES).items():
+        if name in folder:
+            found.setdefault(folder[name], set()).update(folder[i] for i in imported if i in folder)
+    folders = {name: imported - {name} for name, imported in found.items()}
+    assert "gpu" in folders["workers"], "the folders have moved"
+    assert not circle(folders)
+
+
 @pytest.mark.parametrize(
     ("second", "found"),
     [

@@ -1,4 +1,4 @@
-"""``--prefix``: the text in front of every prompt, by model."""
+"""Options by model: ``--prefix``, the text in front of every prompt, and ``--adapter``, merged into the weights."""
 
 from __future__ import annotations
 
@@ -43,6 +43,29 @@ def check_used(prefixes: Mapping[str, str], cards: Sequence[ModelCard]) -> None:
         raise ConfigError("--prefix: none of the served models generates text")
     if other := next((name for name in prefixes if name != ALL and name not in generators), None):
         raise ConfigError(f"--prefix {other}=…: {other} does not generate text")
+
+
+def adapters_of(named: Sequence[str], models: Sequence[str]) -> Mapping[str, str]:
+    """The adapter of each model that has one. ``named``: DIR, where one model is served, or NAME=DIR.
+
+    Raises ``ConfigError`` for a model that is not served, and for a second adapter of one.
+    """
+    found: dict[str, str] = {}
+    for each in named:
+        model, equals, adapter = each.partition("=")
+        if not equals:
+            if len(models) > 1:
+                raise ConfigError(f"--adapter {each}: {len(models)} models are served; say for which: NAME={each}")
+            model, adapter = models[0], each
+        elif model not in models or not adapter:
+            raise ConfigError(f"--adapter {each!r}: write NAME=DIR with the name of a model: {', '.join(models)}")
+        if model in found:
+            raise ConfigError(
+                f"--adapter: two adapters for {model}; a model has one. Serve the base under another name, too: "
+                "--model NAME=DIR"
+            )
+        found[model] = adapter
+    return found
 
 
 def _read(file: str) -> str:

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from fastqps.devices import DeviceError
 from fastqps.errors import DEVICE_FAULT, FAILURE, NO_DEVICE
 from fastqps.process.children import LEAVE
+from fastqps.supervisor.child import Child, ended
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
-from fastqps.supervisor.workers.child import Child, ended
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.restarts import WINDOW_S, RestartBudget
 from fastqps.supervisor.workers.slot import WorkerSlot

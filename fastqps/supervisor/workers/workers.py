@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from fastqps._core import GENERATIONS
+from fastqps.supervisor.child import System
 from fastqps.supervisor.generation import Generation, first_generations
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
@@ -14,40 +15,47 @@ from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.slot import WorkerSlot
-from fastqps.supervisor.workers.system import System
 from fastqps.telemetry.metrics.source import Canaries
 
 
-class Fleet:
-    """The worker slots of all dispatchers. ``serving``: the serving generation of each model."""
+class Workers:
+    """``serving``: the serving generation of each model. ``sharings``: of the devices that are GPUs, by index."""
 
-    def __init__(self, workers: Sequence[DispatcherSlot], server: Plan, shared: Shared) -> None:
-        self.workers = workers
+    def __init__(self, server: Plan, shared: Shared, log: Log, sharings: Mapping[int, Sharing], system: System) -> None:
+        self.doors = [FrontDoorSlot(i, server, shared, log, system) for i in range(server.doors)]
+        self.dispatchers = [DispatcherSlot(i, server, shared, log, system) for i in range(server.workers)]
+        for worker in self.dispatchers:
+            worker.sharing = sharings.get(server.device_of(worker.index))
+        self.all: list[WorkerSlot] = [*self.dispatchers, *self.doors]
+        self.sharings = sharings
         self.serving = first_generations(server)
         self._server = server
         self._shared = shared
+        self._system = system
         for first in self.serving:
-            self.take_workers(first)
+            self.take(first)
 
-    def take_workers(self, generation: Generation) -> list[DispatcherSlot]:
+    # ---- dispatchers, by generation
+
+    def take(self, generation: Generation) -> list[DispatcherSlot]:
         """Takes the empty worker slots of a generation that is about to start."""
-        taken = [self.workers[i] for i in self._server.workers_of(generation.model, generation.number)]
+        taken = [self.dispatchers[i] for i in self._server.workers_of(generation.model, generation.number)]
         for worker in taken:
             assert worker.empty
             worker.generation = generation
         return taken
 
-    def workers_of(self, generation: Generation) -> list[DispatcherSlot]:
+    def of(self, generation: Generation) -> list[DispatcherSlot]:
         """The worker slots of a generation."""
-        return [worker for worker in self.workers if worker.generation is generation]
+        return [worker for worker in self.dispatchers if worker.generation is generation]
 
     def filled(self) -> list[DispatcherSlot]:
         """The worker slots that have a process or will get one."""
-        return [worker for worker in self.workers if not worker.empty]
+        return [worker for worker in self.dispatchers if not worker.empty]
 
-    def serving_workers(self) -> list[DispatcherSlot]:
+    def of_serving(self) -> list[DispatcherSlot]:
         """The worker slots of all serving generations."""
-        return [worker for generation in self.serving for worker in self.workers_of(generation)]
+        return [worker for generation in self.serving for worker in self.of(generation)]
 
     def open(self) -> None:
         """Makes the first generations serve."""
@@ -69,19 +77,7 @@ class Fleet:
         for route, mask in masks.items():
             self._shared.segment.set_route_dispatchers(route, mask)
 
-
-class WorkerSlots:
-    """``sharings``: of the devices that are GPUs, by index."""
-
-    def __init__(self, server: Plan, shared: Shared, log: Log, sharings: Mapping[int, Sharing], system: System) -> None:
-        self.doors = [FrontDoorSlot(i, server, shared, log, system) for i in range(server.doors)]
-        self.dispatchers = [DispatcherSlot(i, server, shared, log, system) for i in range(server.workers)]
-        for worker in self.dispatchers:
-            worker.sharing = sharings.get(server.device_of(worker.index))
-        self.all: list[WorkerSlot] = [*self.dispatchers, *self.doors]
-        self.sharings = sharings
-        self._system = system
-        self.fleet = Fleet(self.dispatchers, server, shared)
+    # ---- what pages and metrics show
 
     def processes(self) -> Iterator[tuple[str, int]]:
         """The (role, pid) of all processes of the server."""

@@ -1,13 +1,16 @@
-// Single frames of HTTP/2, right or wrong.
+// Single frames of HTTP/2, right or wrong, and the messages in them.
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "contract/types.h"
 #include "tests/check.h"
-#include "tests/transport/http2_client.h"
 
 namespace fastqps::test {
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
 
 inline std::string be32(u32 value) {
   std::string out;
@@ -18,6 +21,9 @@ inline std::string frame(u8 type, u8 flags, u32 stream, std::string_view payload
   std::string out = be32(u32(payload.size())).substr(1);
   out += char(type), out += char(flags);
   return (out + be32(stream)).append(payload);
+}
+inline std::string framed(std::string_view message, u8 flag = 0) {
+  return (char(flag) + be32(u32(message.size()))).append(message);
 }
 // Of HPACK: literals that are not indexed.
 inline std::string header_block(const Fields& fields) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from fastqps.supervisor.workers.pool import WorkerPool
+from fastqps.supervisor.workers.restarter import Restarters
 
 
 class FakeWorker:
@@ -21,7 +21,7 @@ class FakeWorker:
 def test_workers_that_were_never_filled() -> None:
     """Where no process could be started for a holder of weights, nobody is there to leave, and nothing breaks."""
     nothing = cast(Any, None)
-    worker_pool = WorkerPool(-1, nothing, nothing, lambda: None)
+    restarters = Restarters(-1, nothing, nothing, lambda: None)
     workers = [FakeWorker(), FakeWorker()]
-    assert asyncio.run(worker_pool.empty(cast(Any, workers), 0.1)) == ""
+    assert asyncio.run(restarters.empty(cast(Any, workers), 0.1)) == ""
     assert all(worker.vacated for worker in workers)

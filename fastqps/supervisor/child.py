@@ -10,6 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from fastqps import _core
 
 LINE_BYTES_MAX = 8192
 READS_LAST_MAX = 64
@@ -146,7 +149,7 @@ def environment(threads: int | None = None) -> dict[str, str]:
     It has no token of the hub: only the supervisor downloads, and children read what strangers send.
     """
     found = {name: value for name, value in os.environ.items() if name not in _TOKENS}
-    home = str(Path(__file__).parent.parent.parent)
+    home = str(Path(__file__).parents[2])
     found["PYTHONPATH"] = os.pathsep.join(filter(None, (home, found.get("PYTHONPATH"))))
     found["PYTHONUNBUFFERED"] = "1"
     if threads is not None:
@@ -154,3 +157,26 @@ def environment(threads: int | None = None) -> dict[str, str]:
         if "OMP_WAIT_POLICY" not in found:
             found.setdefault("GOMP_SPINCOUNT", str(_SPINS))
     return found
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped (SIGSTOP, a debugger). By its heartbeat alone it could also be starving."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(") ")[2][:1] in ("T", "t")
+
+
+Spawn = Callable[[Sequence[str], Sequence[int], Mapping[str, str], Callable[[str], None]], Child]
+
+
+class System(NamedTuple):
+    """Starts processes, and looks at them and at the clock. All delays and deadlines are the event loop's."""
+
+    spawn: Spawn = Child
+    now_ns: Callable[[], int] = _core.now_ns  # of CLOCK_MONOTONIC, as heartbeats are
+    is_stopped: Callable[[int], bool] = is_stopped
+
+
+HOST = System()
