@@ -7,7 +7,7 @@
 #include "contract/wire.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

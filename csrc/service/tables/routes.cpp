@@ -1,4 +1,4 @@
-#include "service/tables/model_routes.h"
+#include "service/tables/routes.h"
 
 #include <cstring>
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "service/tables/door_memory.h"
+#include "service/tables/door.h"
 #include "service/tables/tenants.h"
 
 namespace fastqps::service {

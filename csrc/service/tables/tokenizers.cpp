@@ -1,4 +1,4 @@
-#include "service/tokenize/text_worker.h"
+#include "service/tables/tokenizers.h"
 
 #include "transport/rpc/background.h"
 

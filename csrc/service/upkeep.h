@@ -1,13 +1,16 @@
-// Decides when this front door sends a canary to each dispatcher.
+// What a front door does for the server beside its requests: canaries, its share of the connections, counters and
+// gauges.
 #pragma once
 #include <algorithm>
 #include <array>
 
 #include "core/segment.h"
+#include "service/tables/tables.h"
 #include "transport/net/limits.h"
 
 namespace fastqps::service {
 
+// Decides when this front door sends a canary to each dispatcher.
 class Canaries {
  public:
   // interval_ns: how long a dispatcher may finish no step before it gets a canary; 0: no canaries.
@@ -47,6 +50,60 @@ class Canaries {
   Segment segment_;
   u64 interval_ns_, after_ns_, look_ns_;
   std::array<Seen, kDispatchersMax> seen_{};
+};
+
+// Leaves new clients to the other front doors while this one has more connections than they.
+class ConnectionBalance {
+ public:
+  explicit ConnectionBalance(const DoorMemory& memory) : memory_(memory) {}
+
+  bool may_accept(u32 connections);
+
+ private:
+  const DoorMemory& memory_;
+  bool ahead_ = false;  // of another door
+};
+
+// Copies this process's counters into the segment once a second. They continue from the values of earlier incarnations
+// of this front door.
+class CounterCopy {
+ public:
+  CounterCopy(const DoorMemory& memory, const Attachment& attachment, const Slots& slots);
+  void copy();
+
+ private:
+  void copy_transport(const transport::Counters& counters);
+  u64 counted(u32 code) const;
+
+  const DoorMemory& memory_;
+  const Attachment& attachment_;
+  const Slots& slots_;
+  struct {
+    u64 requeued, suspects, transport[kTransports], requests[kStatusCodes], other[kStatusCodes];
+  } before_;
+};
+
+// A front door's gauges of its own loop: whether it is awake, since when, and how many items it holds.
+class DoorGauges {
+ public:
+  DoorGauges(const DoorMemory& memory, Slots& slots, const WaitingRoom& room)
+      : memory_(memory), slots_(slots), room_(room) {}
+
+  void begin_turn(u64 now);
+  void end_turn();
+  void count_load();
+  void asleep(u64 now);
+  void awake(u64 now);
+
+ private:
+  void count_awake(u64 now);
+
+  const DoorMemory& memory_;
+  Slots& slots_;
+  const WaitingRoom& room_;
+  u64 last_turn_ns_ = 0;
+  u32 open_then_ = 0;  // at the end of that turn
+  u64 woke_ns_ = 0;    // awake time is counted up to here; 0: before the first turn
 };
 
 }  // namespace fastqps::service

@@ -1,10 +1,32 @@
-#include "service/upkeep/counter_copy.h"
+#include "service/upkeep.h"
 
 #include <algorithm>
 
-#include "service/answers/slot_events.h"
-
 namespace fastqps::service {
+
+namespace {
+// A door may hold a sixteenth more connections than another one, so that fewer connections must be left to the other.
+constexpr u32 kAheadPart = 16;
+}  // namespace
+
+// Other doors may be asleep without polling the listener, because they were ahead before. So a door that gets ahead
+// wakes those behind; otherwise a burst of clients would wait for their sleep to end.
+bool ConnectionBalance::may_accept(u32 connections) {
+  memory_.line.connections.store(connections, kRelaxed);  // relaxed: the others only compare it
+  const fastqps::Phase phase = memory_.segment.supervisor().phase.load(kRelaxed);
+  if (phase != fastqps::Phase::kServing && phase != fastqps::Phase::kLameDuck) return false;
+  bool ahead = false;
+  for (u32 f = 0; f < memory_.segment.sizes().doors; f++) {
+    const DoorLine& door = memory_.segment.door(f);
+    if (f == memory_.door || !door.live.load(kRelaxed) || !door.ready.load(kRelaxed)) continue;
+    const u32 theirs = door.connections.load(kRelaxed);
+    if (theirs + theirs / kAheadPart >= connections) continue;
+    ahead = true;
+    if (!ahead_ && memory_.fds) signal_fd(memory_.fds->door[f]);
+  }
+  ahead_ = ahead;
+  return !ahead;
+}
 
 CounterCopy::CounterCopy(const DoorMemory& memory, const Attachment& attachment, const Slots& slots)
     : memory_(memory), attachment_(attachment), slots_(slots) {
@@ -76,6 +98,39 @@ u64 CounterCopy::counted(u32 code) const {
   for (u32 m = 0; m < kModelsMax; m++)
     for (u32 k = 0; k < kOther; k++) calls += memory_.stats.requests[m][k][code].load(kRelaxed);
   return calls;
+}
+
+void DoorGauges::begin_turn(u64 now) {
+  // Excludes the items that this turn has read, because they were not open before.
+  bump(memory_.stats.inflight_ns, u64(open_then_) * (now - std::min(now, last_turn_ns_)));
+  last_turn_ns_ = now;
+  count_awake(now);
+  memory_.line.turn_started_ns.store(now, kRelaxed);  // relaxed: only compared with the clock
+}
+
+void DoorGauges::count_load() {
+  // relaxed: each number is whole, and readers infer nothing else from it
+  memory_.line.slots_used.store(slots_.used(), kRelaxed);
+  u64 waiting = room_.size();
+  for (u32 r = 0; r < memory_.segment.sizes().routes(); r++) waiting += slots_.waiting(r);
+  memory_.line.running.store(u32(slots_.used() - std::min<u64>(slots_.used(), waiting)), kRelaxed);
+}
+
+void DoorGauges::end_turn() { open_then_ = slots_.open(); }
+
+void DoorGauges::asleep(u64 now) {
+  count_awake(now);
+  memory_.line.turn_started_ns.store(0, kRelaxed);
+}
+
+void DoorGauges::awake(u64 now) {
+  woke_ns_ = now;
+  memory_.line.turn_started_ns.store(now, kRelaxed);  // relaxed: only compared with the clock
+}
+
+void DoorGauges::count_awake(u64 now) {
+  if (woke_ns_) bump(memory_.stats.awake_ns, now - std::min(now, woke_ns_));
+  woke_ns_ = now;
 }
 
 }  // namespace fastqps::service

@@ -1,4 +1,4 @@
-#include "service/intake/waiting_room.h"
+#include "service/tables/waiting_room.h"
 
 #include <algorithm>
 #include <functional>
