@@ -19,7 +19,7 @@ from bench.gpu.suite import Suite, perform
 from bench.result_file import RESULTS
 from fastqps.bench.measure.generator import ended_by_signals
 from fastqps.bench.results.environment import commit
-from fastqps.process.parent import die_with_parent
+from fastqps.process.prctl import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "make gpu-check"

@@ -20,8 +20,8 @@ from fastqps.bench.report.terminal import RunProgress, print_result
 from fastqps.bench.results.environment import OTHERS, Others, commit, environment
 from fastqps.bench.results.result import BenchError, Result
 from fastqps.bench.verdict import end_early
-from fastqps.devices.choice_file import now_utc
 from fastqps.errors import CallError, ConfigError, FastqpsError
+from fastqps.host.machine import now_utc
 from fastqps.terminal import say
 
 

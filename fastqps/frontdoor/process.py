@@ -21,7 +21,7 @@ from fastqps.frontdoor.served import ServedModels
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.process.children import LOAD_ROUTES, DoorSettings
 from fastqps.process.credentials import Vault
-from fastqps.process.scheduling import wait_exactly
+from fastqps.process.prctl import wait_exactly
 from fastqps.process.startup import STARTUP
 
 SIGNALS = {signal.SIGTERM, LOAD_ROUTES}

@@ -11,28 +11,28 @@ from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.slots import Fleet
+from fastqps.supervisor.workers.workers import Workers
 
 
 class RuntimeLimits:
     """Reads and writes the limits in the routes of the serving generations. The next generation of a model starts with
     the settings of the server."""
 
-    def __init__(self, server: Plan, shared: Shared, fleet: Fleet, log: Log) -> None:
+    def __init__(self, server: Plan, shared: Shared, workers: Workers, log: Log) -> None:
         self._config = server.config
         self._shared = shared
-        self._fleet = fleet
+        self._workers = workers
         self._log = log
 
     def all(self) -> list[ModelLimits]:
         """The limits of all models, by index; none of an edge, which has no steps."""
         if self._config.device == REMOTE:
             return []
-        return [self._of(generation) for generation in self._fleet.serving]
+        return [self._of(generation) for generation in self._workers.serving]
 
     def change(self, model: int, now: Limits) -> ModelLimits:
         """Has a model's dispatchers obey these limits from their next step on. They are within ``most``."""
-        generation = self._fleet.serving[model]
+        generation = self._workers.serving[model]
         items = now.items if now.running is None else now.running
         assert items
         self._shared.segment.set_limits(generation.route, items=items, lanes=now.lanes, async_steps=now.async_steps)

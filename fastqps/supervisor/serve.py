@@ -35,7 +35,6 @@ from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.run_directory import RunDirectory
 from fastqps.supervisor.server import Supervisor
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.split import choose_dispatchers
 from fastqps.telemetry.tracing import Tracing, find_endpoint
 
 FILES_MIN = 256  # for at most 32 front doors and 64 dispatchers with their eventfds, and some clients
@@ -70,7 +69,7 @@ def serve(config: Config, notes: Sequence[str] = ()) -> int:
                 log.event("supervisor", line)
 
         say(*notes, tracing_note)
-        server = make_plan(config, lambda config, cards: choose_dispatchers(config, cards, say))
+        server = make_plan(config)
         shared = stack.enter_context(contextlib.closing(Shared(server, credentials.vault.fd, http)))
         say(_describe(server, shared), *exposures(config))
         for card in server.cards:
@@ -109,7 +108,7 @@ async def _run(
     # Listen here: another server may have bound the port, too, and the event loop's error would not name it.
     listen(admin_socket, "--admin-port")
     supervisor = Supervisor(server, shared, listener, log, credentials, sharings, tracing)
-    supervisor.fleet.set_routes()
+    supervisor.workers.set_routes()
     async with Admin(supervisor.view, admin_socket, lambda line: log.event("supervisor", line)) as admin:
         supervisor.depend_on(admin.sampling)
         return await supervisor.run(f"http://{address(admin_socket)}")

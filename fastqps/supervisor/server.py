@@ -15,8 +15,8 @@ from typing import Any
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.process.background import UnexpectedError, in_background
 from fastqps.process.startup import process_start_s
+from fastqps.supervisor.child import HOST, System
 from fastqps.supervisor.credentials.watch import CredentialWatch
-from fastqps.supervisor.gpu.failure_domain import Domain, make_domains
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.limits import RuntimeLimits
 from fastqps.supervisor.listener import address, listen, refuse_new
@@ -28,11 +28,11 @@ from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.view import View
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
-from fastqps.supervisor.workers.pool import WorkerPool
+from fastqps.supervisor.workers.failure_domain import Domain, make_domains
 from fastqps.supervisor.workers.progress import TICK_NS, OwnTime
+from fastqps.supervisor.workers.restarter import Restarters
 from fastqps.supervisor.workers.slot import WorkerSlot
-from fastqps.supervisor.workers.slots import WorkerSlots
-from fastqps.supervisor.workers.system import HOST, System
+from fastqps.supervisor.workers.workers import Workers
 from fastqps.telemetry.tracing import Tracing
 
 READY_POLL_S = 0.02
@@ -66,17 +66,16 @@ class Supervisor:
         self.listener = listener
         self.credentials = credentials
         self.log = log
-        self.workers = WorkerSlots(server, shared, log, sharings, system)
-        self.fleet = self.workers.fleet
+        self.workers = Workers(server, shared, log, sharings, system)
         self.started_s = process_start_s()
         self._tracing = tracing
         self._now_ns = system.now_ns
         self._outcome = Outcome(log)
-        self._worker_pool = WorkerPool(listener.fileno(), self._outcome, log, self.fleet.set_routes)
+        self._restarters = Restarters(listener.fileno(), self._outcome, log, self.workers.set_routes)
         self._domains: dict[WorkerSlot, Domain] = {}
-        reloader = Reloader(server, shared, self.workers, self._worker_pool, log)
+        reloader = Reloader(server, shared, self.workers, self._restarters, log)
         self.reloads = Reloads(reloader, [card.name for card in server.cards], self._domains, self._outcome, log)
-        limits = RuntimeLimits(server, shared, self.fleet, log)
+        limits = RuntimeLimits(server, shared, self.workers, log)
         self.view = View(server, shared, self.workers, credentials, self.reloads, limits, tracing)
         self._watchers: list[asyncio.Task[None]] = []
         self._drained = False
@@ -122,7 +121,7 @@ class Supervisor:
                 self._watch_over(domain.watch())
         for worker, domain in self._domains.items():
             if not worker.empty:
-                self._worker_pool.fill(worker, domain)
+                self._restarters.fill(worker, domain)
 
     def _watch_over(self, watch: Coroutine[Any, Any, None]) -> None:
         self._watchers.append(asyncio.create_task(watch))
@@ -141,14 +140,14 @@ class Supervisor:
 
     def _open(self, admin: str) -> None:
         """Starts to accept clients, and logs it."""
-        self.fleet.open()
+        self.workers.open()
         self.segment.set_phase("serving")
         listen(self.listener, "--port")
         if self.shared.http:
             listen(self.shared.http, "--http-port")
         self.shared.internal.listen()
         self.shared.wake_everybody()  # otherwise the front doors would see the phase only when their sleep ends
-        models = ", ".join(generation.name for generation in self.fleet.serving)
+        models = ", ".join(generation.name for generation in self.workers.serving)
         took_s = time.monotonic() - self.started_s
         http = f", http {address(self.shared.http)}" if self.shared.http else ""
         where = f"at {address(self.listener)}{http}, admin {admin} with the live page at /live"
@@ -172,7 +171,7 @@ class Supervisor:
                 if reason := worker.overdue(now, charge_ns, timeout_ns):
                     worker.kill(reason)
                 elif worker.cannot_be_ended(charge_ns):
-                    self.fleet.set_routes()
+                    self.workers.set_routes()
                     if worker.phase == "starting" and not worker.on_trial:
                         self._outcome.fail(FAILURE, f"{worker.title} does not start: {worker.given_up}")
 
@@ -197,7 +196,7 @@ class Supervisor:
         self.segment.set_phase("draining", self._now_ns() + self.server.config.drain_timeout_ns)
         self.log.event("supervisor", f"draining, at most {timeout_s:g} s; a second signal stops at once")
         self.shared.wake_everybody()
-        restarters = [self._worker_pool.restarter(door) for door in self.workers.doors]
+        restarters = [self._restarters.of(door) for door in self.workers.doors]
         finished = asyncio.wait(restarters, timeout=timeout_s + DRAIN_SLACK_S)
         await self._outcome.first(finished, self._outcome.hurry.wait())
         self._drained = all(restarter.done() and restarter.result() == OK for restarter in restarters)
@@ -221,7 +220,7 @@ class Supervisor:
         self.reloads.cancel()
         self.segment.set_phase("stopping")
         self.shared.wake_everybody()
-        for task in (*self._watchers, *self._worker_pool):
+        for task in (*self._watchers, *self._restarters):
             task.cancel()
         restarts = [task for domain in dict.fromkeys(self._domains.values()) for task in domain.cancel()]
         hurry = self._outcome.hurry.is_set() or self._outcome.failed is not None

@@ -14,7 +14,7 @@ from fastqps.supervisor.listener import internal_target
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.slots import WorkerSlots
+from fastqps.supervisor.workers.workers import Workers
 from fastqps.telemetry.metrics.source import Canaries
 from fastqps.telemetry.tracing import Tracing
 
@@ -26,7 +26,7 @@ class View:
         self,
         server: Plan,
         shared: Shared,
-        workers: WorkerSlots,
+        workers: Workers,
         credentials: CredentialWatch,
         reloads: Reloads,
         limits: RuntimeLimits,
@@ -55,7 +55,7 @@ class View:
 
     def readiness(self) -> Readiness:
         """The readiness, for /readyz and /livez."""
-        return readiness(self.segment.phase, self._workers.doors, self._workers.fleet.serving_workers(), self.models)
+        return readiness(self.segment.phase, self._workers.doors, self._workers.of_serving(), self.models)
 
     @property
     def ready(self) -> bool:
@@ -84,7 +84,7 @@ class View:
     def filled(self) -> dict[int, bool]:
         """The dispatchers that must serve, and whether each does. Other indices are reserved for a model's next
         generation, which may warm up or end for any time without being down."""
-        filled = self._workers.fleet.filled()
+        filled = self._workers.filled()
         return {worker.index: worker.ready for worker in filled if not (worker.on_trial or worker.retired)}
 
     def doors(self) -> list[bool]:
@@ -103,11 +103,11 @@ class View:
 
     def route_of(self, model: int) -> int:
         """The route that answers for a model."""
-        return self._workers.fleet.serving[model].route
+        return self._workers.serving[model].route
 
     def versions(self) -> list[ServedVersion]:
         """The served version of each model."""
-        serving = self._workers.fleet.serving
+        serving = self._workers.serving
         return [ServedVersion(each.card.name, each.card.version, each.number) for each in serving]
 
     def reload_counts(self) -> dict[tuple[str, str], int]:

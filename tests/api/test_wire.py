@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google import protobuf
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from fastqps._front import wire
@@ -41,62 +42,33 @@ def bits(value: float) -> bytes:
     return struct.pack("<f", value)  # so that a NaN equals itself, and -0.0 is not 0.0
 
 
+def values_of(message: Any) -> dict[str, Any]:
+    """Its own fields by name: floats as their bits, and None for what was not given where that can be told."""
+
+    def value(field: FieldDescriptor) -> Any:
+        found = getattr(message, field.name)
+        if field.is_repeated:
+            return list(found)
+        if field.has_presence and not message.HasField(field.name):
+            return None
+        return bits(found) if field.cpp_type == FieldDescriptor.CPPTYPE_FLOAT else found
+
+    return {field.name: value(field) for field in message.DESCRIPTOR.fields if not field.message_type}
+
+
 def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
     try:
         r = pb.PredictRequest.FromString(message)
     except DecodeError:
         return None
-    o, g = r.output, r.generate
-    value: Any = None
-    match r.WhichOneof("input"):
-        case "text":
-            value = r.text
-        case "pair":
-            value = (r.pair.first, r.pair.second)
-        case "token_ids":
-            value = list(r.token_ids.ids)
-    return {
-        "model": r.model,
-        "input": value,
-        "request_id": r.request_id,
-        "priority": r.priority,
-        "timeout_us": r.timeout_us,
-        "truncate": r.truncate if r.HasField("truncate") else None,
-        "keep_second": r.pair.keep_second,
-        "prompt_name": r.prompt_name,
-        "tenant": r.tenant,
-        "group": r.group,
-        "output": {
-            "dtype": o.dtype,
-            "dimensions": o.dimensions,
-            "normalize": o.normalize if o.HasField("normalize") else None,
-            "top_labels": o.top_labels,
-            "raw_scores": o.raw_scores,
-            "timings": o.timings,
-            "aggregation": o.aggregation,
-            "max_active_dims": o.max_active_dims,
-        }
-        if r.HasField("output")
-        else None,
-        "generate": {
-            "max_tokens": g.max_tokens,
-            "temperature": bits(g.temperature),
-            "top_k": g.top_k,
-            "top_p": bits(g.top_p) if g.HasField("top_p") else None,
-            "seed": g.seed if g.HasField("seed") else None,
-            "stop": list(g.stop),
-            "ignore_eos": g.ignore_eos,
-            "logprobs": g.logprobs,
-            "stop_token_ids": list(g.stop_token_ids),
-            "repetition_penalty": bits(g.repetition_penalty) if g.HasField("repetition_penalty") else None,
-            "no_repeat_ngram_size": g.no_repeat_ngram_size if g.HasField("no_repeat_ngram_size") else None,
-            "min_tokens": g.min_tokens if g.HasField("min_tokens") else None,
-            "suppress_token_ids": list(g.suppress_token_ids),
-            "add_special_tokens": g.add_special_tokens or not g.HasField("add_special_tokens"),
-        }
-        if r.HasField("generate")
-        else None,
-    }
+    given: Any = {"text": r.text, "pair": (r.pair.first, r.pair.second), "token_ids": list(r.token_ids.ids), None: None}
+    found = values_of(r) | {"input": given[r.WhichOneof("input")], "keep_second": r.pair.keep_second}
+    del found["text"]
+    for name in ("output", "generate"):
+        found[name] = values_of(getattr(r, name)) if r.HasField(name) else None
+    if generate := found["generate"]:
+        generate["add_special_tokens"] = generate["add_special_tokens"] is not False
+    return found
 
 
 def seen_by_us(message: bytes) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from fastqps.admin.server import END_MAX_S as ADMIN_END_MAX_S
 from fastqps.config import Config
 from fastqps.supervisor import log, server
 from fastqps.supervisor.gpu import holder, mps
-from fastqps.supervisor.gpu.placement import pinned
+from fastqps.supervisor.placement import pinned
 
 pytestmark = pytest.mark.compute
 

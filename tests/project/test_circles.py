@@ -15,7 +15,7 @@ PACKAGES = ("fastqps", "loadgen", "bench", "examples")
 
 
 def module_name(path: Path, root: Path) -> str:
-    """fastqps/api/codes.py → fastqps.api.codes; fastqps/api/__init__.py → fastqps.api."""
+    """fastqps/api/rpc.py → fastqps.api.rpc; fastqps/api/__init__.py → fastqps.api."""
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -77,6 +77,17 @@ def test_folders_of_models_have_one_direction() -> None:
 def folder(name: str, modules: Mapping[str, set[str]]) -> str:
     """The package that a module lies in; a package lies in itself."""
     return name if any(other.startswith(f"{name}.") for other in modules) else name.rpartition(".")[0]
+
+
+def test_folders_of_the_supervisor_import_each_other_one_way() -> None:
+    folder = {name: name.split(".")[2] for name in graph(ROOT, ("fastqps/supervisor",)) if name.count(".") == 3}
+    found: dict[str, set[str]] = {}
+    for name, imported in graph(ROOT, PACKAGES).items():
+        if name in folder:
+            found.setdefault(folder[name], set()).update(folder[i] for i in imported if i in folder)
+    folders = {name: imported - {name} for name, imported in found.items()}
+    assert "gpu" in folders["workers"], "the folders have moved"
+    assert not circle(folders)
 
 
 @pytest.mark.parametrize(

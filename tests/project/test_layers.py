@@ -187,7 +187,7 @@ def test_what_one_vendor_alone_has_stands_in_one_module() -> None:
 def test_the_load_generator_stands_alone() -> None:
     """It imports nothing of fastqps, nor of a gRPC package: only the standard library, numpy, and what is its own. Of
     fastqps only the bench imports it. Its C++ includes the folders of ``LOADGEN``, whose sources ``loadgen.built``
-    compares, and its native tests share the harness of all others."""
+    compares, and its native tests share the harness and the frames of all others."""
     used = re.compile(r"^\s*(?:from|import) loadgen\b", re.MULTILINE)
     users = [path for path in (ROOT / "fastqps").rglob("*.py") if used.search(path.read_text())]
     assert {path.relative_to(ROOT / "fastqps").parts[0] for path in users} == {"bench"}
@@ -203,7 +203,7 @@ def test_the_load_generator_stands_alone() -> None:
         for header in re.findall(r'#\s*include\s*"([^"]+)"', path.read_text()):
             own = (ROOT / "loadgen/csrc" / header).is_file() or (path.parent / header).is_file()
             below = header.rpartition("/")[0] in LOADGEN and (CSRC / header).is_file()
-            in_test = (path.parent.name, header) == ("tests", "csrc/tests/check.h")
+            in_test = path.parent.name == "tests" and header in ("csrc/tests/check.h", "csrc/tests/frames.h")
             assert own or below or in_test, f"{path}: {header}"
     assert {part.removeprefix("csrc/") for part in built.PARTS if part.startswith("csrc/")} == set(LOADGEN)
 

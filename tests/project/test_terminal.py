@@ -27,7 +27,6 @@ OTHERS = {
     ("cli/serve.py", "_end"): "constant text",
     ("cli/version.py", "run"): "names and versions of installed packages",
     ("config/document.py", "<module>"): "a page of the documentation",
-    ("dispatcher/split_trial.py", "_answer"): "JSON for the process that started it",
     ("models/config_document.py", "<module>"): "a page of the documentation",
     ("models/hub/online.py", "shown"): "constant text",
     ("models/hub/online.py", "_show"): "through shown",

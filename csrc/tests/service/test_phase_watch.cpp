@@ -1,6 +1,5 @@
 // What a front door asks of its loop as the server's phase changes; no loop runs.
-#include "service/tables/model_routes.h"
-#include "service/upkeep/phase_watch.h"
+#include "service/tables/routes.h"
 #include "tests/made_segment.h"
 
 using namespace fastqps;

@@ -20,7 +20,7 @@ from fastqps.bench.results.point import FAILED, INVALID, UNSTABLE, Point, median
 from fastqps.bench.results.result import BenchError, Result, ServerGone
 from fastqps.bench.slo import Slo, format_us, goodput
 from fastqps.bench.statistics.intervals import p99_interval_us, rate_interval
-from fastqps.devices.choice_file import now_utc
+from fastqps.host.machine import now_utc
 from fastqps.telemetry.metrics.gpm import Gpm
 
 

@@ -41,7 +41,7 @@ def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
         found["max-batch-items"] = ("auto", *_around(most_items(config), most=4096))
     found["max-batch-tokens"] = _around(tokens, most=1 << 20)
     found["max-batch-delay"] = ("0us", "200us", "1ms")
-    formats = {"cuda": ("fp8", "auto"), "cpu": ("int8", "auto")}.get((config.device or "").partition(":")[0], ())
+    formats = {"cuda": ("fp8", "auto"), "cpu": ("int8",)}.get((config.device or "").partition(":")[0], ())
     if possible := tuple(value for value in formats if not context.target.refusal({"quantization": value})):
         found["quantization"] = ("none", *possible)
     return found
