@@ -13,7 +13,7 @@
 
 #include "core/wake.h"
 #include "service/tables/input_roles.h"
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 #include "text/tokenizer.h"
 #include "transport/rpc/service.h"
 

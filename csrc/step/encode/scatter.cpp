@@ -3,8 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "step/buffers.h"
-#include "step/encode/vector_form.h"
+#include "step/encode/encode_step.h"
 
 namespace fastqps {
 namespace {
