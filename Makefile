@@ -26,8 +26,8 @@ NATIVE_TESTS := $(TEST_FOLDERS:%=$(NATIVE)/test_%) $(NATIVE)/test_loadgen
 vpath %.cpp csrc/tests/core csrc/tests/fuzz
 
 # They are one unit of compilation, too, as a folder of the product is. In it, each file is in a namespace of its name, behind
-# the headers of all. A file that defines what cannot be in one stands alone.
-TESTS_ALONE := csrc/tests/predict/test_generation.cpp
+# the headers of all. A file that replaces the allocator cannot be in one and stands alone.
+TESTS_ALONE := $(shell grep -lw 'operator new' csrc/tests/*/test_*.cpp)
 TEST_UNITS := $(TEST_FOLDERS:%=$(NATIVE)/csrc/tests/%.o)
 in_unit = $(filter-out $(TESTS_ALONE),$(sort $(wildcard csrc/tests/$(1)/test_*.cpp)))
 objects_of = $(NATIVE)/csrc/tests/$(1).o $(patsubst %.cpp,$(NATIVE)/%.o,$(filter csrc/tests/$(1)/%,$(TESTS_ALONE)) csrc/tests/main.cpp)
