@@ -154,7 +154,7 @@ COLUMNS = (  # the last ones give way first
 
 
 def _by_class(model: Model) -> str:
-    """What waits of each class. Suspects count with high: they run first."""
+    """The waiting items of each class. Suspects count as high: they run first."""
     by = model.waiting_by_class
     counts = (by.get("high", 0) + by.get("suspect", 0), by.get("normal", 0), by.get("low", 0))
     return ", ".join(f"{count:,}" for count in counts) if any(counts) else NONE
