@@ -22,7 +22,7 @@ class CpuEmbedding:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+    def __call__(self, step: Step, reader: Reader | None) -> tuple[Rows, Step]:
         tables = self._tables
         out = tables.words.new_empty(len(step.ids), tables.words.shape[1])
         _core.embed(
@@ -44,7 +44,7 @@ class CpuEmbedding:
             eps=tables.eps,
             threads=torch.get_num_threads(),
         )
-        return rows_for(out, into), step
+        return rows_for(out, reader), step
 
 
 def _last_rows(step: Step, skipped: int | None) -> torch.Tensor:
