@@ -52,7 +52,7 @@ def chosen_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
-    """Those of these numbers; of none: all that are visible. ``DeviceError`` says, without a flag's name, why not."""
+    """The GPUs of these numbers, or all visible ones. ``DeviceError`` says, without a flag's name, why not."""
     gpus = find_gpus()
     if not gpus.visible:
         raise DeviceError(gpus.missing)

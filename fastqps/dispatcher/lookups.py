@@ -73,7 +73,7 @@ class Lookups:
             self._rest()
 
     def _rest(self) -> None:
-        """Until the next look."""
+        """Waits until the next look."""
         began_s, served = time.monotonic(), self._serving()
         while True:
             time.sleep(_POLL_S)

@@ -98,7 +98,7 @@ class CpuEncoderOps(CpuOps):
         return out
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
-        """As step::Attention in csrc/step/cpu/cpu_ops.h has them."""
+        """The tables in the layout of step::Attention in csrc/step/cpu/cpu_ops.h."""
         padded = F.pad(tables, (0, 0, 0, -tables.shape[2] % _COLUMNS)).to(self.dtype)
         if self.dtype == torch.bfloat16:
             padded = padded.view(*padded.shape[:2], -1, 2, padded.shape[3]).transpose(

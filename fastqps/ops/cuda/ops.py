@@ -87,7 +87,7 @@ class CudaOps:
         return self._parameters.keep(tensor)
 
     def keep_optional(self, tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-        """In ``dtype``, where there is one."""
+        """Keeps the tensor in ``dtype``, where there is one."""
         return None if tensor is None else self.keep(tensor.to(dtype))
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:

@@ -50,7 +50,7 @@ def _has_buckets(histogram: Histogram) -> bool:
 
 
 def _shown(node: Any) -> Any:
-    """With texts as a terminal can show them."""
+    """The same value with texts that a terminal can show."""
     if isinstance(node, dict):
         return {shown(key): _shown(value) for key, value in node.items()}
     if isinstance(node, list):

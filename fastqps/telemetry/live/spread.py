@@ -37,7 +37,7 @@ def spread(before: Histogram, after: Histogram, scale: float = 1.0) -> Spread:
         return Spread()
 
     def quantile(q: float) -> float:
-        """Within its bucket in proportion."""
+        """A quantile in µs, in proportion within its bucket."""
         i = int(np.searchsorted(reached, q * count, side="left"))
         share = (q * count - (reached[i - 1] if i else 0)) / buckets[i]
         return float(scale * (_LOWER[i] + (_UPPER[i] - _LOWER[i]) * share))

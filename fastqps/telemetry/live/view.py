@@ -115,7 +115,7 @@ class View:
 
 
 def view(before: Counts, after: Counts) -> View:
-    """From two readings of the same server."""
+    """Computes rates and means from two readings of the same server."""
     seconds = max(1e-9, (after["at_ns"] - before["at_ns"]) * 1e-9)
     models = {model["name"]: model for model in before["models"]}
     dispatchers = {dispatcher["index"]: dispatcher for dispatcher in before["dispatchers"]}

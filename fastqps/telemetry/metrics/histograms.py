@@ -1,4 +1,4 @@
-"""From the segment's histograms, 8 steps per power of two, to Prometheus' cumulative ones."""
+"""Turns the segment's histograms, 8 steps per power of two, into Prometheus' cumulative ones."""
 
 from __future__ import annotations
 

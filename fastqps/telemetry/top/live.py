@@ -14,7 +14,7 @@ DRAWS_PER_S = 4  # how soon it follows a new size, and updates how long a server
 
 
 def show(watch: Watch, interval_s: float, console: Console) -> None:
-    """Until Ctrl-C or SIGTERM, as ``KeyboardInterrupt``; the terminal is then as it was before."""
+    """Draws until Ctrl-C or SIGTERM, as ``KeyboardInterrupt``; the terminal is then as it was before."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     screen = Screen(watch, interval_s, live=True)
     ticks = Ticks(interval_s)

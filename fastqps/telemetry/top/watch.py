@@ -53,7 +53,7 @@ class Ticks:
         self._next_s = time.monotonic()
 
     def wait(self) -> None:
-        """Until the next one."""
+        """Waits until the next tick."""
         now = time.monotonic()
         self._next_s = max(self._next_s + self._interval_s, now + min(0.1, self._interval_s))
         time.sleep(self._next_s - now)
