@@ -10,7 +10,7 @@
 #include "service/intake/intake.h"
 #include "service/methods.h"
 #include "service/upkeep.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 namespace fastqps::service {
 
