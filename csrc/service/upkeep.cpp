@@ -34,7 +34,7 @@ CounterCopy::CounterCopy(const DoorMemory& memory, const Attachment& attachment,
   before_.requeued = stats.requeued.load(kRelaxed);
   before_.suspects = stats.suspects.load(kRelaxed);
   for (u32 i = 0; i < kTransports; i++) before_.transport[i] = stats.transport[i].load(kRelaxed);
-  for (u32 code = 0; code < kCodes; code++) {
+  for (u32 code = 0; code < kStatusCodes; code++) {
     before_.requests[code] = counted(code);
     before_.other[code] = stats.requests[0][kOther][code].load(kRelaxed);
   }
@@ -85,7 +85,7 @@ void CounterCopy::copy_transport(const transport::Counters& c) {
   };
   for (u32 i = 0; i < kTransports; i++) memory_.stats.transport[i].store(before_.transport[i] + values[i], kRelaxed);
   // Calls that the transport answered itself: unknown methods, broken framing, health, reflection.
-  for (u32 code = 0; code < kCodes; code++) {
+  for (u32 code = 0; code < kStatusCodes; code++) {
     u64 sent = 0, ours = counted(code) - before_.requests[code];
     for (const auto& method : c.requests) sent += method[code];
     memory_.stats.requests[0][kOther][code].store(before_.other[code] + sent - std::min(sent, ours), kRelaxed);

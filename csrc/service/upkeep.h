@@ -79,7 +79,7 @@ class CounterCopy {
   const Attachment& attachment_;
   const Slots& slots_;
   struct {
-    u64 requeued, suspects, transport[kTransports], requests[kCodes], other[kCodes];
+    u64 requeued, suspects, transport[kTransports], requests[kStatusCodes], other[kStatusCodes];
   } before_;
 };
 

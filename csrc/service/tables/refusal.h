@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "contract/grpc_status.h"
 #include "contract/request_view.h"
+#include "contract/status.h"
 #include "contract/types.h"
 
 namespace fastqps::service {

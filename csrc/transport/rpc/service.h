@@ -6,7 +6,7 @@
 #pragma once
 #include <string_view>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "core/layout.h"
 #include "transport/rpc/method.h"
 

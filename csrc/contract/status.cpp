@@ -1,4 +1,4 @@
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 
 #include <algorithm>
 #include <charconv>
