@@ -17,12 +17,12 @@ from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.kernels.logit_options import logit_options
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.results import Activation
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.sampling.chunks import sample_chunks
+from fastqps.kernels.sampling.logit_options import logit_options
 from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step

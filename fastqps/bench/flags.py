@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Slo
 from fastqps.bench.measure.workload import UNIQUE, Workload, parse_call
-from fastqps.bench.slo import Slo
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
 from loadgen import units

@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastqps.errors import ModelError
+from fastqps.models.files.config_values import Activation
 from fastqps.models.files.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse", "embed_multi"]
-Activation = Literal["identity", "softmax", "sigmoid"]
-
-
-CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
-LABELS_MAX = CARD_BYTES_MAX // 4  # a name takes as many bytes of it, with its quotes and comma
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
 
 

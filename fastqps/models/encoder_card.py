@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.card import LABELS_MAX, Activation, InputRole, ModelCard, shorter
+from fastqps.models.card import InputRole, ModelCard, shorter
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.counts import check_counts
 from fastqps.models.families.encoder import EncoderConfig
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import LABELS_MAX, Activation, size
 from fastqps.models.input_roles import input_roles
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS

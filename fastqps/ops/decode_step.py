@@ -13,7 +13,7 @@ from fastqps.models.files.logit_options import LogitOptions
 
 @dataclass(frozen=True)
 class LogitRules:
-    """The lists of tokens in a checkpoint's options, as records for all devices (csrc/step/decode/logit_options.h).
+    """The lists of tokens in a checkpoint's options, as records for all devices (csrc/step/cpu/logit_options.h).
 
     Rules for the tokens of all sequences of a model. Without options there is no rule.
     """

@@ -185,11 +185,11 @@ class DecodeOps(Ops, Protocol):
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """logits [S, vocabulary] → the same as each run's options and ``state.rules`` have them, for ``sample``.
 
-        ``logits`` may be overwritten. The reference semantics are those of csrc/step/decode/logit_options.h.
+        ``logits`` may be overwritten. The reference semantics are those of csrc/step/cpu/logit_options.h.
         """
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 
-        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode/sample_kernel.h.
+        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode_sample_kernel.h.
         """

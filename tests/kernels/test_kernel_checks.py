@@ -21,9 +21,9 @@ from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
 from fastqps.kernels.journal import KERNELS
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.kernels.operations import launcher
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 from fastqps.kernels.torch_ops.sample import uniform
+from fastqps.ops.cuda.operations import launcher
 
 pytestmark = [
     pytest.mark.usefixtures("round_as_a_gpu_does"),

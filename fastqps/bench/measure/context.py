@@ -14,11 +14,11 @@ from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.server_side import Looks
+from fastqps.bench.measure.slo import Slo, format_us, goodput
 from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import FAILED, INVALID, UNSTABLE, Point, median_point, with_samples_only
 from fastqps.bench.results.result import BenchError, Result, ServerGone
-from fastqps.bench.slo import Slo, format_us, goodput
 from fastqps.bench.statistics.intervals import p99_interval_us, rate_interval
 from fastqps.host.machine import now_utc
 from fastqps.telemetry.metrics.gpm import Gpm

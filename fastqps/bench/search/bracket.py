@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Judgement, Slo
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
-from fastqps.bench.slo import Judgement, Slo
 
 UP = 1.25
 DOWN = 0.5

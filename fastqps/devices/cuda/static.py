@@ -19,8 +19,8 @@ from fastqps.devices.cuda.memory import check_weights, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.place import Place, check_static_settings
 from fastqps.devices.start_lock import alone_on
-from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.step import Step
 from fastqps.runners.static import StaticTable, open_table

@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional as F
 
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Pooled
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.cuda.ops import CudaOps, reads_fp8
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.parameters import Parameters

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from fastqps.kernels.operations import Operations, own_operations
+from fastqps.ops.cuda.operations import Operations, own_operations
 from fastqps.ops.cuda.products import CudaActivated, CudaFp8Linear, CudaLinear
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantised_for
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site

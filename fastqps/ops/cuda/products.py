@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.operations import Operations
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.fp8 import Quantised, multiply
 from fastqps.ops.interface import Linear, Reader, Rows
 from fastqps.ops.rows import kind_of

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, TypedDict, cast, get_type_hints
+from typing import Any, Protocol, TypedDict, cast, get_type_hints
 
 import numpy as np
 
 from fastqps import __version__
 from fastqps._core import CLASSES, IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
 from fastqps.errors import StatusCode
-from fastqps.telemetry.live.seen import Seen
+from fastqps.process.readiness import Readiness
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.meter import Load
+from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.upstream_rows import HOP, upstreams
 
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
+
+
+class Seen(Source, Protocol):
+    """A server's counters, and other knowledge of it."""
+
+    def readiness(self) -> Readiness:
+        """Whether the server serves, and why not."""
 
 
 class Histogram(TypedDict):

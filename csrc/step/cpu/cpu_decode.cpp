@@ -1,5 +1,5 @@
 // The decoder's kernels of the chosen instruction set, and what only copies.
-#include "step/cpu/decode/cpu_decode.h"
+#include "step/cpu/cpu_decode.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,7 @@ void rms_norm(const RmsNorm& job, u32 threads) {
   team_ranges(team_for(threads, job.n_rows * row, kThreadBytesMin), job.n_rows, [&](u32 first, u32 end) {
     RmsNorm part = job;
     part.in = (const char*)job.in + first * row, part.out = (char*)job.out + first * row, part.n_rows = end - first;
-    chosen_kernels().decode->rms_norm(part, scratch(scratch_floats(part)));
+    chosen_kernels().rms_norm(part, scratch(scratch_floats(part)));
   });
 }
 
@@ -39,7 +39,7 @@ void attend_slots(const SlotAttention& job, u32 threads) {
   team_ranges(team_for(threads, job.n_runs + n_rows / kRowsOfOneRun, kRunsMin), job.n_runs, [&](u32 first, u32 end) {
     SlotAttention part = job;
     part.starts += first, part.out = (char*)job.out + first * last_row, part.n_runs = end - first;
-    chosen_kernels().decode->attend_slots(part, scratch(scratch_floats(part)));
+    chosen_kernels().attend_slots(part, scratch(scratch_floats(part)));
   });
 }
 
@@ -49,7 +49,7 @@ void gated_silu(const GatedSilu& job, u32 threads) {
     GatedSilu part = job;
     part.in = (const char*)job.in + 2 * first * row, part.out = (char*)job.out + first * row;
     part.n_rows = end - first;
-    chosen_kernels().decode->gated_silu(part);
+    chosen_kernels().gated_silu(part);
   });
 }
 
@@ -59,7 +59,7 @@ void sample(const Draw& job, u32 threads) {
     Draw part = job;
     part.logits = (const char*)job.logits + first * row, part.starts += first, part.made += first;
     part.tokens += first, part.logprobs += first, part.finish += first, part.n_runs = end - first;
-    chosen_kernels().decode->sample(part, scratch(scratch_floats(part)));
+    chosen_kernels().sample(part, scratch(scratch_floats(part)));
   });
 }
 

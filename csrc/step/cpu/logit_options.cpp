@@ -1,4 +1,4 @@
-#include "step/decode/logit_options.h"
+#include "step/cpu/logit_options.h"
 
 #include <algorithm>
 #include <bit>

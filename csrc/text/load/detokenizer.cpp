@@ -1,4 +1,4 @@
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "contract/utf8.h"
-#include "text/bpe/byte_alphabet.h"
-#include "text/spaced/byte_pieces.h"
+#include "text/byte_tokens.h"
 #include "text/spaced/spaced_json.h"
 
 namespace fastqps::text {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "contract/types.h"
-#include "text/bpe/bpe_json.h"
-#include "text/detokenizer.h"
-#include "text/unigram/unigram_json.h"
-#include "text/wordpiece/wordpiece_json.h"
+#include "text/bpe/bpe.h"
+#include "text/load/detokenizer.h"
+#include "text/unigram/unigram.h"
+#include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {
 

@@ -9,10 +9,10 @@ from fastqps.process.readiness import Readiness, readiness
 from fastqps.process.reloaded import OUTCOMES, ServedVersion
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import is_loopback
-from fastqps.supervisor.limits import RuntimeLimits
 from fastqps.supervisor.listener import internal_target
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reloads import Reloads
+from fastqps.supervisor.server.limits import RuntimeLimits
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.workers import Workers
 from fastqps.telemetry.metrics.source import Canaries

@@ -1,6 +1,6 @@
 """Options that change the logits of a run before its token is drawn: one program for each run.
 
-The semantics are those of csrc/step/decode/logit_options.cpp. A run without options, of a model without rules, ends
+The semantics are those of csrc/step/cpu/logit_options.cpp. A run without options, of a model without rules, ends
 after it has looked at its flags. Otherwise its program writes logits that other lanes of it have read, so barriers
 stand between those phases. All of them are uniform: what they depend on is one number for the whole program.
 """

@@ -1,4 +1,4 @@
-#include "text/bpe/byte_alphabet.h"
+#include "text/byte_tokens.h"
 
 #include <array>
 

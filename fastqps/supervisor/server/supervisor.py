@@ -18,15 +18,15 @@ from fastqps.process.startup import process_start_s
 from fastqps.supervisor.child import HOST, System
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.gpu.sharing import Sharing
-from fastqps.supervisor.limits import RuntimeLimits
 from fastqps.supervisor.listener import address, listen, refuse_new
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.reload.reload import Reloader
 from fastqps.supervisor.reload.reloads import Reloads
+from fastqps.supervisor.server.limits import RuntimeLimits
+from fastqps.supervisor.server.view import View
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.view import View
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain, make_domains
 from fastqps.supervisor.workers.progress import TICK_NS, OwnTime

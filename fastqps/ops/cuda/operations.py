@@ -10,7 +10,8 @@ from fastqps.kernels import torch_ops
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_MODULES = {"end_step": "stamps", "sample": "sampling.sample"}  # of launchers whose module is named otherwise
+# Modules of launchers that are named otherwise.
+_MODULES = {"end_step": "stamps", "logit_options": "sampling.logit_options", "sample": "sampling.sample"}
 
 
 class Choose(Protocol):

@@ -33,7 +33,7 @@ from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, doubts, make_plan
 from fastqps.supervisor.room import Room, format_size
 from fastqps.supervisor.run_directory import RunDirectory
-from fastqps.supervisor.server import Supervisor
+from fastqps.supervisor.server.supervisor import Supervisor
 from fastqps.supervisor.shared import Shared
 from fastqps.telemetry.tracing import Tracing, find_endpoint
 

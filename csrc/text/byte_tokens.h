@@ -1,4 +1,4 @@
-// The pieces that stand for a byte each, such as <0x0A>.
+// Tokens of single bytes, in two spellings.
 #pragma once
 #include <charconv>
 #include <cstdio>
@@ -10,6 +10,16 @@
 
 namespace fastqps::text {
 
+// The visible characters that byte-level vocabularies write bytes with: printable Latin-1 stands for itself, the other
+// 68 bytes are U+0100 to U+0143 in their order.
+
+// The bytes that a token of the vocabulary stands for; none where a character is not of the alphabet.
+std::optional<std::string> bytes_of_token(std::string_view token);
+
+// The alphabet's character for a byte, as UTF-8.
+std::string token_of_byte(u8 byte);
+
+// SentencePiece's pieces that stand for a byte each, such as <0x0A>.
 inline std::string piece_of_byte(u8 byte) {
   char name[8];
   std::snprintf(name, sizeof name, "<0x%02X>", byte);
