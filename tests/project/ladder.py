@@ -38,8 +38,6 @@ CXX: dict[str, tuple[str, ...]] = {
     "protocols": ("contract", "core", "text", "edge", "transport", "service"),
     "bind": ("contract", "core", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
 }
-# Folders of a floor that include only those before them, and nothing that stands beside them.
-CXX_PARTS: dict[str, tuple[str, ...]] = {"service": ("formats", "tables", "answers", "intake")}
 CXX_CONTENTS = {
     "contract": "what all floors speak of: status codes, requests and answers, protobuf read and written in place",
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",

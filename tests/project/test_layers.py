@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from ladder import CXX, CXX_PARTS, LOADGEN, PYTHON, ladder
+from ladder import CXX, LOADGEN, PYTHON, ladder
 from paths import ROOT
 
 from fastqps.errors import StatusCode
@@ -80,17 +80,6 @@ def test_cxx_includes_go_down(folder: str) -> None:
                 # Who answers calls knows the loop as a LoopControl only (transport/rpc/service.h).
                 assert folder == "transport" or not header.startswith("transport/loop/"), f"{path} sees the loop"
             assert not re.match(r"(torch|ATen|c10|cuda)", header), f"{path} includes {header}"
-
-
-@pytest.mark.parametrize("floor", CXX_PARTS)
-def test_parts_of_a_floor_include_each_other_one_way(floor: str) -> None:
-    parts = CXX_PARTS[floor]
-    assert {path.name for path in (CSRC / floor).iterdir() if path.is_dir()} == set(parts)
-    for n, part in enumerate(parts):
-        for path in sources(CSRC / floor / part):
-            for header in includes(path):
-                if header.startswith(f"{floor}/"):
-                    assert header.split("/")[1] in parts[: n + 1], f"{path} includes {header}"
 
 
 def test_every_folder_of_csrc_has_a_rung() -> None:
