@@ -1,6 +1,7 @@
-// What each process counts, in a block that it alone writes: front door i in block i, dispatcher j in block doors + j.
+// The counters of each process, in a block that it alone writes: front door i in block i, dispatcher j in block doors +
+// j.
 #pragma once
-#include "core/histogram.h"
+#include "core/layout/histogram.h"
 #include "core/layout/limits.h"
 
 namespace fastqps {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/seeds.h"
+#include "transport/rpc/seeds.h"
 
 namespace fastqps::service {
 
@@ -27,7 +27,7 @@ struct Hex {
 
 Tenants::Tenants(const TenantOptions& options)
     : named_(options.named),
-      seed_(Seeds().next()),
+      seed_(transport::Seeds().next()),
       weights_(options.weights),
       rows_(kAll),
       buckets_(kBuckets, kOthers) {
