@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from fastqps.admin.asked import error, parse, unknown_model
 from fastqps.admin.http import Answer, Request
-from fastqps.process.limits import Limits, ModelLimits
 from fastqps.process.readiness import Readiness
+from fastqps.process.served_models import Limits, ModelLimits
 
 KEYS = tuple(field.name for field in dataclasses.fields(Limits))
 

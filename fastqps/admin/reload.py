@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fastqps.admin.asked import check_text, error, parse, unknown_model
 from fastqps.admin.http import Answer, Request
-from fastqps.process.reloaded import Reloaded, ReloadRefused, ServedVersion
+from fastqps.process.served_models import Reloaded, ReloadRefused, ServedVersion
 
 WAIT_S = 50.0  # then the answer is that it still runs; less than a client of this port is given
 KEYS = ("model", "from")

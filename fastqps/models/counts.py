@@ -10,8 +10,7 @@ from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import BertConfig, EncoderConfig
 from fastqps.models.files.config_keys import CONFIG
-from fastqps.models.files.tensors import Tensor, read_tensors
-from fastqps.models.files.weight_files import WEIGHTS
+from fastqps.models.files.tensors import WEIGHTS, Tensor, read_tensors
 
 # Fields that some side of a tensor is as long as.
 _WIDTHS = ("hidden", "inner", "heads", "kv_heads", "head_size", "head_dim", "types", "buckets", "relative_buckets")

@@ -29,6 +29,7 @@ PYTHON = (
 CXX: dict[str, tuple[str, ...]] = {
     "contract": (),
     "core": ("contract",),
+    "supervisor": ("contract", "core"),
     "text": ("contract",),
     "step": ("contract", "core"),
     "transport": ("contract", "core"),
@@ -36,11 +37,12 @@ CXX: dict[str, tuple[str, ...]] = {
     "edge": ("contract", "core", "transport", "h2client"),
     "service": ("contract", "core", "text", "transport"),
     "protocols": ("contract", "core", "text", "edge", "transport", "service"),
-    "bind": ("contract", "core", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
+    "bind": ("contract", "core", "supervisor", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
 }
 CXX_CONTENTS = {
     "contract": "what all floors speak of: status codes, requests and answers, protobuf read and written in place",
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
+    "supervisor": "the load of a whole server, from the counters of its processes",
     "text": "tokenizers",
     "step": "gather and scatter of slots and packed buffers (`encode`, `decode`); the devices: `cpu`, `cuda`, `sim`",
     "transport": "from the socket to a call's messages: `net`, `tls`, `framing`, `rpc` (the interface of methods and "

@@ -17,7 +17,7 @@ from paths import ROOT
 
 PACKAGES = ("fastqps", "loadgen", "bench", "examples")
 # Floors whose folders still include each other.
-KNOWN = ("core", "transport/")
+KNOWN = ("transport/",)
 
 
 def module_name(path: Path, root: Path) -> str:

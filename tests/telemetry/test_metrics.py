@@ -32,8 +32,8 @@ from fastqps._core import (
 )
 from fastqps.errors import FAULTS
 from fastqps.telemetry.metrics import Metrics
-from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges
+from fastqps.telemetry.metrics.meter import FillWindow
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from fastqps.errors import ModelError
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_json
+from fastqps.models.files.tensors import INDEX, WEIGHTS
 from fastqps.models.files.ways_out import pickled
-from fastqps.models.files.weight_files import INDEX, WEIGHTS
 from fastqps.models.sentence_transformers.keys import DECIDING
 from fastqps.models.sentence_transformers.listing import read_listing
 

@@ -17,10 +17,8 @@ from prometheus_client.exposition import choose_encoder
 from fastqps._core import CLASSES, COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats, now_ns
 from fastqps.errors import FAULTS, StatusCode
 from fastqps.telemetry.metrics.families import NS, counter, gauge
-from fastqps.telemetry.metrics.fill import WINDOW_S as FILL_S
-from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges, Merged
-from fastqps.telemetry.metrics.meter import WINDOW_S, LoadMeter
+from fastqps.telemetry.metrics.meter import WINDOW_S, FillWindow, LoadMeter
 from fastqps.telemetry.metrics.server_families import (
     canary_families,
     credential_families,
@@ -161,7 +159,7 @@ class Metrics:
                 own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
                 Merged.of(getattr(s, name) for s in own).add_to(family, [model], self._count_edges, 1)
             yield family
-        what = f"Tokens in the batches of the last {FILL_S} s, divided by their room."
+        what = f"Tokens in the batches of the last {WINDOW_S} s, divided by their room."
         ratios = zip(self._source.models, self._fill.ratios(), strict=True)
         yield gauge("batch_fill_ratio", what, [(model, ratio) for model, ratio in ratios if ratio is not None], "model")
 
