@@ -9,7 +9,6 @@
 
 #include "bind/bind.h"
 #include "bind/segment.h"
-#include "bind/special_tokens.h"
 #include "core/segment.h"
 #include "protocols/oip/open_inference.h"
 #include "protocols/openai/openai.h"
@@ -32,7 +31,7 @@ using namespace fastqps::transport;
 
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
-// What a client sent, which may be anything: bytes that are not UTF-8 become U+FFFD.
+// Text of a client, which may be anything: bytes that are not UTF-8 become U+FFFD.
 py::object text_of(const std::string& bytes) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }

@@ -1,4 +1,4 @@
-"""The outcome of a model's reload, as the supervisor reports it to the admin port."""
+"""Served models as the supervisor reports them to the admin port: their limits, versions and reloads."""
 
 from __future__ import annotations
 
@@ -34,3 +34,22 @@ class ServedVersion:
 
 class ReloadRefused(FastqpsError):
     """A reload cannot start now: another one runs, or the server is not serving."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of each dispatcher of a model. ``running`` is None unless it generates, ``items`` if it does."""
+
+    running: int | None  # sequences of a lane
+    items: int | None  # requests of a step
+    lanes: int  # that take requests
+    async_steps: bool
+
+
+@dataclass(frozen=True)
+class ModelLimits:
+    """The limits of a served model: those of ``now``, and those with which the server was started or that it chose."""
+
+    model: str
+    now: Limits
+    most: Limits

@@ -1,11 +1,11 @@
-// Seeds for generations whose clients named none.
+// Random seeds: for generations without one of the client's, and for the ids of spans.
 #pragma once
 #include <sys/random.h>
 
 #include "contract/types.h"
 #include "core/clock.h"
 
-namespace fastqps {
+namespace fastqps::transport {
 
 // SplitMix64, which starts at another place in every process.
 class Seeds {
@@ -24,4 +24,4 @@ class Seeds {
   u64 state_ = 0;
 };
 
-}  // namespace fastqps
+}  // namespace fastqps::transport
