@@ -2,7 +2,6 @@
 #pragma once
 #include "edge/messages/step_message.h"
 #include "service/formats/answer_writer.h"
-#include "service/formats/protocol.h"
 #include "service/items_method.h"
 
 namespace fastqps::protocols {
@@ -67,20 +66,6 @@ class StepMethod final : public transport::Method {
   const std::string server_;
   const StepWriter writer_;
   edge::StepRequestReader reader_;
-};
-
-class StepService final : public service::Protocol {
- public:
-  StepService(const service::ItemsPath& path, service::ModelRoutes& routes, const service::DoorMemory& memory,
-              std::string server)
-      : run_(path, routes, memory, std::move(server)) {}
-
-  void add_methods(transport::MethodTable& table) override {
-    table.add({edge::kStepRunPath, transport::MethodKind::kBidi, &run_, transport::MethodRole::kService, kSteps});
-  }
-
- private:
-  StepMethod run_;
 };
 
 }  // namespace fastqps::protocols

@@ -1,10 +1,11 @@
-// The request messages of tei.v1, read in place.
+// The messages of tei.v1, read and written in place.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
+#include "service/formats/answer_writer.h"
 #include "service/formats/request_reader.h"
 
 namespace fastqps::protocols {
@@ -25,7 +26,8 @@ class TeiReader : public service::RequestReader {
  protected:
   using Parse = FieldError (*)(std::string_view message, TeiRequest& request);
   // texts: how many a message has that gives none.
-  TeiReader(service::ModelRoutes& routes, Parse parse, u32 texts) : requests_(routes), parse_(parse), texts_min_(texts) {}
+  TeiReader(service::ModelRoutes& routes, Parse parse, u32 texts)
+      : requests_(routes), parse_(parse), texts_min_(texts) {}
 
   // After all fields.
   virtual FieldError check(ReasonText&) { return {}; }
@@ -90,5 +92,8 @@ class RerankStreamReader final : public RerankReader {
 
   std::string_view before_;
 };
+
+// The context of kRerankWriter is a RankContext.
+extern const service::AnswerWriter &kEmbedWriter, &kSparseWriter, &kPredictWriter, &kRerankWriter;
 
 }  // namespace fastqps::protocols
