@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "service/formats/protocol.h"
-#include "service/stream_method.h"
-#include "service/tables/model_routes.h"
+#include "service/methods.h"
+#include "service/tables/routes.h"
 #include "transport/http/http_routes.h"
 #include "transport/rpc/methods.h"
 

@@ -13,6 +13,7 @@
 #include "core/segment.h"
 #include "protocols/protocols.h"
 #include "service/predict_service.h"
+#include "transport/loop/loop.h"
 
 namespace py = pybind11;
 using namespace py::literals;

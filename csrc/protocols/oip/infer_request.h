@@ -7,7 +7,7 @@
 #include "contract/types.h"
 #include "protocols/oip/output_tensors.h"
 #include "service/formats/options.h"
-#include "service/tables/model_routes.h"
+#include "service/tables/routes.h"
 
 namespace fastqps::protocols {
 

@@ -4,8 +4,7 @@
 #include <string_view>
 
 #include "protocols/json/text_input.h"
-#include "service/formats/answer_writer.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 #include "transport/http/http_error.h"
 
 namespace fastqps::protocols {

@@ -7,8 +7,7 @@
 
 #include "protocols/json/json_body.h"
 #include "protocols/tei/text_request.h"
-#include "service/formats/answer_writer.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 #include "transport/http/http_error.h"
 
 namespace fastqps::protocols {

@@ -7,9 +7,8 @@
 #include "protocols/json/text_input.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
-#include "service/formats/answer_writer.h"
-#include "service/formats/request_reader.h"
-#include "service/items_method.h"
+#include "service/formats/protocol.h"
+#include "service/methods.h"
 #include "transport/http/http_error.h"
 
 namespace fastqps::protocols {
