@@ -17,11 +17,11 @@ from paths import ROOT
 
 PACKAGES = ("fastqps", "loadgen", "bench", "examples")
 # Floors whose folders still include each other.
-KNOWN = ("core", "service/", "transport/")
+KNOWN = ("core", "transport/")
 
 
 def module_name(path: Path, root: Path) -> str:
-    """fastqps/api/codes.py → fastqps.api.codes; fastqps/api/__init__.py → fastqps.api."""
+    """fastqps/api/rpc.py → fastqps.api.rpc; fastqps/api/__init__.py → fastqps.api."""
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
