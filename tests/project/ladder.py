@@ -49,7 +49,8 @@ CXX_CONTENTS = {
     "of the service), `http`, `calls`, `http1`, `http2`, `standard` (health, load reports), `loop`",
     "h2client": "connections to other servers, for edges and loadgen: the socket, TLS and HTTP/2",
     "edge": "the dispatcher of an edge, which sends claimed requests to other servers: `upstream`, `messages`",
-    "service": "admission, items, batches, generations, answers; knows no protocol",
+    "service": "admission, items, batches, generations, answers; knows no protocol: `formats`, `tables`, `answers`, "
+    "`intake`, each of which includes only those before it",
     "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `json`, and `step`, the items of edges",
     "bind": "the only floor that sees Python",
 }

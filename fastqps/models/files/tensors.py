@@ -41,7 +41,7 @@ _ITEM_BYTES: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Tensor:
-    """Where a tensor lies in its file, and of what kind it is."""
+    """The place of a tensor in its file, and its kind."""
 
     file: Path
     name: str
@@ -61,9 +61,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
             header = parse_json(stream.read(length))
         if len(header) > _TENSORS_MAX:
             raise ValueError(f"{len(header)} tensors; {_TENSORS_MAX} are the most")
-        found = {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
+        tensors = {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
         _check_places(header, size - 8 - length)
-        return found
+        return tensors
     except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{file}: not a safetensors file: {error}") from error
 
@@ -97,13 +97,13 @@ def _tensor(file: Path, name: str, entry: Mapping[str, Any], data: int, size: in
 
 def _sizes(name: str, entry: Mapping[str, Any], key: str) -> tuple[int, ...]:
     """A list of whole numbers."""
-    found = entry[key]
-    if not isinstance(found, list) or len(found) > _SIZES_MAX:
+    sizes = entry[key]
+    if not isinstance(sizes, list) or len(sizes) > _SIZES_MAX:
         raise ValueError(f"tensor {name}: {key} is no list of at most {_SIZES_MAX} numbers")
-    for each in found:
+    for each in sizes:
         if type(each) is not int or not 0 <= each < _SIZE_END:
             raise ValueError(f"tensor {name}: {key} has {json.dumps(each)[:100]}, which is no possible size")
-    return tuple(found)
+    return tuple(sizes)
 
 
 def weight_files(root: Path, encoder: Path) -> list[Path]:

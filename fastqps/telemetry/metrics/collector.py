@@ -48,7 +48,7 @@ class Metrics:
         self._tenants = TenantMeter(source)
         self._upstreams = UpstreamCounts()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, NS)
-        self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
+        self._count_edges = Edges(2, 1 << 21, 1, 1, integers=True)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -120,19 +120,19 @@ class Metrics:
         yield stages
 
     def _queues(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
-        """What waits for a dispatcher, by class: how much, for how long already, and how long it was."""
+        """The queues of each model by class: requests, the age of the oldest, and the waits that ended."""
         source, now = self._source, now_ns()
         waits = HistogramMetricFamily(
             "fastqps_class_wait_seconds", "How long items of a class waited.", labels=["model", "class"]
         )
         waiting, oldest, items, ages = [], [], [], []
         for m, model in enumerate(source.models):
-            found = source.segment.waiting(source.route_of(m))
-            age_s = [max(0, now - since) * NS if since else 0.0 for _, since in found]
-            waiting.append((model, sum(count for count, _ in found)))
+            queues = source.segment.waiting(source.route_of(m))
+            age_s = [max(0, now - since) * NS if since else 0.0 for _, since in queues]
+            waiting.append((model, sum(count for count, _ in queues)))
             oldest.append((model, max(age_s)))
             own = [stats for d, stats in enumerate(dispatchers) if source.model_of(d) == m]
-            for kind, (count, _), age in zip(CLASSES, found, age_s, strict=True):
+            for kind, (count, _), age in zip(CLASSES, queues, age_s, strict=True):
                 merged = Merged.of(stats.class_wait[kind] for stats in own)
                 if kind in _PRIORITIES or count or merged.buckets.any():
                     items.append(((model, kind), count))

@@ -157,7 +157,7 @@ COLUMNS = (  # the last ones give way first
 
 
 def _by_class(model: Model) -> str:
-    """What waits of each class. Suspects count with high: they run first."""
+    """The waiting items of each class. Suspects count as high: they run first."""
     by = model.waiting_by_class
     counts = (by.get("high", 0) + by.get("suspect", 0), by.get("normal", 0), by.get("low", 0))
     return ", ".join(f"{count:,}" for count in counts) if any(counts) else NONE
@@ -196,7 +196,7 @@ def _grid(width: int) -> Table:
 
 
 def show(watch: Watch, interval_s: float, console: Console) -> None:
-    """Until Ctrl-C or SIGTERM, as ``KeyboardInterrupt``; the terminal is then as it was before."""
+    """Draws until Ctrl-C or SIGTERM, as ``KeyboardInterrupt``; the terminal is then as it was before."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     screen = Screen(watch, interval_s, live=True)
     ticks = Ticks(interval_s)

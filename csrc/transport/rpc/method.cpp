@@ -1,4 +1,4 @@
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 #include <algorithm>
 #include <cstring>
