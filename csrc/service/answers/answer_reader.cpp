@@ -73,7 +73,7 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   if (item.method == kSteps) {
     const u64 size = answer_bytes(s.kind, s.answer_dtype, n);
     // Only an answer by token can be empty: of a text whose tokens all have none of their own.
-    if ((!size && !rows_by_token(routes_[item.route].task)) || size > room) return false;
+    if ((!size && !traits(routes_[item.route].task).by_token) || size > room) return false;
     response.request_id = item.request_id;
     response.output = Output::kSlot;
     response.slot = read_slot(s, {bytes, size_t(size)});
@@ -141,8 +141,8 @@ SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const
 bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
   const Slot& s = slots_.slot(slot);
   const Route& route = routes_[items_[slot].route];
-  const bool multi = route.task == Task::kEmbedMulti;
-  response.output = multi ? Output::kMulti : Output::kEmbedding;
+  const bool multi = traits(route.task).by_token;
+  response.output = traits(route.task).output;
   if (multi) response.embedding.dimensions = s.dimensions ? s.dimensions : route.dimensions;
   return !multi || s.n_values % response.embedding.dimensions == 0;
 }

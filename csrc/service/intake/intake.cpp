@@ -42,7 +42,7 @@ Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, Par
   }
   link(slot, group_of(view, *from.info), tenant);
   items_.deadlines.set(slot, time.due_ns);
-  if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
+  if (generates(memory_.route(route).task)) generating_.begin(view, route, slot, from.streams);
   return item.tokenizing ? Refusal{} : enqueue(slot);
 }
 

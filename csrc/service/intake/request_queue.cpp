@@ -84,7 +84,7 @@ Refusal RequestQueue::hold_answer(u32 slot) {
   const u32 r = items_[slot].route;
   const Route& route = memory_.route(r);
   const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
-  const u64 bytes = rows_by_token(route.task) ? answer_bytes(route, s, n_tokens) : 0;
+  const u64 bytes = traits(route.task).by_token ? answer_bytes(route, s, n_tokens) : 0;
   if (large_answers_.hold(slot, bytes)) return {};
   Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted,
                                      "all %llu places of this front door for large answers are in use",

@@ -64,12 +64,15 @@ void write_sparse(const Segment& segment, const Route& route, const float* row, 
 
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot) {
   slot.status = 0;
-  if (route.task == Task::kClassify) {
-    write_classification(segment, route, row, slot);
-  } else if (route.task == Task::kEmbedSparse) {
-    write_sparse(segment, route, row, slot);
-  } else {
-    write_embedding(segment, route, row, slot);
+  switch (traits(route.task).form) {
+    case AnswerForm::kVector:
+      return write_embedding(segment, route, row, slot);
+    case AnswerForm::kLabels:
+      return write_classification(segment, route, row, slot);
+    case AnswerForm::kSparse:
+      return write_sparse(segment, route, row, slot);
+    case AnswerForm::kTokens:  // a decoder's
+      break;
   }
 }
 
@@ -77,7 +80,7 @@ void write_answer_by_token(const Segment& segment, const Route& route, float* ro
   constexpr u16 kInternal = 13;  // gRPC code
   const std::span<u8> room = segment.answer_room(slot);
   const u32* ids = segment.ids(slot);
-  const bool written = route.task == Task::kClassifyTokens
+  const bool written = traits(route.task).form == AnswerForm::kLabels
                            ? write_token_labels(route, rows, {ids, n_tokens}, slot, room)
                            : write_vectors(route, rows, {ids, n_tokens}, slot, room);
   slot.status = written ? 0 : kInternal;  // a front door that left no room for the answer is broken
