@@ -192,17 +192,17 @@ FieldError InferRequest::check_model(ReasonText& reason) {
   if (!version_.empty() && version_ != version)
     return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
                                           int(version.size()), version.data())};
-  const Task task = routes_[u32(route)].task;
+  const Output output = traits(routes_[u32(route)].task).output;
   if (std::none_of(std::begin(kOutputRows), std::end(kOutputRows),
-                   [&](const OutputRow& row) { return row.task == task; }))
+                   [&](const OutputRow& row) { return row.output == output; }))
     return {"model_name", reason.print("no output of this protocol can hold what '%s' answers; call Predict",
                                        routes_.name(u32(route)))};
-  if (task == Task::kGenerate && !routes_.setup(u32(route)).detokenizer)
+  if (output == Output::kGeneration && !routes_.setup(u32(route)).detokenizer)
     return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
                                        "Predict",
                                        routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
-    if (outputs_ & row.bit && row.task != task)
+    if (outputs_ & row.bit && row.output != output)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
   return {};
 }
@@ -213,7 +213,7 @@ std::string_view InferRequest::id() const {
 
 bool InferRequest::generates() const {
   const i32 route = routes_.find(base_.model);
-  return route >= 0 && routes_[u32(route)].task == Task::kGenerate;
+  return route >= 0 && fastqps::generates(routes_[u32(route)].task);
 }
 
 FieldError InferRequest::check_texts(InputName name, ReasonText& reason) {
