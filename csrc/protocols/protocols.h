@@ -9,7 +9,7 @@
 #include "service/methods.h"
 #include "service/tables/routes.h"
 #include "transport/http/http_routes.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 namespace fastqps::protocols {
 

@@ -9,11 +9,10 @@
 
 #include "bind/bind.h"
 #include "bind/segment.h"
-#include "bind/special_tokens.h"
 #include "core/segment.h"
 #include "protocols/protocols.h"
 #include "service/predict_service.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/front_door.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -27,7 +26,7 @@ using namespace fastqps::transport;
 
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
-// What a client sent, which may be anything: bytes that are not UTF-8 become U+FFFD.
+// Text of a client, which may be anything: bytes that are not UTF-8 become U+FFFD.
 py::object text_of(const std::string& bytes) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }
@@ -63,15 +62,16 @@ class Door {
     limits.cross_origin = s.get<bool>("cors");
     limits.age_max = s.get<u64>("max_connection_age_ns");
     limits.stream_idle = s.get<u64>("stream_idle_timeout_ns");
-    loop_ = std::make_unique<transport::Loop>(
+    loop_ = std::make_unique<transport::FrontDoor>(
         service_, limits,
         transport::LoopFds{.listener = s.get<int>("listener_fd"),
                            .wake = fds_.door[index],
                            .http = s.get<int>("http_fd"),
                            .internal = s.get<int>("internal_fd"),
                            .internal_peer = i32(getppid())},
-        counters_, transport::LoadSource{&segment_.load(), s.get<bool>("load_reports")},
-        trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio")));
+        counters_,
+        transport::Reports{{&segment_.load(), s.get<bool>("load_reports")},
+                           trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio"))});
     loop_->set_tenant_header(s.get<std::string>("tenant_header"));
     service_.set_loop(loop_.get(), &counters_);
   }
@@ -175,7 +175,7 @@ class Door {
   // Verb and pattern of each.
   std::vector<std::pair<std::string, std::string>> http_routes() const {
     std::vector<std::pair<std::string, std::string>> found;
-    for (const transport::HttpRow& row : loop_->http_routes().rows())
+    for (const transport::HttpRow& row : loop_->grpc.routes.rows())
       found.emplace_back(transport::name_of(row.verb), row.pattern);
     return found;
   }
@@ -184,7 +184,7 @@ class Door {
     py::gil_scoped_release nogil;
     loop_->run();
     service_.tokenize_queue().close();
-    loop_->rare().close();
+    loop_->grpc.rare.queue().close();
     return service_.cut_off();
   }
   void stop() { loop_->stop(); }
@@ -193,7 +193,7 @@ class Door {
     std::optional<transport::RareCall> call;
     {
       py::gil_scoped_release nogil;
-      call = loop_->rare().pop(timeout_ms);
+      call = loop_->grpc.rare.queue().pop(timeout_ms);
     }
     if (!call) return py::none();
     py::object http = py::none();
@@ -207,13 +207,13 @@ class Door {
   }
   void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
                    const std::string& status) {
-    loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
   void answer_rare_route(std::pair<u32, u32> call, std::string body, u16 status, const std::string& content_type) {
     transport::HttpReply reply{.status = status};
     if (!transport::find_content_type(content_type, &reply.type))
       throw py::value_error("no content type " + content_type);
-    loop_->rare().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
   }
 
   py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
@@ -289,7 +289,7 @@ class Door {
   transport::Counters counters_;
   service::PredictService service_;
   protocols::Methods methods_;
-  std::unique_ptr<transport::Loop> loop_;
+  std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };
 
