@@ -13,9 +13,9 @@ namespace fastqps::protocols {
 
 namespace {
 
-using Kind = service::OptionValue::Kind;
+using Kind = OptionValue::Kind;
 
-// What clients send of themselves, and what says nothing here: sequences of a stateful model, the form of tensors.
+// Parameters that clients send unasked and that change nothing here: sequences of stateful models, forms of tensors.
 constexpr std::string_view kIgnored[] = {"sequence_id",
                                          "sequence_start",
                                          "sequence_end",
@@ -25,7 +25,7 @@ constexpr std::string_view kIgnored[] = {"sequence_id",
                                          "triton_enable_empty_final_response"};
 
 // As Triton numbers its levels: 0 is the default, 1 the highest.
-const char* set_priority(const service::OptionValue& value, RequestView& view) {
+const char* set_priority(const OptionValue& value, RequestView& view) {
   constexpr i32 kLow = 1, kNormal = 2, kHigh = 3;  // fastqps.v1.Priority
   u64 level;
   if (const char* why = service::to_u64(value, &level)) return why;
@@ -33,14 +33,14 @@ const char* set_priority(const service::OptionValue& value, RequestView& view) {
   return nullptr;
 }
 
-const char* set_datatype(const service::OptionValue& value, RequestView& view) {
+const char* set_datatype(const OptionValue& value, RequestView& view) {
   if (value.kind == Kind::kString && value.text == "FP32") return view.output.dtype = 1, nullptr;
   if (value.kind == Kind::kString && value.text == "FP16") return view.output.dtype = 2, nullptr;
   return "must be FP32 or FP16";
 }
 
 // A parameter has no array: several ids are a string, with commas between them.
-service::OptionValue ids_of(std::string_view text, service::OptionLists& lists) {
+OptionValue ids_of(std::string_view text, OptionLists& lists) {
   size_t n = 0;
   for (const char* at = text.data(); n < lists.elements.size();) {
     const char* const end = text.data() + text.size();
@@ -56,7 +56,7 @@ service::OptionValue ids_of(std::string_view text, service::OptionLists& lists) 
 
 }  // namespace
 
-FieldError set_tensor_parameter(std::string_view name, const service::OptionValue& value, const char* where,
+FieldError set_tensor_parameter(std::string_view name, const OptionValue& value, const char* where,
                                 TensorParameters& parameters, ReasonText& reason) {
   const char* why = nullptr;
   if (name == "binary_data_size") {
@@ -72,8 +72,8 @@ FieldError set_tensor_parameter(std::string_view name, const service::OptionValu
   return {where, reason.print("%.*s %s", shown(name), name.data(), why)};
 }
 
-FieldError set_parameter(std::string_view name, const service::OptionValue& value, RequestView& view,
-                         service::OptionLists& lists, ReasonText& reason) {
+FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, OptionLists& lists,
+                         ReasonText& reason) {
   const char* why = nullptr;
   if (name == "priority") {
     why = set_priority(value, view);

@@ -22,7 +22,7 @@ inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Output:
                                             {"label", kOutLabel, Output::kClassification},
                                             {"text", kOutText, Output::kGeneration}};
 
-// What an answer must know of its request: the context of the readers and writers of this protocol.
+// The context of this protocol's readers and writers: a request, as far as its answer depends on it.
 struct InferContext {
   u8 outputs = 0;  // that were asked for; none: all
   u8 binary = 0;   // HTTP: those that are sent behind the JSON
