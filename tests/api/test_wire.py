@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google import protobuf
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from fastqps._front import wire
@@ -41,12 +42,25 @@ def bits(value: float) -> bytes:
     return struct.pack("<f", value)  # so that a NaN equals itself, and -0.0 is not 0.0
 
 
+def options(message: Any) -> dict[str, Any]:
+    """The fields of a message of options by name, as wire.parse_request gives them: of many ids eight are kept."""
+
+    def value(field: FieldDescriptor) -> Any:
+        found = getattr(message, field.name)
+        if field.is_repeated:
+            return list(found) if field.type == field.TYPE_STRING else (len(found), list(found[:8]))
+        if field.has_presence and not message.HasField(field.name):
+            return None
+        return bits(found) if field.type == field.TYPE_FLOAT else found
+
+    return {field.name: value(field) for field in message.DESCRIPTOR.fields}
+
+
 def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
     try:
         r = pb.PredictRequest.FromString(message)
     except DecodeError:
         return None
-    o, g = r.output, r.generate
     value: Any = None
     match r.WhichOneof("input"):
         case "text":
@@ -66,36 +80,8 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
         "prompt_name": r.prompt_name,
         "tenant": r.tenant,
         "group": r.group,
-        "output": {
-            "dtype": o.dtype,
-            "dimensions": o.dimensions,
-            "normalize": o.normalize if o.HasField("normalize") else None,
-            "top_labels": o.top_labels,
-            "raw_scores": o.raw_scores,
-            "timings": o.timings,
-            "aggregation": o.aggregation,
-            "max_active_dims": o.max_active_dims,
-        }
-        if r.HasField("output")
-        else None,
-        "generate": {
-            "max_tokens": g.max_tokens,
-            "temperature": bits(g.temperature),
-            "top_k": g.top_k,
-            "top_p": bits(g.top_p) if g.HasField("top_p") else None,
-            "seed": g.seed if g.HasField("seed") else None,
-            "stop": list(g.stop),
-            "ignore_eos": g.ignore_eos,
-            "logprobs": g.logprobs,
-            "stop_token_ids": list(g.stop_token_ids),
-            "repetition_penalty": bits(g.repetition_penalty) if g.HasField("repetition_penalty") else None,
-            "no_repeat_ngram_size": g.no_repeat_ngram_size if g.HasField("no_repeat_ngram_size") else None,
-            "min_tokens": g.min_tokens if g.HasField("min_tokens") else None,
-            "suppress_token_ids": list(g.suppress_token_ids),
-            "add_special_tokens": g.add_special_tokens or not g.HasField("add_special_tokens"),
-        }
-        if r.HasField("generate")
-        else None,
+        "output": options(r.output) if r.HasField("output") else None,
+        "generate": options(r.generate) if r.HasField("generate") else None,
     }
 
 
@@ -104,10 +90,9 @@ def seen_by_us(message: bytes) -> dict[str, Any] | None:
         r: dict[str, Any] = wire.parse_request(message)
     except ValueError:
         return None
-    if g := r["generate"]:
-        g["temperature"] = bits(g["temperature"])
-        for name in ("top_p", "repetition_penalty"):
-            g[name] = None if g[name] is None else bits(g[name])
+    for part in ("output", "generate"):
+        if r[part]:
+            r[part] = {name: bits(value) if type(value) is float else value for name, value in r[part].items()}
     return r
 
 

@@ -15,8 +15,6 @@ constexpr u16 kCancelled = 1, kResourceExhausted = 8, kInternal = 13;  // gRPC c
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
   s.max_tokens = std::clamp(s.max_tokens, 1u, std::max(route.max_output_tokens, 1u));
-  s.n_stop_ids = std::min(s.n_stop_ids, kStopIdsMax);
-  s.n_suppress_ids = std::min(s.n_suppress_ids, kSuppressIdsMax);
   return s;
 }
 
