@@ -24,19 +24,31 @@ TEST_FLAGS := $(FLAGS) $(if $(SAN),,-O1)
 TEST_FOLDERS := $(patsubst csrc/tests/%/,%,$(sort $(dir $(wildcard csrc/tests/*/test_*.cpp))))
 NATIVE_TESTS := $(TEST_FOLDERS:%=$(NATIVE)/test_%) $(NATIVE)/test_loadgen
 vpath %.cpp csrc/tests/core csrc/tests/fuzz
-objects = $(patsubst %.cpp,$(NATIVE)/%.o,$(wildcard $(1)/test_*.cpp)) $(NATIVE)/csrc/tests/main.o
 
+# They are one unit of compilation, too, as a folder of the product is. In it, each file is in a namespace of its name, behind
+# the headers of all. A file that replaces the allocator cannot be in one and stands alone.
+TESTS_ALONE := $(shell grep -lw 'operator new' csrc/tests/*/test_*.cpp)
+TEST_UNITS := $(TEST_FOLDERS:%=$(NATIVE)/csrc/tests/%.o)
+in_unit = $(filter-out $(TESTS_ALONE),$(sort $(wildcard csrc/tests/$(1)/test_*.cpp)))
+objects_of = $(NATIVE)/csrc/tests/$(1).o $(patsubst %.cpp,$(NATIVE)/%.o,$(filter csrc/tests/$(1)/%,$(TESTS_ALONE)) csrc/tests/main.cpp)
+$(TEST_UNITS:$(NATIVE)/%.o=$(NATIVE)/units/%.cpp): always
+	@mkdir -p $(@D)
+	@{ cat $(call in_unit,$(basename $(@F))) | grep '^#include' | sort -u; \
+	  printf 'namespace %s {\n#include "%s"\n}\n' $(foreach file,$(call in_unit,$(basename $(@F))),$(basename $(notdir $(file))) $(file)); } >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(NATIVE)/tests/precompiled.h.gch: csrc/tests/precompiled.h csrc/tests/check.h $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(TEST_FLAGS) -Icsrc -x c++-header $< -o $@
+COMPILE_TEST = mkdir -p $(@D); $(CXX) $(TEST_FLAGS) -include $(NATIVE)/tests/precompiled.h -I. -Icsrc -MMD -MP -c $< -o $@
+$(TEST_UNITS): $(NATIVE)/%.o: $(NATIVE)/units/%.cpp $(NATIVE)/tests/precompiled.h.gch
+	$(COMPILE_TEST)
 $(NATIVE)/csrc/tests/%.o: csrc/tests/%.cpp $(NATIVE)/tests/precompiled.h.gch
-	@mkdir -p $(@D)
-	$(CXX) $(TEST_FLAGS) -include $(NATIVE)/tests/precompiled.h -Icsrc -MMD -MP -c $< -o $@
+	$(COMPILE_TEST)
 $(NATIVE)/loadgen/csrc/tests/%.o: loadgen/csrc/tests/%.cpp $(NATIVE)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(TEST_FLAGS) -I. -Iloadgen/csrc -Icsrc -MMD -MP -c $< -o $@
-$(foreach folder,$(TEST_FOLDERS),$(eval $(NATIVE)/test_$(folder): $(call objects,csrc/tests/$(folder)) $(NATIVE)/libfastqps.a))
-$(NATIVE)/test_loadgen: $(call objects,loadgen/csrc/tests) $(NATIVE)/libloadgen.a $(NATIVE)/libfastqps.a
+$(foreach folder,$(TEST_FOLDERS),$(eval $(NATIVE)/test_$(folder): $(call objects_of,$(folder)) $(NATIVE)/libfastqps.a))
+$(NATIVE)/test_loadgen: $(patsubst %.cpp,$(NATIVE)/%.o,$(wildcard loadgen/csrc/tests/test_*.cpp) csrc/tests/main.cpp) $(NATIVE)/libloadgen.a $(NATIVE)/libfastqps.a
 $(NATIVE_TESTS):
 	$(CXX) $(TEST_FLAGS) $(filter %.o %.a,$^) $(LIBRARIES) -o $@
 $(NATIVE)/%: %.cpp $(NATIVE)/libfastqps.a

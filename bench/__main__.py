@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.load import h2load_version
-from bench.result_file import RESULTS, medians, write_raw, write_summary
-from bench.row import Row, markdown
+from bench.result_file import RESULTS, Row, markdown, medians, write_raw, write_summary
 from bench.runner import Bench
 from fastqps.bench.results.environment import Others, commit, environment
 
@@ -32,7 +31,6 @@ PARTS = {
     "isolation": "classes, tenants and groups beside the load of others",
     "neighbours": "what is kept beside noisy neighbours, against mosec and a grpc.aio echo",
     "knee": "steps of the chosen size, against fixed sizes",
-    "scrapes": "the CPU cost of scrapes",
 }
 SCHEMA_VERSION = 2
 QUIET = 0.03  # share of the machine's CPU time that other programs may take

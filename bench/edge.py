@@ -13,12 +13,11 @@ from pathlib import Path
 
 from bench.load import Load
 from bench.openloop import OPEN
-from bench.runner import LOAD_CPU, Bench, Claim, Measure, Subject, counted
+from bench.runner import LOAD_CPU, ONE_OF_EACH, Bench, Claim, Measure, Subject, counted
 from bench.texts import request, texts, write_body
 from bench.transport import DEEP
 from fastqps.process.server_process import ServerProcess
 
-FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 LANES = 2
 FAIR = Load(16, 64 * LANES // 16)  # 64 in flight on each connection to the server
 PACE = 20_000  # calls per second, fewer than either can do: a server that is not busy takes fewer with each wake-up
@@ -81,7 +80,10 @@ def _hop(bench: Bench) -> Iterator[Subject]:
     whole, small = (
         write_body(bench.folder / f"body-{dimensions}", request(texts(1)[0], dimensions)) for dimensions in (0, 4)
     )
-    null, remote = (*FLAGS, "--device", "null"), (*FLAGS, "--device", "remote", "--lanes", str(LANES), "--upstream")
+    null, remote = (
+        (*ONE_OF_EACH, "--device", "null"),
+        (*ONE_OF_EACH, "--device", "remote", "--lanes", str(LANES), "--upstream"),
+    )
     server, beside = bench.server(*null), bench.server(*null, cpus=[LOAD_CPU])
     edge_beside, edge = bench.server(*remote, server.address, cpus=[LOAD_CPU]), bench.server(*remote, beside.address)
 
@@ -109,10 +111,10 @@ def _routing(bench: Bench) -> Iterator[Subject]:
 
     def server(profile: Path) -> str:
         device = ("--device", f"sim:{profile}", "--max-batch-items", str(STEP_ITEMS), "--lanes", "2")
-        return bench.server(*FLAGS, *device).address
+        return bench.server(*ONE_OF_EACH, *device).address
 
     def edge(upstreams: Sequence[str]) -> str:
-        return bench.server(*FLAGS, "--device", "remote", *(f"--upstream={each}" for each in upstreams)).address
+        return bench.server(*ONE_OF_EACH, "--device", "remote", *(f"--upstream={each}" for each in upstreams)).address
 
     def closed(address: str, servers: int) -> Measure:
         return bench.grpc(address, payloads, Load(16, servers * IN_FLIGHT // 16))

@@ -19,7 +19,7 @@ from pathlib import Path
 from bench.load import PATIENCE_S, PREDICT, PREDICT_BATCH, Load, loadgen
 from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Run, Subject
 from bench.texts import batches, request, texts
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher import stored_steps
 from fastqps.models.names import resolve
 from fastqps.process.server_process import ServerProcess
 from fastqps.v1 import predict_pb2 as pb
@@ -57,7 +57,7 @@ MODELS = (
 def measure(bench: Bench) -> None:
     """Each model in turn: one server for each size on one core, the load on the other, all sizes in turns."""
     for model in MODELS:
-        STEPS.forget(resolve(model.model)[1])  # the choice of another day says nothing of today's
+        stored_steps.forget(resolve(model.model)[1])  # the choice of another day says nothing of today's
         with ExitStack() as stack:
             _measure(model, replace(bench, stack=stack))
 

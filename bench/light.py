@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.load import Load
-from bench.row import Row
+from bench.result_file import Row
 from bench.runner import Bench
 from bench.texts import request, texts
 from fastqps.bench.measure.processes import cpu_by_role, usage

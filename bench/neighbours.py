@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from bench.load import Load
+from bench.load import CONNECTIONS, Load
 from bench.noise import PROGRAMS, autogroups, beside
 from bench.peers.servers import install_mosec, mosec
 from bench.protocols import ECHO, http_load
-from bench.row import Row
-from bench.runner import SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
+from bench.result_file import Row
+from bench.runner import ONE_OF_EACH, SERVER_CPU, Bench, Claim, Measure, Run, Subject, Subjects
 from bench.texts import request, texts
 from bench.transport import printing_server
-from bench.wrk import CONNECTIONS
 
 ALONE = "alone"
 NEIGHBOURS = tuple(PROGRAMS)
@@ -26,7 +25,6 @@ HALF_A_CORE = "… half of the core its own"  # of the server before
 KEPT_MIN = 95  # % of the modelled device's rate
 WARMUP_S = 0.5
 DEEP, SIM_LOAD = Load(16, 64, warmup_s=WARMUP_S), Load(CONNECTIONS, 8, warmup_s=WARMUP_S)
-FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 # 20,000 items/s in steps of 32, 1.6 ms each: what a card does with a model of some hundred million parameters. The
 # host needs about a tenth of a core for it. In steps of 6, of 0.4 ms, it is late sooner.
 _DEVICE = {"fixed_us": 128, "per_item_us": 46, "launch_us": 12.8}
@@ -77,9 +75,9 @@ def _servers(bench: Bench) -> Iterator[Server]:
 
     def modelled(items: int, steps: int) -> Measure:
         device = ("--device", f"sim:{profile}", "--max-batch-items", str(items))
-        return bench.grpc(bench.server(*FLAGS, *device, *IN_FLIGHT[steps]).address, payloads, SIM_LOAD)
+        return bench.grpc(bench.server(*ONE_OF_EACH, *device, *IN_FLIGHT[steps]).address, payloads, SIM_LOAD)
 
-    null, (echo, _) = bench.server(*FLAGS, "--device", "null"), bench.start(printing_server("bench.grpcio_echo"))
+    null, (echo, _) = bench.server(*ONE_OF_EACH, "--device", "null"), bench.start(printing_server("bench.grpcio_echo"))
     mosec_address, _ = bench.start(mosec(SERVER_CPU))
     device = modelled(_ITEMS, _GPU_STEPS)
     yield Server("fastqps", bench.grpc(null.address, payloads, DEEP))

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
 from fastqps.host import machine
-from fastqps.process.parent import die_with_parent
+from fastqps.process.prctl import die_with_parent
 
 CHILDREN = 4  # of a fork storm, alive at a time
 CHILD_S = 0.001  # of CPU time that each of them takes

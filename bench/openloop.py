@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.load import Load
-from bench.row import Row
+from bench.result_file import Row
 from bench.runner import Bench, Claim, Subject, apart
 from bench.texts import request, texts, write_body
 from bench.transport import DEEP, printing_server

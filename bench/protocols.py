@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.load import Load
+from bench.load import CONNECTIONS, HttpRequest, Load, wrk
 from bench.peers import servers
 from bench.peers.perf_analyzer import install_perf_analyzer, perf_analyzer
-from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Measure, Subject, apart
+from bench.runner import LOAD_CPU, ONE_OF_EACH, SERVER_CPU, Bench, Claim, Measure, Subject, apart
 from bench.texts import request, texts
-from bench.wrk import CONNECTIONS, HttpRequest, wrk
 from fastqps.api.reflection import message_class
 from fastqps.process.server_process import ServerProcess
 
@@ -29,7 +28,6 @@ BASE64, FLOATS = "/v1/embeddings, base64", "/v1/embeddings, floats"
 OIP, TEI = "/v2/models/minilm/infer, binary", "/embed"
 _JSON = {"Content-Type": "application/json"}
 ECHO = HttpRequest("/inference", bytes(4 * 384), {"Content-Type": "application/octet-stream"})  # of mosec
-FLAGS = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")
 SHARED = "Predict, 64 × 1"
 # Name, accepted and hoped-for share of Predict.
 _SHARES = (
@@ -64,7 +62,7 @@ def measure(bench: Bench) -> None:
     servers.install_servers()
     install_perf_analyzer()
     (text,) = texts(1)
-    server = bench.server(*FLAGS, "--device", "null", "--http-port", "0")
+    server = bench.server(*ONE_OF_EACH, "--device", "null", "--http-port", "0")
     infer = bench.write([model_infer(text)])
     subjects = [*_own(bench, server, infer, text), *_peers(bench, infer, text)]
     for subject in subjects:
@@ -101,7 +99,7 @@ def http_load(bench: Bench, address: str, body: HttpRequest) -> Measure:
 def _generators(bench: Bench, infer: Path, text: str) -> Iterator[Subject]:
     profile = bench.profile("steady", fixed_us=1, per_item_us=1e6 / _RATE)
     # Steps of few items, so that one always waits while another one runs.
-    server = bench.server(*FLAGS, "--device", f"sim:{profile}", "--lanes", "2", "--max-batch-items", "4")
+    server = bench.server(*ONE_OF_EACH, "--device", f"sim:{profile}", "--lanes", "2", "--max-batch-items", "4")
     theirs = partial(perf_analyzer, server.address, text, _IN_FLIGHT, bench.seconds, bench.folder, LOAD_CPU)
     yield Subject("perf_analyzer", lambda: {"rate": theirs()})
     yield Subject("loadgen", bench.grpc(server.address, infer, Load(1, _IN_FLIGHT), MODEL_INFER))

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.__main__ import PARTS, QUIET
+from bench.gpu.plan import TARGETS
 from bench.gpu.results import MODE
-from bench.gpu.targets import TARGETS
-from bench.result_file import RESULTS, ROOT
-from bench.row import Row, number
+from bench.result_file import RESULTS, ROOT, Row, number
 
 BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
 _PAGE = """# Results

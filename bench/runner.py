@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.load import PREDICT, Load, h2load, loadgen
-from bench.row import Row, number
+from bench.result_file import Row, number
 from fastqps.bench.measure.processes import cpu_by_role
 from fastqps.bench.measure.workload import write_messages
 from fastqps.bench.results.result import BenchError
@@ -42,6 +42,7 @@ def two_cpus() -> tuple[int, int]:
 
 
 SERVER_CPU, LOAD_CPU = two_cpus()
+ONE_OF_EACH = ("--model", "minilm", "--frontdoors", "1", "--dispatchers", "1")  # flags of most servers
 
 
 @dataclass

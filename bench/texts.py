@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from fastqps.bench.measure.vocabulary import vocabulary_of
+from fastqps.bench.measure.workload import vocabulary_of
 from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
 from loadgen import texts as made

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.load import Load
-from bench.runner import SERVER_CPU, Bench, Claim, Subject, Subjects, counted
+from bench.runner import ONE_OF_EACH, SERVER_CPU, Bench, Claim, Subject, Subjects, counted
 from bench.texts import request, texts, write_body
-from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
 
 DISTINCT = 20_000
@@ -46,7 +46,7 @@ CLAIMS = (
 
 def measure(bench: Bench) -> None:
     """All points in turn with the baseline."""
-    flags = ("--model", "minilm", "--device", "null", "--frontdoors", "1", "--dispatchers", "1")
+    flags = (*ONE_OF_EACH, "--device", "null")
     server, secure = bench.server(*flags), bench.server(*flags, *_certificate(bench.folder))
     echo, pid = bench.start(printing_server("bench.grpcio_echo"))
     one, many = texts(1), texts(DISTINCT)

@@ -20,8 +20,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.load import PATIENCE_S, PREDICT_BATCH, Load, read_samples
-from bench.peers.environment import PYTHON, install_peers, minilm_onnx
-from bench.peers.process import PeerProcess, least_cosine, peer_process
+from bench.peers.process import PYTHON, PeerProcess, install_peers, least_cosine, minilm_onnx, peer_process
 from bench.runner import LOAD_CPU, SERVER_CPU, Bench, Claim, Run, Subject, Subjects
 from bench.texts import batches, request, texts
 from fastqps import Client, Engine
@@ -154,13 +153,13 @@ class _Cores:
         limit = Engine("minilm").card.max_input_tokens
         model = [str(len(self._cpus)), str(minilm_onnx()), str(checkpoint / "tokenizer.json"), str(limit)]
         kinds = ["fp32", *(["bf16"] if bfloat16_flags() else []), "int8"]
-        programs = [(f"OpenVINO {kind}", "run_openvino", kind) for kind in kinds]
-        programs += [(f"onnxruntime {kind}", "run_onnxruntime", kind) for kind in ("fp32", "int8")]
+        programs = [(f"OpenVINO {kind}", "openvino", kind) for kind in kinds]
+        programs += [(f"onnxruntime {kind}", "onnxruntime", kind) for kind in ("fp32", "int8")]
         for name, module, kind in programs:
             peer = (module, _OPENVINO[kind], *model, str(self._texts))
             yield self._started(name, peer_process(*peer, cpus=self._cpus, python=PYTHON))
         for kind, dtype, quantization in _KINDS:
-            own = peer_process("run_fastqps", dtype, quantization, str(self._texts), cpus=self._cpus)
+            own = peer_process("fastqps", dtype, quantization, str(self._texts), cpus=self._cpus)
             yield self._started(f"fastqps {kind}", own)
             flags = ("--model=minilm", "--device=cpu", f"--dtype={dtype}", f"--quantization={quantization}")
             doors = ("--frontdoors=1", f"--dispatchers={len(self._cpus)}")

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from fastqps._core import Segment, WakeFds
 from fastqps.models.card import ModelCard
-from fastqps.models.logit_options import LogitOptions
+from fastqps.models.files.logit_options import LogitOptions
 from fastqps.process.children import DoorSettings
 
 wire: ModuleType  # the wire format's functions, for tests

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from loadgen import files, hgrm, options, plan, results, terminal
+from loadgen import files, options, plan, results, terminal
 from loadgen import run as runs
 from loadgen.atomic_file import replace_file
 from loadgen.errors import FAILURE, INTERRUPTED, INVALID, OK, UNSTABLE, LoadgenError
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     o = options.parse(arguments)
     if o.json or o.hgrm:
-        hgrm.require()
+        files.require()
     for path in filter(None, (o.json if o.json != "-" else None, o.hgrm, o.samples, o.calls)):
         files.require_folder(path)  # before the run, not after it
     made = plan.make(o)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import platform
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 
-from loadgen.environment import environment
 from loadgen.histogram import Histogram
 from loadgen.run import Run, target_words
 from loadgen.verdict import LATENESS_LEAST_NS, Measured, Verdict, judge
@@ -119,7 +123,7 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "empty_answers": result["empty_answers"],
         "streams": _streams(run) if o.call == "bidi" else None,
         "verified": answers,
-        "environment": environment(),
+        "environment": _environment(),
         "seeds": dict.fromkeys(("arrivals", "payload_order", "texts"), o.seed),
         "command": ["python", "-m", "loadgen", *command],
         "started": datetime.fromtimestamp(run.started_unix_s, UTC).isoformat(timespec="milliseconds"),
@@ -206,3 +210,29 @@ def _streams(run: Run) -> dict[str, Any]:
         "wrong_ids": found["wrong_ids"],
         "late_answers": found["late_answers"],
     }
+
+
+def _environment() -> dict[str, Any]:
+    """The machine of the generator, and its software."""
+    from loadgen import _native  # not for a run that fails before
+
+    cpuinfo = _text("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", cpuinfo)
+    return {
+        "cpu": model[1] if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "allowed_cpus": sorted(os.sched_getaffinity(0)),
+        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "numpy": metadata.version("numpy"),
+        "nghttp2": _native.NGHTTP2,
+        "compiler": _native.COMPILER,
+    }
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loadgen.errors import LoadgenError, UsageError
+from loadgen.options import headers, tls_options
 from loadgen.plan import Plan
 from loadgen.timeline import Second, Timeline, step_ns
-from loadgen.tls import headers, tls_options
 
 if TYPE_CHECKING:
     from loadgen._native import Engine, Result
@@ -25,6 +25,10 @@ _STOP_GRACE_S = 1.0  # for open calls, after Ctrl-C
 _END_S = 60.0  # an engine that has not ended so long after it should have never will
 _SAME_SAMPLES = 20_000
 _KEPT_SAMPLES = 1_000
+_SAME_NAMES = (  # of options, as flags and as arguments of the engine
+    *("connections", "streams", "threads", "cpus", "call", "stream_in_flight"),
+    *("request_id_field", "response_id_field", "timeout_field", "status_field"),
+)
 
 
 @dataclass(frozen=True)
@@ -145,16 +149,6 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
             o.method,
             headers(o),
             plan.payloads,
-            connections=o.connections,
-            streams=o.streams,
-            threads=o.threads,
-            cpus=o.cpus,
-            call=o.call,
-            stream_in_flight=o.stream_in_flight,
-            request_id_field=o.request_id_field,
-            response_id_field=o.response_id_field,
-            timeout_field=o.timeout_field,
-            status_field=o.status_field,
             grace_ns=o.grace,
             expected=plan.expected,
             check_every=every,
@@ -162,6 +156,7 @@ def engine_for(plan: Plan, o: argparse.Namespace) -> Engine:
             sample_every=every if same else 97,
             record_calls=bool(o.calls),
             interval_ns=step_ns(plan.measure_until_ns - plan.measure_from_ns),
+            **{name: getattr(o, name) for name in _SAME_NAMES},
             **tls_options(o),
         )
     except ValueError as error:

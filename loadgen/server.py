@@ -6,7 +6,6 @@ theory says, and that costs no CPU.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import threading
@@ -19,16 +18,22 @@ from loadgen.flags import Parser, checked, whole
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves until SIGINT or SIGTERM; the first line on stdout is the port."""
+    parser = Parser(
+        prog="python -m loadgen.server", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("--port", type=checked(whole(0, 65535)), default=0, help="0, the default: any free one; it is printed")
+    add("--service", type=checked(units.duration_ns), default=0, metavar="TIME", help="of each job, as 2ms")
     try:
-        o = _parser().parse(list(sys.argv[1:] if arguments is None else arguments))
-        serve(o)
+        o = parser.parse(list(sys.argv[1:] if arguments is None else arguments))
+        _serve(o.port, o.service)
     except LoadgenError as error:
         print(f"loadgen.server: {error}", file=sys.stderr)
         return error.exit_code
     return OK
 
 
-def serve(o: argparse.Namespace) -> None:
+def _serve(port: int, service_ns: int) -> None:
     """Until a signal comes. Raises ``UsageError`` for a port that cannot be had."""
     try:
         from loadgen._native import Server
@@ -37,34 +42,14 @@ def serve(o: argparse.Namespace) -> None:
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
-    stall_at_ns, stall_for_ns = o.stall
     try:
-        server = Server(port=o.port, service_ns=o.service, stall_at_ns=stall_at_ns, stall_for_ns=stall_for_ns)
+        server = Server(port=port, service_ns=service_ns)
     except OSError as error:
-        raise UsageError(f"cannot serve on port {o.port}: {error}") from None
+        raise UsageError(f"cannot serve on port {port}: {error}") from None
     print(server.port, flush=True)
     while not over.wait(3600):
         pass
     server.stop()
-
-
-def _stall(text: str) -> tuple[int, int]:
-    at, colon, length = text.partition(":")
-    if not colon:
-        raise UsageError(f"{text!r} is no stall; write AT:FOR, for example 3s:1s")
-    return units.duration_ns(at), units.duration_ns(length)
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="python -m loadgen.server", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
-    )
-    add = parser.add_argument
-    add("--port", type=checked(whole(0, 65535)), default=0, help="0, the default: any free one; it is printed")
-    add("--service", type=checked(units.duration_ns), default=0, metavar="TIME", help="of each job, as 2ms")
-    add("--stall", type=checked(_stall), default=(0, 0), metavar="AT:FOR",
-        help="do nothing, so long after the first call")  # fmt: skip
-    return parser
 
 
 if __name__ == "__main__":

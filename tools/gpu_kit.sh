@@ -25,6 +25,7 @@ PACKAGES=(
     "google.protobuf protobuf"
     "pytest pytest pluggy iniconfig packaging"
     "pytest_timeout pytest-timeout"
+    "xdist pytest-xdist execnet"
 )
 TAGS=(manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64 manylinux_2_5_x86_64
     manylinux1_x86_64 any)

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from bench.gpu.plan import BEFORE_S, PASSES, STEPS, chosen
 from bench.gpu.preflight import Found, examine
-from bench.gpu.results import Results, page, slug
-from bench.gpu.suite import Suite, ended_by_signals, perform
+from bench.gpu.results import Results, merge, page, slug
+from bench.gpu.suite import Suite, perform
 from bench.result_file import RESULTS
+from fastqps.bench.measure.generator import ended_by_signals
 from fastqps.bench.results.environment import commit
-from fastqps.process.parent import die_with_parent
+from fastqps.process.prctl import die_with_parent
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "make gpu-check"
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0, also where there is no GPU; 1 if a step failed or a target was missed; 2: wrong usage."""
     options = _options(arguments)
     began_s = time.monotonic() - options.spent
+    if options.merge:
+        return _merge(options.merge)
     if options.dry:
         _interpret_kernels()
     if options.step:
@@ -59,10 +62,21 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dry", action="store_true", help="on the CPU at tiny shapes: proves the code, not a GPU")
     parser.add_argument("--longer", type=float, default=1.0, metavar="FACTOR", help="for the limits of the steps")
     parser.add_argument("--results", type=Path, help="folder for GPU-DATE.json, .md and .log (default: bench/results)")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="takes these into bench/results instead")
     parser.add_argument("--commit", default="", help="what a copy that is no checkout was copied from")
     for name, kind in (("spent", float), ("ends", float), ("file", Path), ("step", str)):
         parser.add_argument(f"--{name}", type=kind, default=kind(0) if kind is float else None, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
+
+
+def _merge(files: Sequence[Path]) -> int:
+    """Result files that passes left on several machines."""
+    try:
+        print(*merge(files), sep="\n")
+    except (OSError, ValueError) as error:
+        print(f"gpu-check: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _interpret_kernels() -> None:

@@ -15,7 +15,7 @@ from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server
 from bench.gpu.servers.observations import answered, bound_by, brief, times, within
 from bench.gpu.servers.served import Served
-from bench.row import number
+from bench.result_file import number
 from bench.runner import ratio
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.measure.workload import Payloads

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.targets import TARGETS
-from bench.result_file import medians, raw_path, write_raw, write_summary
-from bench.row import Row, markdown
+from bench.gpu.plan import TARGETS
+from bench.result_file import RESULTS, Row, markdown, medians, raw_path, write_raw, write_summary
 from loadgen.atomic_file import replace_file
 
 SCHEMA_VERSION = 3
@@ -147,6 +147,30 @@ def missing(found: dict[str, Any]) -> list[str]:
             lines.append(f"{step} {facts['state']}: {facts.get('error', '')}")
         lines += [f"{step}: left out: {what}" for what in facts.get("left_out", ())]
     return lines
+
+
+def merge(files: Sequence[Path], folder: Path = RESULTS) -> list[Path]:
+    """Each file's steps into the one of its name in ``folder``, in the place of what was there of them.
+
+    ``ValueError`` for a file that is none of the suite's, or that was measured on another GPU than the rest. Its steps
+    keep their commits.
+    """
+    changed = []
+    for path in files:
+        new = Results(path).read()
+        if new.get("mode") != MODE:
+            raise ValueError(f"{path} is no result of the GPU suite")
+        results = Results(folder / path.name)
+        if not (found := results.read()):
+            results.path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, results.path)
+            found = new
+        old, own = found["environment"].get("gpu"), new["environment"].get("gpu")
+        if old != own:
+            raise ValueError(f"{path} is of the GPU {own!r}, and {results.path} of {old!r}")
+        results.take(new)
+        changed.append(results.path)
+    return changed
 
 
 def slug(gpu: str) -> str:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from bench.gpu.models.checkpoints import CACHE, checkpoint
 from bench.gpu.models.shapes import SHAPES, Shape
+from bench.gpu.plan import TARGETS
 from bench.gpu.results import Results
 from bench.gpu.sampler import GpuSampler
-from bench.gpu.targets import TARGETS
-from bench.row import Row
+from bench.result_file import Row
 from fastqps.host.gpus import FAKE_LIBRARY
 
 T = TypeVar("T")

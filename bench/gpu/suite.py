@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from bench.gpu.isolation import run_step
 from bench.gpu.models.checkpoints import CACHE
 from bench.gpu.plan import STEPS
 from bench.gpu.results import Results, rows_of
 from bench.gpu.run import Run
 from bench.gpu.sampler import GpuSampler
-from bench.row import number
+from bench.result_file import number
 from fastqps.bench.results.environment import Others
 
 LEAST_S = 3.0  # with less no step begins
 DRY_S = 600.0  # of a step of a dry run: nothing is left out, whatever the machine does meanwhile
+KILL_S = 5.0  # before its limit a step has ended by itself; what hangs is killed then
 TAIL = 12  # lines of output that a failed step shows
 
 
@@ -99,16 +101,52 @@ def perform(step: str, results: Results, ends_s: float, *, dry: bool = False) ->
     return True
 
 
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the suite as Ctrl-C does: its processes are killed, what was measured is told."""
+# ---- a step in a process of its own, which ends at its limit with all that it has started
 
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
 
-    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
+def run_step(command: Sequence[str], ends_s: float, log: IO[str]) -> str:
+    """Why it failed, or nothing. Its output goes into the log.
+
+    ``ends_s``, of CLOCK_MONOTONIC, is when it is killed; ``--ends`` tells it to end a little before.
+    """
+    soft_s = min(KILL_S, 0.1 * max(0.0, ends_s - time.monotonic()))
+    child = subprocess.Popen(
+        [*command, "--ends", f"{ends_s - soft_s:.3f}"],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=_quiet(),
+    )  # fmt: skip
     try:
-        yield
+        code = child.wait(max(0.5, ends_s - time.monotonic()))
+        return f"its process ended with code {code}" if code else ""
+    except subprocess.TimeoutExpired:
+        return "it was killed at its limit"
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        end_session(child.pid)
+        child.wait()
+
+
+def end_session(session: int) -> None:
+    """Kills every process of a session: servers have process groups of their own in it."""
+    while found := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _session(pid) == session]:
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.01)
+
+
+def _session(pid: int) -> int:
+    """Of a process; 0 for one that has ended."""
+    try:
+        state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+    except (OSError, ValueError):
+        return 0
+    return 0 if state in "ZX" else int(session)
+
+
+def _quiet() -> dict[str, str]:
+    """Nothing is fetched from anywhere, no progress bars, and what one step compiles the next ones do not."""
+    found = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    found |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+    found["TRITON_CACHE_DIR"] = os.environ.get("TRITON_CACHE_DIR") or str(CACHE.parent / "triton")
+    return {**os.environ, **found}

@@ -16,12 +16,13 @@ from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
-from fastqps.kernels.logit_options import logit_options
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.results import Activation
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.sampling.chunks import sample_chunks
+from fastqps.kernels.sampling.logit_options import logit_options
 from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step
@@ -102,19 +103,19 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     x, weight = meta(_ROWS, model.width, dtype=dtype), meta(model.width)
     ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
     stamps = meta(2, dtype=torch.int64)
-    words, places, kinds = (meta(n, model.width, dtype=dtype) for n in (_ROWS, 512, 2))
-    tables = (None, None) if model.window else (places, kinds)
-    embed = partial(embed_norm, ids=ids, types=ids, cu_seqlens=marks, counts=counts, words=words, places=tables[0])
-    embed = partial(embed, kinds=tables[1], weight=weight, bias=weight, eps=1e-12, stamps=stamps)
+    words, *others = (meta(n, model.width, dtype=dtype) for n in (_ROWS, 512, 2))
+    places, kinds = (None, None) if model.window else others
+    tables = Tables(words, places, kinds, weight, weight, 1e-12)
+    embed = partial(embed_norm, ids=ids, types=ids, cu_seqlens=marks, counts=counts, tables=tables, stamps=stamps)
     norm = partial(add_norm, x=x, weight=weight, bias=weight, eps=1e-12, kind="layer", residual=x, count=counts)
     norm = partial(norm, want_sum=model.gated)
     inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
     act = partial(activate, inner, model.activation, gated=model.gated, count=counts)
     qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
-    attention = partial(tile_attention, qkv, ids, ids, model.heads)
+    attend, heads = partial(tile_attention, qkv, ids, ids), model.heads
     yield Case(f"{at} embed_norm", embed)
     if not model.window:
-        sums = partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0)
+        sums = partial(embed_norm, ids, None, marks, counts, Tables(words))
         yield Case(f"{at} embed_norm sum", sums)
     yield Case(f"{at} add_norm", norm)
     few = x[:_FEW_ROWS]
@@ -123,13 +124,15 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     yield Case(f"{at} activate", act)
     if model.window:
         rotary = meta(512, 2, model.width // model.heads // 2)
-        yield Case(f"{at} tile_attention rotary", partial(attention, rotary=rotary))
-        yield Case(f"{at} tile_attention rotary window", partial(attention, rotary=rotary, window=model.window))
+        yield Case(f"{at} tile_attention rotary", partial(attend, Attention(heads, heads, rotary)))
+        windowed = Attention(heads, heads, rotary, window=model.window)
+        yield Case(f"{at} tile_attention rotary window", partial(attend, windowed))
     else:
-        yield Case(f"{at} tile_attention", attention)
-        yield Case(f"{at} tile_attention bias", partial(attention, bias=meta(model.heads, 2 * 512 + 1)))
-        vectors = meta(2, model.heads, model.width // model.heads, 2 * 512 + 16, dtype=dtype)
-        yield Case(f"{at} tile_attention relative", partial(attention, relative=vectors))
+        yield Case(f"{at} tile_attention", partial(attend, Attention(heads, heads)))
+        biased = Attention(heads, heads, bias=meta(heads, 2 * 512 + 1))
+        yield Case(f"{at} tile_attention bias", partial(attend, biased))
+        vectors = meta(2, heads, model.width // heads, 2 * 512 + 16, dtype=dtype)
+        yield Case(f"{at} tile_attention relative", partial(attend, Attention(heads, heads, relative=vectors)))
     for mode in ("mean", "cls", "max"):
         yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
     yield Case(f"{at} end_step", partial(end_step, stamps))
@@ -144,13 +147,12 @@ def _embedding_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iter
     at = f"{model.name} {type_name}"
     ids, marks, counts = (meta(n, dtype=torch.int32) for n in (_ROWS, 513, 16))
     words = meta(_ROWS, model.width, dtype=dtype)
-    yield Case(f"{at} embed", partial(embed_norm, ids, None, marks, counts, words, None, None, None, None, 0.0))
+    yield Case(f"{at} embed", partial(embed_norm, ids, None, marks, counts, Tables(words)))
     qkv = meta(_ROWS, (model.heads + 2 * model.kv_heads) * model.head_dim, dtype=dtype)
     norms, rotary = meta(model.head_dim), meta(512, 2, model.head_dim // 2)
-    attention = partial(tile_attention, qkv, ids, ids, model.heads, kv_heads=model.kv_heads, rotary=rotary)
-    attention = partial(attention, q_norm=norms, k_norm=norms, eps=1e-6)
-    yield Case(f"{at} tile_attention causal", partial(attention, causal=True))
-    yield Case(f"{at} tile_attention window", partial(attention, window=256))
+    attention = partial(Attention, model.heads, model.kv_heads, rotary, norms, norms, 1e-6)
+    for name, limits in (("causal", attention(causal=True)), ("window", attention(window=256))):
+        yield Case(f"{at} tile_attention {name}", partial(tile_attention, qkv, ids, ids, limits))
     last = partial(pool, words, marks, counts, "lasttoken", ids=ids, skipped=0)
     yield Case(f"{at} pool lasttoken", last)
 
@@ -195,7 +197,9 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     kept = {"admitted": ints(_RUNS, ADMITTED_WORDS), "params": params, "positions": rows, "history": history}
     embed = partial(embed_tokens, table, rows, rows, starts, counts, **kept, stamps=stamps)
     yield Case(f"{at} embed_tokens", embed)
-    write = partial(rope_kv, qkv, cache, rotary, norm, norm, 1e-6, rows, rows, counts, prefix_len=0)
+    write = partial(
+        rope_kv, qkv, cache, Attention(model.heads, n, rotary, norm, norm, 1e-6), rows, rows, counts, prefix_len=0
+    )
     yield Case(f"{at} rope_kv", write)
     queries = meta(_STEP, model.heads * model.head_dim, dtype=dtype)
     for prefix_len, last in ((0, False), (33, False), (0, True)):

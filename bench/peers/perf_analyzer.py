@@ -8,7 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from bench.peers.environment import ROOT, install
+from bench.peers.process import ROOT, install
 from fastqps.bench.results.result import BenchError
 
 FOLDER = ROOT / "build/perf_analyzer"

@@ -1,4 +1,5 @@
-"""Another runtime as a program of its own, on CPUs of its own choice: see ``program``."""
+"""The peers' virtual environments, installed when they are first needed, with MiniLM as an ONNX file beside one; and
+other runtimes as programs on CPUs of their own choice: see ``program``."""
 
 from __future__ import annotations
 
@@ -12,13 +13,61 @@ from typing import IO, Any
 
 import numpy as np
 
-from bench.peers.environment import ROOT
-from fastqps.bench.measure.child_process import child_process
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
+from fastqps.models.names import resolve
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "build/peers"
+PYTHON = FOLDER / "bin/python"
+# One set that is known to work together. nncf and the export need torch.
+_PACKAGES = (
+    "openvino==2026.4.1",
+    "nncf==3.4.0",
+    "onnx==1.23.2",
+    "onnxruntime==1.32.0",
+    "torch==2.13.0",
+    "transformers==5.24.0",
+)
+
+
+def install_peers() -> None:
+    """Does nothing where they are there. ``BenchError`` where they cannot be installed."""
+    install(FOLDER, _PACKAGES)
+
+
+def install(folder: Path, packages: Sequence[str], *flags: str) -> None:
+    """A virtual environment in ``folder`` with ``packages``; ``flags`` are pip's."""
+    made, wanted = folder / "packages", "\n".join(packages)
+    if made.is_file() and made.read_text() == wanted:
+        return
+    print(f"installing {', '.join(packages)} into {folder}", flush=True)
+    run(sys.executable, "-m", "venv", str(folder))
+    run(str(folder / "bin/python"), "-m", "pip", "install", "-q", *flags, *packages)
+    made.write_text(wanted)
+
+
+def minilm_onnx() -> Path:
+    """MiniLM with pooling and normalisation: int64 input_ids and attention_mask [items, tokens] → embedding."""
+    exported = FOLDER / "minilm.onnx"
+    if not exported.is_file():
+        _, checkpoint = resolve("minilm")
+        unfinished = exported.with_suffix(".part")
+        run(str(PYTHON), "-m", "bench.peers.export", str(checkpoint), str(unfinished))
+        unfinished.rename(exported)
+    return exported
+
+
+def run(*command: str) -> str:
+    """What a command prints. ``BenchError`` where it fails."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
+    return done.stdout
 
 
 class PeerProcess:
-    """A ``bench.peers.MODULE`` that runs. ``way``: how it does it; ``answers``: its embeddings."""
+    """A runtime of ``program`` that runs. ``way``: how it does it; ``answers``: its embeddings."""
 
     def __init__(self, command: str, process: subprocess.Popen[str], log: IO[str], answers: Path) -> None:
         """Returns when it is ready."""
@@ -46,13 +95,13 @@ class PeerProcess:
 
 @contextlib.contextmanager
 def peer_process(
-    module: str, *arguments: str, cpus: Sequence[int], python: Path = Path(sys.executable)
+    runtime: str, *arguments: str, cpus: Sequence[int], python: Path = Path(sys.executable)
 ) -> Iterator[PeerProcess]:
-    """A ``bench.peers.MODULE``, from ``with`` on."""
+    """A runtime of ``program``, from ``with`` on."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
         answers = Path(folder) / "answers.npy"
         pinned = ["taskset", "-c", ",".join(map(str, cpus))]
-        command = [*pinned, str(python), "-m", f"bench.peers.{module}", *arguments, str(answers)]
+        command = [*pinned, str(python), "-m", "bench.peers.program", runtime, *arguments, str(answers)]
         with child_process(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process:
             yield PeerProcess(" ".join(command), process, log, answers)
 

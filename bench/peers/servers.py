@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bench.peers.environment import ROOT, install, run
-from fastqps.bench.measure.child_process import child_process
+from bench.peers.process import ROOT, install, run
+from fastqps.bench.measure.generator import child_process
 from fastqps.bench.results.result import BenchError
 
 Served = AbstractContextManager[tuple[str, int]]  # address, pid

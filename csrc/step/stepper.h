@@ -8,7 +8,6 @@
 
 #include "step/buffers.h"
 #include "step/lanes.h"
-#include "step/step_size.h"
 
 namespace fastqps {
 

@@ -9,8 +9,8 @@ import torch
 
 from fastqps.architectures.distances import DistanceVectors, alibi_biases, distance_biases
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.encoder import BertConfig
 from fastqps.ops.fp8 import Weight, concatenate, halves, joined, scaled
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Reader, Rows, Site, SiteKind
@@ -50,8 +50,9 @@ class _Layer:
         names, layers, hidden, inner = config.tensors, config.layers, config.hidden, config.inner
         at, by = config.layer_names[number], {names.qkv[0]: config.query_scale}
         assert len(names.qkv) == 3 or config.query_scale is None, "the scale is of the query alone"
-        self._heads, self._tables, self._ops = config.heads, tables, ops
-        self._relative = ops.relative(tables.vectors.of_layer(at)) if tables.vectors else None
+        relative = ops.relative(tables.vectors.of_layer(at)) if tables.vectors else None
+        heads, self._ops = config.heads, ops
+        self._attention = Attention(heads, heads, tables.rotary, bias=tables.bias, relative=relative)
 
         def linear(
             kind: SiteKind, parts: Sequence[str], outputs: int, inputs: int
@@ -85,8 +86,7 @@ class _Layer:
 
     def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
         ops = self._ops
-        rotary, bias = self._tables.rotary, self._tables.bias
-        attended = ops.attend(self.qkv(x), step, self._heads, rotary=rotary, bias=bias, relative=self._relative)
+        attended = ops.attend(self.qkv(x), step, self._attention)
         x = self.out_norm.add_post(self.out, ops.rows(attended, self.out), x.tensor, self.up)
         return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
 
@@ -114,7 +114,7 @@ class Bert:
             positions = weights(f"{names.positions}.weight", config.positions, width)
         types = weights(f"{names.types}.weight", config.types, width) if config.types else None
         norm = _norm(weights, names.embedding_norm, width, config)
-        self._embedding = ops.embedding(words, positions, types, norm, config.position_offset)
+        self._embedding = ops.embedding(Tables(words, positions, types, *norm, config.position_offset))
         self._projection = _projection(weights, config, ops) if config.embedding else None
         tables = PositionTables.read(weights, config, max_tokens, ops)
         # Layers that share their tensors are one, as precise as the first or the last layer if that is among them.
@@ -123,7 +123,7 @@ class Bert:
         made = {name: _Layer(weights, number, config, tables, ops) for name, number in numbers.items()}
         self._layers = [made[name] for name in config.layer_names]
         at = names.layer.partition("{")[0]
-        check_unread(weights, at, len({name.removeprefix(at).partition(".")[0] for name in made}))
+        weights.check_unread(at, len({name.removeprefix(at).partition(".")[0] for name in made}))
         self._readers = [*(layer.qkv for layer in self._layers), None]
 
     def __call__(self, step: Step) -> torch.Tensor:

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from fastqps.architectures.vocabulary_head import SparseHead
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.sentence_transformers.pipeline import POOLINGS, Dense

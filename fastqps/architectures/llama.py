@@ -6,22 +6,19 @@ import torch
 
 from fastqps.architectures.llama_parts import LlamaParts, rms_norm
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.interface import DecodeOps, Heads, Rows, Site
+from fastqps.ops.interface import DecodeOps, Rows, Site
 
 
 class _Layer:
     def __init__(
         self, weights: Weights, number: int, config: DecoderConfig, rotary: torch.Tensor, ops: DecodeOps
     ) -> None:
-        c, parts = config, LlamaParts(weights, number, config, ops)
-        norms, self._ops = parts.head_norms, ops
-        q_norm, k_norm = (norms.query, norms.key) if norms else (None, None)
-        self._heads = Heads(c.heads, c.kv_heads, c.head_dim, rotary, q_norm, k_norm, c.eps)
+        parts = LlamaParts(weights, number, config, ops)
+        self._attention, self._ops = parts.attention(rotary), ops
         self.attention_norm, self.qkv, self._out = parts.attention_norm, parts.qkv, parts.out
         self._mlp_norm = parts.norm("post_attention_layernorm")
         self._up, self.down = parts.up, parts.down
@@ -40,7 +37,7 @@ class _Layer:
         With ``last_rows``, of the last layer, they are [S, …]: nobody reads the others.
         """
         ops = self._ops
-        attended = ops.attend(self.qkv(normed), self._heads, cache, prefix, step, last_rows)
+        attended = ops.attend(self.qkv(normed), self._attention, cache, prefix, step, last_rows)
         if last_rows:
             x = ops.last_rows(x, step)
         x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
@@ -71,7 +68,7 @@ class Llama:
         self._norm = rms_norm(weights, "norm.weight", config, ops)
         rotary = ops.keep(rotary_table(config.rope, config.head_dim, positions))
         self._layers = [_Layer(weights, i, config, rotary, ops) for i in range(config.layers)]
-        check_unread(weights, "layers.", config.layers, more_layers=False)
+        weights.check_unread("layers.", config.layers, more_layers=False)
 
     def hidden(self, step: DecodeStep, state: DecodeState) -> Rows:
         """Last hidden states of the sampled rows, normalised; every row's keys and values are in ``state`` then."""

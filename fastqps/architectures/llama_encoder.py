@@ -6,8 +6,8 @@ import torch
 
 from fastqps.architectures.llama_parts import LlamaParts, rms_norm
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.layers import Tables
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.interface import EncoderOps, Linear, Norm, Rows
 from fastqps.ops.step import Step
@@ -32,8 +32,7 @@ class _Layer:
     ) -> None:
         c = config
         parts = LlamaParts(weights, number, c, ops, c.activation, c.norm_offset)
-        self._ops, self._rotary, self._norms = ops, rotary, parts.head_norms
-        self._heads, self._kv_heads, self._causal, self._window = c.heads, c.kv_heads, c.causal, c.windows[number]
+        self._ops, self._attention = ops, parts.attention(rotary, c.windows[number], c.causal)
         self.attention_norm, self.qkv, self._up = parts.attention_norm, parts.qkv, parts.up
         self._mlp_norm = parts.norm("pre_feedforward_layernorm" if c.block_norms else "post_attention_layernorm")
         self._out: Linear = parts.out
@@ -45,16 +44,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
         ops = self._ops
-        attended = ops.attend(
-            self.qkv(normed),
-            step,
-            self._heads,
-            self._window,
-            self._rotary,
-            kv_heads=self._kv_heads,
-            causal=self._causal,
-            norms=self._norms,
-        )
+        attended = ops.attend(self.qkv(normed), step, self._attention)
         x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
         return x, self._up(normed, self.down)
 
@@ -67,11 +57,11 @@ class LlamaEncoder:
         words = weights("embed_tokens.weight", config.vocab, config.hidden)
         if config.embedding_scale != 1:
             words = words * config.embedding_scale
-        self._embedding = ops.embedding(words, None, None, None, 0)
+        self._embedding = ops.embedding(Tables(words))
         self._norm = rms_norm(weights, "norm.weight", config, ops, config.norm_offset)
         tables = {rope: ops.keep(rotary_table(rope, config.head_dim, max_tokens)) for rope in config.ropes}
         self._layers = [_Layer(weights, i, config, tables[rope], ops) for i, rope in enumerate(config.ropes)]
-        check_unread(weights, "layers.", config.layers)
+        weights.check_unread("layers.", config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers

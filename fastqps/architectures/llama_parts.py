@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.layers import Attention
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig
 from fastqps.ops.fp8 import concatenate, joined, scaled
-from fastqps.ops.interface import Activated, HeadNorms, Linear, Norm, Ops, Site, SiteKind
+from fastqps.ops.interface import Activated, Linear, Norm, Ops, Site, SiteKind
 
 
 class LlamaParts:
@@ -28,13 +29,18 @@ class LlamaParts:
         # Attention's scale is in the queries, or in the norm that they pass through.
         self._scales = {"self_attn.q_norm" if config.qk_norm else "self_attn.q_proj": config.query_scale}
         c, queries, keys = config, config.heads * config.head_dim, config.kv_heads * config.head_dim
-        self.head_norms = self._head_norms() if c.qk_norm else None
+        self._head_norms = self._kept("q_norm"), self._kept("k_norm")
         self.attention_norm = self.norm("input_layernorm")
         qkv = {f"self_attn.{name}_proj": outputs for name, outputs in (("q", queries), ("k", keys), ("v", keys))}
         self.qkv = self._linear("qkv", qkv, c.hidden, c.qkv_bias)
         self.out = self._linear("out", {"self_attn.o_proj": c.hidden}, queries, c.out_bias)
         self.up = self._gated(activation)
         self.down = self._linear("down", {"mlp.down_proj": c.hidden}, c.inner, c.mlp_bias)
+
+    def attention(self, rotary: torch.Tensor, window: int = 0, causal: bool = True) -> Attention:
+        """The layer's attention."""
+        c, eps = self._config, self._config.eps if self._config.qk_norm else 0.0
+        return Attention(c.heads, c.kv_heads, rotary, *self._head_norms, eps, window, causal)
 
     def norm(self, name: str) -> Norm:
         """The layer's norm of that name."""
@@ -62,12 +68,12 @@ class LlamaParts:
             biases = gate_bias, up_bias
         return self._ops.gated(gate, up, biases, activation, self._site("up"))
 
-    def _head_norms(self) -> HeadNorms:
-        def kept(name: str) -> torch.Tensor:
-            weight = self._weights(f"{self._at}{name}.weight", self._config.head_dim) + self._offset
-            return self._ops.keep(scaled(weight, self._scales.get(name)))
-
-        return HeadNorms(kept("self_attn.q_norm"), kept("self_attn.k_norm"), self._config.eps)
+    def _kept(self, head_norm: str) -> torch.Tensor | None:
+        if not self._config.qk_norm:
+            return None
+        name = f"self_attn.{head_norm}"
+        weight = self._weights(f"{self._at}{name}.weight", self._config.head_dim) + self._offset
+        return self._ops.keep(scaled(weight, self._scales.get(name)))
 
     def _site(self, kind: SiteKind) -> Site:
         return Site(kind, self._number, self._config.layers)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.rope import rotary_table
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import ModernBertConfig
 from fastqps.ops.fp8 import halves
@@ -25,8 +25,7 @@ class _Layer:
         ops: EncoderOps,
     ) -> None:
         hidden, inner, at = config.hidden, config.inner, f"layers.{number}."
-        self._heads = config.heads
-        self._rotary, self._window, self._ops = rotary, window, ops
+        self._attention, self._ops = Attention(config.heads, config.heads, rotary, window=window), ops
 
         def site(kind: SiteKind) -> Site:
             return Site(kind, number, config.layers)
@@ -49,7 +48,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
         ops = self._ops
-        attended = ops.attend(self.qkv(normed), step, self._heads, self._window, self._rotary)
+        attended = ops.attend(self.qkv(normed), step, self._attention)
         x, normed = self._mlp_norm.add(self._out, ops.rows(attended, self._out), x, self._up)
         return x, self._up(normed, self.down)
 
@@ -71,7 +70,7 @@ class ModernBert:
     def __init__(self, weights: Weights, config: ModernBertConfig, max_tokens: int, ops: EncoderOps) -> None:
         self.hidden = config.hidden
         words = weights("embeddings.tok_embeddings.weight", config.vocab, self.hidden)
-        self._embedding = ops.embedding(words, None, None, norm_of(weights, "embeddings.norm", config), 0)
+        self._embedding = ops.embedding(Tables(words, None, None, *norm_of(weights, "embeddings.norm", config)))
         self._final = make_norm(weights, "final_norm", config, ops)
         kinds, half = config.kinds, config.half_window
         ropes = {kind: Rope("default", config.thetas[kind]) for kind in sorted(set(kinds))}
@@ -81,7 +80,7 @@ class ModernBert:
             _Layer(weights, i, config, tables[kind], half if kind == "sliding_attention" else 0, ops)
             for i, kind in enumerate(kinds)
         ]
-        check_unread(weights, "layers.", config.layers)
+        weights.check_unread("layers.", config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers

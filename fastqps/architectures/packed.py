@@ -13,7 +13,8 @@ from fastqps.architectures.llama_encoder import LlamaEncoder
 from fastqps.architectures.modernbert import ModernBert
 from fastqps.architectures.t5 import T5
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.encoder import BertConfig, EncoderConfig, ModernBertConfig, T5Config
 from fastqps.models.families.llama_encoder import LlamaEncoderConfig

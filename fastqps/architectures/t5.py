@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from fastqps.architectures.distances import distance_biases
-from fastqps.architectures.unread import check_unread
 from fastqps.architectures.weights import Weights
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.models.families.encoder import T5Config
 from fastqps.ops.fp8 import Weight, concatenate, scaled
 from fastqps.ops.interface import EncoderOps, Norm, Rows, Site, SiteKind
@@ -19,7 +19,7 @@ class _Layer:
     def __init__(self, weights: Weights, number: int, config: T5Config, bias: torch.Tensor, ops: EncoderOps) -> None:
         hidden, inner, at = config.hidden, config.inner, f"encoder.block.{number}."
         width = config.heads * config.head_size
-        self._heads, self._bias, self._ops = config.heads, bias, ops
+        self._attention, self._ops = Attention(config.heads, config.heads, bias=bias), ops
 
         def site(kind: SiteKind) -> Site:
             return Site(kind, number, config.layers)
@@ -46,7 +46,7 @@ class _Layer:
     def __call__(self, x: torch.Tensor, normed: Rows, step: Step) -> tuple[torch.Tensor, Rows]:
         """x [tokens, hidden] and its norm → a new x, and the rows of which ``down`` is still to be added to it."""
         ops = self._ops
-        attended = ops.attend(self.qkv(normed), step, self._heads, bias=self._bias)
+        attended = ops.attend(self.qkv(normed), step, self._attention)
         x, normed = self._norm.add(self._out, ops.rows(attended, self._out), x, self._up)
         return x, self._up(normed, self.down)
 
@@ -59,12 +59,12 @@ class T5:
         tied = "encoder.embed_tokens.weight"  # to the decoder's; files have one of both, or both
         name = tied if weights.get("shared.weight") is None else "shared.weight"
         words = weights(name, config.vocab, self.hidden)
-        self._embedding = ops.embedding(words, None, None, None, 0)
+        self._embedding = ops.embedding(Tables(words))
         table = weights(f"encoder.block.0.{_ATTENTION}.relative_attention_bias.weight", config.buckets, config.heads)
         bias = ops.keep(distance_biases(table, max_tokens, config.farthest))
         self._layers = [_Layer(weights, i, config, bias, ops) for i in range(config.layers)]
         self._final = ops.norm(weights("encoder.final_layer_norm.weight", self.hidden), None, config.eps, "rms")
-        check_unread(weights, "encoder.block.", config.layers)
+        weights.check_unread("encoder.block.", config.layers)
 
     def __call__(self, step: Step) -> torch.Tensor:
         first, *others = self._layers

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.encoder import EncoderConfig, VocabularyHead
 from fastqps.models.sentence_transformers.splade import SpladeActivation
 from fastqps.ops.fp8 import Quantised, Weight

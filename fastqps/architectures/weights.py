@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from fastqps.architectures.tensor_files import load_tensors
+from fastqps.errors import ModelError
 from fastqps.models.adapters import ADAPTER_WEIGHTS, Adapter, Update
-from fastqps.models.card import ModelError
 from fastqps.ops.fp8 import E4M3, Quantised, Weight
 
 # Names of layer-norm tensors in checkpoints that were converted from TensorFlow.
@@ -122,6 +122,24 @@ class Weights:
     def unread(self) -> dict[str, torch.Tensor]:
         """The tensors that were not read yet, as they are in the files."""
         return {name: tensor for name, tensor in self._tensors.items() if name not in self._read}
+
+    def check_unread(self, at: str, layers: int, *, more_layers: bool = True) -> None:
+        """``ModelError`` where a layer holds a weight or bias that nobody has asked for: its model would be another.
+
+        Tensors of zeros change nothing. ``at``: what stands before a layer's number in names. ``more_layers``: whether
+        there may be layers behind the first ``layers``; transformers leaves them out.
+        """
+        for name, tensor in self.unread().items():
+            number = name.removeprefix(at).partition(".")[0]
+            if not name.startswith(at) or not number.isdecimal():
+                continue
+            there = f"{self.where}: the checkpoint has a tensor {name!r}"
+            if int(number) >= layers:
+                if more_layers:
+                    continue
+                raise ModelError(f"{there}, but config.json says num_hidden_layers {layers}")
+            if name.endswith((".weight", ".bias")) and not tensor.is_meta and tensor.any():
+                raise ModelError(f"{there}, for which config.json's model has no place")
 
 
 Tensors = dict[str, torch.Tensor]

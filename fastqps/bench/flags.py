@@ -7,58 +7,57 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Slo
 from fastqps.bench.measure.workload import UNIQUE, Workload, parse_call
-from fastqps.bench.slo import Slo
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
+from loadgen import units
+from loadgen.errors import UsageError
 
 REPETITIONS_MAX = 100
+
+
+# Name, metavar, default, which says the type, and help.
+_Flag = tuple[str, str, str | int, str]
+_SERVER: tuple[_Flag, ...] = (
+    ("--address", "HOST:PORT", "", "measure this server"),
+    ("--admin", "HOST:PORT", "", "its admin port; without it no duty cycle"),
+    ("--model", "NAME_OR_DIR", "", "model to serve, or to ask (default: minilm)"),
+    ("--device", "DEVICE", "", "device of the server that is started"),
+    ("--pin", "auto|off", "auto", "CPUs: the load on the last, the server on all others"),
+)
+_WORKLOAD: tuple[_Flag, ...] = (
+    ("--text-file", "FILE", "", "texts to send, one a line"),
+    ("--lengths", "DIST", "30", "words of made texts: N, uniform:A,B, normal:M,D, lognormal:M,S"),
+    ("--call", "predict|batch:N|stream|generate", "predict", "how they are asked for"),
+)
+_LOAD: tuple[_Flag, ...] = (
+    ("--arrivals", "KIND", "poisson", "constant, poisson, gamma:SHAPE, … (python -m loadgen --help)"),
+    ("--connections", "N", 16, "to the server (default: 16)"),
+    ("--streams", "N", 256, "most calls at a time on a connection (default: 256)"),
+    ("--deadline", "DURATION", "10s", "of each call; 0: none (default: 10s)"),
+    ("--duration", "DURATION", "10s", "of each point, measured (default: 10s)"),
+    ("--warmup", "DURATION", "1s", "before it, not measured (default: 1s)"),
+    ("--repetitions", "N", 1, "of each point; the median counts"),
+    ("--load-threads", "N", 1, "of the generator, each with a CPU of its own"),
+    ("--seed", "N", 1, "of arrivals and texts (default: 1)"),
+)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Server, workload, load, and output."""
     server = parser.add_argument_group("server", "without --address one is started here and ended afterwards")
-    server.add_argument("--address", metavar="HOST:PORT", default="", help="measure this server")
-    server.add_argument("--admin", metavar="HOST:PORT", default="", help="its admin port; without it no duty cycle")
-    server.add_argument(
-        "--model", metavar="NAME_OR_DIR", default="", help="model to serve, or to ask (default: minilm)"
-    )
-    server.add_argument("--device", metavar="DEVICE", default="", help="device of the server that is started")
+    work, load = parser.add_argument_group("workload"), parser.add_argument_group("load")
+    for group, flags in ((server, _SERVER), (work, _WORKLOAD), (load, _LOAD)):
+        for name, metavar, default, text in flags:
+            group.add_argument(name, metavar=metavar, default=default, type=type(default), help=text)
     server.add_argument("--set", action="append", metavar="KEY=VALUE", default=[], help="a setting of that server")
-    server.add_argument(
-        "--pin", default="auto", metavar="auto|off", help="CPUs: the load on the last, the server on all others"
-    )
-    work = parser.add_argument_group("workload")
-    work.add_argument("--text-file", metavar="FILE", default="", help="texts to send, one a line")
-    work.add_argument(
-        "--lengths", metavar="DIST", default="30", help="words of made texts: N, uniform:A,B, normal:M,D, lognormal:M,S"
-    )
     texts = work.add_mutually_exclusive_group()
     texts.add_argument("--unique", action="store_true", help=f"{UNIQUE:,} different texts, so that no cache helps")
     texts.add_argument(
         "--repeat", type=int, metavar="N", default=1000, help="so many texts, again and again (default: 1000)"
     )
-    work.add_argument(
-        "--call", default="predict", metavar="predict|batch:N|stream|generate", help="how they are asked for"
-    )
     work.add_argument("--max-tokens", type=int, metavar="N", help="of each generation (default: the server's limit)")
-    load = parser.add_argument_group("load")
-    load.add_argument(
-        "--arrivals",
-        default="poisson",
-        metavar="KIND",
-        help="constant, poisson, gamma:SHAPE, … (python -m loadgen --help)",
-    )
-    load.add_argument("--connections", type=int, default=16, metavar="N")
-    load.add_argument("--streams", type=int, default=256, metavar="N", help="most calls at a time on a connection")
-    load.add_argument("--deadline", default="10s", metavar="DURATION", help="of each call; 0: none (default: 10s)")
-    load.add_argument("--duration", default="10s", metavar="DURATION", help="of each point, measured (default: 10s)")
-    load.add_argument("--warmup", default="1s", metavar="DURATION", help="before it, not measured (default: 1s)")
-    load.add_argument("--repetitions", type=int, default=1, metavar="N", help="of each point; the median counts")
-    load.add_argument(
-        "--load-threads", type=int, default=1, metavar="N", help="of the generator, each with a CPU of its own"
-    )
-    load.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--slo", metavar="SLO", default="", help="p99=20ms,err=0.1%%: what is still good enough")
     add_output(parser)
 
@@ -129,3 +128,34 @@ def _seconds(options: argparse.Namespace, name: str) -> float:
         return parse_duration(getattr(options, name)) / 1e9
     except ValueError as error:
         raise ConfigError(f"--{name}: {error}") from None
+
+
+# ---- lists and rates: 1,2,4; 2.5k
+
+
+VALUES_MAX = 64
+
+
+def parse_values(flag: str, text: str) -> list[str]:
+    """The parts of ``text`` between commas. ``ConfigError``: there are none, one is empty or there twice."""
+    values = [part.strip() for part in text.split(",")]
+    if not all(values) or len(set(values)) != len(values) or len(values) > VALUES_MAX:
+        raise ConfigError(f"--{flag} {text!r}: write different values with commas between them, at most {VALUES_MAX}")
+    return values
+
+
+def parse_counts(flag: str, text: str, most: int) -> list[int]:
+    """Parses a list of whole numbers from 1 to ``most``."""
+    values = parse_values(flag, text)
+    for value in values:
+        if not value.isdecimal() or not 1 <= int(value) <= most:
+            raise ConfigError(f"--{flag} {text!r}: {value!r} is not a whole number from 1 to {most}")
+    return [int(value) for value in values]
+
+
+def parse_rate(text: str) -> float:
+    """Parses a rate: ``2000``, ``2.5k`` or ``1M``."""
+    try:
+        return units.rate(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

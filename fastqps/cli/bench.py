@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from fastqps.bench.flags import add_common, add_output
-from fastqps.bench.measure.access import Access
+from fastqps.bench.measure.target import Access
 from fastqps.bench.modes import MODES, mode
 from fastqps.cli import serve, server_flags
 from fastqps.cli.parser import ArgumentParser
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         import matplotlib  # noqa: F401  draws the report when all is measured: too late to learn that it is missing
 
-        from fastqps.bench.session import run_alone, run_mode
+        from fastqps.bench.modes.session import run_alone, run_mode
     except ImportError as error:
         if (error.name or "").startswith("fastqps"):
             raise

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Container
 from typing import Any
 
-from fastqps.config.groups import grouped
+from fastqps.config.document import grouped
 from fastqps.config.settings import SETTINGS, Setting
 
 CARD_KEYS = ("adapter", "hub-offline", "max-input-tokens", "max-output-tokens", "prefix", "allow-single-texts")

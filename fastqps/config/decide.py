@@ -21,8 +21,8 @@ _RUNNING, _RUNNING_GPU = 1024, 4096
 
 def decide(config: Config) -> Config:
     """The same configuration with every ``auto`` decided, but for what each model has of its own
-    (``max_input_tokens``, ``max_running``, and the ``lanes`` of cuda), and for what is measured at the start
-    (``max_batch_items``, and the ``dispatchers`` of cpu). Downloads models and adapters of the hub, reads models'
+    (``max_input_tokens``, ``max_running``, the ``lanes`` of cuda and the ``dispatchers`` of cpu), and for
+    ``max_batch_items``, which are measured at the start. Downloads models and adapters of the hub, reads models'
     configurations, loads none, and imports no torch.
 
     Raises ``ModelError`` for a model that cannot be downloaded, ``ConfigError``, and ``DeviceError`` for a device that
@@ -98,9 +98,9 @@ def most_running(device: str) -> int:
 
 
 def most_dispatchers(config: Config) -> int:
-    """The most dispatchers of a model: those that are set, or those that a start on cpu measures."""
-    cores = machine.usable_cores(len(server_cpus(config)))
-    return config.dispatchers or max(1, cores // max(1, len(config.model)))
+    """The most dispatchers of a model: those that are set, or one for each core, if a reload has room for as many."""
+    cores, models = machine.usable_cores(len(server_cpus(config))), max(1, len(config.model))
+    return config.dispatchers or max(1, min(cores, DISPATCHERS_MAX // 2) // models)
 
 
 def _fetch(config: Config, models: tuple[str, ...]) -> None:
@@ -115,7 +115,7 @@ def _fetch(config: Config, models: tuple[str, ...]) -> None:
 
 def _own_limit(model: str) -> int:
     """The longest input of a model as the user wrote it. One that cannot be read is refused later, with its reason."""
-    from fastqps.models.card import ModelError
+    from fastqps.errors import ModelError
     from fastqps.models.cards import default_input_limit  # here: not every command needs it
 
     try:

@@ -6,13 +6,31 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from fastqps.config.groups import grouped
-from fastqps.config.paths import absolute
 from fastqps.config.settings import SETTINGS, Setting
 from fastqps.config.sources import Loaded
 
+# Groups of settings in docs/settings.md and `fastqps serve --help`, common ones first.
+_KEYS: dict[str, str] = {
+    "Common": "model adapter device host port http-port admin-port dispatchers lanes max-batch-items max-input-tokens "
+    "max-output-tokens dtype quantization",
+    "Models of the hub": "hub-offline",
+    "Edge": "upstream upstream-tls-ca upstream-tls-cert upstream-tls-key upstream-token-file",
+    "Batching and memory": "max-batch-tokens max-batch-delay max-step-time max-running slots prefix async-steps "
+    "share-weights kernels",
+    "Limits of clients": "allow-single-texts max-queue-items class-weights tenant-metadata tenant-weights "
+    "max-message-bytes max-tokenize-bytes max-request-items max-stream-inflight auto-truncate default-timeout "
+    "max-timeout stream-idle-timeout max-connection-age",
+    "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
+    "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host cors",
+    "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
+    "Processes": "frontdoors pin mps",
+}
+_NAMES_FILES = ("FILE", "DIR", "NAME_OR_DIR")  # the metavars of such settings
 _HEAD = """\
 # Settings of `fastqps serve`
 
@@ -36,6 +54,15 @@ _TABLE = """
 """
 
 
+def grouped() -> dict[str, tuple[Setting, ...]]:
+    """Every setting once, under the title of its group."""
+    settings = {setting.key: setting for setting in SETTINGS}
+    found = {title: tuple(settings.pop(key) for key in keys.split()) for title, keys in _KEYS.items()}
+    if settings:
+        raise AssertionError(f"settings without a group: {', '.join(settings)}")
+    return found
+
+
 def settings_page() -> str:
     """The text of docs/settings.md."""
     parts = (_TABLE.format(title=title) + "".join(map(_row, settings)) for title, settings in grouped().items())
@@ -57,7 +84,7 @@ def settings_file(loaded: Loaded, head: Sequence[str]) -> str:
     the file holds wherever the server is started."""
     given = [setting for setting in SETTINGS if setting.field in loaded.origin]
     lines = [f"# {' '.join(line.split())}" for line in head]
-    lines += [f"{each.key} = {_toml(each, absolute(each, getattr(loaded.config, each.field)))}" for each in given]
+    lines += [f"{each.key} = {_toml(each, _absolute(each, getattr(loaded.config, each.field)))}" for each in given]
     return "\n".join(lines) + "\n"
 
 
@@ -90,3 +117,27 @@ def _row(setting: Setting) -> str:
 
 if __name__ == "__main__":
     print(settings_page(), end="")
+
+
+def _absolute(setting: Setting, value: Any) -> Any:
+    """``value`` with every path in it made absolute, relative to the working directory. Symbolic links are kept."""
+    if setting.key == "device":
+        return ",".join(_device(part.strip()) for part in value.split(","))
+    if not value or setting.meaning.metavar not in _NAMES_FILES:
+        return value
+    return tuple(_named(part) for part in value) if isinstance(value, tuple) else os.path.abspath(value)
+
+
+def _named(text: str) -> str:
+    """PATH, NAME=PATH, or the name of a packaged model or of one at the hub."""
+    from fastqps.models.hub import is_hub
+    from fastqps.models.names import PACKAGED  # it reads checkpoints, which few commands do
+
+    name, equals, path = text.partition("=") if "=" in text else ("", "", text)
+    return f"{name}{equals}{path if path in PACKAGED or is_hub(path) else os.path.abspath(Path(path).expanduser())}"
+
+
+def _device(text: str) -> str:
+    """A modelled device may name the file of its profile."""
+    kind, _, name = text.partition(":")
+    return f"sim:{os.path.abspath(name)}" if kind == "sim" and ("/" in name or name.endswith(".toml")) else text

@@ -126,9 +126,9 @@ class Config:
         "Dispatcher processes of each model and device.",
         least=1,
         most=64,
-        auto="on cuda and sim 1; on remote 1, from 4 cores on 2; else half of the cores, divided among the models, at "
-        "least 1. On cpu the first start of a model also measures one for each core, takes that if it is 5 % faster, "
-        "and stores the choice in the user's cache",
+        auto="on cuda and sim 1; on remote 1, from 4 cores on 2; on null half of the cores; on cpu one for each core, "
+        "or half as many with a generator of more than 96 MiB, with weights that would take more than a quarter of the "
+        "memory, or with static models alone. Divided among the models, at least 1",
     )
     lanes: int | None = _setting(
         None,
@@ -339,9 +339,8 @@ class Config:
         "none",
         "text",
         "8-bit formats for the matrix products of a model's inner layers. int8: all of them, on cpu. fp8: all except "
-        "attention's output projection, on cuda, and on cpu to test it. auto: those for which the device's format "
-        "(int8 on cpu, FP8 on cuda) is faster; the first start measures them and stores the choice in the user's "
-        "cache. "
+        "attention's output projection, on cuda, and on cpu to test it. auto: int8 on a CPU with AVX2, unless it "
+        "computes in bfloat16 with AMX; on cuda FP8 for products of at least 768 inputs and outputs. "
         "See docs/quantization.md.",
         choices=("none", "fp8", "int8", "auto"),
     )

@@ -47,13 +47,12 @@ def make_runner(
     return make(card, max_items, max_tokens, Place(device, **options))
 
 
-def hold_weights(device: str, card: ModelCard, slots: int, max_tokens: int, **options: Unpack[Options]) -> None:
+def hold_weights(device: str, card: ModelCard, **options: Unpack[Options]) -> None:
     """Loads ``card``'s weights alone, publishes them in ``weights_fd``, and keeps them until this process ends.
 
-    ``slots`` and ``max_tokens`` as the dispatchers have them; ``slots`` is 0 for an encoder. Raises as ``make_runner``.
-    For GPUs.
+    For GPUs. Raises as ``make_runner``.
     """
-    _module(device).hold_weights(card, slots, max_tokens, Place(device, **options))
+    _module(device).hold_weights(card, Place(device, **options))
 
 
 def _module(device: str) -> ModuleType:

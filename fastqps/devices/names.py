@@ -11,10 +11,10 @@ from pathlib import Path
 from fastqps.devices.cuda_choice import choose_device, chosen_gpus
 from fastqps.devices.profile import Profile, check_task
 from fastqps.devices.profile_file import load_profile
-from fastqps.errors import ConfigError
+from fastqps.errors import ConfigError, ModelError
 from fastqps.host import machine
 from fastqps.host.gpus import Gpu
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.card_folder import open_card
 
 DEVICES = ("cpu", "cuda", "null", "sim")

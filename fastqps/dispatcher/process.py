@@ -10,7 +10,7 @@ from typing import Protocol
 from fastqps._core import Heartbeat, Segment, WakeFds
 from fastqps.models.card import ModelCard
 from fastqps.process.children import FENCED, LEAVE, DispatcherSettings, EdgeSettings
-from fastqps.process.scheduling import wait_exactly
+from fastqps.process.prctl import wait_exactly
 from fastqps.process.startup import STARTUP
 from fastqps.terminal import say
 

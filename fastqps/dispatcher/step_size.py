@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from fastqps._core import Segment
-from fastqps.devices.choice_file import ChoiceFile, now_utc
+from fastqps.dispatcher import stored_steps
+from fastqps.dispatcher.stored_steps import Choice, Circumstances
+from fastqps.host.machine import now_utc
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
 from fastqps.process.startup import STARTUP
@@ -49,42 +51,6 @@ class StepLimits:
     tokens: int
 
 
-@dataclass(frozen=True)
-class Circumstances:
-    """The circumstances under which a stored choice is valid for models of one shape."""
-
-    device: str  # its make
-    torch: str  # "": the device does without
-    dtype: str
-    quantization: str
-    kernels: str
-    threads: int
-    dispatchers: int
-    lanes: int
-    async_steps: bool
-    max_items: int
-    max_tokens: int
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The size, the rates that it follows from, and the time of measurement: ISO 8601, UTC."""
-
-    measured: str
-    items: int
-    rates: tuple[tuple[int, float], ...]
-
-
-def _check(where: Circumstances, choice: Choice) -> None:
-    if not 1 <= choice.items <= where.max_items:
-        raise ValueError(f"steps of {choice.items} items, where {where.max_items} is the most")
-    if min((rate for _, rate in choice.rates), default=0) <= 0:
-        raise ValueError("not the rates of sizes")
-
-
-STEPS = ChoiceFile("step size", "steps", 3, Circumstances, Choice, _check)
-
-
 def step_limits(
     card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]
 ) -> StepLimits:
@@ -93,7 +59,7 @@ def step_limits(
         return StepLimits(settings.max_batch_items, settings.max_batch_tokens)
     if chosen := _chosen(segment, settings):
         return chosen
-    with STARTUP.stage("choices"), STEPS.measuring(say):
+    with STARTUP.stage("choices"), stored_steps.measuring():
         chosen = _chosen(segment, settings) or _choose(card, settings, segment, lanes)
         cache_slots = chosen.items * settings.lanes if card.task == "generate" else 0
         segment.set_batch_limits(settings.route, items=chosen.items, tokens=chosen.tokens, cache_slots=cache_slots)
@@ -140,9 +106,10 @@ def _within_step_time(
 
 def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> Choice:
     """The stored choice, or one that is measured now."""
-    path, where = STEPS.path(Path(card.path)), _circumstances(settings, segment)
+    where = _circumstances(settings, segment)
+    path = stored_steps.path_of(Path(card.path), where)
     name = _KNEE if not settings.choose_items else _GENERATES if card.task == "generate" else _ANSWERS
-    if choice := STEPS.find(path, where, say):
+    if choice := stored_steps.find(path, where):
         say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
         return choice
     say(f"{name}: measuring steps, for at most {GIVE_UP_S:g} s; {_SKIPS[name]}")
@@ -156,7 +123,7 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee, settings.lanes)}")
     choice = Choice(now_utc(), items, knee.rates)
     if knee.decided:
-        STEPS.store(path, where, choice, say)
+        stored_steps.store(path, where, choice)
     return choice
 
 

@@ -24,8 +24,6 @@ def main(settings: HolderSettings) -> int:
         hold_weights(
             settings.device,
             card,
-            settings.max_running,
-            settings.max_batch_tokens,
             dtype=settings.dtype,
             quantization=settings.quantization,
             weights_fd=settings.weights_fd,

@@ -12,9 +12,10 @@ from fastqps._core import DecodeBatch, Detokenizer, StopStrings
 from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.devices import make_runner
 from fastqps.engine.sampling import Sampling
-from fastqps.models.card import ModelCard, ModelError
-from fastqps.models.tokenizers.source import content_of
-from fastqps.models.tokenizers.text import check_text, load_tokenizer, source_of
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
+from fastqps.models.card_tokenizer import check_text, load_tokenizer, source_of
+from fastqps.models.tokenizers.vocabulary import content_of
 from fastqps.runners import DecodeBuffers, Runner
 from fastqps.runners.lane import make_lane
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from fastqps.api.prediction import Vector
 from fastqps.devices import Options, make_runner
 from fastqps.models import ModelCard, ModelError
-from fastqps.models.input_role import InputRole
+from fastqps.models.card import InputRole
+from fastqps.models.card_tokenizer import check_text, load_tokenizer
 from fastqps.models.tokenizers.spans import TokenSpan
-from fastqps.models.tokenizers.text import check_text, load_tokenizer
 from fastqps.models.tokenizers.tokenizer import Cut
 from fastqps.runners import Runner, StepBuffers
 from fastqps.runners.pack_items import UnknownTokenError, pack_items

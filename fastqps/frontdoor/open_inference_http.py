@@ -8,9 +8,10 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
+from fastqps.errors import StatusCode
 from fastqps.frontdoor import open_inference
+from fastqps.frontdoor.openapi.open_inference import UNSERVED
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
 from fastqps.frontdoor.served import ServedModels
@@ -19,21 +20,6 @@ _UNAVAILABLE = 503
 # The route of each method that concerns a model. Each exists also for a version of it.
 _MODEL = "/v2/models/{model}"
 _OF_A_MODEL = {"ModelMetadata": "", "ModelReady": "/ready", "ModelConfig": "/config", "ModelStatistics": "/stats"}
-# Those of Triton's methods that have no counterpart here.
-_REGION = "/region/{region}"
-UNSERVED = {
-    "RepositoryModelLoad": [("POST", "/v2/repository/models/{model}/load")],
-    "RepositoryModelUnload": [("POST", "/v2/repository/models/{model}/unload")],
-    "TraceSetting": [(verb, path + "/trace/setting") for verb in ("GET", "POST") for path in ("/v2", _MODEL)],
-    "LogSettings": [("GET", "/v2/logging"), ("POST", "/v2/logging")],
-}
-for _kind in ("System", "Cuda"):
-    _path = f"/v2/{_kind.lower()}sharedmemory"
-    UNSERVED |= {
-        f"{_kind}SharedMemoryStatus": [("GET", f"{_path}{region}/status") for region in ("", _REGION)],
-        f"{_kind}SharedMemoryRegister": [("POST", f"{_path}{_REGION}/register")],
-        f"{_kind}SharedMemoryUnregister": [("POST", f"{_path}{region}/unregister") for region in ("", _REGION)],
-    }
 
 
 def routes(models: ServedModels) -> list[RareRoute]:
@@ -73,9 +59,9 @@ def _index(models: ServedModels, request: Request) -> Response:
         options = json.loads(request.body or b"{}")
         ready = options.get("ready")
     except (ValueError, AttributeError, RecursionError):
-        raise CallFailed(CODES.index("INVALID_ARGUMENT"), "the body must be a JSON object, or empty") from None
+        raise CallFailed(StatusCode.INVALID_ARGUMENT, "the body must be a JSON object, or empty") from None
     if not isinstance(ready, bool | None):
-        raise CallFailed(CODES.index("INVALID_ARGUMENT"), "ready must be a bool")
+        raise CallFailed(StatusCode.INVALID_ARGUMENT, "ready must be a bool")
     asked: Any = message_class("inference.RepositoryIndexRequest")
     return json_response(to_json(open_inference.answer(models, "RepositoryIndex", asked(ready=bool(ready))))["models"])
 

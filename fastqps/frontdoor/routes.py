@@ -7,11 +7,12 @@ import threading
 
 from fastqps import _front
 from fastqps._core import GENERATIONS, Segment
+from fastqps.errors import ModelError
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
-from fastqps.models.card import ModelCard, ModelError
-from fastqps.models.logit_options import LogitOptions
-from fastqps.models.tokenizers.source import content_of
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card import ModelCard
+from fastqps.models.card_tokenizer import load_tokenizer
+from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.tokenizers.vocabulary import content_of
 from fastqps.terminal import say
 
 _NICE = 10

@@ -1,10 +1,11 @@
-"""The resources that this process may use: cores, CPU quota, memory, a cache folder."""
+"""The resources that this process may use: cores, CPU quota, memory, a cache folder, the time of day."""
 
 from __future__ import annotations
 
 import os
 import platform
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 CPUS_MAX = 4096
@@ -60,6 +61,11 @@ def cache_folder(name: str) -> Path | None:
     except OSError:  # a read-only home, as containers have
         return None
     return path if os.access(path, os.W_OK) else None
+
+
+def now_utc() -> str:
+    """The time of a measurement: ISO 8601, UTC."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def bfloat16_flags() -> tuple[str, ...]:

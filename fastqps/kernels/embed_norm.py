@@ -8,6 +8,7 @@ import triton.language as tl
 
 from fastqps.kernels.add_norm import normalised
 from fastqps.kernels.fp8 import empty_fp8, store_fp8
+from fastqps.kernels.layers import Tables
 from fastqps.kernels.results import Embedded, check_contiguous
 from fastqps.kernels.shapes import row_shape, search_shape
 from fastqps.kernels.stamps import stamp_start, stamped
@@ -142,26 +143,19 @@ def embed_norm(
     types: torch.Tensor | None,
     cu_seqlens: torch.Tensor,
     counts: torch.Tensor,
-    words: torch.Tensor,
-    places: torch.Tensor | None,
-    kinds: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    eps: float,
-    position_offset: int = 0,
+    tables: Tables,
     *,
     want_values: bool = True,
     want_fp8: bool = False,
     stamps: torch.Tensor | None = None,
 ) -> Embedded:
-    """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables.
+    """The sum of each token's rows, and its layer norm if there is one.
 
     ids, types: int32 [tokens]; without types all are 0. cu_seqlens: int32 [items + 1], from 0 to n_tokens, of which
-    n_items + 1 count. counts: int32, n_tokens and n_items. Tables: [entries, width], of one type. weight, bias:
-    [width]; without a weight the sum is not normalised. stamps: int64 [2], of which this kernel writes the start.
-    position_offset: the place of an item's first token. Where it is not 0, the id below it is that of padding in texts:
-    it is not counted, and is its own place.
+    n_items + 1 count. counts: int32, n_tokens and n_items. The tables are of one type. stamps: int64 [2], of which this
+    kernel writes the start.
     """
+    words, places, kinds = tables.words, tables.places, tables.kinds
     check_contiguous(ids=ids, types=types, cu_seqlens=cu_seqlens, words=words, places=places, kinds=kinds)
     tokens, width, entries = len(ids), words.shape[1], len(cu_seqlens)
     shape, search = row_shape(width, tokens), search_shape(entries)
@@ -176,23 +170,23 @@ def embed_norm(
         words,
         places,
         kinds,
-        weight,
-        bias,
+        tables.weight,
+        tables.bias,
         values,
         fp8,
         scale,
         row_start,
         row_end,
         stamped(stamps),
-        eps,
-        position_offset,
+        tables.eps,
+        tables.position_offset,
         entries,
         SCAN=search.scan,
         STRIDE=search.stride,
         WIDTH=width,
         BLOCK=shape.block,
         ROWS=shape.rows,
-        PADDING=position_offset > 0,
+        PADDING=tables.position_offset > 0,
         num_warps=shape.warps,
     )
     return Embedded(values, fp8, scale, row_start, row_end)

@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.shapes import rope_kv_shape
 
 _LOG2_E = 1.4426950408889634
@@ -82,10 +83,7 @@ def _rope_kv(
 def rope_kv(
     qkv: torch.Tensor,
     cache: torch.Tensor,
-    rotary: torch.Tensor,
-    q_norm: torch.Tensor | None,
-    k_norm: torch.Tensor | None,
-    eps: float,
+    attention: Attention,
     positions: torch.Tensor,
     kv_slots: torch.Tensor,
     counts: torch.Tensor,
@@ -94,30 +92,27 @@ def rope_kv(
 ) -> torch.Tensor:
     """Keeps keys and values of ``counts[0]`` rows in one layer's ``cache``, at their position less the prefix's length.
 
-    qkv [T, (heads + 2 kv_heads) · head_dim]; cache [2, slots, kv_heads, max_len, head_dim]; rotary float32 [positions,
-    2, head_dim / 2], by which queries and keys turn; q_norm, k_norm float32 [head_dim] or None, both: root mean square
-    norms before that; positions, kv_slots int32 [T]; counts int32 [1 or more]. → the queries [T, heads · head_dim] as
-    ``slot_attention`` reads them: turned, and scaled so that weights are powers of two. It could turn them itself, but
-    in tiles that are padded to the size of a matrix product, which takes more instructions than writing them here.
+    qkv [T, (heads + 2 kv_heads) · head_dim]; cache [2, slots, kv_heads, max_len, head_dim]; positions, kv_slots int32
+    [T]; counts int32 [1 or more]. → the queries [T, heads · head_dim] as ``slot_attention`` reads them: turned, and
+    scaled so that weights are powers of two. It could turn them itself, but in tiles that are padded to the size of a
+    matrix product, which takes more instructions than writing them here.
     """
-    _, _, kv_heads, _, head_dim = cache.shape
-    rows, width = qkv.shape
-    heads = width // head_dim - 2 * kv_heads
+    heads, kv_heads, head_dim, rows = attention.heads, attention.kv_heads, cache.shape[4], len(qkv)
     queries = qkv.new_empty(rows, heads * head_dim)
     shape = rope_kv_shape(head_dim)
     _rope_kv[(triton.cdiv(rows * (heads + 2 * kv_heads), shape.rows),)](
         queries,
         cache,
         qkv,
-        rotary,
-        q_norm,
-        k_norm,
+        attention.rotary,
+        attention.q_norm,
+        attention.k_norm,
         positions,
         kv_slots,
         counts,
         prefix_len,
         *cache.stride()[:3],
-        eps,
+        attention.eps,
         head_dim**-0.5 * _LOG2_E,
         HEADS=heads,
         KV_HEADS=kv_heads,

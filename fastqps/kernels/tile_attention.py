@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.results import check_contiguous
 from fastqps.kernels.shapes import AttentionShape, attention_shape, next_power_of_2
 from fastqps.kernels.vendor import register_limit
@@ -191,67 +192,45 @@ def tile_attention(
     qkv: torch.Tensor,
     row_start: torch.Tensor,
     row_end: torch.Tensor,
-    heads: int,
+    attention: Attention,
     *,
-    window: int = 0,
-    rotary: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    relative: torch.Tensor | None = None,
     longest: int = 0,
-    kv_heads: int | None = None,
-    causal: bool = False,
-    q_norm: torch.Tensor | None = None,
-    k_norm: torch.Tensor | None = None,
-    eps: float | None = None,
     shape: AttentionShape | None = None,
 ) -> torch.Tensor:
     """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every row sees its item's rows.
 
-    kv_heads: those that heads share, in their order; None: each head has its own. row_start, row_end: as ``embed_norm``
-    gives them. With ``window`` a row sees those at most ``window`` away, with ``causal`` none behind itself. rotary:
-    float32 [positions, 2, size / 2], the cos and sin by which query and key are turned at each place in their item.
-    q_norm, k_norm: float32 [size] or None, both: root mean square norms before that, with ``eps``; only with rotary.
-    bias: float32 [heads, 2 · reach + 1], added to the score of a key that is d rows in front, at reach + d.
-    relative: as qkv [2, heads, size, 2 · reach + 16], vectors by which queries and keys are multiplied at reach + d.
+    row_start, row_end: as ``embed_norm`` gives them.
     ``longest``, the most rows of an item, is for the operation in plain torch: the kernel reads it from ``row_end``.
     ``shape`` is for measuring others than the rule's.
     """
-    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end, rotary=rotary, bias=bias, relative=relative)
-    check_contiguous(q_norm=q_norm, k_norm=k_norm)
-    kv_heads = kv_heads or heads
-    tokens, size = qkv.shape[0], qkv.shape[1] // (heads + 2 * kv_heads)
-    if heads % kv_heads:
-        raise ValueError(f"{heads} heads cannot share {kv_heads} of keys and values")
-    if q_norm is not None and rotary is None:
-        raise ValueError("norms of queries and keys are computed together with rotary positions alone")
+    check_contiguous(qkv=qkv, row_start=row_start, row_end=row_end)
+    a, tokens, size = attention, len(qkv), attention.size(qkv)
     if qkv.numel() >= 1 << 31:
         raise ValueError(f"queries, keys and values {list(qkv.shape)} have more than 2³¹ numbers")
-    shape = shape or attention_shape(size, qkv.dtype, rotary is not None, relative is not None)
-    reach = 0 if bias is None else bias.shape[1] // 2
-    if relative is not None:
-        if rotary is not None or bias is not None:
-            raise ValueError("tables by distance exclude rotary positions and biases")
-        reach = (relative.shape[3] - 16) // 2
-    out = torch.empty(tokens, heads * size, dtype=qkv.dtype, device=qkv.device)
-    tile_attention_kernel[(heads, triton.cdiv(tokens, shape.queries))](
+    shape = shape or attention_shape(size, qkv.dtype, a.rotary is not None, a.relative is not None)
+    reach = 0 if a.bias is None else a.bias.shape[1] // 2
+    if a.relative is not None:
+        reach = (a.relative.shape[3] - 16) // 2
+    out = torch.empty(tokens, a.heads * size, dtype=qkv.dtype, device=qkv.device)
+    tile_attention_kernel[(a.heads, triton.cdiv(tokens, shape.queries))](
         qkv,
         row_start,
         row_end,
-        rotary,
-        bias,
-        relative,
-        q_norm,
-        k_norm,
+        a.rotary,
+        a.bias,
+        a.relative,
+        a.q_norm,
+        a.k_norm,
         out,
         tokens,
         math.log2(math.e) / math.sqrt(size),  # the softmax is one of powers of two
         math.sqrt(size),  # scores are scaled later
-        eps or 0.0,
+        a.eps,
         REACH=reach,
-        WINDOW=window,
-        CAUSAL=causal,
-        HEADS=heads,
-        KV_HEADS=kv_heads,
+        WINDOW=a.window,
+        CAUSAL=a.causal,
+        HEADS=a.heads,
+        KV_HEADS=a.kv_heads,
         SIZE=size,
         BLOCK=shape.block,
         HALF_BLOCK=shape.half_block,

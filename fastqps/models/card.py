@@ -8,24 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fastqps.errors import NO_MODEL, FastqpsError
-from fastqps.models.input_role import InputRole
-from fastqps.models.logit_options import LogitOptions
+from fastqps.errors import ModelError
+from fastqps.models.files.config_values import Activation
+from fastqps.models.files.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse", "embed_multi"]
-Activation = Literal["identity", "softmax", "sigmoid"]
-
-
-CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
-LABELS_MAX = CARD_BYTES_MAX // 4  # a name takes as many bytes of it, with its quotes and comma
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
-
-
-class ModelError(FastqpsError):
-    """A checkpoint that cannot be found, read or served; the message says why and what would work. Exit code 4."""
-
-    exit_code = NO_MODEL
 
 
 class LimitError(ModelError):
@@ -34,6 +23,21 @@ class LimitError(ModelError):
     def __init__(self, message: str, lower: tuple[str, ...]) -> None:
         super().__init__(message)
         self.lower = lower
+
+
+@dataclass(frozen=True)
+class InputRole:
+    """A role that an input can have in a model with a vector for each token.
+
+    A query, a document, or any other input, whose ``name`` is "". A request names the role by its prompt's name.
+    """
+
+    name: str
+    max_tokens: int
+    expanded_to: int = 0  # tokens of a shorter input, which ``expansion_id`` fills up; 0: none are added
+    expansion_id: int = 0
+    skipped: tuple[int, ...] = ()  # ids of tokens that get no vector, ascending
+    refusal: str = ""  # why such an input is refused; "": it is not
 
 
 @dataclass(frozen=True)
@@ -152,3 +156,13 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _frozen(one) for key, one in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def shorter(limit: int, own: int, whose: str = "the model takes") -> tuple[str, ...]:
+    """One sentence where ``limit`` is below ``own``; else nothing. All in tokens."""
+    if limit >= own:
+        return ()
+    return (
+        f"Inputs have at most {limit} tokens and {whose} {own}: longer ones are refused, or cut where a request says "
+        "truncate; --max-input-tokens (max_input_tokens of Engine) sets the limit.",
+    )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from fastqps.models.card import CARD_BYTES_MAX, ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.card_folder import open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
+from fastqps.models.files.config_values import CARD_BYTES_MAX
 from fastqps.models.names import resolve, resolve_adapter
-from fastqps.models.static import open_static, static_card
-from fastqps.models.static.card import default_static_limit
+from fastqps.models.static import open_static
+from fastqps.models.static_card import default_static_limit, static_card
 
 # A file's value is not of its kind.
 _UNUSABLE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
-from fastqps.models.card import ModelCard, ModelError, Task
+from fastqps.models.card import ModelCard, Task
 from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig
@@ -23,7 +24,7 @@ from fastqps.models.files.regular import has_file
 from fastqps.models.files.ways_out import SETFIT_HEAD, about_setfit, about_tokenizer, about_vocabulary_head
 from fastqps.models.files.weight_files import WEIGHTS, weight_files
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases
-from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
+from fastqps.models.sentence_transformers.keys import DECIDING
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.tokenizers.files import (
     Side,
@@ -35,19 +36,6 @@ from fastqps.models.tokenizers.files import (
 from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
 from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
-
-DECIDING = (  # of a folder with weights, beside them
-    "added_tokens.json",
-    CHAT_TEMPLATE,
-    "config.json",
-    "generation_config.json",
-    "modules.json",
-    MODEL_FILE,
-    *TRANSFORMER_FILES,
-    "special_tokens_map.json",
-    "tokenizer.json",
-    TOKENIZER_CONFIG,
-)
 
 
 @dataclass(frozen=True)

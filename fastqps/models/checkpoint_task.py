@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter
-from fastqps.models.card import ModelError, Task
-from fastqps.models.compressed_tensors import check_quantization
+from fastqps.models.card import Task
 from fastqps.models.families import GENERATORS, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.llama_encoder import encoder_of
+from fastqps.models.files.compressed_tensors import check_quantization
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import BertConfig, EncoderConfig

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fastqps._core import Detokenizer
-from fastqps.models.card import LimitError, ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import LimitError, ModelCard, shorter
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.counts import check_counts
 from fastqps.models.files.generation_keys import (
@@ -18,10 +19,9 @@ from fastqps.models.files.generation_keys import (
 )
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.regular import has_file
-from fastqps.models.input_limit import shorter
 from fastqps.models.tokenizers.files import tokenizer_source
-from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import SpecialTokens, Tokenizer
+from fastqps.models.tokenizers.vocabulary import content_of
 
 PROMPT_TOKENS_DEFAULT = 512  # every place in the KV cache has room for the longest prompt
 ANSWER_TOKENS_DEFAULT = 1024  # and for the longest answer; clients ask for 256 unasked, and for more

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastqps.models.card import LABELS_MAX, Activation, ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import InputRole, ModelCard, shorter
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.counts import check_counts
 from fastqps.models.families.encoder import EncoderConfig
-from fastqps.models.files.config_values import size
-from fastqps.models.input_limit import shorter
-from fastqps.models.input_role import InputRole
+from fastqps.models.files.config_values import LABELS_MAX, Activation, size
 from fastqps.models.input_roles import input_roles
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import InputRole
 from fastqps.models.checkpoint import Checkpoint
-from fastqps.models.input_role import InputRole
 from fastqps.models.sentence_transformers.multi_vector import Expansion, MultiVector
 from fastqps.models.tokenizers.files import tokenizer_source
 from fastqps.models.tokenizers.vocabulary import ids_of_tokens

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from fastqps.errors import ModelError
 from fastqps.models import hub
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG
 from fastqps.models.adapters.base import refuse_adapter
-from fastqps.models.card import ModelError
 from fastqps.models.card_folder import CARD_FILE, open_card
 from fastqps.models.files.regular import has_file
 from fastqps.models.files.ways_out import about_path

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.tensors import read_tensors
 

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import torch
 
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.fp8 import Weight
 from fastqps.ops.step import Step
@@ -128,52 +129,13 @@ def reach_of(max_tokens: int) -> int:
     return -(-max_tokens // 16) * 16
 
 
-@dataclass(frozen=True)
-class HeadNorms:
-    """Root mean square norms of each query and key, before they turn; weights float32 [size]."""
-
-    query: torch.Tensor
-    key: torch.Tensor
-    eps: float
-
-
 class EncoderOps(Ops, Protocol):
-    def embedding(
-        self,
-        words: torch.Tensor,
-        places: torch.Tensor | None,
-        kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-    ) -> Embedding:
-        """Tables [any, width] by token id, position id and token type; weight, bias and eps of a layer norm, or none.
+    def embedding(self, tables: Tables) -> Embedding: ...
 
-        An item's position ids begin at ``position_offset``.
-        """
-
-    def attend(
-        self,
-        qkv: torch.Tensor,
-        step: Step,
-        heads: int,
-        window: int = 0,
-        rotary: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-        relative: torch.Tensor | None = None,
-        *,
-        kv_heads: int | None = None,
-        causal: bool = False,
-        norms: HeadNorms | None = None,
-    ) -> torch.Tensor:
+    def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every token sees its item's tokens.
 
-        With ``window`` it sees only those at most ``window`` positions away, with ``causal`` none behind itself.
-        ``kv_heads`` None: as many as ``heads``; else heads share them, in their order. ``rotary``, float32 [positions,
-        2, size / 2], holds the cos and sin by which query and key are turned at each position of the item; ``norms``
-        come before that, and only with it. ``bias``, float32 [heads, 2 · reach + 1], is added to the scores: at
-        ``reach`` + d for a key d tokens before its query. ``reach`` is ``reach_of`` the longest item. ``relative``,
-        made by the function of that name, holds two vectors for each distance: the score of a query and a key has the
-        query's product with the first, and the key's with the second.
+        ``reach`` of the attention's tables is ``reach_of`` the longest item.
         """
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
@@ -194,19 +156,6 @@ class EncoderOps(Ops, Protocol):
         """The same rows, as the step's answer: for what a projection behind the pooling gives."""
 
 
-@dataclass(frozen=True)
-class Heads:
-    """The shape of a decoder layer's attention. ``rotary`` is float32 [positions, 2, head_dim / 2], cos and sin."""
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    rotary: torch.Tensor
-    q_norm: torch.Tensor | None  # float32 [head_dim]: root mean square norms of each query and key, before they turn
-    k_norm: torch.Tensor | None
-    eps: float
-
-
 class DecodeOps(Ops, Protocol):
     def embed(self, table: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """The row of ``table`` [vocabulary, width] for each token, carried over ones included: [T, width].
@@ -218,7 +167,7 @@ class DecodeOps(Ops, Protocol):
     def attend(
         self,
         qkv: torch.Tensor,
-        heads: Heads,
+        attention: Attention,
         cache: torch.Tensor,
         prefix: torch.Tensor,
         step: DecodeStep,
@@ -226,7 +175,7 @@ class DecodeOps(Ops, Protocol):
     ) -> torch.Tensor:
         """Keeps the keys and values of all rows in ``cache`` and attends; ``cache`` and ``prefix`` are one layer's.
 
-        qkv [T, (heads + 2 kv_heads) · head_dim] → [T, heads · head_dim], or with ``last_rows`` [S, heads · head_dim] of
+        qkv [T, (heads + 2 kv_heads) · size] → [T, heads · size], or with ``last_rows`` [S, heads · size] of
         each run's last row alone. A row sees the prefix and its own cache slot up to itself.
         """
 
@@ -236,11 +185,11 @@ class DecodeOps(Ops, Protocol):
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """logits [S, vocabulary] → the same as each run's options and ``state.rules`` have them, for ``sample``.
 
-        ``logits`` may be overwritten. The reference semantics are those of csrc/step/decode/logit_options.h.
+        ``logits`` may be overwritten. The reference semantics are those of csrc/step/cpu/logit_options.h.
         """
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 
-        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode/sample_kernel.h.
+        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode_sample_kernel.h.
         """

@@ -6,7 +6,7 @@ import hashlib
 
 import torch
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 
 _ALIGN = 256
 

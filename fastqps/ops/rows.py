@@ -8,9 +8,9 @@ from functools import partial
 import torch
 from torch.nn import functional as F
 
+from fastqps.errors import ModelError
 from fastqps.kernels.results import Activation
 from fastqps.kernels.torch_ops.rows import quantise_rows
-from fastqps.models.card import ModelError
 from fastqps.models.families.encoder import GATES
 from fastqps.ops.interface import Reader, Rows
 

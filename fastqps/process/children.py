@@ -116,8 +116,6 @@ class HolderSettings(Settings):
     dtype: str
     quantization: str
     weights_fd: int  # a file in memory, empty
-    max_batch_tokens: int  # of the dispatchers
-    max_running: int  # of the dispatchers; 0: the model is no generator
 
 
 _ROLES: dict[str, type[Settings]] = {

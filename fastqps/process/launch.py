@@ -14,7 +14,7 @@ from importlib import import_module
 from fastqps._native import stale
 from fastqps.errors import FAILURE, OK, FastqpsError, lack_of_memory
 from fastqps.process.children import LEAVE, Settings, read_settings
-from fastqps.process.parent import die_with_parent
+from fastqps.process.prctl import die_with_parent
 from fastqps.process.startup import STARTUP
 from fastqps.terminal import say
 

@@ -6,7 +6,8 @@ import torch
 
 from fastqps.architectures.llama import Llama
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.decode_step import DecodeState, DecodeStep
 from fastqps.ops.interface import DecodeOps

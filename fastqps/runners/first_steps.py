@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fastqps._core import PARAM_FLAGS, PARAM_LOGPROBS, PARAM_SLOT
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.runners.buffers import StepBuffers
 from fastqps.runners.decode_buffers import DecodeBuffers
 

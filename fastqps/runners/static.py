@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastqps._core import mean_bags
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.cards import check_files
 from fastqps.models.static import StaticModel, open_static
 from fastqps.models.static.model import TABLE_KINDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
@@ -19,11 +19,9 @@ from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card import LimitError
 from fastqps.models.hub import fetch, is_hub
 from fastqps.models.names import resolve
-from fastqps.supervisor.adapters import adapters_of
-from fastqps.supervisor.gpu.placement import Cpus, Placement, pinned, unpinned
-from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
+from fastqps.supervisor.model_options import adapters_of, check_used, prefix_of, read_prefixes
+from fastqps.supervisor.placement import Cpus, Placement, dispatchers_on_cpu, pinned, unpinned
 from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
-from fastqps.supervisor.split import dispatchers_by_rule
 from fastqps.telemetry.capacity import Capacity, read_capacity
 from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 
@@ -106,19 +104,16 @@ class Plan:
         )
 
 
-def make_plan(config: Config, choose: Callable[[Config, Sequence[ModelCard]], int] = dispatchers_by_rule) -> Plan:
+def make_plan(config: Config) -> Plan:
     """Makes the plan of a decided configuration. Reads the models' cards; raises ``ModelError`` if one cannot be
-    served.
-
-    ``choose`` returns the number of dispatchers of each model on cpu. It is called unless that is set.
-    """
+    served."""
     cards = read_cards(config)
     devices = list_devices(config.device)
     for card in cards:
         for device in devices:
             device.check(card)
     if not config.dispatchers:
-        config = dataclasses.replace(config, dispatchers=choose(config, cards))
+        config = dataclasses.replace(config, dispatchers=dispatchers_on_cpu(config, cards))
     assert config.frontdoors and config.dispatchers  # decided
     each = config.dispatchers * len(devices)
     memory = memory_of(config, cards, devices)

@@ -1,5 +1,6 @@
 // What an engine is made with, and what a run is. loadgen/_native.pyi explains each; the names are the same.
 #pragma once
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,7 +35,19 @@ struct Options {
   i32 first_stream_id = 1;  // tests start near the end of the stream ids
 
   // What would break the engine, or an empty string. The command line checks the rest.
-  std::string error() const;
+  std::string error() const {
+    if (payloads.empty()) return "at least one payload is needed";
+    if (threads < 1 || connections < threads) return "connections must be at least threads";
+    if (!cpus.empty() && cpus.size() != threads) return "cpus must name one CPU per thread";
+    if (!expected.empty() && expected.size() != payloads.size()) return "expected must have one entry per payload";
+    if (interval_ns < kMillisecond) return "interval_ns must be at least 1,000,000";
+    if (check_every < 1 || sample_every < 1) return "check_every and sample_every must be at least 1";
+    if (call != CallKind::kBidi) return {};
+    if (!request_id_field || !response_id_field) return "bidi needs request_id_field and response_id_field";
+    const u64 per_thread = u64(connections + threads - 1) / threads * streams * stream_in_flight;
+    if (per_thread <= (1u << 19)) return {};
+    return "bidi: connections * streams * stream_in_flight must be at most 524,288 per thread";
+  }
 };
 
 // One run. Instants count from its start. The spans' memory outlives it.
@@ -48,7 +61,21 @@ struct Load {
   u32 in_flight = 0;  // closed loop, from here on
   i64 duration = 0;
 
-  std::string error(const Options& options) const;
+  std::string error(const Options& options) const {
+    if (std::any_of(payload_index.begin(), payload_index.end(), [&](u32 i) { return i >= options.payloads.size(); }))
+      return "payload_index has a number that is no payload's";
+    if (!closed) {
+      if (payload_index.size() != times.size()) return "payload_index must be as long as times_ns";
+      if (!deadlines.empty() && deadlines.size() != times.size()) return "deadline_ns must be as long as times_ns";
+      return std::is_sorted(times.begin(), times.end()) ? "" : "times_ns is not sorted";
+    }
+    const u64 calls = u64(options.connections) * options.streams * options.stream_in_flight;
+    if (payload_index.empty()) return "payload_index is empty";
+    if (in_flight < options.connections) return "in_flight must be at least connections";
+    if (options.call == CallKind::kBidi && in_flight > calls)
+      return "in_flight must be at most connections * streams * stream_in_flight";
+    return {};
+  }
 };
 
 }  // namespace loadgen

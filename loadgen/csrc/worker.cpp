@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "wait.h"
-
 namespace loadgen {
 namespace {
 

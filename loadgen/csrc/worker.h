@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "connection/connection.h"
-#include "thread_time.h"
+#include "thread.h"
 
 namespace loadgen {
 

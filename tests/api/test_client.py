@@ -11,13 +11,15 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
 import pytest
 import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_server import grpc_server
 from serving import PATIENCE_S, until
 
 import fastqps
@@ -126,62 +128,20 @@ class Health(health_pb2_grpc.HealthServicer):
         return health_pb2.HealthCheckResponse(status=self.status)
 
 
-class Server:
-    def __init__(self) -> None:
-        self.service, self.health = Servicer(), Health()
-        self.server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-        predict_pb2_grpc.add_PredictServiceServicer_to_server(self.service, self.server)
-        health_pb2_grpc.add_HealthServicer_to_server(self.health, self.server)
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
-        self.server.start()
-
-
-class Blocking:
-    """AsyncClient with Client's face: each call runs in a loop of uvloop's until it is done."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.client = fastqps.AsyncClient(*arguments, **options)
-        self.loop = uvloop.new_event_loop()
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self.client, name)
-        return lambda *arguments, **options: self.loop.run_until_complete(method(*arguments, **options))
-
-    def predict_stream(self, items: Any, **options: Any) -> Iterator[Any]:
-        return self._iterate(self.client.predict_stream(items, **options))
-
-    def generate_stream(self, item: Any, **options: Any) -> Iterator[Any]:
-        return self._iterate(self.client.generate_stream(item, **options))
-
-    def _iterate(self, answers: Any) -> Iterator[Any]:
-        try:
-            while True:
-                try:
-                    yield self.loop.run_until_complete(anext(answers))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self.loop.run_until_complete(answers.aclose())
-
-    def __enter__(self) -> "Blocking":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        self.loop.close()
+class Server(NamedTuple):
+    address: str
+    service: Servicer
+    health: Health
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.server.stop(None).wait()
-
-
-@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
-def connect(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    kind: Callable[..., Any] = request.param
-    return kind
+    service, health = Servicer(), Health()
+    with grpc_server(
+        partial(predict_pb2_grpc.add_PredictServiceServicer_to_server, service),
+        partial(health_pb2_grpc.add_HealthServicer_to_server, health),
+    ) as address:
+        yield Server(address, service, health)
 
 
 @pytest.fixture

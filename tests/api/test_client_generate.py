@@ -2,15 +2,14 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent import futures
+from functools import partial
 from typing import Any
 
 import grpc
 import pytest
+from grpc_server import grpc_server
 from serving import PATIENCE_S
-from test_client import Blocking
 
-import fastqps
 from fastqps import errors
 from fastqps.api.prediction import Chunk, Generation, Usage
 from fastqps.cli import main
@@ -81,17 +80,12 @@ def servicer() -> Servicer:
 
 @pytest.fixture
 def address(servicer: Servicer) -> Iterator[str]:
-    server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
-    predict_pb2_grpc.add_PredictServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield f"127.0.0.1:{port}"
-    server.stop(None).wait()
+    with grpc_server(partial(predict_pb2_grpc.add_PredictServiceServicer_to_server, servicer)) as address:
+        yield address
 
 
-@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
-def client(request: pytest.FixtureRequest, address: str) -> Iterator[Any]:
-    connect: Callable[..., Any] = request.param
+@pytest.fixture
+def client(connect: Callable[..., Any], address: str) -> Iterator[Any]:
     with connect(address, model="mine") as client:
         yield client
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.keys import Keys, Refused, UnlistedKeyError, rules
 
 KNOWN = rules(("width",), ("comment",), {"is_decoder": Refused((False,), "attention in one direction is a decoder's")})

@@ -48,72 +48,32 @@ def test_every_proto_file_is_compiled(compiled: dict[str, descriptor_pb2.FileDes
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.proto")} == set(compiled)
 
 
-def test_the_numbers_of_the_contract_stay() -> None:
-    """A literal copy of what clients rely on. Numbers are never reused or changed; new ones may be added here."""
-    numbers = {
-        name: {field.name: field.number for field in predict_pb2.DESCRIPTOR.message_types_by_name[name].fields}
-        for name in (
-            "PredictRequest",
-            "PredictResponse",
-            "Embedding",
-            "Status",
-            "GenerateChunk",
-            "OutputOptions",
-            "Entity",
-            "SparseEmbedding",
-            "MultiVector",
-        )
-    }
-    assert numbers == {
-        "PredictRequest": {
-            "model": 1,
-            "text": 2,
-            "token_ids": 3,
-            "request_id": 4,
-            "priority": 5,
-            "generate": 6,
-            "output": 7,
-            "timeout_us": 8,
-            "truncate": 9,
-            "prompt_name": 13,
-            "pair": 10,
-            "tenant": 11,
-            "group": 12,
-        },
-        "PredictResponse": {
-            "request_id": 1,
-            "embedding": 2,
-            "classification": 3,
-            "generation": 4,
-            "timings": 5,
-            "status": 6,
-            "usage": 7,
-            "entities": 8,
-            "sparse": 9,
-            "multi": 10,
-        },
-        "Embedding": {"values": 1, "raw": 2, "dtype": 3},
-        "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
-        "GenerateChunk": {
-            "request_id": 1,
-            "text": 2,
-            "token_ids": 3,
-            "finish_reason": 4,
-            "logprobs": 5,
-            "usage": 6,
-            "timings": 7,
-        },
-        "OutputOptions": {
-            "dtype": 1,
-            "dimensions": 2,
-            "normalize": 3,
-            "top_labels": 4,
-            "raw_scores": 5,
-            "timings": 6,
-            "aggregation": 7,
-            "max_active_dims": 8,
-        },
-        "Entity": {"label": 1, "score": 2, "start": 3, "end": 4},
-        "SparseEmbedding": {"ids": 1, "weights": 2, "active": 3},
-        "MultiVector": {"values": 1, "raw": 2, "dtype": 3, "dimensions": 4},
-    }
+# A literal copy of what clients rely on. Numbers are never reused or changed; new ones may be added here.
+NUMBERS = {
+    "PredictRequest": {
+        "model": 1, "text": 2, "token_ids": 3, "request_id": 4, "priority": 5, "generate": 6, "output": 7,
+        "timeout_us": 8, "truncate": 9, "pair": 10, "tenant": 11, "group": 12, "prompt_name": 13,
+    },
+    "PredictResponse": {
+        "request_id": 1, "embedding": 2, "classification": 3, "generation": 4, "timings": 5, "status": 6, "usage": 7,
+        "entities": 8, "sparse": 9, "multi": 10,
+    },
+    "Embedding": {"values": 1, "raw": 2, "dtype": 3},
+    "Status": {"code": 1, "message": 2, "retry_after_ms": 4},
+    "GenerateChunk": {
+        "request_id": 1, "text": 2, "token_ids": 3, "finish_reason": 4, "logprobs": 5, "usage": 6, "timings": 7,
+    },
+    "OutputOptions": {
+        "dtype": 1, "dimensions": 2, "normalize": 3, "top_labels": 4, "raw_scores": 5, "timings": 6, "aggregation": 7,
+        "max_active_dims": 8,
+    },
+    "Entity": {"label": 1, "score": 2, "start": 3, "end": 4},
+    "SparseEmbedding": {"ids": 1, "weights": 2, "active": 3},
+    "MultiVector": {"values": 1, "raw": 2, "dtype": 3, "dimensions": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_numbers_of_the_contract_stay(name: str) -> None:
+    fields = predict_pb2.DESCRIPTOR.message_types_by_name[name].fields
+    assert {field.name: field.number for field in fields} == NUMBERS[name]

@@ -42,8 +42,9 @@ def bits(value: float) -> bytes:
     return struct.pack("<f", value)  # so that a NaN equals itself, and -0.0 is not 0.0
 
 
-def options(message: Any) -> dict[str, Any]:
-    """The fields of a message of options by name, as wire.parse_request gives them: of many ids eight are kept."""
+def values_of(message: Any) -> dict[str, Any]:
+    """Its own fields by name: floats as their bits, None for what was not given
+    where that can be told, and of many ids eight."""
 
     def value(field: FieldDescriptor) -> Any:
         found = getattr(message, field.name)
@@ -51,9 +52,9 @@ def options(message: Any) -> dict[str, Any]:
             return list(found) if field.type == field.TYPE_STRING else (len(found), list(found[:8]))
         if field.has_presence and not message.HasField(field.name):
             return None
-        return bits(found) if field.type == field.TYPE_FLOAT else found
+        return bits(found) if field.cpp_type == FieldDescriptor.CPPTYPE_FLOAT else found
 
-    return {field.name: value(field) for field in message.DESCRIPTOR.fields}
+    return {field.name: value(field) for field in message.DESCRIPTOR.fields if not field.message_type}
 
 
 def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
@@ -61,28 +62,12 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
         r = pb.PredictRequest.FromString(message)
     except DecodeError:
         return None
-    value: Any = None
-    match r.WhichOneof("input"):
-        case "text":
-            value = r.text
-        case "pair":
-            value = (r.pair.first, r.pair.second)
-        case "token_ids":
-            value = list(r.token_ids.ids)
-    return {
-        "model": r.model,
-        "input": value,
-        "request_id": r.request_id,
-        "priority": r.priority,
-        "timeout_us": r.timeout_us,
-        "truncate": r.truncate if r.HasField("truncate") else None,
-        "keep_second": r.pair.keep_second,
-        "prompt_name": r.prompt_name,
-        "tenant": r.tenant,
-        "group": r.group,
-        "output": options(r.output) if r.HasField("output") else None,
-        "generate": options(r.generate) if r.HasField("generate") else None,
-    }
+    given: Any = {"text": r.text, "pair": (r.pair.first, r.pair.second), "token_ids": list(r.token_ids.ids), None: None}
+    found = values_of(r) | {"input": given[r.WhichOneof("input")], "keep_second": r.pair.keep_second}
+    del found["text"]
+    for name in ("output", "generate"):
+        found[name] = values_of(getattr(r, name)) if r.HasField(name) else None
+    return found
 
 
 def seen_by_us(message: bytes) -> dict[str, Any] | None:

@@ -4,14 +4,13 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Iterator
-from concurrent import futures
 from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.message import DecodeError
+from grpc_server import grpc_server, of_bytes
 from serving import PATIENCE_S
-from test_client import Blocking
 
 import fastqps
 from fastqps import errors
@@ -37,19 +36,17 @@ class Liar:
         self.models = b""
         self.chunks: list[bytes] = []
         self.over = threading.Event()
+        self.address = ""
+
+    def methods(self) -> dict[str, Any]:
         whole, stream_ = grpc.unary_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
-        methods = {
+        return {
             "Predict": whole(lambda data, _: self.one(pb.PredictRequest.FromString(data))),
             "PredictBatch": whole(self._batch),
             "PredictStream": stream_(self._stream),
             "Generate": grpc.unary_stream_rpc_method_handler(lambda _data, _: iter(self.chunks)),
             "ListModels": whole(lambda _data, _: self.models),
         }
-        self.server = grpc.server(futures.ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-        service = grpc.method_handlers_generic_handler("fastqps.v1.PredictService", methods)
-        self.server.add_generic_rpc_handlers([service])
-        self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
-        self.server.start()
 
     def _batch(self, data: bytes, _context: Any) -> bytes:
         items = pb.PredictBatchRequest.FromString(data).items
@@ -70,14 +67,13 @@ class Liar:
 @pytest.fixture
 def liar() -> Iterator[Liar]:
     liar = Liar()
-    yield liar
-    liar.over.set()
-    liar.server.stop(None).wait()
+    with grpc_server(of_bytes("fastqps.v1.PredictService", liar.methods())) as liar.address:
+        yield liar
+        liar.over.set()
 
 
-@pytest.fixture(params=[fastqps.Client, Blocking], ids=["sync", "async"])
-def client(request: pytest.FixtureRequest, liar: Liar) -> Iterator[Any]:
-    connect: Callable[..., Any] = request.param
+@pytest.fixture
+def client(connect: Callable[..., Any], liar: Liar) -> Iterator[Any]:
     with connect(liar.address, retries=1, timeout_s=PATIENCE_S) as client:
         yield client
 

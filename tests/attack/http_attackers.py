@@ -86,28 +86,6 @@ def pour(address: str, piece: bytes, begin: bytes = b"") -> None:
 # ---- each is an attacker
 
 
-def slow_heads(address: str, admin: str, token: str) -> None:
-    trickle(address, b"POST /v1/embeddings HTTP/1.1\r\nHost: a\r\nX: ", itertools.repeat(b"y"))
-
-
-def slow_bodies(address: str, admin: str, token: str) -> None:
-    trickle(address, head(token, "Content-Length: 1000000"), itertools.repeat(b" "))
-
-
-def slow_chunks(address: str, admin: str, token: str) -> None:
-    trickle(address, head(token, "Transfer-Encoding: chunked"), itertools.repeat(b"1\r\n \r\n"))
-
-
-def pipelined_requests(address: str, admin: str, token: str) -> None:
-    """Whole requests, one behind another: a hundred in a piece."""
-    pour(address, asking(token, 1) * 100)
-
-
-def small_chunks(address: str, admin: str, token: str) -> None:
-    """Bodies of megabytes in chunks of one byte."""
-    pour(address, b"1\r\n \r\n" * 10_000, head(token, "Transfer-Encoding: chunked"))
-
-
 def long_heads(address: str, admin: str, token: str) -> None:
     """Heads of nearly 16 KiB in 100 headers, and such as are longer."""
     headers = [f"X-{i}: {'y' * 100}" for i in range(96)]
@@ -187,9 +165,20 @@ def hostile_bodies(address: str, admin: str, token: str) -> None:
 
 
 HTTP_ATTACKERS: dict[str, Callable[[str, str, str], None]] = {
-    f.__name__: f
-    for f in (
-        slow_heads, slow_bodies, slow_chunks, pipelined_requests, small_chunks, long_heads, gone_clients,
-        unread_answers, rapid_resets, garbage, hostile_bodies,
-    )
-}  # fmt: skip
+    "slow_heads": lambda address, _, token: trickle(
+        address, b"POST /v1/embeddings HTTP/1.1\r\nHost: a\r\nX: ", itertools.repeat(b"y")
+    ),
+    "slow_bodies": lambda address, _, token: trickle(
+        address, head(token, "Content-Length: 1000000"), itertools.repeat(b" ")
+    ),
+    "slow_chunks": lambda address, _, token: trickle(
+        address, head(token, "Transfer-Encoding: chunked"), itertools.repeat(b"1\r\n \r\n")
+    ),
+    # Whole requests, one behind another: a hundred in a piece.
+    "pipelined_requests": lambda address, _, token: pour(address, asking(token, 1) * 100),
+    # Bodies of megabytes in chunks of one byte.
+    "small_chunks": lambda address, _, token: pour(
+        address, b"1\r\n \r\n" * 10_000, head(token, "Transfer-Encoding: chunked")
+    ),
+    **{f.__name__: f for f in (long_heads, gone_clients, unread_answers, rapid_resets, garbage, hostile_bodies)},
+}

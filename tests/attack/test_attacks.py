@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 from checkpoints import write_checkpoint
 from figures import PAUSE_S, Perf, p99_s
+from neighbour import Neighbour
 from paths import python_path
 from serving import Server, until
-from victim import HttpVictim, Victim, ask_livez, growth
+from victim import HttpVictim, ask_livez, growth
 from word_files import write_words
+
+from fastqps.v1 import predict_pb2 as pb
 
 TOKEN = "a-token-of-this-test"
 MIB = 1 << 20
@@ -137,16 +140,20 @@ def attacked(server: Server, attack: Attack) -> Iterator[list[int]]:
 
 
 @contextmanager
-def other_client(server: Server, attack: Attack) -> Iterator[Callable[[], None]]:
+def other_client(server: Server, attack: Attack) -> Iterator[Callable[[], object]]:
     """One call of the other client, which has to be answered rightly."""
     if attack.livez:
         yield lambda: ask_livez(server.admin)
         return
-    victim = HttpVictim(server.http, TOKEN) if attack.http else Victim(server.address, TOKEN, attack.model)
-    with closing(victim):
-        victim.call()
-        yield victim.call
-        victim.call()
+    with closing(HttpVictim(server.http, TOKEN) if attack.http else victim(server.address, attack.model)) as other:
+        other.check()
+        yield other.check
+        other.check()
+
+
+def victim(address: str, model: str) -> Neighbour:
+    ask = pb.PredictRequest(model=model, text="a b", request_id=7, output={"dimensions": 4})
+    return Neighbour(address, ("authorization", f"Bearer {TOKEN}"), body=ask.SerializeToString())
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)

@@ -11,43 +11,14 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
-from raw import DATA, EH, ES, HEADERS, PATH, WINDOW_UPDATE, Peer, block, check_good, frame, message, request, u32
 from serving import PATIENCE_S
-
-from fastqps.v1 import predict_pb2 as pb
 
 LOOK_S = 0.01
 _PAGE = 4096
 
 
-class Victim:
-    """One connection that asks for one short text at a time."""
-
-    def __init__(self, address: str, token: str, model: str) -> None:
-        self._peer = Peer(address)
-        self._head = block(request(PATH + "Predict", ("authorization", f"Bearer {token}")))
-        output = {"dimensions": 4}
-        ask = pb.PredictRequest(model=model, text="a b", request_id=7, output=output)
-        self._body = message(ask.SerializeToString())
-        self._stream = -1
-
-    def call(self) -> None:
-        self._stream += 2
-        self._peer.send(
-            frame(HEADERS, EH, self._stream, self._head),
-            frame(DATA, ES, self._stream, self._body),
-        )
-        answer = self._peer.answer(self._stream)
-        check_good(answer)
-        self._peer.send(frame(WINDOW_UPDATE, 0, 0, u32(len(answer.data))))
-        del self._peer.answers[self._stream]
-
-    def close(self) -> None:
-        self._peer.socket.close()
-
-
 class HttpVictim:
-    """The same over HTTP/1.1: each answer is held against the first."""
+    """One connection of HTTP/1.1 that asks for one short text at a time: each answer is held against the first."""
 
     def __init__(self, address: str, token: str) -> None:
         self._connection = HTTPConnection(address, timeout=PATIENCE_S)
@@ -56,7 +27,7 @@ class HttpVictim:
         self._body = json.dumps(fields)
         self._first: bytes | None = None
 
-    def call(self) -> None:
+    def check(self) -> None:
         self._connection.request("POST", "/v1/embeddings", self._body, self._headers)
         response = self._connection.getresponse()
         found = response.read()

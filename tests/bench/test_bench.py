@@ -13,7 +13,7 @@ from ports import free_port
 from serving import Server
 
 from bench.load import PREDICT, Load, h2load, loadgen, read_samples
-from bench.row import Row, markdown, number
+from bench.result_file import Row, markdown, number
 from bench.texts import request, texts, write_body
 from examples.demo import check as demo_check
 from examples.demo.sentences import MANY

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from concurrent import futures
 from pathlib import Path
 from typing import Any
 
-import grpc
 import psutil
 import pytest
+from grpc_server import grpc_server
+from pages import pages
 from serving import PATIENCE_S, until
 from tries import unmet, until_in_time
 
@@ -148,25 +146,11 @@ def test_find_max_leaves_a_capacity_that_serve_takes(server: ServerProcess) -> N
 # ---- what goes wrong
 
 
-class Page(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_error(404)
-
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-
 @pytest.fixture
 def strangers() -> Iterator[dict[str, str]]:
     """Addresses where something else answers, or nothing."""
-    page = http.server.HTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=page.serve_forever, daemon=True).start()
-    other = grpc.server(futures.ThreadPoolExecutor(1))
-    port = other.add_insecure_port("127.0.0.1:0")
-    other.start()
-    yield {"nobody": "127.0.0.1:1", "http": f"127.0.0.1:{page.server_port}", "grpc": f"127.0.0.1:{port}"}
-    other.stop(None)
-    page.shutdown()
-    page.server_close()
+    with pages(lambda _: (404, [])) as page, grpc_server() as other:
+        yield {"nobody": "127.0.0.1:1", "http": page, "grpc": other}
 
 
 @pytest.mark.parametrize(

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from fastqps.bench.measure.answers import fill_in
+from fastqps.bench.measure.context import fill_in
 from fastqps.bench.measure.processes import Usage
+from fastqps.bench.measure.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
 from fastqps.bench.modes.compare import pairs_of, run_alone, samples
 from fastqps.bench.modes.overload import recovery_s
 from fastqps.bench.modes.soak import of_processes, sample
 from fastqps.bench.modes.sweep import is_hopeless, knee, shares
-from fastqps.bench.report.labels import labels_of
+from fastqps.bench.report.run_facts import labels_of
 from fastqps.bench.results.capacity import read_rate, write_capacity
 from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import Point, median_point, with_samples_only
 from fastqps.bench.results.result import EXIT_CODES, Result, read_result
-from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
-from fastqps.bench.statistics.drift import drift
 from fastqps.bench.statistics.intervals import (
     blocks,
     difference_interval,
+    drift,
     mean_interval,
     p99_interval_us,
     rate_interval,

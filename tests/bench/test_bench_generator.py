@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from paths import ROOT
-from serving import PATIENCE_S
 from tries import until_in_time
 
 from fastqps.bench.measure import generator
@@ -74,21 +72,10 @@ def test_a_child_that_falls_silent_is_ended(play: Any, monkeypatch: pytest.Monke
         play("time.sleep(600)")
 
 
-def test_the_watch_ends_also_where_it_was_just_told_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Late(threading.Event):
-        """The end is told between the look and its return."""
-
-        def clear(self) -> None:
-            watch._over = True
-            self.set()
-            super().clear()
-
-    monkeypatch.setattr(generator, "SILENCE_S", 600.0)
-    watch = generator._Alive(cast(Any, None))
-    watch._heard.__class__ = Late
-    watch.heard()
-    watch._thread.join(PATIENCE_S)
-    assert not watch._thread.is_alive()
+def test_a_child_that_says_its_last_and_stays_is_ended(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "SILENCE_S", 0.5)
+    with pytest.raises(BenchError, match=r"no sign of life for 0.5 s"):
+        play("os.close(1); time.sleep(600)")
 
 
 def test_a_child_that_speaks_now_and_then_goes_on(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from fastqps.bench.measure.workload import Workload, parse_call
 from fastqps.bench.modes import MODES, mode
 from fastqps.bench.modes.breakdown import covered
 from fastqps.bench.modes.find_max import SHARES_BELOW
-from fastqps.bench.report.stages import stage_means, stage_shares
+from fastqps.bench.report.points import stage_means, stage_shares
 from fastqps.bench.results.capacity import WAITS_MIN
 from fastqps.bench.results.point import INVALID, Point, with_samples_only
 from fastqps.bench.results.result import BenchError

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from fastqps.bench.report import columns, files, labels, plots, points, points_csv, summary, terminal, wording
 from fastqps.bench.report import page as html_page
+from fastqps.bench.report import plots, points, points_csv, run_facts, summary, tables, terminal, wording
 from fastqps.bench.report.points_csv import FIXED
 from fastqps.bench.report.summary import severity
 from fastqps.bench.results.point import Point
@@ -52,8 +52,8 @@ def _lay_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 page, table, facts_of = map(typed, (html_page.page, points_csv.points_csv, summary.facts_of))
-labels_of, plots_of, columns_of = map(typed, (labels.labels_of, plots.plots_of, columns.columns_of))
-write_report, print_result = map(typed, (files.write_report, terminal.print_result))
+labels_of, plots_of, columns_of = map(typed, (run_facts.labels_of, plots.plots_of, tables.columns_of))
+write_report, print_result = map(typed, (html_page.write_report, terminal.print_result))
 
 
 def one_line(result: dict[str, Any]) -> str:

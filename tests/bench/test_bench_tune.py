@@ -20,8 +20,7 @@ from fastqps.bench.results.result import BenchError
 from fastqps.bench.search.knobs import knobs_of
 from fastqps.config import load
 from fastqps.config.document import settings_file
-from fastqps.devices.stored_choice import PRECISION
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher.stored_steps import folder_of
 
 pytestmark = pytest.mark.compute
 
@@ -85,30 +84,21 @@ def test_a_file_that_a_server_takes(tune: Tune, tmp_path: Path) -> None:
     assert file.read_text().startswith("# Found by `fastqps bench tune` on 2026-11-20")
 
 
-@pytest.mark.parametrize(
-    ("flags", "base", "kept"),
-    [
-        ("--try quantization=none,fp8", {"dispatchers": 1}, True),
-        ("--try quantization=none,auto", {"dispatchers": 1}, False),
-        ("--try dispatchers=1", {"quantization": "auto"}, False),
-    ],
-)
-def test_the_choice_of_auto_is_measured_anew(
-    tune: Tune, flags: str, base: dict[str, Any], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("flags", "kept"), [("", False), ("--try max-batch-items=64", True)])
+def test_the_step_size_is_measured_anew(
+    tune: Tune, flags: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "config.json").write_text("{}")
-    stored, steps = PRECISION.path(tmp_path), STEPS.path(tmp_path)
-    assert stored and steps
-    for file in (stored, steps):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("{}")
-    tune(lambda asked: Point("", rate=9.0, status={"OK": 1000}), flags, model=[f"m={tmp_path}"], device="cpu", **base)
-    assert stored.exists() is kept
-    assert not steps.exists(), "max-batch-items auto is the first value that is tried"
+    steps = folder_of(tmp_path)
+    assert steps
+    (steps / "0123.json").write_text("{}")
+    flags = f"{flags} --try dispatchers=1"
+    tune(lambda asked: Point("", rate=9.0, status={"OK": 1000}), flags, model=[f"m={tmp_path}"], device="cpu")
+    assert steps.exists() is kept
 
 
-@pytest.mark.parametrize(("device", "expected"), [("cpu", ("none", "int8", "auto")), ("null", None)])
+@pytest.mark.parametrize(("device", "expected"), [("cpu", ("none", "int8")), ("null", None)])
 def test_the_quantizations_of_the_device_are_tried(
     device: str, expected: tuple[str, ...] | None, tmp_path: Path
 ) -> None:

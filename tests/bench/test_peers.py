@@ -39,7 +39,7 @@ def test_a_program_answers_as_often_as_it_is_asked(tmp_path: Path) -> None:
     reference = static_models.model2vec(tmp_path / "m")
     texts = static_models.texts(40)
     (tmp_path / "texts").write_text(json.dumps(texts))
-    with peer_process("run_model2vec", str(tmp_path / "m"), str(tmp_path / "texts"), cpus=CPUS) as peer:
+    with peer_process("model2vec", str(tmp_path / "m"), str(tmp_path / "texts"), cpus=CPUS) as peer:
         assert peer.way in ("batches of 64", "batches of 1024")
         assert np.abs(peer.answers - reference.encode(texts)).max() < 1e-6
         for _ in range(2):
@@ -50,8 +50,8 @@ def test_a_program_answers_as_often_as_it_is_asked(tmp_path: Path) -> None:
 def test_a_program_that_ends_says_why(tmp_path: Path) -> None:
     (tmp_path / "texts").write_text("[]")
     with (
-        pytest.raises(BenchError, match=r"run_model2vec .* has ended: (.|\n)*nothing-here"),
-        peer_process("run_model2vec", str(tmp_path / "nothing-here"), str(tmp_path / "texts"), cpus=CPUS),
+        pytest.raises(BenchError, match=r"model2vec .* has ended: (.|\n)*nothing-here"),
+        peer_process("model2vec", str(tmp_path / "nothing-here"), str(tmp_path / "texts"), cpus=CPUS),
     ):
         pass
 

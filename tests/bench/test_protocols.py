@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from serving import PATIENCE_S
 
+from bench.load import HttpRequest, parse_wrk
 from bench.peers.perf_analyzer import parse as parse_report
 from bench.protocols import BASE64, FLOATS, MODEL_INFER, OIP, SHARED, TEI, claims, http_requests, model_infer
 from bench.runner import Subject
-from bench.wrk import HttpRequest
-from bench.wrk import parse as parse_wrk
 from fastqps import Client
 from fastqps.api.reflection import message_class
 from fastqps.bench.results.result import BenchError

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.result_file import RESULTS, ROOT, medians, raw_path, write_summary
-from bench.row import Row
+from bench.result_file import RESULTS, ROOT, Row, medians, raw_path, write_summary
 
 LINES_MAX = 800  # of all committed results: each change of one is read by people
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.row import Row
+from bench.result_file import Row
 from bench.runner import Bench, Claim, Ratio, Run, Subject, apart, figures, ratio
 
 

@@ -3,7 +3,7 @@ neighbours are asked whether they noticed anything, and at the end nothing may b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from neighbour import MESSAGE_BYTES_MAX, Neighbour
@@ -12,15 +12,10 @@ from serving import Server, descriptors, until
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server(module_server: Callable[..., Server]) -> Server:
     """One front door, two dispatchers."""
     flags = ("--frontdoors=1", "--dispatchers=2", f"--max-message-bytes={MESSAGE_BYTES_MAX}", "--max-batch-items=4")
-    server = Server(*flags, echo=True)
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
+    return module_server(*flags, echo=True)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from echo_dispatcher import echo
 from gates import Gate
 from neighbour import until_read
 from raw import (
@@ -41,7 +40,6 @@ from fastqps.v1 import predict_pb2 as pb
 GRACE_S = 0.5  # beyond a deadline, in one of some tries
 MESSAGE = message(BODY)
 OPEN = frame(HEADERS, EH, 1, BLOCK)
-ITEMS = 8  # of a call of many
 RESET = frame(RST_STREAM, 0, 1, u32(CANCEL))
 IDS = pb.PredictRequest(token_ids={"ids": [101, 102]}, request_id=7).SerializeToString()  # nobody has to tokenize it
 
@@ -144,42 +142,6 @@ def test_cancel(
         assert cancelled and not any(peer.answers.get(stream, Answer()).ended for stream in cancelled)
 
 
-def test_cancelled_while_all_its_items_are_queued(server: Server, peer: Peer) -> None:
-    """A batch and a stream whose items nobody has touched are cancelled; the calls after them keep apart."""
-
-    def items(first: int, *extra: int) -> list[pb.PredictRequest]:
-        """Items whose answers can only be theirs."""
-        plain = {"normalize": False}
-        ids = range(first, first + ITEMS)
-        return [pb.PredictRequest(token_ids={"ids": [i, *extra]}, request_id=i, output=plain) for i in ids]
-
-    def batch(stream: int, items: list[pb.PredictRequest]) -> None:
-        body = pb.PredictBatchRequest(items=items).SerializeToString()
-        peer.send(whole_call(stream, message(body), block(request(PATH + "PredictBatch"))))
-
-    with server.gate() as gate:
-        # Two full steps, one for each dispatcher; of a size that none had before, so that nobody expects their end and
-        # claims ahead for it.
-        batch(1, items(1000, *[7] * 60, gate.id))
-        until(lambda: server.claimed(ITEMS), "its claims")
-        batch(3, items(2000))
-        streamed = b"".join(message(item.SerializeToString()) for item in items(3000))
-        peer.send(whole_call(5, streamed, block(request(PATH + "PredictStream"))))
-        until(lambda: server.work()["fastqps_requests_waiting"] == 2 * ITEMS, "all wait")
-        peer.send(*(frame(RST_STREAM, 0, stream, u32(CANCEL)) for stream in (3, 5)))
-        until(lambda: server.work()["fastqps_slots_used"] == ITEMS, "their slots")
-    asked = {stream: items(1000 * stream) for stream in range(7, 15, 2)}
-    for stream, each in asked.items():
-        batch(stream, each)
-    for stream, each in asked.items():
-        answer = peer.answer(stream)
-        assert answer.status == 0, answer
-        found = pb.PredictBatchResponse.FromString(answer.data[5:]).items
-        assert [item.request_id for item in found] == [item.request_id for item in each]
-        assert [list(item.embedding.values[:4]) for item in found] == [echo(item.token_ids.ids) for item in each]
-    assert peer.answer(1).status == 0
-
-
 # ---- T15: deadlines
 
 
@@ -235,18 +197,9 @@ def test_deadline_on_the_device(server: Server, peer: Peer, whose: str) -> None:
     until_in_time(attempt, tries=3)
 
 
-@pytest.fixture(scope="module")
-def lingering() -> Iterator[Server]:
-    """A server whose dispatchers claim a request and then wait for more."""
-    server = Server("--frontdoors=1", "--dispatchers=1", "--max-batch-delay=300ms", echo=True)
-    try:
-        yield server
-        server.stop()
-    finally:
-        server.kill()
-
-
-def test_deadline_while_claimed(lingering: Server) -> None:
+def test_deadline_while_claimed(shared_server: Callable[..., Server]) -> None:
+    """Dispatchers claim a request, and then wait for more."""
+    lingering = shared_server("--frontdoors=1", "--dispatchers=1", "--max-batch-delay=300ms", echo=True)
     streams = itertools.count(1, 2)
 
     def attempt() -> str:

@@ -1,20 +1,24 @@
-"""Clients that do too much of what is allowed, beside others that are served meanwhile, and bursts that nobody may be
-punished for. Every other flood: csrc/tests/transport/test_lifetime.cpp.
-"""
+"""Bursts that nobody may be punished for, a door without room, and the waits of production. Floods, and clients that
+take their time: csrc/tests/transport/test_lifetime.cpp."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import psutil
 import pytest
-from beside import CALL, neighbours_served, opened, pour, rapid_reset
 from echo_dispatcher import SLOW
 from neighbour import Neighbour, until_read
 from raw import (
+    BLOCK,
+    BODY,
     CANCEL,
+    DATA,
+    EH,
     ENHANCE_YOUR_CALM,
+    HEADERS,
     PATH,
     RST_STREAM,
     WINDOW_UPDATE,
@@ -24,43 +28,31 @@ from raw import (
     frame,
     message,
     request,
+    setting,
     u32,
     whole_call,
 )
 from serving import PATIENCE_S, Server, until
+from test_grpc import DEADLINE_EXCEEDED
 
 from fastqps.v1 import predict_pb2 as pb
 
+SLACK_S = 30.0  # on a busy machine
 FLOODS = "fastqps_transport_events_total{floods,0}"
-
-
-@pytest.mark.parametrize("reads", [True, False], ids=["reading", "not reading"])
-def test_flood(server: Server, neighbour: Neighbour, peer: Peer, reads: bool) -> None:
-    """The connection ends with ENHANCE_YOUR_CALM, and is counted; who does not read may lose the words."""
-    before = server.metrics()[FLOODS]
-    with neighbours_served(server, neighbour):
-        pour(peer, rapid_reset(), reads)
-        peer.end()
-    assert peer.closed
-    until(lambda: server.metrics()[FLOODS] == before + 1, "one flood more is counted")
-    assert peer.goaway in ((ENHANCE_YOUR_CALM,) if reads else (ENHANCE_YOUR_CALM, None)), peer
-    if peer.goaway is not None:
-        assert peer.goaway_text == b"too many resets"
-    server.until_idle()
 
 
 def test_deadlines_that_pass_are_no_flood(server: Server, peer: Peer) -> None:
     """4,000 calls whose deadlines of 20 ms pass while steps hold all up; the client resets them."""
     before = server.metrics()[FLOODS]
-    busy = pb.PredictRequest(token_ids={"ids": [1, SLOW + 30]}).SerializeToString()
+    busy, short = (pb.PredictRequest(token_ids={"ids": [1, i]}, output={"dimensions": 4}) for i in (SLOW + 30, 6))
     late = block(request(PATH + "Predict", ("grpc-timeout", "20m")))
     peer.send(frame(WINDOW_UPDATE, 0, 0, u32(1 << 24)))  # some may be answered
-    streams = opened(1 << 20)
+    streams = iter(range(1, 1 << 21, 2))
     for _ in range(10):
         for _ in range(2):  # two dispatchers
-            peer.send(whole_call(next(streams), message(busy)))
+            peer.send(whole_call(next(streams), message(busy.SerializeToString())))
         hurried = [next(streams) for _ in range(400)]
-        peer.send(*(whole_call(one, CALL, late) for one in hurried))
+        peer.send(*(whole_call(one, message(short.SerializeToString()), late) for one in hurried))
         until_read(peer, next(streams))
         peer.linger(0.02)
         peer.send(*(frame(RST_STREAM, 0, one, u32(CANCEL)) for one in hurried))
@@ -99,3 +91,29 @@ def test_no_descriptors_left(server: Server, neighbour: Neighbour) -> None:
     peer.join(PATIENCE_S)
     with waiting[0]:
         check_good(waiting[0].call(1))
+
+
+@pytest.mark.nightly  # test_lifetime.cpp has each wait, and others
+@pytest.mark.timeout(300)
+def test_who_does_not_go_on_is_ended(serve: Callable[..., Server]) -> None:
+    """A client that has not said hello, a header block, a message, and an answer for which there is no window: each
+    ends after its own time, all at once."""
+    server = serve("--frontdoors=1", "--dispatchers=1", "--default-timeout=0s", echo=True)
+    with (
+        Peer(server.address, hello=b"") as silent,
+        Peer(server.address) as heading,
+        Peer(server.address) as asking,
+        Peer(server.address, setting(4, 0)) as blocked,
+    ):
+        start = time.monotonic()
+        heading.send(frame(HEADERS, 0, 1, BLOCK[:20]))
+        asking.send(frame(HEADERS, EH, 1, BLOCK), frame(DATA, 0, 1, message(BODY)[:10]))
+        blocked.send(whole_call(1, message(BODY)))
+        for peer, goaway in ((silent, None), (heading, ENHANCE_YOUR_CALM)):
+            peer.end(10 + SLACK_S)
+            assert peer.closed and peer.goaway == goaway and time.monotonic() - start > 9, peer
+        answer = asking.answer(1, 30 + SLACK_S)
+        assert answer.status == DEADLINE_EXCEEDED and answer.ended_at - start > 29
+        ended = blocked.answer(1, 60 + SLACK_S)
+        assert ended.reset == CANCEL and ended.reset_at - start > 59
+        assert blocked.goaway is None and not blocked.closed

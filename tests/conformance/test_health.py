@@ -24,21 +24,10 @@ from raw import (
     whole_call,
 )
 from serving import PATIENCE_S, Server
-from tries import until_in_time
+
+from fastqps.api.reflection import SERVICES
 
 PREDICT = "fastqps.v1.PredictService"
-SERVICES = {
-    PREDICT,
-    "grpc.health.v1.Health",
-    "grpc.reflection.v1.ServerReflection",
-    "grpc.reflection.v1alpha.ServerReflection",
-    "inference.GRPCInferenceService",
-    "tei.v1.Embed",
-    "tei.v1.Info",
-    "tei.v1.Predict",
-    "tei.v1.Rerank",
-    "tei.v1.Tokenize",
-}
 SERVING, SERVICE_UNKNOWN = 1, 3
 
 
@@ -72,21 +61,6 @@ def test_watch(peer: Peer, service: str, status: int) -> None:
     check_good(peer.call(3))
 
 
-def test_watch_with_deadline(channel: grpc.Channel) -> None:
-    """The state first; then the stream's own time ends it."""
-    timeouts_s = iter((0.2, 2, 20))
-
-    def attempt() -> str:
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=next(timeouts_s))
-        states = []
-        with pytest.raises(grpc.RpcError) as raised:
-            states.extend(one.status for one in watch)
-        assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        return "" if states == [SERVING] else f"{states}"
-
-    until_in_time(attempt, tries=3)
-
-
 def test_every_service_that_reflection_lists_has_a_health(channel: grpc.Channel) -> None:
     stub, asked = health_pb2_grpc.HealthStub(channel), health_pb2.HealthListRequest()
     answer = stub.List(asked, timeout=PATIENCE_S)
@@ -107,17 +81,14 @@ def test_authority_of_envoys_checker(peer: Peer) -> None:
 # ---- reflection
 
 
-@pytest.fixture(params=["v1", "v1alpha"])
-def reflect(request: pytest.FixtureRequest, channel: grpc.Channel) -> grpc.StreamStreamMultiCallable:
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection(channel: grpc.Channel, version: str) -> None:
     """Both versions have the same messages."""
-    return channel.stream_stream(
-        f"/grpc.reflection.{request.param}.ServerReflection/ServerReflectionInfo",
+    reflect = channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
         reflection_pb2.ServerReflectionRequest.SerializeToString,
         reflection_pb2.ServerReflectionResponse.FromString,
     )
-
-
-def test_reflection(reflect: grpc.StreamStreamMultiCallable) -> None:
     asked = [
         reflection_pb2.ServerReflectionRequest(list_services=""),
         reflection_pb2.ServerReflectionRequest(file_containing_symbol=f"{PREDICT}.Predict"),
@@ -125,7 +96,7 @@ def test_reflection(reflect: grpc.StreamStreamMultiCallable) -> None:
         reflection_pb2.ServerReflectionRequest(file_containing_symbol="no.Such"),
     ]
     services, file, *missing = list(reflect(iter(asked), timeout=PATIENCE_S))
-    assert {service.name for service in services.list_services_response.service} == SERVICES
+    assert {service.name for service in services.list_services_response.service} == set(SERVICES)
     assert file.file_descriptor_response.file_descriptor_proto
     assert [answer.error_response.error_code for answer in missing] == [grpc.StatusCode.NOT_FOUND.value[0]] * 2
     assert [answer.original_request for answer in missing] == asked[2:]

@@ -27,9 +27,8 @@ from fastqps.architectures.packed import PackedModel
 from fastqps.devices.cuda.arena import block_at, check_allocator, check_layout, map_arena, write_arena
 from fastqps.devices.cuda.manifest import Manifest, await_manifest, publish
 from fastqps.devices.errors import DeviceError
-from fastqps.errors import ConfigError
+from fastqps.errors import ConfigError, ModelError
 from fastqps.models import load_card
-from fastqps.models.card import ModelError
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
 from fastqps.ops.parameters import Parameters, SharedParameters

@@ -19,10 +19,10 @@ from padded import PaddedDecoder, PaddedEncoder
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
-from fastqps.kernels.operations import own_operations
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cuda.operations import own_operations
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 
@@ -123,34 +123,6 @@ def test_gelu_is_written_by_the_product_in_16_bits(
     else:
         with pytest.raises(pytest.fail.Exception):
             CudaActivated(linear, activation, kernels, gated=False)(x, plain)
-
-
-def test_what_a_product_would_write_itself_is_told_to_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A residual where there is no bias, or gelu where there is one: that is timed with the product."""
-    from fastqps.ops.cuda.ops import CudaOps
-    from fastqps.ops.interface import Site, SiteKind
-    from fastqps.ops.precision import Precision
-
-    asked: list[str] = []
-
-    class Asked(Precision):
-        def quantises(self, *args: Any, epilogue: str = "", **more: Any) -> bool:
-            asked.append(epilogue)
-            return False
-
-    monkeypatch.setattr("fastqps.ops.cuda.ops.fuses_gelu", lambda activation, device, dtype: activation == "gelu")
-    ops = CudaOps(FLOAT32, "cpu", Asked())
-    weight, bias = torch.zeros(16, 16), torch.zeros(16)
-    kinds: tuple[SiteKind, ...] = ("qkv", "out", "down", "head")
-    for kind in kinds:
-        ops.linear(weight, None, Site(kind, 1, 4))
-        ops.linear(weight, bias, Site(kind, 1, 4))
-    assert asked == ["", "", "residual", "", "residual", "", "", ""]
-    asked.clear()
-    for activation, given in (("gelu", bias), ("gelu", None), ("relu", bias)):
-        ops.activated(weight, given, activation, Site("up", 1, 4))
-    ops.gated(weight, weight, (bias, bias), "gelu", Site("up", 1, 4))
-    assert asked == ["gelu", "", "", ""]
 
 
 def test_an_encoder_in_float16(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""--quantization on the device cuda, which is a fake one here: whole models, sizes to measure, GPUs without FP8."""
+"""--quantization on the device cuda, which is a fake one here: whole models, GPUs without FP8."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from fake_cuda import VARIABLE, library
 from fastqps import Engine
 from fastqps.devices import DeviceError
 from fastqps.devices.cuda import precision
-from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
+from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.place import Place
 from fastqps.ops.fp8 import refused
-from fastqps.ops.interface import Site
 
 pytestmark = pytest.mark.compute
 
@@ -64,27 +63,6 @@ def test_a_decoder_in_fp8_is_that_of_the_cpu(tmp_path: Path) -> None:
     assert np.median(errors) < 1e-4 and np.max(errors) < 0.1
 
 
-@needs_fp8
-@pytest.mark.usefixtures("_fake")
-def test_auto_measures_the_sizes_of_this_device(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
-    Engine(str(tmp_path), "cuda", "float32", quantization="auto").close()
-    lines = [line for line in capfd.readouterr().err.splitlines() if " µs: " in line]
-    assert len(lines) == 4
-    assert all("at 256/1,024/4,096 rows" in line for line in lines)
-    assert ["with quantising" in line for line in lines] == [False, True, False, False]  # attention does not do it
-
-
-def test_sizes() -> None:
-    assert encoder_rows(16384) == (1024, 4096, 16384)
-    assert encoder_rows(64) == (16, 64)
-    assert decoder_rows(1024, 16384) == (16, 1024, 3072)
-    assert decoder_rows(4, 64) == (4, 12, 16)
-
-
 def gpu() -> Any:
     return SimpleNamespace(device=torch.device("cpu"), where="cuda:0")
 
@@ -92,14 +70,14 @@ def gpu() -> Any:
 def test_a_gpu_without_fp8(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(precision, "refused", lambda device: "not implemented")
     with pytest.raises(DeviceError, match=r"cuda:0 multiplies no FP8; GPUs from compute.* not implemented") as caught:
-        make_precision(Place("cuda:0", quantization="fp8"), gpu(), torch.bfloat16, (64,))
+        make_precision(Place("cuda:0", quantization="fp8"), gpu())
     assert caught.value.exit_code == 3
-    found = make_precision(Place("cuda:0", quantization="auto"), gpu(), torch.bfloat16, (64,))
-    assert not found.quantises(64, 64, Site("up", 1, 4))
+    found = make_precision(Place("cuda:0", quantization="auto"), gpu())
+    assert found.quantization == "none"
     assert "cuda:0 multiplies no FP8" in capsys.readouterr().err
-    make_precision(Place("cuda:0"), gpu(), torch.bfloat16, (64,))
+    make_precision(Place("cuda:0"), gpu())
 
 
 def test_what_is_no_quantization() -> None:
     with pytest.raises(DeviceError, match="no quantization 'int4'"):
-        make_precision(Place("cuda:0", quantization="int4"), gpu(), torch.bfloat16, (64,))
+        make_precision(Place("cuda:0", quantization="int4"), gpu())

@@ -18,8 +18,8 @@ from fastqps.host import machine
 from fastqps.models import ModelCard
 from fastqps.ops.decode_step import DecodeState
 from fastqps.supervisor import room
+from fastqps.supervisor.model_options import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.plan import answer_bytes, make_plan, memory_of
-from fastqps.supervisor.prefixes import check_used, prefix_of, read_prefixes
 from fastqps.supervisor.room import Memory, Room, format_size
 from fastqps.v1 import predict_pb2 as pb
 
@@ -68,6 +68,7 @@ def kv_bytes(running: int, prefix: int = 3) -> int:
 def test_an_encoder_has_room_as_the_settings_say() -> None:
     assert room_of(ENCODER, config(max_batch_items=7, max_batch_tokens=600), 0) == Room(7, 600)
     assert room_of(ENCODER, config(max_batch_tokens=600), 0) == Room(64, 600, choose=True)
+    assert not room_of(ENCODER, config(device="null"), 0).choose
 
 
 @pytest.mark.parametrize(

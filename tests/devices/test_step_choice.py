@@ -18,7 +18,8 @@ from fastqps._core import now_ns
 from fastqps.config.decide import most_running
 from fastqps.devices import make_runner
 from fastqps.dispatcher import step_size as module
-from fastqps.dispatcher.step_size import STEPS, StepLimits, step_limits
+from fastqps.dispatcher import stored_steps
+from fastqps.dispatcher.step_size import StepLimits, step_limits
 from fastqps.models import load_card
 from fastqps.models.card import ModelCard
 from fastqps.process.children import DispatcherSettings
@@ -109,16 +110,18 @@ def test_the_first_start_measures_and_the_next_one_reads(
     said, chosen, stored = capsys.readouterr().err.splitlines()
     assert said == "max-batch-items auto: measuring steps, for at most 5 s; --max-batch-items N skips that"
     assert chosen == "max-batch-items auto: 16 of at most 64, 245/s of at best 245/s (measured in 0.3 s)"
-    assert stored == f"step size: choice stored in {STEPS.path(model)}"
+    [path] = stored_steps.folder_of(model).iterdir()
+    assert stored == f"step size: choice stored in {path}"
     assert start(card) == 16 and measured.times == 1
     [read] = capsys.readouterr().err.splitlines()
-    assert read.startswith("max-batch-items auto: 16, choice of 20") and read.endswith(
-        f"Z read from {STEPS.path(model)}"
-    )
+    assert read.startswith("max-batch-items auto: 16, choice of 20") and read.endswith(f"Z read from {path}")
     assert {path.suffix for path in model.iterdir()} == {".json", ".safetensors"} and load_card(str(model)) == card
 
 
-def test_the_others_of_a_server_follow_the_first_whatever_is_stored(model: Path, measured: Measured) -> None:
+def test_the_others_of_a_server_follow_the_first_where_nothing_can_be_stored(
+    model: Path, measured: Measured, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(model / "config.json"))
     card, route = load_card(str(model)), Route()
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(start(card, route))) for _ in range(5)]
@@ -126,9 +129,9 @@ def test_the_others_of_a_server_follow_the_first_whatever_is_stored(model: Path,
         thread.start()
     for thread in threads:
         thread.join()
-    STEPS.forget(model)
     assert start(card, route) == 16
     assert found == [16] * 5 and measured.times == 1
+    assert capsys.readouterr().err.count("step size: warning: the choice cannot be stored (") == 1
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_what_is_uncertain_is_not_stored(model: Path, measured: Measured, capsys
     _, line = capsys.readouterr().err.splitlines()
     assert line.startswith("max-batch-items auto: 32 of at most 64, 245/s of at best 245/s (measured in 0.3 s; ")
     assert line.endswith("; uncertain, so the next start measures again)")
-    assert not STEPS.path(model).exists()
+    assert not list(stored_steps.folder_of(model).iterdir())
     measured.decided = True
     assert start(card) == 16
 
@@ -171,7 +174,7 @@ def test_nothing_is_chosen_where_a_size_is_set_or_steps_are_instant(model: Path,
     set_by_hand, instant = settings(choose_items=False), settings(max_step_time_ns=1)
     assert step_limits(card, set_by_hand, Route(), lanes()) == StepLimits(64, 4096)  # type: ignore[arg-type]
     assert step_limits(card, instant, Route(), lanes(instant=True)) == StepLimits(64, 4096)  # type: ignore[arg-type]
-    assert measured.times == 0 and not STEPS.path(model).exists()
+    assert measured.times == 0 and not list(stored_steps.folder_of(model).iterdir())
 
 
 MS = 1_000_000

@@ -24,10 +24,10 @@ from fastqps.config import Config, decide
 from fastqps.engine.engine import Engine
 from fastqps.models import ModelCard, ModelError, load_card
 from fastqps.models.card_folder import CARD_FILE
+from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.models.cards import check_files, default_input_limit
 from fastqps.models.names import resolve
 from fastqps.models.sentence_transformers.pipeline import read_pipeline
-from fastqps.models.tokenizers.text import load_tokenizer
 from fastqps.supervisor.plan import make_plan
 from fastqps.supervisor.reload.next_model import next_model
 

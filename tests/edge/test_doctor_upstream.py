@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,11 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[Server]:
+def server(module_server: Callable[..., Server], folder: Path) -> Server:
     pair = Authority(folder, "own").pair(names="DNS:localhost")
-    found = Server(*pair.flags, f"--auth-token-file={folder / 'tokens'}")
-    yield found
-    found.kill()
+    return module_server(*pair.flags, f"--auth-token-file={folder / 'tokens'}")
 
 
 @pytest.mark.parametrize(

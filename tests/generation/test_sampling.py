@@ -15,9 +15,8 @@ from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.engine.sampling import Sampling
-from fastqps.models.logit_rules import LogitRules
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
-from fastqps.ops.decode_step import DecodeStep
+from fastqps.ops.decode_step import DecodeStep, LogitRules
 
 pytestmark = pytest.mark.compute
 

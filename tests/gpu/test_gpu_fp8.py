@@ -117,24 +117,3 @@ def test_decoders(tmp_path: Path, kind: str, held: bool) -> None:
     )
     assert len(errors) >= 3
     assert np.median(errors) < 1.5 * np.median(usual) + 0.02
-
-
-def test_auto_times_every_shape(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a graph, so that what the host takes is not in it: no product this small takes 50 µs.
-
-    ``down`` is timed only where ``up`` gives up its gelu for FP8. The next start times nothing.
-    """
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
-    Engine(str(tmp_path), "cuda", quantization="auto").close()
-    lines = [line for line in capfd.readouterr().err.splitlines() if " µs: " in line]
-    assert len(lines) == (4 if lines[2].endswith(" µs: FP8") else 3)
-    assert "with its gelu" in lines[2]
-    for line in lines:
-        times = [part.split(" µs")[0].rpartition("rows ")[2] for part in line.split("rows: ")[1].split(", FP8")]
-        assert all(0 < float(us) < 50 for part in times for us in part.strip().split(" / "))
-    Engine(str(tmp_path), "cuda", quantization="auto").close()
-    again = capfd.readouterr().err
-    assert "quantization auto: choice of 20" in again and " µs: " not in again

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from fastqps.kernels.activate import activate
 from fastqps.kernels.add_norm import add_norm
 from fastqps.kernels.embed_norm import Embedded, embed_norm
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.tile_attention import tile_attention
@@ -26,13 +27,6 @@ LENGTHS = [int(n) for n in torch.randint(1, 70, (110,), generator=torch.Generato
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return F.layer_norm(x.float(), (x.shape[1],), weight, bias, 1e-12)
-
-
-def bounds(lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """``row_start`` and ``row_end`` of a step without padding."""
-    sizes = torch.tensor(lengths, device=DEVICE)
-    ends = sizes.cumsum(0).int()
-    return (ends - sizes.int()).repeat_interleave(sizes), ends.repeat_interleave(sizes)
 
 
 @pytest.mark.parametrize("dtype", ROUNDING)
@@ -51,7 +45,7 @@ def test_attention_at_true_shapes(dtype: torch.dtype, heads: int, size: int, win
     step = packed(LENGTHS, spare_tokens=0)
     qkv, angles = normal(len(step.ids), 3 * heads * size).to(dtype), normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    done = tile_attention(qkv, *bounds(LENGTHS), heads, window=window, rotary=table)
+    done = tile_attention(qkv, *step.bounds(), Attention(heads, heads, table, window=window))
     near(done, attention(qkv.float(), step, heads, window, table), 4 * ROUNDING[dtype])
 
 
@@ -90,14 +84,15 @@ def test_gelu_written_by_the_product(dtype: torch.dtype) -> None:
 def test_a_captured_step_follows_its_counts() -> None:
     """One graph, three steps of other items: rows, pooled vectors and stamps are those of each."""
     words, weight = normal(50, 384).bfloat16(), normal(384, seed=1)
+    tables = Tables(words, weight=weight, eps=1e-12)
     steps = [packed(lengths, spare_tokens=700 - sum(lengths), spare_items=64 - len(lengths)) for lengths in _STEPS]
     ids, marks, counts = (torch.zeros_like(t) for t in (steps[0].ids, steps[0].cu_seqlens, steps[0].counts))
     stamps, out = torch.zeros(2, dtype=torch.int64, device=DEVICE), torch.zeros(64, 384, device=DEVICE)
 
     def work() -> tuple[Embedded, torch.Tensor]:
-        rows = embed_norm(ids, None, marks, counts, words, None, None, weight, None, 1e-12, stamps=stamps)
+        rows = embed_norm(ids, None, marks, counts, tables, stamps=stamps)
         assert rows.values is not None
-        attended = tile_attention(rows.values.repeat(1, 3), rows.row_start, rows.row_end, 12)
+        attended = tile_attention(rows.values.repeat(1, 3), rows.row_start, rows.row_end, Attention(12, 12))
         return rows, pool(attended, marks, counts, "mean", out=out, stamps=stamps)
 
     run = captured(work)

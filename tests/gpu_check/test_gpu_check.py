@@ -17,15 +17,14 @@ import pytest
 from paths import ROOT
 from serving import PATIENCE_S, until
 
-from bench.gpu import isolation, preflight, suite
+from bench.gpu import preflight, suite
 from bench.gpu.__main__ import main
-from bench.gpu.plan import BEFORE_S, PASSES, START_S, STEPS, chosen
+from bench.gpu.plan import BEFORE_S, PASSES, START_S, STEPS, TARGETS, chosen
 from bench.gpu.results import Results
 from bench.gpu.servers import modelled
 from bench.gpu.servers.served import SETTLE_S
 from bench.gpu.steps import decoder, encoder
 from bench.gpu.suite import Suite
-from bench.gpu.targets import TARGETS
 
 pytestmark = pytest.mark.compute
 
@@ -158,12 +157,12 @@ def test_a_step_ends_at_its_limit_with_all_it_started(tmp_path: Path, sleep: flo
     with (tmp_path / "log").open("w+") as log:
         while True:
             command = [sys.executable, "-c", CHILD.format(sleep=sleep)]
-            assert isolation.run_step(command, time.monotonic() + limit_s, log) == said
+            assert suite.run_step(command, time.monotonic() + limit_s, log) == said
             if told := (tmp_path / "log").read_text():
                 break
             limit_s *= 2  # a slow machine: it had not begun
     pid = int(told.split()[0])
-    until(lambda: isolation._session(pid) == 0, "the process in another group has ended")
+    until(lambda: suite._session(pid) == 0, "the process in another group has ended")
 
 
 def test_a_run_that_is_told_to_end_says_what_it_did_not_reach(

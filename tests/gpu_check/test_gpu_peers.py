@@ -17,9 +17,9 @@ from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.peers import batching, varlen
 from bench.gpu.peers.batching import PLAIN, Batching
+from bench.gpu.plan import TARGETS
 from bench.gpu.servers.modelled import ModelledServer
 from bench.gpu.steps import decoder_peers
-from bench.gpu.targets import TARGETS
 from fastqps.bench.results.point import Point
 
 pytestmark = pytest.mark.compute

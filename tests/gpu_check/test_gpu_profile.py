@@ -11,13 +11,11 @@ import pytest
 from torch.autograd import DeviceType
 from torch.autograd.profiler_util import Interval
 
-from bench.gpu.decode_mix import DecodeMix, Made
+from bench.gpu.lanes import DecodeMix, Made, open_lane
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
-from bench.gpu.profile.bounds import Peaks
-from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
+from bench.gpu.profile.bounds import DecoderStep, Peaks, Work, decoder_work, encoder_work
 from bench.gpu.profile.timeline import Gaps, Kernel, gaps_of, kinds_of, sort_of, steps_of
-from bench.gpu.step_lane import open_lane
 from bench.gpu.steps import profile
 
 pytestmark = pytest.mark.compute

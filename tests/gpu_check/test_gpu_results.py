@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.gpu.merge import merge
-from bench.gpu.results import Results, page, slug
+from bench.gpu.plan import TARGETS
+from bench.gpu.results import Results, merge, page, slug
 from bench.gpu.run import Run
-from bench.gpu.targets import TARGETS
 from bench.readme import gpu_runs, gpu_table
-from bench.row import Row
+from bench.result_file import Row
 
 pytestmark = pytest.mark.compute
 DUTY = Row(TARGETS["duty"].name, 99.5, "%", 99, 99.9, note="the device")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import pages
 
-from bench.gpu.servers import limits
 from bench.gpu.servers.modelled import ModelledServer
 from bench.gpu.servers.observations import answered, bound_by, brief
-from bench.gpu.servers.served import SETTLE_S
+from bench.gpu.servers.served import SETTLE_S, limits_of, post_limits
 from bench.gpu.steps.decoder import payloads, settings_of
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import BenchError
@@ -30,43 +28,34 @@ def admin() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """An admin port that sets limits, of which lanes are 2 at most: its address, and what it was asked."""
     asked: list[dict[str, Any]] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            code = 400 if asked[-1]["lanes"] > 2 else 200
-            self.send_response(code)
-            self.end_headers()
-            answer = {"error": "lanes: 3 is not between 1 and 2"} if code == 400 else {"model": "m", **asked[-1]}
-            self.wfile.write(json.dumps(answer | ({"lanes": 2} if asked[-1].get("items") == 13 else {})).encode())
+    def answer(body: bytes) -> tuple[int, list[bytes]]:
+        asked.append(json.loads(body))
+        code = 400 if asked[-1]["lanes"] > 2 else 200
+        answer = {"error": "lanes: 3 is not between 1 and 2"} if code == 400 else {"model": "m", **asked[-1]}
+        return code, [json.dumps(answer | ({"lanes": 2} if asked[-1].get("items") == 13 else {})).encode()]
 
-        def log_message(self, *words: object) -> None: ...
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
-        thread.join()
+    with pages(answer) as address:
+        yield f"http://{address}", asked
 
 
 def test_limits_are_set_on_the_server(admin: tuple[str, list[dict[str, Any]]]) -> None:
     address, asked = admin
-    limits.post(address, {"lanes": 1, "running": 512})
+    post_limits(address, {"lanes": 1, "running": 512})
     assert asked == [{"lanes": 1, "running": 512}]
     with pytest.raises(BenchError, match="lanes: 3 is not between 1 and 2"):
-        limits.post(address, {"lanes": 3})
+        post_limits(address, {"lanes": 3})
     with pytest.raises(BenchError, match=r"the server runs with \{'lanes': 2\}"):
-        limits.post(address, {"lanes": 1, "items": 13})
+        post_limits(address, {"lanes": 1, "items": 13})
     with pytest.raises(BenchError, match="refused"):
-        limits.post("http://127.0.0.1:1", {"lanes": 1})
+        post_limits("http://127.0.0.1:1", {"lanes": 1})
 
 
 def test_only_limits_that_the_server_started_with_change() -> None:
     base = {"lanes": 2, "max-running": 2048, "dispatchers": 1}
-    assert limits.of(base, {"lanes": 1}) == {"lanes": 1, "running": 2048}, "what a point does not name is as at first"
+    assert limits_of(base, {"lanes": 1}) == {"lanes": 1, "running": 2048}, "what a point does not name is as at first"
     for settings in ({"dispatchers": 2}, {"max-batch-items": 8}):
         with pytest.raises(ValueError, match=f"cannot change {next(iter(settings))}"):
-            limits.of(base, settings)
+            limits_of(base, settings)
 
 
 class Server(ModelledServer):

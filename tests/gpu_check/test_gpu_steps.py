@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from paths import ROOT
 from serving import PATIENCE_S
 
 import fastqps
-from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.lanes import EncoderLoop
 from bench.gpu.models.checkpoints import checkpoint
 from bench.gpu.models.shapes import SHAPES
 from bench.gpu.models.vocabulary import texts
@@ -72,29 +73,39 @@ def test_checkpoint_is_written_once(cache: Path) -> None:
 # ---- tests on the GPU
 
 
-def test_a_group_that_dies_or_hangs_hides_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_test_that_dies_or_hangs_hides_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     bodies = {
         "fails": "def test_a(): pass\ndef test_b(): assert 0",
-        "dies": "def test_a(): pass\ndef test_b(): __import__('os')._exit(1)",
+        "dies": "def test_a(): pass\ndef test_b(): __import__('os')._exit(0)\ndef test_c(): pass",
         "hangs": "def test_a(): pass\ndef test_b(): __import__('time').sleep(600)",
     }
-    groups = {name: [str(tmp_path / f"test_{name}.py")] for name in bodies}
+    files = {name: str(tmp_path / f"test_{name}.py") for name in bodies}
     for name, body in bodies.items():
-        (tmp_path / f"test_{name}.py").write_text(body)
+        Path(files[name]).write_text(body)
+
     began = time.monotonic()
-    found = correct.run_groups({name: groups[name] for name in ("fails", "dies")}, 2, tmp_path, PATIENCE_S)
+    found = correct.run_tests([files["fails"], files["dies"]], 2, PATIENCE_S)
     limit_s = 1 + 4 * (time.monotonic() - began)  # more than it takes to begin
-    found += correct.run_groups({"hangs": groups["hangs"]}, 1, tmp_path, limit_s)
-    assert [dict(counts) for counts, _ in found] == [{"PASSED": 1, "FAILED": 1}, {"PASSED": 1}, {"PASSED": 1}]
-    told = ["test_b", "dies (ended with code 1)", "hangs (no time left)"]
-    assert [bad for _, bad in found] == [[name] for name in told]
-    assert capfd.readouterr().out.count("::test_a PASSED") == 3
+    by_name = {test.rpartition("/")[2]: result for test, result in found.items()}
+    assert by_name == {
+        "test_fails.py::test_a": "PASSED", "test_fails.py::test_b": "FAILED", "test_dies.py::test_a": "PASSED",
+        "test_dies.py::test_b": "FAILED", "test_dies.py::test_c": "PASSED",
+    }  # fmt: skip
+    hung = correct.run_tests([files["hangs"]], 1, limit_s)
+    assert list(hung.values()) == ["PASSED", "ERROR"] and "no time left" in hung
+    assert "test_hangs.py::test_a" in capfd.readouterr().out
+
+
+def test_the_quick_tests_are_there(dry: Any) -> None:
+    run = dry("correct:quick")
+    correct.measure(run)
+    [row] = run.results.read()["table"]
+    assert row["measured"] >= len(correct.QUICK)
 
 
 def test_every_file_of_tests_on_the_gpu_runs() -> None:
-    kernels, others = correct.test_files()
-    found = {path.name for path in (ROOT / "tests/gpu").glob("test_*.py")}
-    assert found <= {*kernels, *others} and not {*kernels} & {*others}
+    kernels, others = ({Path(file).name for file in files} for files in correct.test_files())
+    assert {path.name for path in (ROOT / "tests/gpu").glob("test_*.py")} <= kernels | others and not kernels & others
     assert all("kernels" in name for name in kernels) and len(kernels) > 3
 
 

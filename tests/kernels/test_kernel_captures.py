@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_calls import calls
+from kernel_calls import calls, moved
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fastqps.kernels import torch_ops
+from fastqps.kernels.layers import Attention
 
 pytestmark = pytest.mark.compute
 # Each waits for the device, or makes a tensor whose size the device decides.
@@ -35,14 +36,10 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-def elsewhere(value: Any) -> Any:
-    return value.to("meta") if isinstance(value, torch.Tensor) else value
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_operations_can_be_captured(dtype: torch.dtype) -> None:
     for name, arguments in calls(dtype):
-        own = {key: elsewhere(value) for key, value in arguments.items()}
+        own = {key: moved(value, "meta") for key, value in arguments.items()}
         with torch.inference_mode(), NoWaiting():
             returned = getattr(torch_ops, name)(**own)
         for x in [returned] if isinstance(returned, torch.Tensor) else returned or ():
@@ -60,7 +57,7 @@ def test_operations_can_be_captured(dtype: torch.dtype) -> None:
     ],
 )
 def test_what_cannot_be_captured_is_seen(wrong: Any, message: str) -> None:
-    x = elsewhere(torch.zeros(2))
+    x = torch.zeros(2, device="meta")
     with pytest.raises(AssertionError, match=message), NoWaiting():
         wrong(x)
 
@@ -70,8 +67,8 @@ def test_what_is_no_number_stays_in_its_item(spoiled: float) -> None:
     """A weight of zero does not keep a neighbour's value away: 0 times infinity is not 0."""
     qkv, marks = torch.randn(12, 3 * 8), torch.tensor([[0, 5]] * 5 + [[5, 12]] * 7, dtype=torch.int32)
     start, end = marks.t().contiguous()
-    right = torch_ops.tile_attention(qkv, start, end, 2, longest=7)
+    right = torch_ops.tile_attention(qkv, start, end, Attention(2, 2), longest=7)
     qkv[3, 20] = spoiled  # a value of the second head
-    found = torch_ops.tile_attention(qkv, start, end, 2, longest=7)
+    found = torch_ops.tile_attention(qkv, start, end, Attention(2, 2), longest=7)
     assert torch.equal(found[5:], right[5:]) and torch.equal(found[:5, :4], right[:5, :4])
     assert not found[:5, 4].isfinite().any()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_calls import calls
+from kernel_calls import calls, moved
 from kernel_rows import DEVICE
 from torch.utils._python_dispatch import TorchDispatchMode
 from tries import until_in_time
@@ -20,9 +20,10 @@ from fastqps.kernels.checks import INPUTS, arguments_of, check, compare, shape_o
 from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
 from fastqps.kernels.journal import KERNELS
-from fastqps.kernels.operations import launcher
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 from fastqps.kernels.torch_ops.sample import uniform
+from fastqps.ops.cuda.operations import launcher
 
 pytestmark = [
     pytest.mark.usefixtures("round_as_a_gpu_does"),
@@ -36,7 +37,7 @@ IDS = [f"{name}-{i}" for i, (name, _) in enumerate(CALLS)]
 
 def full(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     found = arguments_of(getattr(torch_ops, name), (), arguments)
-    return {key: value.to(DEVICE) if isinstance(value, torch.Tensor) else value for key, value in found.items()}
+    return {key: moved(value, DEVICE) for key, value in found.items()}
 
 
 def is_dear(name: str, arguments: dict[str, Any]) -> bool:
@@ -173,14 +174,15 @@ def minilm_calls() -> Iterator[tuple[str, dict[str, Any]]]:
     bf16, width, rows = torch.bfloat16, 384, 64
     x, weight, ids = torch.zeros(rows, width, dtype=bf16), torch.ones(width), torch.zeros(rows, dtype=torch.int32)
     words, places, kinds = (torch.randn(n, width).to(bf16) for n in (30522, 512, 2))
-    embed = {"ids": ids, "types": ids, "counts": ids[:16], "words": words, "places": places, "kinds": kinds}
-    embed |= {"weight": weight, "bias": weight, "eps": 1e-12, "stamps": torch.zeros(2, dtype=torch.int64)}
+    embed = {"types": ids, "counts": ids[:16], "stamps": torch.zeros(2, dtype=torch.int64)}
+    embed |= {"tables": Tables(words, places, kinds, weight, weight, 1e-12)}
     for tokens in encoder_buckets(16384, width, 132):
         marks, all_ids = (torch.zeros(n, dtype=torch.int32) for n in (min(tokens, 1024) + 1, tokens))
         yield "embed_norm", embed | {"ids": all_ids, "types": all_ids, "cu_seqlens": marks}
         h = torch.zeros(tokens, width, dtype=bf16)
         yield "add_norm", {"x": h, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": h}
-    yield "tile_attention", {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": 12, "longest": 256}
+    attended = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "longest": 256}
+    yield "tile_attention", attended | {"attention": Attention(12, 12)}
     yield "pool", {"hidden": x, "cu_seqlens": ids[:9], "counts": ids[:16], "mode": "mean", "out": torch.zeros(8, width)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 from fastqps.kernels.bag_means import bag_means
 from fastqps.kernels.embed_norm import Embedded, embed_norm
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.pool import pool
 from fastqps.kernels.shapes import AttentionShape, PoolShape, pool_shape, search_shape
 from fastqps.kernels.stamps import end_step
@@ -35,17 +37,14 @@ LENGTHS = {
 
 def embedded(step: Packed, **options: Any) -> Embedded:
     words, weight = normal(50, WIDTH), normal(WIDTH, seed=3)
-    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, None, weight, None, 1e-5, **options)
+    return embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words, weight=weight, eps=1e-5), **options)
 
 
 @pytest.mark.parametrize("name", LENGTHS)
 def test_rows_know_their_items(name: str) -> None:
     step = packed(LENGTHS[name])
-    done, total = embedded(step, want_values=False), sum(step.lengths)
-    starts = [start for start, end in step.spans() for _ in range(start, end)]
-    ends = [end for start, end in step.spans() for _ in range(start, end)]
-    assert done.row_start.tolist() == starts + [total] * 9
-    assert done.row_end.tolist() == ends + [total] * 9
+    done, (starts, ends) = embedded(step, want_values=False), step.bounds()
+    assert torch.equal(done.row_start, starts) and torch.equal(done.row_end, ends)
 
 
 @pytest.mark.parametrize(("items", "room", "looks"), [(9, 512, 1), (9, 513, 2), *nightly((550, 551, 2)), (5, 4097, 2)])
@@ -53,8 +52,7 @@ def test_rows_know_their_items_among_many(items: int, room: int, looks: int) -> 
     assert (search_shape(room).stride > 1) == (looks == 2)
     step = packed([1] * (items - 2) + [3, 4], spare_tokens=2, spare_items=room - items - 1)
     done = embedded(step, want_values=False)
-    starts = [start for start, end in step.spans() for _ in range(start, end)]
-    assert done.row_start.tolist() == [*starts, items + 5, items + 5]
+    assert torch.equal(done.row_start, step.bounds()[0])
 
 
 def places_in_items(step: Packed, padding: int) -> torch.Tensor:
@@ -73,8 +71,8 @@ def test_embedding_with_positions_and_types(name: str) -> None:
     step = packed(LENGTHS[name])
     words, places, kinds = normal(50, WIDTH), normal(70, WIDTH, seed=1), normal(2, WIDTH, seed=2)
     weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
-    args = (step.ids, step.types, step.cu_seqlens, step.counts, words, places, kinds, weight, bias, 1e-12, 2)
-    done = embed_norm(*args, want_fp8=True)
+    tables = Tables(words, places, kinds, weight, bias, 1e-12, 2)
+    done = embed_norm(step.ids, step.types, step.cu_seqlens, step.counts, tables, want_fp8=True)
     x = words[step.ids[:total].long()] + places[places_in_items(step, 1)] + kinds[step.types[:total].long()]
     wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
@@ -89,8 +87,8 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
     step = packed([1, 9, longest, 3])
     step.ids[: sum(step.lengths) : 3] = padding
     words, places, weight = normal(50, WIDTH), normal(320, WIDTH, seed=1), normal(WIDTH, seed=3)
-    args = (step.ids, None, step.cu_seqlens, step.counts, words, places, None, weight, None, 1e-12, padding + 1)
-    done, at = embed_norm(*args), places_in_items(step, padding)
+    tables = Tables(words, places, weight=weight, eps=1e-12, position_offset=padding + 1)
+    done, at = embed_norm(step.ids, None, step.cu_seqlens, step.counts, tables), places_in_items(step, padding)
     assert done.values is not None
     x = words[step.ids[: len(at)].long()] + places[at]
     near(done.values[: len(at)], F.layer_norm(x, (WIDTH,), weight, None, 1e-12))
@@ -98,8 +96,7 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
 
 def test_embedding_without_a_norm_is_the_rows() -> None:
     step, words = packed([3, 4]), normal(50, WIDTH)
-    args = (step.ids, None, step.cu_seqlens, step.counts, words, None, None, None, None, 0.0)
-    done = embed_norm(*args, want_fp8=True)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words), want_fp8=True)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
     assert torch.equal(done.values[:7], words[step.ids[:7].long()])
     check_fp8(done.fp8[:7], done.scale[:7], words[step.ids[:7].long()])
@@ -107,7 +104,8 @@ def test_embedding_without_a_norm_is_the_rows() -> None:
 
 def test_embedding_without_types_takes_the_first() -> None:
     step, words, kinds, weight = packed([3, 4]), normal(50, WIDTH), normal(2, WIDTH, seed=2), normal(WIDTH, seed=3)
-    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, words, None, kinds, weight, None, 1e-5)
+    tables = Tables(words, None, kinds, weight, None, 1e-5)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, tables)
     assert done.values is not None
     x = words[step.ids[:7].long()] + kinds[0]
     near(done.values[:7], F.layer_norm(x, (WIDTH,), weight, None, 1e-5))
@@ -125,30 +123,18 @@ def test_rows_of_one_program_are_as_those_of_several(
     total = sum(lengths)
     step.ids[:total:3] = 1
     words, places, kinds = (normal(n, WIDTH, seed=n).to(dtype) for n in (50, 110, 2))
-    args = (
-        step.ids,
-        step.types,
-        step.cu_seqlens,
-        step.counts,
-        words,
-        places,
-        kinds,
-        normal(WIDTH),
-        normal(WIDTH),
-        1e-5,
-    )
+    tables = Tables(words, places, kinds, normal(WIDTH), normal(WIDTH), 1e-5)
+    where = step.ids, step.types, step.cu_seqlens, step.counts
     for offset in (0, 2):
         found = []
         for rows in (1, 2, 4):
             rows_of_programs(monkeypatch, "embed_norm", rows)
-            done = embed_norm(*args, offset, want_fp8=True)
+            done = embed_norm(*where, replace(tables, position_offset=offset), want_fp8=True)
             assert done.values is not None and done.fp8 is not None and done.scale is not None
             numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
             found.append([*numbers, done.row_start, done.row_end])
         assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(other, found[0], strict=True))
-    starts, ends = ([span[n] for span in step.spans() for _ in range(*span)] for n in (0, 1))
-    assert found[0][3].tolist() == starts + [total] * (len(step.ids) - total)
-    assert found[0][4].tolist() == ends + [total] * (len(step.ids) - total)
+    assert all(torch.equal(*pair) for pair in zip(found[0][3:], step.bounds(), strict=True))
 
 
 def check_attention(
@@ -170,16 +156,15 @@ def check_attention(
     qkv[total:] = torch.nan
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    rows = embedded(step, want_values=False)
-    tiled: dict[str, Any] = {"shape": shape} if shape else {}
     bias = normal(heads, 2 * reach_of(max(step.lengths)) + 1, seed=6) * 3 if biased else None
     reach = reach_of(max(step.lengths))
     vectors = (normal(2, heads, size, 2 * reach + 16, seed=7) / 2).to(dtype) if relative else None
     norms = (normal(size, seed=7) + 1, normal(size, seed=8) + 1, 1e-5) if normed else None
-    tiled |= {"window": window, "rotary": table, "bias": bias, "relative": vectors}
-    tiled |= {"kv_heads": kv_heads, "causal": causal}
-    tiled |= dict(zip(("q_norm", "k_norm", "eps"), norms, strict=True)) if norms else {}
-    done = tile_attention(qkv, rows.row_start, rows.row_end, heads, **tiled)
+    how = Attention(
+        heads, kv_heads or heads, table, *(norms or ()), window=window, causal=causal, bias=bias, relative=vectors
+    )
+    tiled: dict[str, Any] = {"shape": shape} if shape else {}
+    done = tile_attention(qkv, *step.bounds(), how, **tiled)
     assert done.dtype == dtype
     tolerance = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}[dtype]
     wide = None if vectors is None else vectors.float()
@@ -225,17 +210,21 @@ def test_attention(lengths: list[int], heads: int, size: int, options: dict[str,
 
 
 def test_attention_of_padding_alone_is_no_fault() -> None:
-    rows = embedded(packed([]), want_values=False)
-    tile_attention(normal(9, 96), rows.row_start, rows.row_end, 1)
+    tile_attention(normal(9, 96), *packed([]).bounds(), Attention(1, 1))
 
 
 @kernel_only
-def test_attention_refuses_heads_that_cannot_share() -> None:
-    rows, table = packed([3]), torch.ones(3, 2, 4, device=DEVICE)
+def test_attention_refuses_what_cannot_be() -> None:
+    table = torch.ones(3, 2, 4)
     with pytest.raises(ValueError, match="3 heads cannot share 2"):
-        tile_attention(normal(12, 7 * 8), rows.ids, rows.ids, 3, kv_heads=2)
+        Attention(3, 2)
     with pytest.raises(ValueError, match="rotary positions alone"):
-        tile_attention(normal(12, 3 * 8), rows.ids, rows.ids, 1, q_norm=table[0, 0], k_norm=table[0, 0])
+        Attention(1, 1, None, table[0, 0], table[0, 0])
+    for other in ({"rotary": table}, {"bias": table}):
+        with pytest.raises(ValueError, match="exclude rotary positions and biases"):
+            Attention(1, 1, relative=table, **other)
+    with pytest.raises(ValueError, match=r"rotary \[4, 2, 3\] is not contiguous"):
+        Attention(1, 1, table.transpose(0, 2))
 
 
 @kernel_only
@@ -258,10 +247,9 @@ def test_attention_keeps_what_is_not_finite_in_its_item(
     step = packed([5, 1, 30, 7, 40, 2])
     angles = normal(600, size // 2, seed=5)
     table = torch.stack((angles.cos(), angles.sin()), 1) if rotary else None
-    rows = embedded(step, want_values=False)
 
     def attend(qkv: torch.Tensor) -> torch.Tensor:
-        return tile_attention(qkv.to(dtype), rows.row_start, rows.row_end, 1, window=window, rotary=table)
+        return tile_attention(qkv.to(dtype), *step.bounds(), Attention(1, 1, table, window=window))
 
     qkv = normal(len(step.ids), 3 * size) * 2
     beside_finite = attend(qkv)
@@ -280,11 +268,10 @@ def test_attention_keeps_what_is_not_finite_in_its_item(
 def test_attention_over_a_value_that_is_not_finite(bad: float) -> None:
     """Its own item's rows are not finite in that column, as in torch; nothing else changes."""
     step = packed([5, 30, 7])
-    rows = embedded(step, want_values=False)
     qkv = normal(len(step.ids), 6 * 32)
-    before = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    before = tile_attention(qkv, *step.bounds(), Attention(2, 2))[:42]
     qkv[20, 4 * 32 + 3] = bad
-    found = tile_attention(qkv, rows.row_start, rows.row_end, 2)[:42]
+    found = tile_attention(qkv, *step.bounds(), Attention(2, 2))[:42]
     wanted = attention(qkv, step, 2, 0, None)
     assert not wanted[5:35, 3].isfinite().any()
     assert torch.equal(found.isfinite(), wanted.isfinite())

@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from kernel_calls import moved
 from kernel_rows import DEVICE, by_torch_too, kernel_only, near
 from kernel_slots import JUNK, Rows, Slots, empty_state, heads_of, ints
 from nightly import nightly, nightly_but
@@ -13,10 +14,10 @@ from nightly import nightly, nightly_but
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
-from fastqps.ops.interface import Heads
 
 pytestmark = pytest.mark.compute
 computed_by = by_torch_too(__name__, "embed_tokens", "last_rows", "rope_kv", "slot_attention")
@@ -39,20 +40,13 @@ def allocate_sevens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "new_empty", lambda *args, **options: new_empty(*args, **options).fill_(7))
 
 
-def on_device(x: torch.Tensor | None) -> torch.Tensor | None:
-    return None if x is None else x.to(DEVICE)
-
-
 def attend(
-    qkv: torch.Tensor, heads: Heads, cache: torch.Tensor, prefix: torch.Tensor, rows: Rows, last: bool
+    qkv: torch.Tensor, attention: Attention, cache: torch.Tensor, prefix: torch.Tensor, rows: Rows, last: bool
 ) -> torch.Tensor:
     """Both kernels on ``qkv`` [T, …], as a layer calls them."""
-    positions, kv_slots, rotary = rows.on_device("positions"), rows.on_device("kv_slots"), heads.rotary.to(DEVICE)
-    q_norm, k_norm, counts = on_device(heads.q_norm), on_device(heads.k_norm), rows.counts()
-    queries = rope_kv(
-        qkv, cache, rotary, q_norm, k_norm, heads.eps, positions, kv_slots, counts, prefix_len=prefix.shape[2]
-    )
-    return slot_attention(queries, cache, prefix, rows.on_device("starts"), positions, kv_slots, counts, last_rows=last)
+    where = rows.on_device("positions"), rows.on_device("kv_slots"), rows.counts()
+    queries = rope_kv(qkv, cache, moved(attention, DEVICE), *where, prefix_len=prefix.shape[2])
+    return slot_attention(queries, cache, prefix, rows.on_device("starts"), *where, last_rows=last)
 
 
 FEW_SHAPES = [(*shape, torch.float32) for shape in SHAPES[1:5:3]] + [(*SHAPES[-1], torch.float16)]

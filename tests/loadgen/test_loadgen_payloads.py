@@ -14,7 +14,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from fastqps.v1 import predict_pb2 as pb
-from loadgen import hgrm, histogram, payloads, texts, units, wire
+from loadgen import files, histogram, payloads, texts, units, wire
 from loadgen.errors import UsageError
 
 pytestmark = pytest.mark.compute
@@ -177,8 +177,8 @@ def test_an_empty_histogram_is_zeros(tmp_path: Path) -> None:
     assert {k: v for k, v in empty.summary_us().items() if k != "too_few"} == dict.fromkeys(
         ("p50", "p75", "p90", "p95", "p99", "p999", "max", "mean", "count"), 0
     )
-    assert empty.spectrum_us() == [] and HdrHistogram.decode(hgrm.encode(empty)).get_total_count() == 0
-    hgrm.write_percentiles(tmp_path / "empty.hgrm", empty)
+    assert empty.spectrum_us() == [] and HdrHistogram.decode(files.encode(empty)).get_total_count() == 0
+    files.write_percentiles(tmp_path / "empty.hgrm", empty)
 
 
 def test_intervals_come_in_few_places(pair: tuple[histogram.Histogram, HdrHistogram]) -> None:
@@ -191,15 +191,15 @@ def test_intervals_come_in_few_places(pair: tuple[histogram.Histogram, HdrHistog
 
 def test_files_that_other_tools_read(tmp_path: Path, pair: tuple[histogram.Histogram, HdrHistogram]) -> None:
     ours, theirs = pair
-    assert HdrHistogram.decode(hgrm.encode(ours)).equals(theirs)
+    assert HdrHistogram.decode(files.encode(ours)).equals(theirs)
 
-    hgrm.write_log(tmp_path / "latency.hlog", 1_700_000_000.0, [(0.0, 1.0, ours), (1.0, 0.5, ours)])
+    files.write_log(tmp_path / "latency.hlog", 1_700_000_000.0, [(0.0, 1.0, ours), (1.0, 0.5, ours)])
     reader = HistogramLogReader(str(tmp_path / "latency.hlog"), HdrHistogram(1, histogram.HIGHEST_NS, 3))
     first, second = reader.get_next_interval_histogram(), reader.get_next_interval_histogram()
     assert reader.get_next_interval_histogram() is None and first.equals(theirs)
     assert (second.get_start_time_stamp(), second.get_end_time_stamp()) == (1_700_000_001_000, 1_700_000_001_500)
 
-    hgrm.write_percentiles(tmp_path / "latency.hgrm", ours)
+    files.write_percentiles(tmp_path / "latency.hgrm", ours)
     stream = io.BytesIO()
     theirs.output_percentile_distribution(stream, 1e6)
     mine, other = (tmp_path / "latency.hgrm").read_text().splitlines(), stream.getvalue().decode().splitlines()

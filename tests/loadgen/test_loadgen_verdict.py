@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadgen import options, plan, tls
+from loadgen import options, plan
 from loadgen.cli import main
 from loadgen.errors import UsageError
 from loadgen.timeline import Timeline, step_ns
@@ -254,10 +254,10 @@ def test_a_token_is_read_from_its_file(tmp_path: Path, text: str, says: str) -> 
     file.write_text(text)
     given = options.parse([*TARGET, *TEXT, "--rate", "5", "--header", "k:v", "--token-file", str(file)])
     if not says:
-        assert tls.headers(given) == [("k", "v"), ("authorization", "Bearer the-token")]
+        assert options.headers(given) == [("k", "v"), ("authorization", "Bearer the-token")]
         return
     with pytest.raises(UsageError, match=says) as refused:
-        tls.headers(given)
+        options.headers(given)
     assert text not in str(refused.value)
 
 

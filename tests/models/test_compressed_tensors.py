@@ -11,8 +11,8 @@ from compressed import quantization
 from safetensors.torch import save_file
 
 from fastqps.architectures.weights import Weights
-from fastqps.models.card import ModelError
-from fastqps.models.compressed_tensors import check_quantization
+from fastqps.errors import ModelError
+from fastqps.models.files.compressed_tensors import check_quantization
 from fastqps.ops.fp8 import Quantised, quantise_weight
 
 pytestmark = pytest.mark.compute

@@ -22,9 +22,9 @@ from fastqps.architectures.rope import rotary_table
 from fastqps.devices import make_runner
 from fastqps.models import ModelError, load_card
 from fastqps.models.checkpoint import Checkpoint
+from fastqps.models.config_document import page
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.llama_encoder import encoder_of
-from fastqps.models.files.config_document import page
 from fastqps.models.files.keys import Keys
 
 pytestmark = pytest.mark.compute

@@ -15,7 +15,7 @@ from word_files import write_words
 
 from fastqps import Engine, Tokenizer
 from fastqps.models import ModelError, load_card
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.compute
 BOTH = pytest.mark.parametrize("native", [True, False])

@@ -108,5 +108,5 @@ def test_shapes_without_a_product(outputs: int, inputs: int) -> None:
 def test_a_gpu_refuses_it() -> None:
     backend: Any = SimpleNamespace(device=torch.device("cpu"), where="cuda:0")
     with pytest.raises(DeviceError, match="--quantization int8: cuda:0 multiplies in no int8, only cpu does") as caught:
-        make_precision(Place("cuda:0", quantization="int8"), backend, torch.bfloat16, (64,))
+        make_precision(Place("cuda:0", quantization="int8"), backend)
     assert "\n" not in str(caught.value)

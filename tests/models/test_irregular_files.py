@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,23 +15,19 @@ from fastqps.architectures.tensor_files import load_tensors
 from fastqps.bench.measure.workload import read_texts
 from fastqps.bench.results.result import read_result
 from fastqps.config import sources
-from fastqps.devices.choice_file import ChoiceFile
 from fastqps.devices.profile_file import load_profile
-from fastqps.devices.stored_choice import PRECISION
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher.stored_steps import Circumstances, read_choice
 from fastqps.errors import FastqpsError
 from fastqps.files.regular import open_regular, read_regular
 from fastqps.models.files.json_files import read_json
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
-from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Tokenizer
-from fastqps.models.tokenizers.vocabulary import ids_of_tokens
+from fastqps.models.tokenizers.vocabulary import content_of, ids_of_tokens
 from fastqps.process.credential_files import read_credential
 from fastqps.runners.tensor_values import read_values
-from fastqps.supervisor.prefixes import read_prefixes
-from fastqps.supervisor.split import SPLITS
+from fastqps.supervisor.model_options import read_prefixes
 from fastqps.telemetry.capacity import read_capacity
 
 Reader = Callable[[Path], object]
@@ -59,20 +54,6 @@ PLACES: dict[str, Callable[[Path], object]] = {
     "dangling link": lambda path: path.symlink_to("nowhere"),
     "a terabyte": _sparse,
 }
-
-
-def _finds_nothing(kind: ChoiceFile[Any, Any]) -> Reader:
-    """A choice is measured again, so that its file is no reason not to start."""
-
-    def read(path: Path) -> None:
-        logged: list[str] = []
-        assert kind.find(path, None, logged.append) is None
-        if not path.is_symlink() or path.exists():
-            (line,) = logged
-            raise FastqpsError(line)
-        raise FastqpsError(str(path))
-
-    return read
 
 
 def _commit(path: Path) -> object:
@@ -111,9 +92,7 @@ READERS: dict[str, Reader] = {
     "result of the bench": read_result,
     "texts of the bench": read_texts,
     "profile": lambda path: load_profile(f"{path.parent}/{path.name}"),
-    "precision": _finds_nothing(PRECISION),
-    "steps": _finds_nothing(STEPS),
-    "splits": _finds_nothing(SPLITS),
+    "step size": lambda path: read_choice(path, Circumstances("", "", "", "", "", 1, 1, 1, True, 1, 1)),
 }
 # Of which all bytes count, however many there are; the hub states how many.
 _WHOLE = ("a file of the hub", "mapped tensors")

@@ -22,7 +22,7 @@ from tokenizer_texts import BLOCKS
 from unigram_files import SpacedTexts
 
 from fastqps import Engine
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.compute
 
@@ -68,20 +68,20 @@ def test_generation(tmp_path: Path, form: str) -> None:
     size = write_tokenizer(tmp_path, kind, config)
     model = write_decoder(tmp_path, family, vocab_size=size, max_position_embeddings=256)
     auto = tr.AutoTokenizer.from_pretrained(tmp_path)
-    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=200, max_output_tokens=24)
+    engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=200, max_output_tokens=12)
     tokenizer = load_tokenizer(engine.card)
     assert tokenizer is not None and tokenizer.native
     leading, _ = tokenizer.around()
     texts = [text for text in every_script(1) if auto(text)["input_ids"]]
-    answers = engine.generate(texts, max_tokens=24)
+    answers = engine.generate(texts, max_tokens=12)
     for text, answer in zip(texts, answers, strict=True):
         ids = auto(text)["input_ids"]
         assert tokenizer.encode(text) == ids, ascii(text)
         twice = leading == 1 and ids[:1] == ids[1:2]  # a text that begins with the special token itself has it once
-        assert answer.token_ids == expected(model, ids[twice:], 24), ascii(text)
+        assert answer.token_ids == expected(model, ids[twice:], 12), ascii(text)
         assert answer.text == auto.decode(answer.token_ids, skip_special_tokens=True), answer.token_ids
     for text, answer in list(zip(texts, answers, strict=True))[::8]:
-        assert "".join(chunk.text for chunk in engine.generate_stream(text, max_tokens=24)) == answer.text
+        assert "".join(chunk.text for chunk in engine.generate_stream(text, max_tokens=12)) == answer.text
     engine.close()
 
 

@@ -23,7 +23,7 @@ from tokenizer_checkpoints import wordpiece_file
 
 from fastqps import Engine
 from fastqps.models import ModelError, load_card
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 
 pytestmark = pytest.mark.compute
 

@@ -171,7 +171,7 @@ def test_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     found = decide(Config(model=("minilm",)))
     assert (found.device, found.frontdoors, found.max_batch_tokens) == ("cpu", 4, 4096)
-    assert (found.dispatchers, found.max_batch_items) == (None, None), "what a start measures"
+    assert (found.dispatchers, found.max_batch_items) == (None, None), "they depend on the model"
     assert (most_dispatchers(found), most_items(found)) == (16, 64)
     assert decide(Config(model=("a", "b", "c"), device="null")).dispatchers == 2
     assert most_items(decide(Config(model=("a",), device="sim:h200-minilm-l6"))) == 1024

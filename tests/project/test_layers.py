@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import pytest
 from ladder import CXX, LOADGEN, PYTHON, ladder
 from paths import ROOT
 
+from fastqps.errors import StatusCode
 from loadgen import built
 
 CSRC = ROOT / "csrc"
@@ -75,6 +77,8 @@ def test_cxx_includes_go_down(folder: str) -> None:
                 assert (CSRC / header).is_file(), f"{path}: write includes from csrc: {header}"
             if folder != "bind":
                 assert not header.startswith("pybind11") and header != "Python.h", f"{path} sees Python"
+                # Who answers calls knows the loop as a LoopControl only (transport/rpc/service.h).
+                assert folder == "transport" or not header.startswith("transport/loop/"), f"{path} sees the loop"
             assert not re.match(r"(torch|ATen|c10|cuda)", header), f"{path} includes {header}"
 
 
@@ -127,7 +131,7 @@ def test_python_imports_go_down() -> None:
             ("torch", "grpc", "fastqps.frontdoor.process", "fastqps.runners.lane", "fastqps._front"),
         ),
         (
-            "fastqps.supervisor.serve",
+            "fastqps.supervisor.server.serve",
             ("torch", "fastqps.frontdoor.process", "fastqps.dispatcher.loop", "fastqps._front"),
         ),
         ("fastqps.client.sync", ("torch", "fastqps._core", "fastqps._front", "fastqps.models")),
@@ -183,7 +187,7 @@ def test_what_one_vendor_alone_has_stands_in_one_module() -> None:
 def test_the_load_generator_stands_alone() -> None:
     """It imports nothing of fastqps, nor of a gRPC package: only the standard library, numpy, and what is its own. Of
     fastqps only the bench imports it. Its C++ includes the folders of ``LOADGEN``, whose sources ``loadgen.built``
-    compares, and its native tests share the harness of all others."""
+    compares, and its native tests share the harness and the frames of all others."""
     used = re.compile(r"^\s*(?:from|import) loadgen\b", re.MULTILINE)
     users = [path for path in (ROOT / "fastqps").rglob("*.py") if used.search(path.read_text())]
     assert {path.relative_to(ROOT / "fastqps").parts[0] for path in users} == {"bench"}
@@ -199,7 +203,7 @@ def test_the_load_generator_stands_alone() -> None:
         for header in re.findall(r'#\s*include\s*"([^"]+)"', path.read_text()):
             own = (ROOT / "loadgen/csrc" / header).is_file() or (path.parent / header).is_file()
             below = header.rpartition("/")[0] in LOADGEN and (CSRC / header).is_file()
-            in_test = (path.parent.name, header) == ("tests", "csrc/tests/check.h")
+            in_test = path.parent.name == "tests" and header in ("csrc/tests/check.h", "csrc/tests/frames.h")
             assert own or below or in_test, f"{path}: {header}"
     assert {part.removeprefix("csrc/") for part in built.PARTS if part.startswith("csrc/")} == set(LOADGEN)
 
@@ -215,3 +219,11 @@ def test_every_relaxed_access_of_the_core_gives_its_reason() -> None:
             if re.search(r"\(kRelaxed\)|, kRelaxed\)", code) and not given:
                 lacks.append(f"{path.name}:{number}")
     assert not lacks
+
+
+def test_status_codes_are_those_of_grpc() -> None:
+    """C++ and Python each list them once."""
+    names = re.findall(r"^  k(\w+) = (\d+),$", (CSRC / "contract/status.h").read_text(), re.MULTILINE)
+    in_cxx = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper(): int(number) for name, number in names}
+    assert in_cxx == {name: int(code) for name, code in StatusCode.__members__.items()}
+    assert in_cxx == {code.name: code.value[0] for code in grpc.StatusCode}

@@ -33,7 +33,7 @@ OTHERS = {
     ("bench/measure/processes.py", "_usage"): "/proc",
     ("bench/results/environment.py", "_machine_cpu_s"): "/proc",
     ("bench/search/search.py", "_open"): "no file: the values that a search has not decided on",
-    ("devices/choice_file.py", "_write"): "writes a new file",
+    ("dispatcher/stored_steps.py", "_replace"): "writes a new file",
     ("devices/cuda_versions.py", "assigned"): "a module of an installed package",
     ("devices/start_lock.py", "_open"): "a lock in a folder of this user's own",
     ("frontdoor/slow_tokenizers/process.py", "_become_worker"): "/dev/null",
@@ -48,9 +48,9 @@ OTHERS = {
     ("supervisor/run_directory.py", "__init__"): "a lock in a folder of this server's own",
     ("supervisor/run_directory.py", "_lives"): "the lock of another server of this user",
     ("supervisor/run_directory.py", "_mps_processes"): "/proc",
-    ("supervisor/serve.py", "_fill_standard_descriptors"): "/dev/null",
-    ("supervisor/server.py", "_open"): "no file: opens the server to its clients",
-    ("supervisor/workers/progress.py", "is_stopped"): "/proc",
+    ("supervisor/server/serve.py", "_fill_standard_descriptors"): "/dev/null",
+    ("supervisor/server/supervisor.py", "_open"): "no file: opens the server to its clients",
+    ("supervisor/child.py", "is_stopped"): "/proc",
     ("telemetry/live/page.py", "_page"): "files of this package",
     ("telemetry/metrics/usage.py", "private_bytes"): "/proc",
 }
@@ -58,11 +58,11 @@ OTHERS = {
 PARSERS = {"tomllib.loads": {"files/documents.py"}}
 PARSERS["json.loads"] = {
     *("admin/asked.py", "admin/pages.py", "frontdoor/open_inference_http.py", "frontdoor/text_embeddings_http.py"),
-    *("bench/measure/generator.py", "devices/cuda/manifest.py", "dispatcher/split_trial.py"),
-    *("files/documents.py", "kernels/journal.py"),
+    *("bench/measure/generator.py", "devices/cuda/manifest.py"),
+    *("files/documents.py", "kernels/journal.py", "models/adapters/patterns.py"),
     *("frontdoor/slow_tokenizers/process.py", "frontdoor/slow_tokenizers/template.py"),
     *("frontdoor/slow_tokenizers/worker.py", "models/card.py", "models/checkpoint.py", "models/tokenizers/files.py"),
-    *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py", "supervisor/trials.py"),
+    *("models/tokenizers/tokenizer.py", "process/children.py", "process/credentials.py"),
 }
 
 

@@ -8,6 +8,7 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,7 +16,7 @@ from paths import ROOT
 from serving import PATIENCE_S
 
 from fastqps.process.children import DoorSettings, write_settings
-from fastqps.supervisor.workers.child import Child, environment
+from fastqps.supervisor.child import Child, environment
 
 
 def test_children_get_no_token_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +25,7 @@ def test_children_get_no_token_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv(name, "x")
     found = environment(2)
     assert not found.keys() & set(tokens)
+    assert (Path(found["PYTHONPATH"].partition(os.pathsep)[0]) / "fastqps/supervisor/child.py").is_file()
     assert found["HF_HOME"] == "x" and found["OMP_NUM_THREADS"] == "2" and set(os.environ) - found.keys() == set(tokens)
 
 
@@ -43,7 +45,7 @@ async def test_a_child_that_nobody_can_watch_is_none(monkeypatch: pytest.MonkeyP
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    monkeypatch.setattr("fastqps.supervisor.workers.child.UNDO_MAX_S", PATIENCE_S)
+    monkeypatch.setattr("fastqps.supervisor.child.UNDO_MAX_S", PATIENCE_S)
     files, before = psutil.Process().num_fds(), psutil.Process().children()
     with pytest.raises(OSError, match="Too many open files"):
         Child([sys.executable, "-c", "import time; time.sleep(600)"], (), os.environ, print)

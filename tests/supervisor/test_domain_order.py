@@ -12,14 +12,13 @@ from process_table import WAIT_MAX_S, FakeLog, in_fake_time
 
 from fastqps.errors import DEVICE_FAULT
 from fastqps.process.children import LEAVE
-from fastqps.supervisor.gpu import failure_domain as domains
-from fastqps.supervisor.gpu.failure_domain import Domain
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
+from fastqps.supervisor.workers import failure_domain as domains
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
-from fastqps.supervisor.workers.pool import WorkerPool
-from fastqps.supervisor.workers.restarter import Restarter
+from fastqps.supervisor.workers.failure_domain import Domain
+from fastqps.supervisor.workers.restarter import Restarter, Restarters
 from fastqps.supervisor.workers.restarts import RestartBudget
 
 Events = list[str]
@@ -307,17 +306,17 @@ async def test_a_vacated_worker_of_its_own_begins_anew(monkeypatch: pytest.Monke
     log = FakeLog()
     outcome = Outcome(log)
     worker = FakeWorker(0, 0, [], log)
-    worker_pool, domain = WorkerPool(-1, outcome, log, lambda: None), Domain([worker], outcome, log)
+    restarters, domain = Restarters(-1, outcome, log, lambda: None), Domain([worker], outcome, log)
     async with asyncio.timeout(WAIT_MAX_S):
         for _ in range(2):
-            worker_pool.fill(worker, domain)
+            restarters.fill(worker, domain)
             for starts in (1, 2):
                 while worker.events.count("start 0") < starts:
                     await asyncio.sleep(0.005)
                 worker.child.end(DEVICE_FAULT)
-            await worker_pool.restarter(worker)
+            await restarters.of(worker)
             assert worker.given_up.startswith("2 faults within 60 s of service")
-            assert await worker_pool.empty([worker], 0.1) == ""
+            assert await restarters.empty([worker], 0.1) == ""
             worker.events.clear()
 
 

@@ -16,8 +16,8 @@ from process_table import FakeDaemon, Program, World, in_fake_time
 from fastqps.errors import DEVICE_FAULT, NO_DEVICE
 from fastqps.host.gpus import FAKE_LIBRARY
 from fastqps.supervisor.gpu import sharing
-from fastqps.supervisor.gpu.failure_domain import FAULTS_MAX, LEAVE_MAX_S
 from fastqps.supervisor.gpu.mps import MpsError
+from fastqps.supervisor.workers.failure_domain import FAULTS_MAX, LEAVE_MAX_S
 
 FAULT = "the device has failed: an illegal memory access"
 CLIENTS = "all of its 2 dispatchers are clients of its MPS daemon"

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from serving import until
 
+from fastqps.supervisor.child import System, is_stopped
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.progress import (
     SILENCE_MAX_NS,
@@ -18,10 +19,8 @@ from fastqps.supervisor.workers.progress import (
     TICK_NS,
     OwnTime,
     Watched,
-    is_stopped,
 )
 from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S, RestartBudget
-from fastqps.supervisor.workers.system import System
 
 S = 10**9
 

@@ -13,7 +13,7 @@ from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.reload import reload as reloads
 from fastqps.supervisor.reload.reload import Reloader
-from fastqps.supervisor.workers.pool import WorkerPool
+from fastqps.supervisor.workers.restarter import Restarters
 
 FLIPS = 3  # what the front doors see with the flip
 NOTHING: Any = None
@@ -44,13 +44,15 @@ class World:
         self.segment = Segment()
         self.old = generation(0)
         door = SimpleNamespace(index=0, title="frontdoor 0", child=None, line=self.line)
-        fleet = SimpleNamespace(serving=[generation(1)], workers_of=lambda _: [], set_routes=lambda: None)
+        workers = SimpleNamespace(
+            doors=[door], sharings={}, serving=[generation(1)], of=lambda _: [], set_routes=lambda: None
+        )
         config = SimpleNamespace(model=("m=/here",), drain_timeout_ns=0)
         self.reloader = Reloader(
             cast(Any, SimpleNamespace(config=config, reloads=True)),
             cast(Any, SimpleNamespace(segment=self.segment, forget=self.forget)),
-            cast(Any, SimpleNamespace(doors=[door], fleet=fleet, sharings={})),
-            WorkerPool(-1, NOTHING, NOTHING, lambda: None),
+            cast(Any, workers),
+            Restarters(-1, NOTHING, NOTHING, lambda: None),
             Log(),
         )
 

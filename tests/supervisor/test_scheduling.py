@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
 
-from fastqps.process.scheduling import wait_exactly
+from fastqps.process.prctl import wait_exactly
 
 _PR_GET_TIMERSLACK = 30
 

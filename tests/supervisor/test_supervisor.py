@@ -16,7 +16,7 @@ from process_table import Program, World, in_fake_time
 from fastqps.errors import ConfigError
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.outcome import Outcome
-from fastqps.supervisor.server import REAP_MAX_S, STOP_GRACE_S
+from fastqps.supervisor.server.supervisor import REAP_MAX_S, STOP_GRACE_S
 from fastqps.supervisor.workers import slot
 from fastqps.supervisor.workers.progress import SILENCE_MAX_NS, STOPPED_MAX_NS, TICK_NS
 from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S

@@ -10,12 +10,14 @@ import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 
 import fake_source
 import grpc.aio
 import pytest
+from grpc_server import grpc_server
 from serving import PATIENCE_S
 
 from fastqps.admin import Admin, http, pages, reload
@@ -107,9 +109,9 @@ class Served(fake_source.FakeSource):
 class Model(predict_pb2_grpc.PredictServiceServicer):
     """Answers with what it was asked."""
 
-    async def PredictBatch(self, request: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
+    def PredictBatch(self, request: pb.PredictBatchRequest, context: Any) -> pb.PredictBatchResponse:
         if request.items[0].text == "down":
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
         return pb.PredictBatchResponse(items=map(self.answer, request.items))
 
     def answer(self, item: pb.PredictRequest) -> pb.PredictResponse:
@@ -407,12 +409,9 @@ async def test_a_client_that_goes_at_once(recwarn: pytest.WarningsRecorder) -> N
     ],
 )  # fmt: skip
 async def test_predict(asked: Any, status: int, answer: Any) -> None:
-    server = grpc.aio.server()
-    predict_pb2_grpc.add_PredictServiceServicer_to_server(Model(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    async with admin(Served(f"127.0.0.1:{port}")) as http_port:
-        found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
+    with grpc_server(partial(predict_pb2_grpc.add_PredictServiceServicer_to_server, Model())) as address:
+        async with admin(Served(address)) as http_port:
+            found, _, content = await call(http_port, "POST", "/predict", json.dumps(asked).encode())
         given = json.loads(content)
         assert found == status, given
         if isinstance(answer, str):
@@ -420,7 +419,6 @@ async def test_predict(asked: Any, status: int, answer: Any) -> None:
             assert answer in given["error"]["message"]
         else:
             assert given == answer
-    await server.stop(None)
 
 
 async def test_predict_without_json() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from capacity_files import capacity_file
-from raw import WINDOW_UPDATE, Peer, check_good, frame, u32
+from neighbour import Neighbour
 from serving import PATIENCE_S, Server, until
 
 from fastqps.v1 import predict_pb2, predict_pb2_grpc
@@ -34,20 +34,12 @@ def of_rate(path: Path, rate: float) -> str:
     return capacity_file(path, rate=rate, in_flight=1e9, slo={"p99_us": 1e9}, at_knee=at_knee)
 
 
-class Caller:
+class Caller(Neighbour):
     """A connection of its own: grpc's client keeps reports to itself."""
-
-    def __init__(self, address: str) -> None:
-        self._peer, self._stream = Peer(address), -1
 
     def report(self) -> Any:
         """The report that the answer to one call carries; None: none."""
-        self._stream += 2
-        answer = self._peer.call(self._stream)
-        check_good(answer)
-        self._peer.send(frame(WINDOW_UPDATE, 0, 0, u32(len(answer.data))))
-        del self._peer.answers[self._stream]
-        found = dict(answer.trailers).get(TRAILER)
+        found = dict(self.check().trailers).get(TRAILER)
         if found is None:
             return None
         assert not found.endswith(b"=")  # binary headers have no padding on the wire

@@ -30,7 +30,7 @@ from fastqps._core import (
     Sizes,
     create_segment,
 )
-from fastqps.api.codes import FAULTS
+from fastqps.errors import FAULTS
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges
@@ -215,6 +215,7 @@ def test_durations_classes_and_tenants_are_told_apart(serve: Callable[..., Serve
     waits = "fastqps_class_wait_seconds_count"
     assert [found[f"{waits}{{{key}}}"] for key in ("low,minilm", "normal,minilm", "normal,grammar")] == [2, 3, 2]
     assert found["fastqps_tenant_items_total{connection}"] == 7
+    assert found["fastqps_generated_tokens_total{grammar}"] == sum(each.usage.output_tokens for each in answers)
     tokens = sum(answer.usage.input_tokens + answer.usage.output_tokens for answer in answers)
     assert found["fastqps_tenant_tokens_total{connection}"] == found["fastqps_tenant_tokens_total"] == tokens
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.server
 import io
 import json
 import os
@@ -17,19 +16,18 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
 import fake_source
 import pytest
 from fake_source import LOAD
+from pages import pages
 from ports import free_port
 from rich.console import Console
 from serving import PATIENCE_S, until
 
-from fastqps import __version__
-from fastqps.cli import main
 from fastqps.telemetry.live.remote import _shown
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.upstream_rows import COUNTERS
@@ -232,30 +230,13 @@ class Served:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    @contextlib.contextmanager
-    def up(self, status: int = 200, body: bytes | None = None) -> Iterator[None]:
-        served = self
+    def up(self) -> AbstractContextManager[str]:
+        def answer(_: bytes) -> tuple[int, list[bytes]]:
+            self.looks += 1
+            self.may_answer.wait(PATIENCE_S)
+            return 200, [page(self.looks, self.started_s)]
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                served.looks += 1
-                served.may_answer.wait(PATIENCE_S)
-                self.send_response(status)
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    self.wfile.write(page(served.looks, served.started_s) if body is None else body)
-
-            def log_message(self, *arguments: object) -> None:
-                del arguments
-
-        with http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler) as server:
-            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-            thread.start()
-            try:
-                yield
-            finally:
-                server.shutdown()
-                thread.join()
+        return pages(answer, self.port)
 
     def command(self, *flags: str) -> list[str]:
         return [sys.executable, "-m", "fastqps", "top", "--admin", f"127.0.0.1:{self.port}", *flags]
@@ -288,22 +269,6 @@ def test_one_line_where_it_cannot_work(flags: list[str], code: int, message: str
     done = subprocess.run(served.command(*flags), capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code and done.stdout == "" and done.stderr.count("\n") == 1
     assert re.search(message, done.stderr), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "says"),
-    [
-        (404, b"page not found", "what answers /live/counts.json at {} is not a fastqps server of this version"),
-        (200, b'{"status": "success"}', "what answers /live/counts.json at {} is not a fastqps server of this version"),
-        (200, b'{"version": "0.0.9"}', f"the server at {{}} has version 0.0.9, not {__version__} as this program"),
-        (503, b"", "no /live/counts.json at {}: it answers 503 Service Unavailable"),
-    ],
-)
-def test_another_program_or_version(status: int, body: bytes, says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    served = Served()
-    with served.up(status, body):
-        assert main(["top", f"--admin=127.0.0.1:{served.port}"]) == 1
-    assert capsys.readouterr().err == f"fastqps: {says.format(f'127.0.0.1:{served.port}')}\n"
 
 
 def test_lines_go_on_over_a_restart_until_ctrl_c() -> None:

@@ -8,12 +8,13 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from http.client import HTTPConnection
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
+from posting import Poster
 from serving import PATIENCE_S, Server, until
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fastqps[tracing]")
@@ -165,14 +166,6 @@ def whole(server: Server, collector: Receiver, calls: int, items: int) -> bool:
     return found == [calls, items, items + 1] and exported == len(spans)  # one call of one item had an answer
 
 
-def embed_over_http(server: Server) -> None:
-    assert server.http is not None
-    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
-    connection.request("POST", "/embed", '{"inputs": "a text"}', dict([SAMPLED]))
-    assert connection.getresponse().status == 200
-    connection.close()
-
-
 def test_calls_become_spans(serve: Callable[..., Server]) -> None:
     """One of each kind; the client's word on what is traced holds though the ratio would trace nothing."""
     with receiver() as collector:
@@ -189,7 +182,8 @@ def test_calls_become_spans(serve: Callable[..., Server]) -> None:
         batch = predict_pb2.PredictBatchRequest(items=[REQUEST] * 20)
         client.PredictBatch(batch, metadata=(SAMPLED,), timeout=PATIENCE_S)
         list(client.PredictStream(iter([REQUEST] * 3), metadata=(SAMPLED,), timeout=PATIENCE_S))
-        embed_over_http(server)
+        with closing(Poster(server)) as poster:
+            assert poster.send("POST", "/embed", b'{"inputs": "a text"}', **dict([SAMPLED]))[0].status == 200
         methods = ("Predict", "Predict", "PredictBatch", "PredictStream")
         until(lambda: whole(server, collector, calls=len(methods) + 1, items=20), "all spans")
         ended_ns = time.time_ns()

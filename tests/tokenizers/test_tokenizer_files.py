@@ -24,14 +24,14 @@ from tokenizer_checkpoints import Checkpoints, bpe_file, gemma_file, text, unigr
 from unigram_files import content as unigram_content
 
 from fastqps import Engine
+from fastqps.errors import ModelError
 from fastqps.models import load_card
-from fastqps.models.card import ModelError
 from fastqps.models.families import FAMILIES
 from fastqps.models.files.json_files import read_object
 from fastqps.models.tokenizers.files import TokenizerFiles, read_tokenizer_files, tokenizer_source
 from fastqps.models.tokenizers.keys import CLASS_RULES
-from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.tokenizer import Item, Tokenizer
+from fastqps.models.tokenizers.vocabulary import content_of
 
 pytestmark = pytest.mark.compute
 FUZZ = int(os.environ.get("FASTQPS_FUZZ_TOKENIZERS", "16"))

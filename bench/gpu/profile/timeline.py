@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
-from bench.gpu.profile.bounds import Peaks
-from bench.gpu.profile.step_work import Work
+from bench.gpu.profile.bounds import Peaks, Work
 
 OWN = (  # kernels of fastqps.kernels, the longest name first where one contains another
     "embed_norm", "embed_tokens", "tile_attention", "slot_attention", "add_norm", "activate", "quantise_rows",

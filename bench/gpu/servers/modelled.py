@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 
 from bench.gpu.run import Run
-from bench.gpu.servers import limits
-from bench.gpu.servers.served import Served
+from bench.gpu.servers.served import LIMITS, Limits, Served, limits_of
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.target import Server, Settings
 from fastqps.bench.measure.workload import Payloads
@@ -29,13 +28,13 @@ class ModelledServer(Served):
         decide(load(self._base, os.environ, None).config)
         return Server("", "", 1)
 
-    def _post(self, server: Server, wanted: limits.Limits) -> None:
-        most = limits.of(self._base, {})
+    def _post(self, server: Server, wanted: Limits) -> None:
+        most = limits_of(self._base, {})
         if beyond := {key: value for key, value in wanted.items() if value > most[key]}:
             raise BenchError(f"more than it started with: {beyond}")
 
     def _measure(self, load: LoadSpec) -> Point:
-        now = {name: self._limits.get(name, self._base.get(key)) for key, name in limits.NAMES.items()}
+        now = {name: self._limits.get(name, self._base.get(key)) for key, name in LIMITS.items()}
         items = now["running"] or now["items"] or ITEMS
         lanes, dispatchers = now["lanes"] or 2, self._base.get("dispatchers") or 1
         step_us = (STEP_US + ITEM_US * items) / FASTER.get(str(self._base.get("quantization")), 1.0)

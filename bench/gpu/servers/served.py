@@ -5,24 +5,32 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.gpu.run import Run
-from bench.gpu.servers import limits
 from bench.gpu.servers.observations import start_stages
-from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.context import Context, Progress
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import Point
-from fastqps.bench.results.result import Result
+from fastqps.bench.results.result import BenchError, Result
 from fastqps.host import machine
 
 SETTLE_S = 2.0  # of load in front of the first point with other limits: a server captures graphs that its steps want
+
+# What a running server can change, by setting: so one start serves many points.
+LIMITS = {"lanes": "lanes", "max-running": "running", "max-batch-items": "items"}
+ANSWER_S = 10.0
+Limits = dict[str, Any]  # by /limits' name
 
 
 class Served:
@@ -45,16 +53,16 @@ class Served:
         threads = max(1, len(cpus) // 4)
         self._context = Context(
             argparse.Namespace(), self._target, payloads, LoadSpec(in_flight=1), None,
-            Pinning(cpus[:-threads], cpus[-threads:]), threads, 1, folder, _Silent(), Result("gpu-check"),
+            Pinning(cpus[:-threads], cpus[-threads:]), threads, 1, folder, Progress(), Result("gpu-check"),
         )  # fmt: skip
         self._pid: int | None = None  # of the server that runs
         self.start_s, self.stages = 0.0, ""  # of its start, and the longest of its dispatchers' stages
-        self._limits = limits.of(self._base, {})  # it runs with these
-        self._settled: list[limits.Limits] = []  # it was measured with these
+        self._limits = limits_of(self._base, {})  # it runs with these
+        self._settled: list[Limits] = []  # it was measured with these
 
     def measure(self, settings: Settings, in_flight: int | None = None, *, rate: float | None = None) -> Point:
         """A closed loop of so many calls, or an open one of this rate, with these of its limits."""
-        wanted, warm_s = limits.of(self._base, settings), self._warm_s
+        wanted, warm_s = limits_of(self._base, settings), self._warm_s
         self._prepare(wanted)
         if wanted not in self._settled:
             self._settled.append(wanted)
@@ -84,13 +92,13 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _prepare(self, wanted: limits.Limits) -> None:
+    def _prepare(self, wanted: Limits) -> None:
         """The server runs with ``wanted``."""
         server = self._use(self._context.pinning.server)
         if server.pid != self._pid:
             self._run.say(f"a server has started in {server.ready_after_s:.1f} s")
             self.start_s, self.stages = server.ready_after_s, start_stages(server.admin)
-            self._pid, self._limits, self._settled = server.pid, limits.of(self._base, {}), []
+            self._pid, self._limits, self._settled = server.pid, limits_of(self._base, {}), []
         if wanted != self._limits:
             self._post(server, wanted)
             self._limits = wanted
@@ -98,18 +106,32 @@ class Served:
     def _use(self, cpus: Sequence[int]) -> Server:
         return self._target.use({}, cpus)
 
-    def _post(self, server: Server, wanted: limits.Limits) -> None:
-        limits.post(server.admin, wanted)
+    def _post(self, server: Server, wanted: Limits) -> None:
+        post_limits(server.admin, wanted)
 
     def _measure(self, load: LoadSpec) -> Point:
         return self._context.measure({}, load)
 
 
-class _Silent:
-    """Progress that nobody watches."""
+def limits_of(base: Settings, settings: Settings) -> Limits:
+    """What a server that started with ``base`` runs with: those of ``LIMITS`` that ``base`` holds.
 
-    def expect(self, points: int) -> None: ...
-    def begin(self, name: str, duration_s: float) -> None: ...
-    def tick(self, elapsed_s: float, now: str) -> None: ...
-    def end(self, point: Point) -> None: ...
-    def say(self, line: str) -> None: ...
+    ``ValueError`` for settings that it can only start with.
+    """
+    if strange := [key for key in settings if key not in LIMITS or key not in base]:
+        raise ValueError(f"a running server cannot change {', '.join(strange)}")
+    return {name: settings.get(key, base[key]) for key, name in LIMITS.items() if key in base}
+
+
+def post_limits(admin: str, limits: Limits) -> None:
+    """Sets them on the server's model. ``BenchError`` where it does not run with just these then."""
+    request = urllib.request.Request(f"{admin}/limits", json.dumps(limits).encode(), method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
+            found = json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise BenchError(f"/limits {limits}: {error.read().decode(errors='replace').strip()}") from None
+    except (OSError, ValueError) as error:
+        raise BenchError(f"/limits {limits}: {error}") from None
+    if other := {key: found.get(key) for key, value in limits.items() if found.get(key) != value}:
+        raise BenchError(f"/limits: {limits} were asked for, and the server runs with {other}")

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.gpu.arms import Arm, Arms, Claim
-from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.lanes import EncoderLoop
 from bench.gpu.models.vocabulary import texts, write_payloads
 from bench.gpu.plan import START_S
 from bench.gpu.profile.bounds import measure_peaks

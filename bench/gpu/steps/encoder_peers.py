@@ -13,7 +13,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from bench.gpu.arms import Arms, Claim
-from bench.gpu.inprocess import EncoderLoop
+from bench.gpu.lanes import EncoderLoop
 from bench.gpu.models.vocabulary import texts
 from bench.gpu.run import Run
 from bench.gpu.servers.modelled import open_server

@@ -12,13 +12,11 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from bench.gpu.decode_mix import DecodeMix, Made
-from bench.gpu.profile.bounds import Peaks, measure_peaks
-from bench.gpu.profile.step_work import DecoderStep, Work, decoder_work, encoder_work
+from bench.gpu.lanes import DecodeMix, Made, equal_texts, open_lane
+from bench.gpu.profile.bounds import DecoderStep, Peaks, Work, decoder_work, encoder_work, measure_peaks
 from bench.gpu.profile.timeline import Gaps, Kernel, Kind, gaps_of, kinds_of, steps_of
 from bench.gpu.run import Run
 from bench.gpu.sampler import describe as describe_clocks
-from bench.gpu.step_lane import equal_texts, open_lane
 from fastqps.runners.lane import Lane
 
 STEPS, DRY_STEPS = 20, 2  # that are profiled, and as many before without the profiler

@@ -4,9 +4,9 @@
 
 #include "bind/arrays.h"
 #include "bind/bind.h"
+#include "step/buffers.h"
 #include "step/decode/decode_stepper.h"
 #include "step/encode/encode_stepper.h"
-#include "step/table_index.h"
 
 namespace py = pybind11;
 using namespace py::literals;

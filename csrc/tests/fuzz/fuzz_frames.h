@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/frames.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/transport/compressed.h"
-#include "tests/transport/frames.h"
 #include "tests/transport/transport_fixture.h"
 #include "transport/framing/grpc_message.h"
 
@@ -13,7 +13,7 @@ namespace fastqps::fuzz {
 
 enum FrameType : u8 { kData, kHeaders, kPriority, kReset, kSettings, kPush, kPing, kGoaway, kWindow, kContinuation };
 
-using be32, frame, header_block;
+using namespace test;
 
 class Conversation {
  public:

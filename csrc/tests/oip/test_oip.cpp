@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "protocols/oip/infer_message.h"
-#include "service/intake/request_checker.h"
+#include "service/intake/admission.h"
 #include "tests/service/reader_world.h"
 
 using namespace fastqps;
@@ -119,6 +119,40 @@ TEST(what_a_tensor_is_not_served_with) {
   CHECK_EQ(std::string(read(reader, shared, items).field), "inputs");
   CHECK_EQ(std::string(read(reader, classes, items).field), "outputs");
   CHECK(!read(reader, text + delimited(6, delimited(1, "label") + delimited(2, entry("other", number(2, 1)))), items));
+}
+
+TEST(messages_that_contradict_themselves) {
+  World w;
+  InferReader reader(*w.routes, kItemsMax, false);
+  const std::string a = raw_text("a"), two = a + raw_text("b");
+  const auto texts = [](const std::string& sizes, const std::string& contents) {
+    return tensor("text", "BYTES", sizes) + delimited(7, contents);
+  };
+  const auto huge = [](const std::string& varint) { return delimited(3, varint); };
+  const struct {
+    std::string message, error;
+  } table[] = {
+      {tensor("text", "BYTES", shape({1})) + texts(shape({1}), a), "inputs: 'text' is given twice"},
+      {tensor("text", "INT64", shape({1})) + delimited(7, raw<i64>({1})), "text: datatype 'INT64', must be BYTES"},
+      {tensor("input_ids", "BYTES", shape({1})) + delimited(7, a), "input_ids: datatype 'BYTES'"},
+      {tensor("text", "BYTES", shape({1})), "text: 0 elements, but its shape says 1"},
+      {texts(shape({1}), a) + delimited(2, "1"), "model_version: '1' is not served"},
+      {texts(shape({3}), two), "text: 2 elements, but its shape says 3"},
+      {texts(shape({1, 2}), two), "text: 2 dimensions, must have the shape [n] or [n, 1]"},
+      {texts(huge("\x80\x80\x80\x80\x80\x80\x80\x80\x40"s), two), "text: 2 elements, but its shape says"},
+      {texts(huge(std::string(9, '\xff') + '\1'), two), "text: 2 elements, but its shape says"},
+      {texts(shape({1}), "\5\0\0\0abc"s), "raw_input_contents: those of input 0 end inside"},
+      {texts(shape({1}), "\2\0\0\0\xff\xfe"s), "text: not valid UTF-8"},
+  };
+  for (const auto& row : table) {
+    std::string said = error_of(reader, row.message);
+    RequestView view;
+    if (said.empty()) {
+      const FieldError error = reader.item(0, view);
+      said = std::string(error.field) + ": " + error.reason;
+    }
+    if (!said.starts_with(row.error)) test::fail(__FILE__, __LINE__, said);
+  }
 }
 
 TEST(an_error_names_its_request) {

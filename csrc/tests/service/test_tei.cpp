@@ -13,7 +13,7 @@ using namespace std::string_literals;
 
 namespace {
 
-ResponseView item_of(std::span<const LabelView> labels, bool activates) {
+ResponseView classified(std::span<const LabelView> labels, bool activates) {
   ResponseView view;
   view.output = Output::kClassification;
   view.labels = labels;
@@ -65,7 +65,7 @@ TEST(ranks_are_sorted_and_fit_their_room) {
   std::vector<ResponseView> items;
   std::string context(1, char(RankContext::kReturnText));
   for (const LabelView& label : labels) {
-    items.push_back(item_of({&label, 1}, true));
+    items.push_back(classified({&label, 1}, true));
     RankContext::add_text(context, std::string(items.size() * 50, 'x'));
   }
   const u32 order[] = {1, 2, 4, 0, 3};
@@ -83,8 +83,8 @@ TEST(ranks_are_sorted_and_fit_their_room) {
 
 TEST(several_logits_become_shares) {
   const LabelView labels[] = {{"a", 1000, 0}, {"b", 999, 1}, {"c", -1000, 2}};
-  const std::vector<float> scores = scores_of(item_of(labels, true));
+  const std::vector<float> scores = scores_of(classified(labels, true));
   CHECK(std::abs(scores[0] - 1 / (1 + std::exp(-1.0))) < 1e-6);
   CHECK(std::abs(scores[0] + scores[1] + scores[2] - 1) < 1e-6);
-  CHECK_EQ(scores_of(item_of(labels, false))[1], 999.0f);
+  CHECK_EQ(scores_of(classified(labels, false))[1], 999.0f);
 }

@@ -5,7 +5,10 @@
 #include "step/cpu/int8/levels.h"
 #include "tests/step/cpu_arrays.h"
 
-namespace fastqps::step {
+using namespace fastqps;
+using namespace fastqps::step;
+using fastqps::step::Activation;
+
 namespace {
 
 using Bytes = std::vector<i8>;
@@ -273,5 +276,3 @@ TEST(zeros_and_numbers_that_are_none_stay_in_their_rows) {
     }
   }
 }
-
-}  // namespace fastqps::step

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/check.h"
+#include "tests/frames.h"
 #include "transport/loop/front_door.h"
 
 namespace fastqps::test {
@@ -21,15 +22,6 @@ namespace fastqps::test {
 inline Limits without_sleep(Limits limits) {
   limits.sleep_max = 0;
   return limits;
-}
-
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
-inline std::string framed(std::string_view message, u8 flag = 0) {
-  u8 prefix[kPrefixBytes];
-  write_prefix(prefix, u32(message.size()));
-  prefix[0] = flag;
-  return std::string(reinterpret_cast<char*>(prefix), kPrefixBytes) + std::string(message);
 }
 
 // The end of a new connection to the door, by a pair of sockets.

@@ -1,7 +1,8 @@
 #include <random>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "tests/check.h"
+#include "tests/frames.h"
 #include "transport/framing/grpc_message.h"
 
 using namespace fastqps;
@@ -33,13 +34,6 @@ struct Collector {
     live -= body != nullptr;
   }
 };
-
-std::string framed(const std::string& message, u8 flag = 0) {
-  u8 prefix[kPrefixBytes];
-  write_prefix(prefix, u32(message.size()));
-  prefix[0] = flag;
-  return std::string(reinterpret_cast<char*>(prefix), kPrefixBytes) + message;
-}
 
 bool feed(MessageReader& reader, Collector& sink, std::string_view bytes) {
   // An own copy, so that a sanitizer sees each read beyond it.

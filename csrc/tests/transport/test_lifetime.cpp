@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "tests/in_time.h"
-#include "tests/transport/frames.h"
+#include "tests/frames.h"
 #include "tests/transport/http1_client.h"
 #include "transport/http2/session.h"
 #include "transport/loop/loop.h"

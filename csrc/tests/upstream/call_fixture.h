@@ -16,7 +16,7 @@
 #include "core/clock.h"
 #include "edge/upstream/upstream_call.h"
 #include "tests/check.h"
-#include "tests/transport/frames.h"
+#include "tests/frames.h"
 #include "tests/transport/transport_fixture.h"
 
 namespace fastqps::test {

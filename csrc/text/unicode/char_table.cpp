@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 
 #include "contract/utf8.h"
 #include "text/unicode/unicode_tables.h"
@@ -71,6 +72,14 @@ std::vector<NormalChar> normalize(u32 point, NormalizerFlags flags, const Proper
 }
 
 }  // namespace
+
+const CharTable& CharTable::of(NormalizerFlags flags) {
+  static std::mutex mutex;
+  static std::map<NormalizerFlags, const CharTable> tables;
+  const std::lock_guard lock(mutex);
+  const auto at = tables.find(flags);
+  return at != tables.end() ? at->second : tables.emplace(flags, CharTable(flags)).first->second;
+}
 
 CharTable::CharTable(NormalizerFlags flags) : blocks_(kCodePoints >> 8) {
   const Properties of;

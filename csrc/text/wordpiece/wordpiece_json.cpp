@@ -1,6 +1,6 @@
-#include "text/wordpiece/wordpiece_json.h"
-
 #include <nlohmann/json.hpp>
+
+#include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {
 namespace {
@@ -68,7 +68,7 @@ bool WordPieceReader::pre_tokenizer(const Json& at) {
 
 bool WordPieceReader::patterns() {
   if (config_.normalized_tokens.empty()) return check_patterns(/*space_at_ends=*/false);
-  const CharTable table(config_.flags);
+  const CharTable& table = CharTable::of(config_.flags);
   for (AddedToken& token : config_.normalized_tokens) token.pattern = normalize_text(table, token.pattern);
   return check_patterns(false);
 }

@@ -45,7 +45,7 @@ u32 largest_id(const WordPieceConfig& config) {
 }  // namespace
 
 WordPieceModel::WordPieceModel(WordPieceConfig config)
-    : chars(config.flags),
+    : chars(CharTable::of(config.flags)),
       flags(config.flags),
       vocab(config.vocab),
       raw(config.raw_tokens),

@@ -7,40 +7,40 @@ import dataclasses
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fastqps.bench.measure import server_side
-from fastqps.bench.measure.answers import fill_in
 from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.server_side import Looks
+from fastqps.bench.measure.slo import Slo, format_us, goodput
 from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
-from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
+from fastqps.bench.results.point import FAILED, INVALID, UNSTABLE, Point, median_point, with_samples_only
 from fastqps.bench.results.result import BenchError, Result, ServerGone
-from fastqps.bench.slo import Slo, format_us
-from fastqps.devices.choice_file import now_utc
+from fastqps.bench.statistics.intervals import p99_interval_us, rate_interval
+from fastqps.host.machine import now_utc
 from fastqps.telemetry.metrics.gpm import Gpm
 
 
-class Progress(Protocol):
-    """Tells whoever waits (``report.terminal.RunProgress``)."""
+class Progress:
+    """Tells whoever waits (``report.terminal.RunProgress``); this one says nothing."""
 
     def expect(self, points: int) -> None:
         """So many more points, as far as is known now."""
 
     def begin(self, name: str, duration_s: float) -> None:
-        """A point starts."""
+        """A point starts, and should take so long, its warm-up included."""
 
     def tick(self, elapsed_s: float, now: str) -> None:
-        """It goes on."""
+        """The point that runs: for how long, and what it shows at the moment."""
 
     def end(self, point: Point) -> None:
-        """It is done."""
+        """A point is done."""
 
     def say(self, line: str) -> None:
-        """Something else happens."""
+        """Something else happens: a server starts, a search narrows."""
 
 
 @dataclasses.dataclass
@@ -178,3 +178,36 @@ def default_name(load: LoadSpec) -> str:
         return f"{load.rate:,.0f}/s"
     name = Path(load.trace).name
     return name if load.speedup == 1 else f"{name}, {load.speedup:g} × as fast"
+
+
+# ---- what the generator saw
+
+
+_COPIED = ("reasons", "spectrum", "timeline", "histograms", "status")
+_SUMMARIES = ("response_time_us", "service_time_us", "lateness_us")
+_OPTIONAL = {"first_message_us": "first_message_us", "refusal_time_us": "failed_time_us"}
+_GENERATOR = ("cpu", "connections", "waiting_max", "verified", "environment", "seeds", "command", "own_lateness_us")
+
+
+def fill_in(point: Point, found: dict[str, Any], slo: Slo | None) -> None:
+    """Fills in what the generator saw. What it does not say stays unknown."""
+    point.verdict = found.get("verdict", point.verdict)
+    status = found.get("status") or {}
+    if status and not status.get("OK"):
+        point.verdict = UNSTABLE  # one answer had come before: this load is more than the server bears
+    for name in _COPIED:
+        setattr(point, name, found.get(name) or getattr(point, name))
+    for name in _SUMMARIES:
+        setattr(point, name, with_samples_only(found.get(name) or {}))
+    for name, key in _OPTIONAL.items():
+        if (found.get(key) or {}).get("count"):
+            setattr(point, name, with_samples_only(found[key]))
+    point.offered_rate = found.get("offered_rate")
+    point.achieved_rate = found.get("achieved_rate")
+    point.rate = float(found.get("rate") or 0.0)
+    point.p50_us, point.p99_us = point.response_time_us.get("p50"), point.response_time_us.get("p99")
+    point.p99_interval_us = p99_interval_us(point)
+    point.rate_interval = rate_interval([s["ok"] / (s.get("length_s") or 1.0) for s in point.timeline if "ok" in s])
+    point.goodput = goodput(point, slo) if slo else None
+    cpu = found.get("cpu") or {}
+    point.generator = {"cpu_fraction": cpu.get("fraction"), **{k: found[k] for k in _GENERATOR if k in found}}

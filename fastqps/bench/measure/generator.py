@@ -1,17 +1,18 @@
-"""One run of ``python -m loadgen`` in a child process: its progress as it comes, and its JSON at the end."""
+"""A program in a child process, and one run of ``python -m loadgen`` in one: its progress, and its JSON at the end."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -43,32 +44,20 @@ def run_generator(flags: Sequence[str], *, cpus: Sequence[int], on_line: Callabl
     with tempfile.TemporaryDirectory(prefix="fastqps-bench-") as folder:
         results, errors = Path(folder) / "results.json", Path(folder) / "stderr"
         command = [*child_prefix(cpus), *PROGRAM, *flags, "--progress", "json", "--json", str(results)]
-        with errors.open("w") as log:
-            # A group of its own: Ctrl-C is ours to pass on, once.
-            child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, process_group=0
-            )
-        interrupted = False
-        alive = _Alive(child)
-        try:
-            _read(child, on_line, alive)
-            child.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-            _stop(child)
-        except BaseException:
-            child.kill()
-            raise
-        finally:
-            child.wait()
-            alive.stop()
-            assert child.stdout is not None
-            child.stdout.close()
+        interrupted = silent = False
+        # It has a group of its own: Ctrl-C is ours to pass on, once.
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+        with errors.open("w") as log, child_process(command, **pipes, stderr=log) as child:
+            try:
+                silent = not _follow(child, on_line)
+            except KeyboardInterrupt:
+                interrupted = True
+                _stop(child)
         found = _results(results)
         if found is None or child.returncode not in _WITH_RESULTS:
             if interrupted:
                 raise KeyboardInterrupt
-            _fail(child.returncode, errors.read_text(errors="replace"), alive.killed)
+            _fail(child.returncode, errors.read_text(errors="replace"), silent)
         return Run(found, interrupted or child.returncode == INTERRUPTED)
 
 
@@ -78,41 +67,23 @@ def child_prefix(cpus: Sequence[int]) -> list[str]:
     return tied + (["taskset", "-c", ",".join(map(str, cpus))] if cpus else [])
 
 
-class _Alive:
-    """Ends a child that says nothing for ``SILENCE_S``."""
-
-    def __init__(self, child: subprocess.Popen[str]) -> None:
-        self.killed = False
-        self._child, self._heard = child, threading.Event()
-        self._over = False
-        self._thread = threading.Thread(target=self._watch, name="generator watch", daemon=True)
-        self._thread.start()
-
-    def heard(self) -> None:
-        self._heard.set()
-
-    def stop(self) -> None:
-        self._over = True
-        self._heard.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while self._heard.wait(SILENCE_S):
-            self._heard.clear()  # before the look: what is said behind it is heard by the next wait
-            if self._over:
-                return
-        self.killed = True
-        self._child.kill()
-
-
-def _read(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None], alive: _Alive) -> None:
+def _follow(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None]) -> bool:
+    """Hears it out to its end. False: it said nothing for ``SILENCE_S``, and was ended for that."""
     assert child.stdout is not None
-    for line in child.stdout:
-        alive.heard()
-        with contextlib.suppress(ValueError):  # a line that is no JSON is somebody's warning
-            found = json.loads(line)
-            if isinstance(found, dict):
-                on_line(found)
+    pipe, rest = child.stdout.fileno(), b""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        while select.select([pipe], [], [], SILENCE_S)[0]:
+            if not (said := os.read(pipe, 1 << 16)):
+                child.wait(SILENCE_S)
+                return True
+            *lines, rest = (rest + said).split(b"\n")
+            for line in lines:
+                with contextlib.suppress(ValueError):  # a line that is no JSON is somebody's warning
+                    found = json.loads(line)
+                    if isinstance(found, dict):
+                        on_line(found)
+    child.kill()
+    return False
 
 
 def _stop(child: subprocess.Popen[str]) -> None:
@@ -150,3 +121,43 @@ def _fail(code: int, said: str, silent: bool) -> NoReturn:
     if code == USAGE:
         raise ConfigError(f"load generator: {reason}")
     raise BenchError(f"load generator: {reason}")
+
+
+@contextlib.contextmanager
+def child_process(
+    command: Sequence[str], *, end_s: float = 0.0, own_session: bool = False, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """``command`` in a process group of its own, from ``with`` on. ``options`` are those of ``subprocess.Popen``.
+
+    ``own_session``: in a session of its own, too, to which the kernel's autogroups give a share of their own.
+
+    At the end it is asked to end, where it may take ``end_s`` seconds for that, and its whole group is killed: a
+    process that it leaves behind would take the core from whatever is measured next.
+    """
+    group: dict[str, Any] = {"start_new_session": True} if own_session else {"process_group": 0}
+    with subprocess.Popen(command, text=True, **group, **options) as process:
+        try:
+            yield process
+        finally:
+            if end_s:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(end_s)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does, by their name: children ended, files written."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from fastqps.bench.measure.access import Access
 from fastqps.bench.measure.generator import child_prefix
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.result import BenchError
@@ -24,6 +23,33 @@ from fastqps.telemetry.live.remote import fetch_counts
 if TYPE_CHECKING:
     from fastqps.api.served_model import Model
     from fastqps.client.sync import Client
+
+
+from dataclasses import field
+
+
+@dataclass(frozen=True)
+class Access:
+    """All but ``token`` are paths; "": not used. ``token`` is what ``token_file`` holds: the load generator reads the
+    file itself, so that no command line and no report shows the token."""
+
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    token_file: str = ""
+    token: str = field(default="", repr=False)
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """The options of a ``Client``."""
+        return {"tls_ca": self.tls_ca, "tls_cert": self.tls_cert, "tls_key": self.tls_key, "token": self.token}
+
+    @property
+    def generator_flags(self) -> list[str]:
+        """The flags of ``python -m loadgen`` for the access."""
+        paths = {name: getattr(self, name) for name in ("tls_ca", "tls_cert", "tls_key", "token_file")}
+        return [part for name, path in paths.items() if path for part in (f"--{name.replace('_', '-')}", path)]
+
 
 Settings = Mapping[str, Any]  # by key (max-batch-items), values as on the command line; a list for a flag that repeats
 _LOGGED = re.compile(r"^\d\d:\d\d:\d\d\.\d+ supervisor: ")  # what begins a line of its log

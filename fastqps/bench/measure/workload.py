@@ -17,6 +17,10 @@ from loadgen.errors import UsageError
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+
+from fastqps.models import ModelError
+from fastqps.models.files.json_files import read_object
+
 SERVICE = "/fastqps.v1.PredictService"
 UNIQUE = 100_000  # different texts for --unique: more than caches of a server hold
 TEXTS_MAX = 1 << 20
@@ -146,3 +150,22 @@ def read_texts(path: Path) -> list[str]:
     if not texts:
         raise ConfigError(f"--text-file: {path} has no text in it: one text a line")
     return texts
+
+
+WORDS_MIN = 500  # of a vocabulary that texts are made of
+WORDS_MAX = 20_000  # the commonest of a vocabulary
+
+
+def vocabulary_of(checkpoint: Path) -> list[str]:
+    """Whole lower-case words of a checkpoint's tokenizer, in the vocabulary's order, which is by frequency.
+
+    Empty where it has no tokenizer.json or no such words: byte-level vocabularies spell them differently.
+    """
+    try:
+        model = read_object(checkpoint / "tokenizer.json")["model"]
+        vocabulary: dict[str, int] = model["vocab"]
+        ordered = sorted(vocabulary.items(), key=lambda item: item[1])
+    except (ModelError, OSError, KeyError, TypeError, AttributeError):
+        return []
+    words = [word for word, _ in ordered if word.isascii() and word.isalpha() and len(word) > 1 and word.islower()]
+    return words[:WORDS_MAX] if len(words) > WORDS_MIN else []

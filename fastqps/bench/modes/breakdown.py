@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fastqps.bench.flags import Common
-from fastqps.bench.lists import parse_counts
+from fastqps.bench.flags import Common, parse_counts
 from fastqps.bench.measure.context import Context
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import BenchError, Result

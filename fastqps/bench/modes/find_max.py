@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from fastqps.bench.flags import Common
-from fastqps.bench.lists import parse_rate
+from fastqps.bench.flags import Common, parse_rate
+from fastqps.bench.measure.closed_loop import find_peak
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.measure.peak import find_peak
+from fastqps.bench.measure.slo import Judgement, Slo, duration_flag, format_us
 from fastqps.bench.results.capacity import CAPACITY, WAITS_MIN, rising, write_capacity
 from fastqps.bench.results.point import INVALID, UNSTABLE, VALID, Point
 from fastqps.bench.results.result import Outcome, Result
 from fastqps.bench.search.bracket import Bracket, Trial, find_highest
-from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us
 from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 

@@ -6,13 +6,12 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from fastqps.bench.flags import Common
-from fastqps.bench.lists import parse_rate
+from fastqps.bench.flags import Common, parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Slo, duration_flag
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import Outcome, Result
-from fastqps.bench.slo import Slo, duration_flag
 from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 

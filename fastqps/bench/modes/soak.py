@@ -8,14 +8,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fastqps.bench.flags import Common
-from fastqps.bench.lists import parse_rate
+from fastqps.bench.flags import Common, parse_rate
+from fastqps.bench.measure.closed_loop import find_peak
 from fastqps.bench.measure.context import Context
-from fastqps.bench.measure.peak import find_peak
 from fastqps.bench.measure.processes import Usage, usage
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
-from fastqps.bench.statistics.drift import Drift, drift
+from fastqps.bench.statistics.intervals import Drift, drift
 from fastqps.bench.verdict import MATTERS, conclude
 
 SHARE = 0.7  # of the peak, without --rate

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 from pathlib import Path
 from typing import Any
 
 from fastqps.bench.flags import Common
+from fastqps.bench.measure.closed_loop import saturating
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
-from fastqps.bench.measure.saturate import saturating
 from fastqps.bench.results.point import FAILED, INVALID, Point, median_point
 from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
+from fastqps.bench.search.bracket import TRIES, highest_within
 from fastqps.bench.search.choice import DOUBT_MAX, Choice
 from fastqps.bench.search.knobs import knobs_of, parse_try
 from fastqps.bench.search.search import Found, Search, Setting
-from fastqps.bench.search.within import TRIES, highest_within
 from fastqps.bench.statistics.race import Rules
 from fastqps.bench.verdict import conclude, decides_nothing
 from fastqps.config import decide
 from fastqps.config.document import settings_file
-from fastqps.devices.choice_file import ChoiceFile
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher import stored_steps
 from fastqps.errors import ConfigError
 from fastqps.models.names import resolve
 from fastqps.supervisor.plan import named_models
@@ -73,7 +71,7 @@ def check(options: argparse.Namespace, common: Common) -> None:
 def run(context: Context) -> Result:
     """Races settings; the points are the settings, each with the median of its runs. Writes ``fastqps.toml``."""
     tuner = _Tuner(context)
-    tuner.forget_choices()
+    tuner.forget_step_sizes()
     found = tuner.search.run()
     context.result.points += tuner.points()
     context.aside.clear()  # they are in these points
@@ -100,26 +98,18 @@ class _Tuner:
             on_choice=self._tell,
         )
 
-    def forget_choices(self) -> None:
-        """Has the first server that measures a choice do so anew, on the machine as it is now."""
-        files: list[ChoiceFile[Any, Any]] = []
-        if self._tries_auto("max-batch-items"):
-            files.append(STEPS)
-        if self._tries_auto("quantization"):
-            from fastqps.devices.stored_choice import PRECISION  # here: it imports torch
-
-            files.append(PRECISION)
-        config = decide(self._context.target.loaded({}).config)
-        for file, (_, model) in itertools.product(files, named_models(config)):
+    def forget_step_sizes(self) -> None:
+        """Has the first server that measures a step size do so anew, on the machine as it is now."""
+        key = "max-batch-items"
+        base = self._context.target.base.get(key)
+        if "auto" not in next((knob.values for knob in self._knobs if knob.name == key), (base,)):
+            return
+        for _, model in named_models(decide(self._context.target.loaded({}).config)):
             root = resolve(model)[1]
             try:
-                file.forget(root)
+                stored_steps.forget(root)
             except OSError as error:
                 raise ConfigError(f"the stored choice of {root} cannot be measured anew: {error}") from None
-
-    def _tries_auto(self, key: str) -> bool:
-        base = self._context.target.base.get(key)
-        return "auto" in next((knob.values for knob in self._knobs if knob.name == key), (base,))
 
     def points(self) -> list[Point]:
         """One for each setting that was measured."""

@@ -19,12 +19,13 @@ from fastqps.bench.report.points import (
     name_of,
     number,
     response_us,
+    stage_means,
+    stage_names,
     steady,
     too_few,
     varied_settings,
     verdict_of,
 )
-from fastqps.bench.report.stages import stage_means, stage_names
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 

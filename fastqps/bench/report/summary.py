@@ -12,10 +12,11 @@ from fastqps.bench.report.points import (
     rate_of,
     response_us,
     setting_of,
+    stage_means,
+    stage_shares,
     steady,
     verdict_of,
 )
-from fastqps.bench.report.stages import stage_means, stage_shares
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Result
 

@@ -9,13 +9,15 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from fastqps.bench.measure.context import Progress
 from fastqps.bench.report import wording
-from fastqps.bench.report.labels import labels_of
 from fastqps.bench.report.points import rate_of, response_us, verdict_of
+from fastqps.bench.report.run_facts import labels_of
 from fastqps.bench.report.summary import facts_of, severity
 from fastqps.bench.report.tables import Table, tables_of
 from fastqps.bench.results.point import Point
@@ -25,7 +27,7 @@ _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
 _PLAIN_WIDTH = 200  # of tables that go into a file
 
 
-class RunProgress:
+class RunProgress(Progress):
     """Shows the progress of a run in points. A context manager; every method is cheap, and none raises for odd values.
 
     >>> with RunProgress("sweep") as progress:
@@ -37,7 +39,7 @@ class RunProgress:
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self._console = _console(stream or sys.stderr)
-        self._bar = Progress(
+        self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[now]}"),
@@ -63,18 +65,15 @@ class RunProgress:
         self._bar.stop()
 
     def expect(self, points: int) -> None:
-        """So many more points, as far as is known now."""
         self._points_expected = self._points_done + points
         self._update("")
 
     def begin(self, name: str, duration_s: float) -> None:
-        """A point starts, and should take so long, its warm-up included."""
         self._point_s = duration_s
         self._points_expected = max(self._points_expected, self._points_done + 1)
         self._update(wording.one_line(name))
 
     def tick(self, elapsed_s: float, now: str) -> None:
-        """The point that runs: for how long, and what it shows at the moment."""
         share = min(1.0, elapsed_s / self._point_s) if self._point_s > 0 else 0.0
         self._update(wording.one_line(now), share)
 

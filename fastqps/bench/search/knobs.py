@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastqps.bench.lists import parse_values
+from fastqps.bench.flags import parse_values
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.target import check_settings
 from fastqps.bench.search.search import Knob
@@ -41,7 +41,7 @@ def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
         found["max-batch-items"] = ("auto", *_around(most_items(config), most=4096))
     found["max-batch-tokens"] = _around(tokens, most=1 << 20)
     found["max-batch-delay"] = ("0us", "200us", "1ms")
-    formats = {"cuda": ("fp8", "auto"), "cpu": ("int8", "auto")}.get((config.device or "").partition(":")[0], ())
+    formats = {"cuda": ("fp8", "auto"), "cpu": ("int8",)}.get((config.device or "").partition(":")[0], ())
     if possible := tuple(value for value in formats if not context.target.refusal({"quantization": value})):
         found["quantization"] = ("none", *possible)
     return found

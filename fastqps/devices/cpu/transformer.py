@@ -8,15 +8,14 @@ from fastqps.architectures.packed import PackedModel
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
-from fastqps.devices.shared_choice import shared_choice
 from fastqps.host import machine
 from fastqps.models.card import ModelCard
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
-from fastqps.ops.cpu.product_times import product_times
 from fastqps.ops.precision import QUANTIZATIONS, Precision
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
+from fastqps.terminal import say
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -34,14 +33,29 @@ def choose_dtype(name: str) -> torch.dtype:
     return _DTYPES[name]
 
 
+def choose_precision(place: Place, dtype: torch.dtype) -> Precision:
+    """Resolves ``auto``: int8, where the kernels for it are faster than torch's products in ``dtype``."""
+    if place.quantization not in QUANTIZATIONS:
+        raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
+    if place.quantization != "auto":
+        return Precision(place.quantization)
+    flags = machine.cpu_flags()
+    if "avx2" not in flags:
+        say("quantization auto: none, since int8 needs AVX2 to be faster")
+        return Precision("none")
+    if "amx_bf16" in flags and dtype == torch.bfloat16:
+        say("quantization auto: none, since this CPU has AMX for bfloat16 and int8 does not use it")
+        return Precision("none")
+    return Precision("int8")
+
+
 def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place) -> EncoderRunner:
     """Loads the model in this process and sets torch's number of threads (0: leaves it)."""
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    precision = _precision(place, dtype, (64, min(max_tokens, 640 * torch.get_num_threads())))
-    with shared_choice(precision, card, _name(), dtype):
-        model = PackedModel(card, CpuEncoderOps(dtype, precision))
+    precision = choose_precision(place, dtype)
+    model = PackedModel(card, CpuEncoderOps(dtype, precision))
     precision.conclude()
     return EncoderRunner(model, max_items, max_tokens)
 
@@ -51,20 +65,7 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
     if place.threads:
         torch.set_num_threads(place.threads)
     dtype = choose_dtype(place.dtype)
-    precision = _precision(place, dtype, (min(slots, 16), min(max_tokens, 512)))
-    with shared_choice(precision, card, _name(), dtype):
-        runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
+    precision = choose_precision(place, dtype)
+    runner = DecoderRunner.load(card, CpuDecodeOps(dtype, precision), slots, max_tokens)
     precision.conclude()
     return runner
-
-
-def _name() -> str:
-    """Names the processor and the threads, which decide how fast products are here."""
-    return f"{machine.cpu_model()}, {torch.get_num_threads()} threads"
-
-
-def _precision(place: Place, dtype: torch.dtype, rows: tuple[int, ...]) -> Precision:
-    """``rows``: of a small step and of a large one, or the piece that it is computed in."""
-    if place.quantization not in QUANTIZATIONS:
-        raise DeviceError(f"no quantization {place.quantization!r}; there is: {', '.join(QUANTIZATIONS)}")
-    return Precision(place.quantization, rows, product_times(dtype, "int8"), auto_format="int8")

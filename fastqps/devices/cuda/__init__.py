@@ -22,21 +22,21 @@ from fastqps.devices.cuda.backend import Backend
 from fastqps.devices.cuda.checked import make_operations
 from fastqps.devices.cuda.decoder import CudaDecoder, Decoder
 from fastqps.devices.cuda.encoder import CudaEncoder
-from fastqps.devices.cuda.held import await_held, build_over, chosen, hold
+from fastqps.devices.cuda.held import await_held, build_over, hold
 from fastqps.devices.cuda.loaded import Loaded, report_device_faults, starting
 from fastqps.devices.cuda.memory import check_cache, check_weights, kv_bytes, parameters, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
-from fastqps.devices.cuda.precision import decoder_rows, encoder_rows, make_precision
+from fastqps.devices.cuda.precision import make_precision
 from fastqps.devices.cuda.static import hold_static, make_static
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
-from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
 from fastqps.process.startup import STARTUP
@@ -65,13 +65,12 @@ def make_encoder(card: ModelCard, max_items: int, max_tokens: int, place: Place)
         if held is None:
             _check_weights(card, backend, dtype)
         kernels = make_operations(place, backend)
-        precision = make_precision(place, backend, dtype, encoder_rows(max_tokens), kernels)
+        precision = make_precision(place, backend)
 
         def load(where: Parameters) -> PackedModel:
             return PackedModel(card, CudaEncoderOps(dtype, where, precision, kernels, card.max_input_tokens))
 
-        with chosen(precision, held, card, backend, place, dtype):
-            model = build_over(backend, held, load)
+        model = build_over(backend, held, load)
         precision.conclude()
     return CudaEncoder(Loaded(card, backend, model), max_items, max_tokens)
 
@@ -85,37 +84,31 @@ def make_decoder(card: ModelCard, slots: int, max_tokens: int, place: Place) -> 
         left = _check_weights(card, backend, dtype) if held is None else backend.memory()[0]
         check_cache(card, slots, kv_bytes(card, slots, dtype.itemsize), left, backend.where)
         kernels = make_operations(place, backend)
-        precision = make_precision(place, backend, dtype, decoder_rows(slots, max_tokens), kernels)
+        precision = make_precision(place, backend)
 
         def load(where: Parameters) -> Decoder:
             return Decoder(*load_decoder(card, CudaDecodeOps(dtype, where, precision, kernels), slots, max_tokens))
 
-        with chosen(precision, held, card, backend, place, dtype):
-            decoder = build_over(backend, held, load)
+        decoder = build_over(backend, held, load)
         precision.conclude()
     return CudaDecoder(Loaded(card, backend, decoder), slots, max_tokens)
 
 
-def hold_weights(card: ModelCard, slots: int, max_tokens: int, place: Place) -> None:
-    """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``.
-
-    ``slots`` and ``max_tokens`` are those of the processes that map them: ``auto`` goes by the sizes of their steps.
-    """
+def hold_weights(card: ModelCard, place: Place) -> None:
+    """Loads a model's weights alone, for other processes to map. Raises as ``make_runner``."""
     if card.static:
         hold_static(card, place)
         return
     backend, dtype = _open(place)
-    rows, load_model = _WEIGHTS[step_kind(card)]
     kernels = make_operations(place, backend)
-    precision = make_precision(place, backend, dtype, rows(slots, max_tokens), kernels)
+    precision = make_precision(place, backend)
 
     def load(where: Parameters) -> object:
-        return load_model(card, dtype, where, precision, kernels)
+        return _WEIGHTS[step_kind(card)](card, dtype, where, precision, kernels)
 
     with alone_on(backend.uuid), report_oom_of_weights(card, backend.where), report_device_faults(backend):
         _check_weights(card, backend, dtype)
-        with chosen(precision, None, card, backend, place, dtype):
-            hold(card, backend, place, dtype, precision, load)
+        hold(card, backend, place, dtype, load)
 
 
 def _encoder(
@@ -131,11 +124,8 @@ def _decoder(
 
 
 RUNNERS = {ENCODE: make_encoder, DECODE: make_decoder}
-# The sizes of steps that ``auto`` goes by, and the model alone, without the state of sequences.
-_WEIGHTS: dict[StepKind, tuple[Callable[[int, int], tuple[int, ...]], Callable[..., object]]] = {
-    ENCODE: (lambda _, max_tokens: encoder_rows(max_tokens), _encoder),
-    DECODE: (decoder_rows, _decoder),
-}
+# Load the model alone, without the state of sequences.
+_WEIGHTS: dict[StepKind, Callable[..., object]] = {ENCODE: _encoder, DECODE: _decoder}
 
 
 def _open(place: Place) -> tuple[Backend, torch.dtype]:

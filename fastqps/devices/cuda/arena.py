@@ -17,8 +17,7 @@ import torch
 from fastqps._core import CudaApi, CudaError
 from fastqps.devices.cuda.manifest import Manifest
 from fastqps.devices.errors import DeviceError
-from fastqps.errors import ConfigError
-from fastqps.models.card import ModelError
+from fastqps.errors import ConfigError, ModelError
 from fastqps.ops.parameters import Parameters, SharedParameters
 
 Build = Callable[[Parameters], Any]  # makes the model of its parameters

@@ -19,7 +19,7 @@ from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
 from fastqps.host.gpus import VISIBLE
 from fastqps.kernels import torch_ops
-from fastqps.kernels.operations import launcher
+from fastqps.ops.cuda.operations import launcher
 
 FAULTS = "FASTQPS_TEST_KERNEL_FAULTS"  # "pool=compile,add_norm=miscompute,sample=crash"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from fastqps.devices.errors import DeviceError
 from fastqps.process.startup import STARTUP
@@ -19,16 +18,12 @@ _BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True)
 class Manifest:
-    """``layout``: as ``SharedParameters``'. ``about``: what decides where each parameter lies, in words.
-
-    ``products``: what ``--quantization auto`` has chosen for the model, each a ``Timed``.
-    """
+    """``layout``: as ``SharedParameters``'. ``about``: what decides where each parameter lies, in words."""
 
     handle: str  # CUDA's, 64 bytes in hex
     size_bytes: int
     layout: str
     about: dict[str, str]
-    products: list[dict[str, Any]] = field(default_factory=list)
 
     def check(self, about: dict[str, str]) -> None:
         """Raises ``DeviceError`` if the held weights are not those that a reader expects."""

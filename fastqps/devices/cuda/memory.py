@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from fastqps._core import CudaError
-from fastqps.errors import ConfigError
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ConfigError, ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.files.tensors import read_tensors
 
 _OUT_OF_MEMORY = ("out of memory", "cublas_status_alloc_failed", "cublas_status_not_initialized")

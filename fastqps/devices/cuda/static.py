@@ -19,10 +19,9 @@ from fastqps.devices.cuda.memory import check_weights, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.place import Place, check_static_settings
 from fastqps.devices.start_lock import alone_on
-from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.parameters import Parameters
-from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
 from fastqps.runners.static import StaticTable, open_table
 
@@ -100,7 +99,7 @@ def hold_static(card: ModelCard, place: Place) -> None:
     kernels = make_operations(place, backend)
     with alone_on(backend.uuid), report_oom_of_weights(card, backend.where), report_device_faults(backend):
         _check_room(files, backend)
-        hold(card, backend, place, _DTYPE, Precision("none"), lambda where: StaticBags(files, where, kernels))
+        hold(card, backend, place, _DTYPE, lambda where: StaticBags(files, where, kernels))
 
 
 def _check_room(files: StaticTable, backend: Backend) -> None:

@@ -11,7 +11,7 @@ from fastqps._core import CudaApi
 from fastqps.devices.cuda.backend import Body, Graph, Stream
 from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
-from fastqps.kernels.operations import launcher
+from fastqps.ops.cuda.operations import launcher
 
 _WATCHED = ("num_alloc_retries", "num_device_alloc", "num_device_free", "allocation.all.allocated")
 

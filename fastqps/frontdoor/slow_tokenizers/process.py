@@ -24,9 +24,9 @@ import setproctitle
 from fastqps.frontdoor.slow_tokenizers.limits import MESSAGE_BYTES
 from fastqps.frontdoor.slow_tokenizers.worker import serve
 from fastqps.models.card import ModelCard
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.models.tokenizers.tokenizer import Tokenizer
-from fastqps.process.parent import die_with_parent
+from fastqps.process.prctl import die_with_parent
 
 
 class _Template:

@@ -17,6 +17,7 @@ import torch
 from fastqps.kernels.checks.decoder_inputs import DECODER_INPUTS
 from fastqps.kernels.checks.encoder_inputs import ENCODER_INPUTS
 from fastqps.kernels.checks.inputs import Random
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.shapes import row_shape, search_shape
 
 
@@ -100,11 +101,14 @@ def arguments_of(plain: Callable[..., Any], args: tuple[Any, ...], named: dict[s
 
 def shape_of(name: str, arguments: dict[str, Any]) -> str:
     """``x=bfloat16[:,384] eps=1e-12 kind=layer``: arguments that are None or False are left out."""
-    parts = {key: _part(value) for key, value in arguments.items() if value is not None and value is not False}
+    flat: dict[str, Any] = {}
+    for key, value in arguments.items():
+        flat |= vars(value) if isinstance(value, Attention | Tables) else {key: value}
+    parts = {key: _part(value) for key, value in flat.items() if value is not None and value is not False}
     if name == "embed_norm":  # how items are found depends on how many there can be
         search = search_shape(len(arguments["cu_seqlens"]))
         parts["cu_seqlens"] += f"/{search.scan}x{search.stride}"
-        parts["ids"] += f"/{row_shape(arguments['words'].shape[1], len(arguments['ids'])).rows}"
+        parts["ids"] += f"/{row_shape(flat['words'].shape[1], len(arguments['ids'])).rows}"
     if name == "add_norm":  # how many rows a program has depends on how many there are
         rows, width = arguments["x"].shape
         parts["x"] += f"/{row_shape(width, rows).rows}"

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from fastqps.kernels.checks.inputs import Case, Inputs, Random
+from fastqps.kernels.layers import Tables
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM, pool_shape, row_shape
 
 _LENGTHS = (1, 100, 33, 2, 40)  # rows of items: they begin and end inside tiles, and at their borders
@@ -28,15 +29,16 @@ def _lengths(longest: int, items: int, tokens: int = _TOKENS_MIN) -> list[int]:
 
 
 def embed_norm(random: Random, a: dict[str, Any]) -> Case:
-    places, kinds, entries = a["places"], a["kinds"], len(a["cu_seqlens"])
-    longest = _LENGTHS[1] if places is None else min(_LENGTHS[1], len(places) - a["position_offset"])
-    several = row_shape(a["words"].shape[1], len(a["ids"])).rows > 1
+    tables: Tables = a["tables"]
+    places, kinds, offset, entries = tables.places, tables.kinds, tables.position_offset, len(a["cu_seqlens"])
+    longest = _LENGTHS[1] if places is None else min(_LENGTHS[1], len(places) - offset)
+    several = row_shape(tables.words.shape[1], len(a["ids"])).rows > 1
     lengths = _lengths(longest, entries - 1, _TOKENS_OF_MANY if several else _TOKENS_MIN)
     total = sum(lengths)
     rows = ROWS_TOGETHER_FROM if several else total + _SPARE
-    ids = random.below(len(a["words"]), rows)
-    if a["position_offset"]:
-        ids[::5] = a["position_offset"] - 1  # padding in texts
+    ids = random.below(len(tables.words), rows)
+    if offset:
+        ids[::5] = offset - 1  # padding in texts
     step = {
         "ids": ids,
         "types": None if a["types"] is None else random.below(1 if kinds is None else len(kinds), rows),
@@ -76,9 +78,10 @@ def _count(random: Random, a: dict[str, Any], rows: int = _ROWS) -> tuple[torch.
 
 
 def tile_attention(random: Random, a: dict[str, Any]) -> Case:
-    longest = min(_LENGTHS[1], a["longest"] or _LENGTHS[1], _LENGTHS[1] if a["rotary"] is None else len(a["rotary"]))
-    longest = longest if a["bias"] is None else min(longest, a["bias"].shape[1] // 2)
-    longest = longest if a["relative"] is None else min(longest, (a["relative"].shape[3] - 16) // 2)
+    rotary, bias, relative = a["attention"].rotary, a["attention"].bias, a["attention"].relative
+    longest = min(_LENGTHS[1], a["longest"] or _LENGTHS[1], _LENGTHS[1] if rotary is None else len(rotary))
+    longest = longest if bias is None else min(longest, bias.shape[1] // 2)
+    longest = longest if relative is None else min(longest, (relative.shape[3] - 16) // 2)
     lengths = _lengths(longest, _TOKENS_MIN)
     marks = [0, *accumulate(lengths)]
     total = marks[-1]

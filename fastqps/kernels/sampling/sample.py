@@ -1,6 +1,6 @@
 """The second pass of sampling and the last kernel of a decoder's step: one program draws one run's token.
 
-The reference is csrc/step/cpu/decode/sample_kernel.h. Sums are added in another order than there, in float64 from
+The reference is csrc/step/cpu/decode_sample_kernel.h. Sums are added in another order than there, in float64 from
 those of ``chunks`` on, so a draw from the whole vocabulary, or from the top_p of it, may differ where the random number
 lies within 2e-6 of an edge between two tokens; a draw from the top_k likeliest, only within the last bits of float64.
 """

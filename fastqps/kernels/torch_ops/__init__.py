@@ -11,13 +11,12 @@ No function writes stamps: torch cannot read the device's clock. The host's time
 from __future__ import annotations
 
 from fastqps.kernels.torch_ops.attention import tile_attention
-from fastqps.kernels.torch_ops.items import bag_means, embed_norm, pool
+from fastqps.kernels.torch_ops.items import bag_means, embed_norm, end_step, pool
 from fastqps.kernels.torch_ops.logit_options import logit_options
 from fastqps.kernels.torch_ops.rows import activate, add_norm, quantise_rows
 from fastqps.kernels.torch_ops.sample import sample
 from fastqps.kernels.torch_ops.slot_attention import slot_attention
 from fastqps.kernels.torch_ops.slots import embed_tokens, last_rows, rope_kv
-from fastqps.kernels.torch_ops.stamps import end_step
 
 __all__ = [
     "activate",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
+from fastqps.kernels.layers import Attention
 from fastqps.kernels.torch_ops.rows import normalised
 
 _SCORES_MAX = 1 << 26  # numbers of one product: 256 MiB in float32
@@ -17,18 +18,9 @@ def tile_attention(
     qkv: torch.Tensor,
     row_start: torch.Tensor,
     row_end: torch.Tensor,
-    heads: int,
+    attention: Attention,
     *,
-    window: int = 0,
-    rotary: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
-    relative: torch.Tensor | None = None,
     longest: int = 0,
-    kv_heads: int | None = None,
-    causal: bool = False,
-    q_norm: torch.Tensor | None = None,
-    k_norm: torch.Tensor | None = None,
-    eps: float | None = None,
 ) -> torch.Tensor:
     """qkv [tokens, (heads + 2 · kv_heads) · size] → [tokens, heads · size]; every row sees its item's rows.
 
@@ -38,21 +30,20 @@ def tile_attention(
     Where an item's value is not finite, its rows that see it become NaN; other items' rows do not.
     """
     tokens = len(qkv)
-    block = min(tokens, longest or tokens, max(window, _BLOCK_MIN) if window else tokens)
+    block = min(tokens, longest or tokens, max(attention.window, _BLOCK_MIN) if attention.window else tokens)
     count = -(-tokens // block)
     row = torch.arange(tokens, device=qkv.device)
     live = row_start < row_end
     first, last = (torch.where(live, mark, 0) for mark in (row_start, row_end))
-    shared = kv_heads or heads
+    heads, shared, window, rotary = attention.heads, attention.kv_heads, attention.window, attention.rotary
     q, k, v = qkv.float().view(tokens, heads + 2 * shared, -1).split_with_sizes([heads, shared, shared], 1)
-    if q_norm is not None and k_norm is not None and eps is not None:
-        q, k = (normalised(x, eps, True) * weight for x, weight in ((q, q_norm), (k, k_norm)))
+    q, k = normed(q, k, attention)
     if rotary is not None:
         turns = rotary[torch.where(live, row - first, 0)][:, None]
         q, k = turned(q, turns), turned(k, turns)
     if window:
         first, last = torch.maximum(first, row - window), torch.minimum(last, row + window + 1)
-    if causal:
+    if attention.causal:
         last = torch.minimum(last, row + 1)
     k, v = (x[:, :, None].expand(-1, -1, heads // shared, -1).flatten(1, 2) for x in (k, v))
     q, scale = _blocks(q, block, count, 0), q.shape[2] ** -0.5
@@ -60,14 +51,22 @@ def tile_attention(
     bounds = [_blocks(bound[:, None], block, count, 0) for bound in (first, last)]
     key = torch.arange(-block, 2 * block, device=qkv.device)
     at = block * torch.arange(count, device=qkv.device)[:, None, None] + key  # [blocks, 1, keys]
-    places = Places(torch.arange(block, device=qkv.device)[:, None] - key, scale, bias, relative)
-    wide = 0 if relative is None else relative.shape[3]
+    places = Places(torch.arange(block, device=qkv.device)[:, None] - key, scale, attention.bias, attention.relative)
+    wide = 0 if attention.relative is None else attention.relative.shape[3]
     together = max(1, _SCORES_MAX // (heads * 3 * block * max(block, wide)))
     out = [
         _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]), places)
         for b in (slice(begin, begin + together) for begin in range(0, count, together))
     ]
     return torch.cat(out).flatten(0, 1)[:tokens].flatten(1).to(qkv.dtype)
+
+
+def normed(q: torch.Tensor, k: torch.Tensor, attention: Attention) -> tuple[torch.Tensor, torch.Tensor]:
+    """Queries and keys [..., size] after their norms, if there are norms."""
+    if attention.q_norm is None or attention.k_norm is None:
+        return q, k
+    eps = attention.eps
+    return normalised(q, eps, True) * attention.q_norm, normalised(k, eps, True) * attention.k_norm
 
 
 def turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:

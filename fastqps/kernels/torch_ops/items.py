@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from fastqps.kernels.layers import Tables
 from fastqps.kernels.results import Embedded, Pooled
 from fastqps.kernels.torch_ops.rows import normalised, scaled
 
@@ -38,22 +39,14 @@ def embed_norm(
     types: torch.Tensor | None,
     cu_seqlens: torch.Tensor,
     counts: torch.Tensor,
-    words: torch.Tensor,
-    places: torch.Tensor | None,
-    kinds: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    eps: float,
-    position_offset: int = 0,
+    tables: Tables,
     *,
     want_values: bool = True,
     want_fp8: bool = False,
     stamps: torch.Tensor | None = None,
 ) -> Embedded:
-    """Layer norm of each token's row of ``words`` plus that of its position and type, where there are such tables.
-
-    Without ``weight`` it is the sum itself.
-    """
+    """The sum of each token's rows, and its layer norm if there is one."""
+    words, places, kinds, weight = tables.words, tables.places, tables.kinds, tables.weight
     row = torch.arange(len(ids), device=ids.device)
     live, marks = row < counts[0], _marks(cu_seqlens, counts)
     item = _item_of(marks, row)
@@ -62,8 +55,9 @@ def embed_norm(
     if kinds is not None:
         x = x + (kinds[0] if types is None else kinds[torch.where(live, types, 0)]).float()
     if places is not None:
-        x = x + places[places_of(ids, live, start, position_offset)].float()
-    out = scaled(x if weight is None else normalised(x, eps, False), weight, bias, words.dtype, want_values, want_fp8)
+        x = x + places[places_of(ids, live, start, tables.position_offset)].float()
+    x = x if weight is None else normalised(x, tables.eps, False)
+    out = scaled(x, weight, tables.bias, words.dtype, want_values, want_fp8)
     return Embedded(*out, *(torch.where(live, mark, counts[0]).int() for mark in (start, end)))
 
 
@@ -128,3 +122,7 @@ def bag_means(
     rows = sums / found.clamp(min=1)[:, None]
     live = (torch.arange(items, device=ids.device) < counts[1])[:, None]
     return rows if out is None else out.copy_(torch.where(live, rows, out))
+
+
+def end_step(stamps: torch.Tensor) -> None:
+    """Writes nothing: a step without a start or an end counts from its launch until it is seen to be done."""

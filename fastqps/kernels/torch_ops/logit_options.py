@@ -1,4 +1,4 @@
-"""Options that change logits, of all runs at once: the semantics of csrc/step/decode/logit_options.cpp."""
+"""Options that change logits, of all runs at once: the semantics of csrc/step/cpu/logit_options.cpp."""
 
 from __future__ import annotations
 

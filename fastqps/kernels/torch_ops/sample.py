@@ -1,4 +1,4 @@
-"""Sampling of all runs at once: the semantics of csrc/step/cpu/decode/sample_kernel.h and philox.h."""
+"""Sampling of all runs at once: the semantics of csrc/step/cpu/decode_sample_kernel.h and philox.h."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.kernels.torch_ops.attention import turned
+from fastqps.kernels.layers import Attention
+from fastqps.kernels.torch_ops.attention import normed, turned
 
 _LOG2_E = 1.4426950408889634
 
@@ -62,10 +63,7 @@ def last_of(starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
 def rope_kv(
     qkv: torch.Tensor,
     cache: torch.Tensor,
-    rotary: torch.Tensor,
-    q_norm: torch.Tensor | None,
-    k_norm: torch.Tensor | None,
-    eps: float,
+    attention: Attention,
     positions: torch.Tensor,
     kv_slots: torch.Tensor,
     counts: torch.Tensor,
@@ -76,22 +74,16 @@ def rope_kv(
 
     Their factor holds log2 e: ``slot_attention`` takes powers of two.
     """
-    kv_heads, head_dim = cache.shape[2], cache.shape[4]
-    rows = len(qkv)
+    heads, kv_heads, head_dim, rows = attention.heads, attention.kv_heads, cache.shape[4], len(qkv)
+    assert attention.rotary is not None, "a decoder's positions are rotary"
     any_row, row = counts[0] > 0, repeated(rows, counts[0])
-    q, k, v = qkv[row].float().view(rows, -1, head_dim).split_with_sizes(_heads(qkv, kv_heads, head_dim), 1)
-    if q_norm is not None and k_norm is not None:
-        q, k = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * n for x, n in ((q, q_norm), (k, k_norm)))
+    q, k, v = qkv[row].float().view(rows, -1, head_dim).split_with_sizes([heads, kv_heads, kv_heads], 1)
+    q, k = normed(q, k, attention)
     position = torch.where(any_row, positions[row], prefix_len).long()
-    turns, at = rotary[position][:, None], position - prefix_len
+    turns, at = attention.rotary[position][:, None], position - prefix_len
     slot = torch.where(any_row, kv_slots[row], 0).long()
     for part, new in zip(cache, (turned(k, turns), v), strict=True):
         place = part.transpose(1, 2)
         place[slot, at] = torch.where(any_row, new.to(cache.dtype), place[slot, at])
     queries: torch.Tensor = turned(q, turns) * (head_dim**-0.5 * _LOG2_E)
     return queries.flatten(1).to(qkv.dtype)
-
-
-def _heads(qkv: torch.Tensor, kv_heads: int, head_dim: int) -> list[int]:
-    """How many heads of queries, of keys and of values a row has."""
-    return [qkv.shape[1] // head_dim - 2 * kv_heads, kv_heads, kv_heads]

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters.keys import ADAPTER_KEYS
-from fastqps.models.adapters.patterns import Expression, Steps, Targets, named
-from fastqps.models.card import ModelError
+from fastqps.models.adapters.patterns import Targets, first_matches, named
 from fastqps.models.files import deciding_files
 from fastqps.models.files.config_values import flag, size
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
-from fastqps.models.files.pickles import pickled
 from fastqps.models.files.regular import has_file
 from fastqps.models.files.tensors import Tensor, read_tensors
+from fastqps.models.files.ways_out import pickled
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_NAME_CHARS_MAX = 1000
 _BEFORE = "base_model.model."  # of every tensor's name: PEFT's wrapper, then its tuner
 # What a task makes of the base: the end of its architecture's name; "": what the base is.
 _TASKS = {
@@ -120,14 +121,6 @@ def _check_kind(config: Keys, values: Mapping[str, Any]) -> None:
 
 
 def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Update], dict[str, Tensor]]:
-    steps = Steps()
-    targets = Targets(
-        config.get("target_modules"),
-        config.get("exclude_modules"),
-        config.get("layers_to_transform"),
-        config.get("layers_pattern"),
-        steps,
-    )
     saved = config.get("modules_to_save") or []
     if not isinstance(saved, list) or not all(isinstance(each, str) for each in saved):
         raise ModelError(f"modules_to_save {_shown(saved)} is no list of names")
@@ -139,6 +132,10 @@ def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Upd
             raise ModelError(f"tensor {full} is {tensor.kind}; supported: {', '.join(_FLOATS)}")
         if name == full:
             raise ModelError(f"tensor {full}: its name does not begin with {_BEFORE}, as PEFT writes it")
+        if not name.isprintable() or len(name) > _NAME_CHARS_MAX:
+            raise ModelError(
+                f"tensor {full[:100]!r}: its name has more than {_NAME_CHARS_MAX} characters, or strange ones"
+            )
         end = next((end for end in _FACTORS if name.endswith(end)), None)
         if end:
             factors.setdefault(name.removesuffix(end), {})[_FACTORS[end]] = tensor
@@ -146,7 +143,7 @@ def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Upd
             replaced[found] = tensor
         else:
             raise ModelError(f"tensor {full} is neither a factor of LoRA nor of a module in modules_to_save")
-    scales = _Scales(config, steps)
+    targets, scales = Targets(config.get, factors), _Scales(config, factors)
     updates = {f"{module}.weight": _update(module, parts, targets, scales) for module, parts in factors.items()}
     return updates, replaced
 
@@ -177,26 +174,27 @@ def _update(module: str, parts: Mapping[str, Tensor], targets: Targets, scales: 
 class _Scales:
     """By what the product of two factors is multiplied."""
 
-    def __init__(self, config: Keys, steps: Steps) -> None:
+    def __init__(self, config: Keys, modules: Collection[str]) -> None:
         where = ADAPTER_CONFIG
         self._rank, self._alpha = size(config, "r", 8, where=where), _number(config.get("lora_alpha", 8), "lora_alpha")
         self._root = flag(config, "use_rslora")
-        self._ranks, self._alphas = (_patterns(config, key, steps) for key in ("rank_pattern", "alpha_pattern"))
+        self._ranks, self._alphas = (_by_module(config, key, modules) for key in ("rank_pattern", "alpha_pattern"))
 
     def of(self, module: str, rank: int) -> float:
         """The factor of a module. ``ModelError`` where its factors have another rank than the configuration says."""
-        said = next((value for pattern, value in self._ranks if pattern.ends(module)), self._rank)
-        if said != rank:
-            raise ModelError(f"module {module} has factors of rank {rank}, and adapter_config.json says {said:g}")
-        alpha = next((value for pattern, value in self._alphas if pattern.ends(module)), self._alpha)
-        return alpha / (math.sqrt(rank) if self._root else rank)
+        expected = self._ranks.get(module, self._rank)
+        if expected != rank:
+            raise ModelError(f"module {module} has factors of rank {rank}, and adapter_config.json says {expected:g}")
+        return self._alphas.get(module, self._alpha) / (math.sqrt(rank) if self._root else rank)
 
 
-def _patterns(config: Keys, key: str, steps: Steps) -> list[tuple[Expression, float]]:
+def _by_module(config: Keys, key: str, modules: Collection[str]) -> dict[str, float]:
     found = config.get(key) or {}
     if not isinstance(found, dict):
         raise ModelError(f"{key} {_shown(found)} is no object of numbers by module")
-    return [(Expression(key, text, steps), _number(value, key)) for text, value in found.items()]
+    numbers = [_number(value, key) for value in found.values()]
+    matches = first_matches(key, [rf"(.*\.)?({text})" for text in found], modules) if found else {}
+    return {module: numbers[at] for module, (at, _) in matches.items()}
 
 
 def _number(value: Any, key: str) -> float:

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, Adapter
-from fastqps.models.card import ModelError
-from fastqps.models.compressed_tensors import QUANTIZATION_KEYS
+from fastqps.models.files.compressed_tensors import QUANTIZATION_KEYS
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.regular import has_file
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline

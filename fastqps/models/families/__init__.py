@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families import (
     albert,
     bert,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.config_values import choice, count, flag, positive, size
 
 ROPE_TYPES = ("default", "linear", "llama3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.decoder import Rope, layer_kinds, read_head_dim, read_kv_heads, read_rope
 from fastqps.models.families.encoder import GATES
 from fastqps.models.families.family import EncoderFamily

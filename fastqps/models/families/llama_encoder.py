@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.decoder import DecoderConfig, Rope
 from fastqps.models.families.encoder import EncoderConfig, HeadConfig
 from fastqps.models.families.family import DecoderFamily, EncoderFamily

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.encoder import (
     ACTIVATIONS,
     GATES,

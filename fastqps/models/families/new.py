@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families import gte
 from fastqps.models.families.decoder import Rope
 from fastqps.models.families.encoder import BertConfig

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.config_keys import CONFIG
 
 _SIZE_END = 1 << 31
 COUNT_MAX = 4096
+CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
+LABELS_MAX = CARD_BYTES_MAX // 4  # a name takes as many bytes of it, with its quotes and comma
 _VALUE_CHARS_MAX = 100
+
+Activation = Literal["identity", "softmax", "sigmoid"]
 
 
 def size(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.json_files import bytes_max
 from fastqps.models.files.regular import open_regular
 from fastqps.models.files.tensors import read_tensors

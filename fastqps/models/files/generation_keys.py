@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.keys import Keys, Refused, rules
-from fastqps.models.logit_options import LogitOptions, float32
+from fastqps.models.files.logit_options import LogitOptions, float32
 
 GENERATION_CONFIG = "generation_config.json"
 _LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)

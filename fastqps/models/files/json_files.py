@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.files.documents import parse_json
-from fastqps.models.card import ModelError
 from fastqps.models.files.regular import has_file, read_regular
-from fastqps.models.tokenizers.source import TOKENIZER_BYTES_MAX
 
 # Values take up to 30 times as much memory as their text.
 _BYTES_MAX = 16 << 20
+TOKENIZER_BYTES_MAX = 64 << 20
 _TOKENIZERS = ("tokenizer.json", "_tokenizer_config.json")  # the ends of names of files that hold a vocabulary
 
 

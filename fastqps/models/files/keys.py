@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 
 _KEYS_NAMED_MAX, _KEY_CHARS_MAX = 8, 64  # of a warning
 

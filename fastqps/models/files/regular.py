@@ -6,8 +6,8 @@ import os
 from io import BufferedReader
 from pathlib import Path
 
+from fastqps.errors import ModelError
 from fastqps.files import regular
-from fastqps.models.card import ModelError
 
 
 def has_file(path: Path) -> bool:

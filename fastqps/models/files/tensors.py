@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fastqps.errors import ModelError
 from fastqps.files.documents import parse_json
-from fastqps.models.card import ModelError
 from fastqps.models.files.regular import open_regular
 
 _HEADER_BYTES_MAX = 16 << 20

@@ -9,13 +9,17 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
-from fastqps.models.files.pickles import pickled
-
 SETFIT_HEAD = "model_head.pkl"
 # The vocabulary of a tokenizer that transformers can read and write as a tokenizer.json.
 _VOCABULARIES = ("vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 _FOREIGN = {".onnx": "ONNX", ".gguf": "llama.cpp", ".h5": "TensorFlow", ".msgpack": "Flax", ".xml": "OpenVINO"}
 _FOREIGN_FOLDERS = ("", "onnx", "openvino")  # of a checkpoint, where such weights lie
+# Weights in pickles are never read, because reading one can run any code.
+_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
+_UNPICKLED = (
+    "load it with transformers where you trust it, and save_pretrained writes safetensors; on the hub, a pull request "
+    "of the repository may have them (hub:OWNER/NAME@refs/pr/N)"
+)
 _ENTRIES_MAX = 10_000  # of a folder that are looked at
 
 
@@ -94,3 +98,12 @@ def _entries(folder: Path) -> list[Path]:
         return [each for each, _ in zip(folder.iterdir(), range(_ENTRIES_MAX), strict=False)]
     except OSError:
         return []
+
+
+def pickled(names: Iterable[str]) -> str:
+    """The end of a sentence about a folder without safetensors that has weights in a pickle; "" if it has none.
+
+    ``names``: of the files in the folder.
+    """
+    first = min((name for name in names if name.endswith(_PICKLES) and name != "training_args.bin"), default="")
+    return f"{first} is never read, because such a file can run any code; {_UNPICKLED}" if first else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.regular import has_file
 from fastqps.models.files.ways_out import about_weights

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from fastqps.errors import ModelError
 from fastqps.files.regular import read_regular
-from fastqps.models.card import ModelError
 from fastqps.models.files.regular import open_regular
 from fastqps.models.hub.reference import HubReference
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.hub.cached import check_content, repository_folder, stated_by, write_ref
 from fastqps.models.hub.patience import patiently
 from fastqps.models.hub.reference import HubReference

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.hub.reference import HubReference
 
 T = TypeVar("T")

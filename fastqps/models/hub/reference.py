@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 
 PREFIX = "hub:"
 REVISION_DEFAULT = "main"

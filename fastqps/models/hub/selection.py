@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from fastqps.errors import ModelError
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from fastqps.models.card import ModelError
-from fastqps.models.checkpoint import DECIDING
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_json
-from fastqps.models.files.pickles import pickled
+from fastqps.models.files.ways_out import pickled
 from fastqps.models.files.weight_files import INDEX, WEIGHTS
+from fastqps.models.sentence_transformers.keys import DECIDING
 from fastqps.models.sentence_transformers.listing import read_listing
 
 _MODULES = "modules.json"

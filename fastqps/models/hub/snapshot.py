@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.hub.cached import Cached
 from fastqps.models.hub.online import Online
 from fastqps.models.hub.reference import HubReference, parse_reference

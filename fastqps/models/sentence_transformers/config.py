@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, Rules, rules
 from fastqps.models.files.regular import has_file

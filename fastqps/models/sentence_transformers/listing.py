@@ -6,7 +6,7 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.json_files import read_json
 from fastqps.models.files.keys import Keys
 from fastqps.models.sentence_transformers.keys import MODULE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.json_files import optional_object, read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.sentence_transformers.keys import EXPANSION, MODEL_FILE, MULTI_MODEL, TOKEN_MASK

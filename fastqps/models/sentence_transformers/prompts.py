@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.keys import Keys
 
 EMBEDDER_PROMPTS = ("query", "document")  # every embedding model has these, empty where no file says more

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fastqps.models.card import LABELS_MAX, Activation, ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.config_keys import CONFIG
+from fastqps.models.files.config_values import LABELS_MAX, Activation
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, rules
 from fastqps.models.files.regular import has_file

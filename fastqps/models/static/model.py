@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fastqps.models.card import Activation, ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files import deciding_files
+from fastqps.models.files.config_values import Activation
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.tensors import Tensor, read_tensors
 from fastqps.models.sentence_transformers.pipeline import Dense

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 
 _FLAGS = ("single_word", "lstrip", "rstrip")
 

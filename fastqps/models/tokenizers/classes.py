@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.config_values import count
 from fastqps.models.tokenizers import unigram_classes
 from fastqps.models.tokenizers.added_tokens import Token, token

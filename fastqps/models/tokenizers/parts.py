@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.tokenizers.added_tokens import Token
 from fastqps.models.tokenizers.keys import CONFIG
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, get_args
 from fastqps._core import Detokenizer, NativeTokenizer
 from fastqps.files.regular import open_regular
 from fastqps.models.tokenizers.beginnings import beginning_decides, cut_at_space
-from fastqps.models.tokenizers.source import content_of
 from fastqps.models.tokenizers.spans import SpanFinder, TokenSpan, begun
+from fastqps.models.tokenizers.vocabulary import content_of
 
 Item = str | tuple[str, str]
 SpecialTokens = Literal["all", "none", "trailing"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.files.config_values import size
 from fastqps.models.tokenizers.keys import CONFIG
 from fastqps.models.tokenizers.parts import Named, Part, flag, template, text_of

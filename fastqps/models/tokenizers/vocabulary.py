@@ -1,11 +1,25 @@
-"""Questions to a tokenizer's vocabulary, through the `tokenizers` package."""
+"""Questions to a tokenizer's vocabulary, through the `tokenizers` package.
+
+The source of a tokenizer is the path of a tokenizer.json, or its JSON, which begins with `{`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from fastqps.models.tokenizers.source import content_of
+from fastqps.files.regular import read_regular
+from fastqps.models.files.json_files import TOKENIZER_BYTES_MAX
+
+
+def content_of(source: str) -> str:
+    """The JSON. ``ValueError`` names a file that cannot be read: its place may have been taken since it was checked."""
+    if source.startswith("{"):
+        return source
+    try:
+        return read_regular(source, TOKENIZER_BYTES_MAX).decode()
+    except OSError as error:
+        raise ValueError(f"{source}: {error.strerror}") from None
 
 
 def ids_of_tokens(source: str, tokens: Sequence[str]) -> list[int | None]:

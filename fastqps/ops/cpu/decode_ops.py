@@ -1,13 +1,13 @@
-"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu/decode/cpu_decode.h."""
+"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu/cpu_decode.h."""
 
 from __future__ import annotations
 
 import torch
 
 from fastqps import _core
+from fastqps.kernels.layers import Attention
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.interface import Heads
 from fastqps.ops.step import address
 
 
@@ -36,35 +36,35 @@ class CpuDecodeOps(CpuOps):
     def attend(
         self,
         qkv: torch.Tensor,
-        heads: Heads,
+        attention: Attention,
         cache: torch.Tensor,
         prefix: torch.Tensor,
         step: DecodeStep,
         last_rows: bool,
     ) -> torch.Tensor:
-        width = heads.heads * heads.head_dim
-        out = qkv.new_empty(step.n_runs if last_rows else step.n_tokens, width)
+        a, size = attention, attention.size(qkv)
+        out = qkv.new_empty(step.n_runs if last_rows else step.n_tokens, a.heads * size)
         _core.attend_slots(
             address(out),
             address(qkv),
             address(cache),
             is_bf16(qkv),
-            heads.heads,
-            heads.kv_heads,
-            heads.head_dim,
+            a.heads,
+            a.kv_heads,
+            size,
             starts=address(step.starts),
             n_runs=step.n_runs,
             positions=address(step.positions),
             kv_slots=address(step.kv_slots),
             n_slots=cache.shape[1],
             max_len=cache.shape[3],
-            scale=heads.head_dim**-0.5,
+            scale=size**-0.5,
             prefix=address(prefix),
             prefix_len=prefix.shape[2],
-            rotary=address(heads.rotary),
-            q_norm=address(heads.q_norm),
-            k_norm=address(heads.k_norm),
-            eps=heads.eps,
+            rotary=address(a.rotary),
+            q_norm=address(a.q_norm),
+            k_norm=address(a.k_norm),
+            eps=a.eps,
             last_rows_only=last_rows,
             threads=torch.get_num_threads(),
         )

@@ -6,9 +6,10 @@ import torch
 from torch.nn import functional as F
 
 from fastqps import _core
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.ops.cpu.ops import CpuOps, is_bf16
 from fastqps.ops.cpu.strips import Strips
-from fastqps.ops.interface import HeadNorms, Reader, Rows
+from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for
 from fastqps.ops.step import Step, address
 
@@ -18,20 +19,12 @@ _COLUMNS = 16  # of a head are padded to multiples of this
 class CpuEmbedding:
     """The sum of each token's rows in tables of words and, where there are such, of positions and types; its norm."""
 
-    def __init__(
-        self,
-        tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-    ) -> None:
-        self._words, self._places, self._kinds = tables
-        self._weight: torch.Tensor | None = None
-        self._bias: torch.Tensor | None = None
-        self._eps = 0.0
-        if norm:
-            self._weight, self._bias, self._eps = norm
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
-        out = self._words.new_empty(len(step.ids), self._words.shape[1])
+        tables = self._tables
+        out = tables.words.new_empty(len(step.ids), tables.words.shape[1])
         _core.embed(
             address(out),
             is_bf16(out),
@@ -39,16 +32,16 @@ class CpuEmbedding:
             ids=address(step.ids),
             positions=address(step.positions),
             types=address(step.types),
-            words=address(self._words),
-            n_words=_rows(self._words),
-            places=address(self._places),
-            n_places=_rows(self._places),
-            kinds=address(self._kinds),
-            n_kinds=_rows(self._kinds),
-            weight=address(self._weight),
-            bias=address(self._bias),
+            words=address(tables.words),
+            n_words=_rows(tables.words),
+            places=address(tables.places),
+            n_places=_rows(tables.places),
+            kinds=address(tables.kinds),
+            n_kinds=_rows(tables.kinds),
+            weight=address(tables.weight),
+            bias=address(tables.bias),
             width=out.shape[1],
-            eps=self._eps,
+            eps=tables.eps,
             threads=torch.get_num_threads(),
         )
         return rows_for(out, into), step
@@ -67,68 +60,40 @@ def _rows(table: torch.Tensor | None) -> int:
 
 
 def _reach(bias: torch.Tensor | None, relative: torch.Tensor | None) -> int:
-    assert bias is None or relative is None, "one reach for both"
     if relative is not None:  # two numbers of a distance lie together in bf16
         return (relative.shape[3] // (2 if relative.dtype == torch.bfloat16 else 1) - 16) // 2
     return 0 if bias is None else bias.shape[1] // 2
 
 
 class CpuEncoderOps(CpuOps):
-    def embedding(
-        self,
-        words: torch.Tensor,
-        places: torch.Tensor | None,
-        kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-    ) -> CpuEmbedding:
+    def embedding(self, tables: Tables) -> CpuEmbedding:
         """The step's ``positions`` have the offset in them."""
-        keep = self.keep
-        places, kinds = (None if table is None else keep(table.to(self.dtype)) for table in (places, kinds))
-        tables = keep(words.to(self.dtype)), places, kinds
-        if norm is None:
-            return CpuEmbedding(tables, None)
-        weight, bias, eps = norm
-        return CpuEmbedding(tables, (keep(weight), None if bias is None else keep(bias), eps))
+        return CpuEmbedding(tables.kept(self.keep, self.dtype))
 
-    def attend(
-        self,
-        qkv: torch.Tensor,
-        step: Step,
-        heads: int,
-        window: int = 0,
-        rotary: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-        relative: torch.Tensor | None = None,
-        *,
-        kv_heads: int | None = None,
-        causal: bool = False,
-        norms: HeadNorms | None = None,
-    ) -> torch.Tensor:
-        kv_heads = kv_heads or heads
-        size = qkv.shape[1] // (heads + 2 * kv_heads)
-        out = qkv.new_empty(qkv.shape[0], heads * size)
+    def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
+        a, size = attention, attention.size(qkv)
+        out = qkv.new_empty(qkv.shape[0], a.heads * size)
         _core.attend(
             address(out),
             address(qkv),
             is_bf16(qkv),
-            heads,
+            a.heads,
             size,
             starts=address(step.starts),
             n_items=len(step.starts) - 1,
             positions=address(step.positions),
             threads=torch.get_num_threads(),
-            rotary=address(rotary),
-            n_rotary=0 if rotary is None else len(rotary),
-            window=window,
-            bias=address(bias),
-            relative=address(relative),
-            reach=_reach(bias, relative),
-            kv_heads=kv_heads,
-            causal=causal,
-            q_norm=address(norms.query if norms else None),
-            k_norm=address(norms.key if norms else None),
-            eps=norms.eps if norms else 0.0,
+            rotary=address(a.rotary),
+            n_rotary=_rows(a.rotary),
+            window=a.window,
+            bias=address(a.bias),
+            relative=address(a.relative),
+            reach=_reach(a.bias, a.relative),
+            kv_heads=a.kv_heads,
+            causal=a.causal,
+            q_norm=address(a.q_norm),
+            k_norm=address(a.k_norm),
+            eps=a.eps,
         )
         return out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fastqps.models.card import ModelError
+from fastqps.errors import ModelError
 from fastqps.models.families.encoder import ACTIVATIONS
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.rows import rows_for

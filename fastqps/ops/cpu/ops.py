@@ -78,8 +78,9 @@ class CpuOps:
         return self._quantised(weight, bias)
 
     def _quantised(self, weight: Weight, bias: torch.Tensor | None) -> CpuInt8Linear | CpuFp8Linear:
-        int8 = self._precision.format == "int8"
-        return CpuInt8Linear(weight, bias, self.dtype) if int8 else CpuFp8Linear(weight, bias, self.dtype)
+        return (
+            CpuInt8Linear(weight, bias, self.dtype) if self._precision.int8 else CpuFp8Linear(weight, bias, self.dtype)
+        )
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
         if not self._quantises(weight, site):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from fastqps.kernels.layers import Attention
 from fastqps.ops.cuda.ops import CudaOps
 from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.interface import Heads
 
 
 class CudaDecodeOps(CudaOps):
@@ -29,15 +29,14 @@ class CudaDecodeOps(CudaOps):
     def attend(
         self,
         qkv: torch.Tensor,
-        heads: Heads,
+        attention: Attention,
         cache: torch.Tensor,
         prefix: torch.Tensor,
         step: DecodeStep,
         last_rows: bool,
     ) -> torch.Tensor:
-        h, where, run = heads, (step.positions, step.kv_slots, counts_of(step)), self._kernels
-        prefix_len = prefix.shape[2]
-        queries = run.rope_kv(qkv, cache, h.rotary, h.q_norm, h.k_norm, h.eps, *where, prefix_len=prefix_len)
+        where, run = (step.positions, step.kv_slots, counts_of(step)), self._kernels
+        queries = run.rope_kv(qkv, cache, attention, *where, prefix_len=prefix.shape[2])
         return run.slot_attention(queries, cache, prefix, step.starts, *where, last_rows=last_rows)
 
     def last_rows(self, x: torch.Tensor, step: DecodeStep) -> torch.Tensor:

@@ -10,36 +10,23 @@ from typing import cast
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.operations import Operations
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.results import Pooled
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.cuda.ops import CudaOps, reads_fp8
-from fastqps.ops.interface import HeadNorms, Reader, Rows
+from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
 from fastqps.ops.step import Step
 
 
 class CudaEmbedding:
-    def __init__(
-        self,
-        tables: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None],
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-        kernels: Operations,
-    ) -> None:
-        self._how = *tables, *(norm or (None, None, 0.0)), position_offset
-        self._embed_norm = kernels.embed_norm
+    def __init__(self, tables: Tables, kernels: Operations) -> None:
+        self._tables, self._embed_norm = tables, kernels.embed_norm
 
     def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
-        found = self._embed_norm(
-            step.ids,
-            step.types,
-            step.starts,
-            counts_of(step),
-            *self._how,
-            want_fp8=reads_fp8(into),
-            stamps=step.stamps,
-        )
+        where = step.ids, step.types, step.starts, counts_of(step)
+        found = self._embed_norm(*where, self._tables, want_fp8=reads_fp8(into), stamps=step.stamps)
         return Rows(found.values, found.fp8, found.scale), replace(step, bounds=(found.row_start, found.row_end))
 
 
@@ -57,53 +44,12 @@ class CudaEncoderOps(CudaOps):
         super().__init__(dtype, where, precision, kernels)
         self._longest = longest
 
-    def embedding(
-        self,
-        words: torch.Tensor,
-        places: torch.Tensor | None,
-        kinds: torch.Tensor | None,
-        norm: tuple[torch.Tensor, torch.Tensor | None, float] | None,
-        position_offset: int,
-    ) -> CudaEmbedding:
-        keep = self.keep_optional
-        tables = self.keep(words.to(self.dtype)), keep(places, self.dtype), keep(kinds, self.dtype)
-        if norm is not None:
-            weight, bias, eps = norm
-            norm = self.keep(weight), keep(bias, torch.float32), eps
-        return CudaEmbedding(tables, norm, position_offset, self._kernels)
+    def embedding(self, tables: Tables) -> CudaEmbedding:
+        return CudaEmbedding(tables.kept(self.keep, self.dtype), self._kernels)
 
-    def attend(
-        self,
-        qkv: torch.Tensor,
-        step: Step,
-        heads: int,
-        window: int = 0,
-        rotary: torch.Tensor | None = None,
-        bias: torch.Tensor | None = None,
-        relative: torch.Tensor | None = None,
-        *,
-        kv_heads: int | None = None,
-        causal: bool = False,
-        norms: HeadNorms | None = None,
-    ) -> torch.Tensor:
+    def attend(self, qkv: torch.Tensor, step: Step, attention: Attention) -> torch.Tensor:
         assert step.bounds, "the embedding hands on a step with bounds"
-        attend, longest = self._kernels.tile_attention, self._longest
-        q_norm, k_norm, eps = (norms.query, norms.key, norms.eps) if norms else (None, None, None)
-        return attend(
-            qkv,
-            *step.bounds,
-            heads,
-            window=window,
-            rotary=rotary,
-            bias=bias,
-            relative=relative,
-            longest=longest,
-            kv_heads=kv_heads,
-            causal=causal,
-            q_norm=q_norm,
-            k_norm=k_norm,
-            eps=eps,
-        )
+        return self._kernels.tile_attention(qkv, *step.bounds, attention, longest=self._longest)
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
         return self.keep(tables.to(self.dtype))

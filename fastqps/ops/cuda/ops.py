@@ -9,12 +9,12 @@ from typing import Literal
 
 import torch
 
-from fastqps.kernels.operations import Operations, own_operations
-from fastqps.ops.cuda.products import CudaActivated, CudaFp8Linear, CudaLinear, fuses_gelu
+from fastqps.ops.cuda.operations import Operations, own_operations
+from fastqps.ops.cuda.products import CudaActivated, CudaFp8Linear, CudaLinear
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantised_for
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
 from fastqps.ops.parameters import Parameters
-from fastqps.ops.precision import Epilogue, Precision
+from fastqps.ops.precision import Precision
 
 
 class CudaNorm:
@@ -89,13 +89,8 @@ class CudaOps:
         return None if tensor is None else self.keep(tensor.to(dtype))
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
-        adds_residual = bias is None and site.kind in ("out", "down")
-        return self._linear(weight, bias, site, "residual" if adds_residual else "")
-
-    def _linear(self, weight: Weight, bias: torch.Tensor | None, site: Site, epilogue: Epilogue) -> Linear:
         outputs, inputs = weight.shape
-        held = isinstance(weight, Quantised)
-        if not self._precision.quantises(outputs, inputs, site, held=held, epilogue=epilogue):
+        if not self._precision.quantises(outputs, inputs, site, held=isinstance(weight, Quantised)):
             return CudaLinear(self.keep(plain(weight).to(self.dtype)), self.keep_optional(bias, self.dtype))
         quantised = quantised_for(self.device, weight)
         kept = Quantised(self.keep(quantised.values), self.keep(quantised.scales))
@@ -104,9 +99,7 @@ class CudaOps:
         return CudaFp8Linear(kept, self.keep_optional(bias, bias_type), self.dtype)
 
     def activated(self, weight: Weight, bias: torch.Tensor | None, activation: str, site: Site) -> Activated:
-        fuses = bias is not None and fuses_gelu(activation, self.device, self.dtype)
-        linear = self._linear(weight, bias, site, "gelu" if fuses else "")
-        return CudaActivated(linear, activation, self._kernels, gated=False)
+        return CudaActivated(self.linear(weight, bias, site), activation, self._kernels, gated=False)
 
     def gated(
         self, gate: Weight, up: Weight, biases: tuple[torch.Tensor, torch.Tensor] | None, activation: str, site: Site

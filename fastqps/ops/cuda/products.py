@@ -5,20 +5,12 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.operations import Operations
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.fp8 import Quantised, multiply
 from fastqps.ops.interface import Linear, Reader, Rows
-from fastqps.ops.rows import KINDS, kind_of
+from fastqps.ops.rows import kind_of
 
 _GELUS = ("gelu", "gelu_tanh")
-
-
-def fuses_gelu(activation: str, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a product of this type with a bias writes the activation itself.
-
-    cuBLASLt's is the approximation by tanh: in 16 bits it is off by a hundredth of what rounding is (docs/kernels.md).
-    """
-    return KINDS.get(activation) in _GELUS and device.type == "cuda" and dtype.itemsize == 2
 
 
 class CudaLinear:
@@ -39,8 +31,11 @@ class CudaLinear:
 
     @property
     def fuses_gelu(self) -> bool:
-        """Whether ``gelu`` can be called."""
-        return self._bias is not None and fuses_gelu("gelu", self._weight.device, self._weight.dtype)
+        """Whether ``gelu`` can be called: with a bias, in 16 bits.
+
+        cuBLASLt's is the approximation by tanh, which is off by a hundredth of what rounding is (docs/kernels.md).
+        """
+        return self._bias is not None and self._weight.device.type == "cuda" and self._weight.dtype.itemsize == 2
 
     def gelu(self, x: Rows) -> torch.Tensor:
         """gelu of the product, written by the product itself."""

@@ -8,11 +8,11 @@ import signal
 
 from fastqps.dispatcher.weight_holder import END
 from fastqps.process.children import CHILD_MODULES, HolderSettings, write_settings
+from fastqps.supervisor.child import Child, command, ended, environment
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.child import Child, command, ended, environment
 
 END_MAX_S = 2.0
 REAP_MAX_S = 5.0
@@ -30,7 +30,6 @@ class Holder:
         self._number = number
         self._device = server.devices[device]
         self._config = server.config
-        self._room = generation.room
         self._shared = shared
         self._log = log
         self._child: Child | None = None
@@ -107,8 +106,6 @@ class Holder:
             dtype=self._config.dtype,
             quantization=self._config.quantization,
             weights_fd=self.fd,
-            max_batch_tokens=self._room.tokens,
-            max_running=self._room.running,
         )
 
     def _on_line(self, line: str) -> None:

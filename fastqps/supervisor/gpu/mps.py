@@ -20,9 +20,9 @@ from pathlib import Path
 from fastqps.errors import FastqpsError
 from fastqps.host.gpus import VISIBLE, Gpu
 from fastqps.process.background import UnexpectedError, in_background
+from fastqps.supervisor.child import Child, environment
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.run_directory import PIPES, RunDirectory, kill_mps
-from fastqps.supervisor.workers.child import Child, environment
 
 PROGRAM = "nvidia-cuda-mps-control"
 DRIVER = "/usr/local/nvidia/bin"  # where containers get the driver's programs mounted, possibly outside the PATH
@@ -81,7 +81,7 @@ class MpsDaemon:
             self._run.folder(self._folder.name)
             for path in (self.pipes, self._folder / "l"):
                 path.mkdir(mode=0o700)
-            command = [sys.executable, "-P", "-m", "fastqps.process.tied", str(os.getpid()), self._program, "-f"]
+            command = [sys.executable, "-P", "-m", "fastqps.process.prctl", str(os.getpid()), self._program, "-f"]
             self._child = Child(command, (), self._environment(), self._on_line)
         except OSError as error:
             raise MpsError(f"{PROGRAM} cannot be started: {error}") from None

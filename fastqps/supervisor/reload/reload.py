@@ -18,17 +18,17 @@ from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
 from fastqps.process.reloaded import OutcomeName, Reloaded
 from fastqps.supervisor.generation import Generation
-from fastqps.supervisor.gpu.failure_domain import Domain
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan, named_models
 from fastqps.supervisor.reload.next_model import NextModel, check_memory, next_model
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
+from fastqps.supervisor.workers.failure_domain import Domain
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
-from fastqps.supervisor.workers.pool import WorkerPool
+from fastqps.supervisor.workers.restarter import Restarters
 from fastqps.supervisor.workers.slot import WorkerSlot
-from fastqps.supervisor.workers.slots import WorkerSlots
+from fastqps.supervisor.workers.workers import Workers
 
 READY_MAX_S = 600.0
 POLL_S = 0.02
@@ -48,8 +48,8 @@ class Reloader:
         self,
         server: Plan,
         shared: Shared,
-        workers: WorkerSlots,
-        worker_pool: WorkerPool,
+        workers: Workers,
+        restarters: Restarters,
         log: Log,
     ) -> None:
         self.counts: Counter[tuple[str, OutcomeName]] = Counter()
@@ -58,8 +58,8 @@ class Reloader:
         self._server = server
         self._shared = shared
         self._doors = workers.doors
-        self._fleet = workers.fleet
-        self._worker_pool = worker_pool
+        self._workers = workers
+        self._restarters = restarters
         self._sharings = workers.sharings
         self._log = log
         self._paths = [path for _, path in named_models(server.config)]
@@ -70,7 +70,7 @@ class Reloader:
     async def reload(self, model: int, path: str, domains: Mapping[WorkerSlot, Domain]) -> Reloaded:
         """Reloads a model from ``path``; "" means from where it was read last. Never call it twice at a time."""
         assert not self.running
-        began_s, now = time.monotonic(), self._fleet.serving[model]
+        began_s, now = time.monotonic(), self._workers.serving[model]
         name = now.card.name
         self.running = f"reading {name}"
         self._log.event("supervisor", f"reloading {name}" + (f" from {path}" if path else ""))
@@ -83,7 +83,7 @@ class Reloader:
             self.running = ""
         self.counts[name, outcome] += 1
         self.outcomes[name] = outcome
-        serves = self._fleet.serving[model]
+        serves = self._workers.serving[model]
         took_s = time.monotonic() - began_s
         self._log.event("supervisor", _said(outcome, serves.name, now.name, reason, took_s))
         return Reloaded(name, outcome, serves.card.version, now.card.version, reason, took_s)
@@ -98,7 +98,7 @@ class Reloader:
             return "unchanged", ""
         if not self._server.reloads:
             raise _Failed(f"{self._server.dispatchers} dispatchers leave no worker slots free")
-        check_memory(worker.child.pid for worker in self._fleet.workers_of(now) if worker.child)
+        check_memory(worker.child.pid for worker in self._workers.of(now) if worker.child)
         generation = self._next(now, found)
         self._shared.announce(generation, like=now if found.shape == now.shape else None)
         self.running = f"warming up {generation.name}"
@@ -107,13 +107,13 @@ class Reloader:
         except _Failed:
             await self._remove(generation, 0, TRIAL_LEAVE_MAX_S)
             raise
-        flips = self._fleet.flip(generation)
-        self._fleet.set_routes()
+        flips = self._workers.flip(generation)
+        self._workers.set_routes()
         self._shared.wake_everybody()
         self._log.event("supervisor", f"{generation.name} serves; {now.name} finishes what it has")
         self.running = f"draining {now.name}"
         await self._let_go(now, flips)
-        for worker in self._fleet.workers_of(generation):
+        for worker in self._workers.of(generation):
             worker.pin()
         for warning in found.card.warnings:
             self._log.event("supervisor", f"warning: {generation.name}: {warning}")
@@ -131,15 +131,15 @@ class Reloader:
 
     async def _warm_up(self, generation: Generation, domains: Mapping[WorkerSlot, Domain]) -> None:
         """Returns once all processes can serve the generation. Raises ``_Failed`` once one never will."""
-        workers = self._fleet.take_workers(generation)
+        workers = self._workers.take(generation)
         for worker in workers:
             worker.on_trial = True
-        self._fleet.set_routes()
+        self._workers.set_routes()
         self._have_doors_look()
         if self._server.config.share_weights:
             self._start_holders(generation)
         for worker in workers:
-            self._worker_pool.fill(worker, domains[worker])
+            self._restarters.fill(worker, domains[worker])
         give_up_s = time.monotonic() + READY_MAX_S
         while not self._all_ready(generation, workers):
             self._check(generation, workers)
@@ -197,8 +197,8 @@ class Reloader:
         "", or why its workers and its route cannot be used again: the next reload, which needs them, tries again.
         """
         self._leaving[gone.model] = gone, flips
-        problem = await self._worker_pool.empty(self._fleet.workers_of(gone), leave_max_s)
-        self._fleet.set_routes()
+        problem = await self._restarters.empty(self._workers.of(gone), leave_max_s)
+        self._workers.set_routes()
         for sharing in self._sharings.values():
             await sharing.drop_holder(gone.route)
         if not problem and not await self._until_clean(gone.route, flips, CLEAN_MAX_S):

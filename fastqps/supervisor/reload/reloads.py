@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fastqps.process.reloaded import OutcomeName, Reloaded, ReloadRefused
-from fastqps.supervisor.gpu.failure_domain import Domain
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.reload.reload import Reloader
+from fastqps.supervisor.workers.failure_domain import Domain
 from fastqps.supervisor.workers.slot import WorkerSlot
 
 

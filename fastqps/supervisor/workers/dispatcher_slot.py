@@ -11,16 +11,15 @@ from fastqps._core import DispatcherState
 from fastqps.config.edge import REMOTE, upstream_files, upstreams
 from fastqps.devices import Device
 from fastqps.process.children import DispatcherSettings, EdgeSettings
+from fastqps.supervisor.child import Child, System, environment
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.gpu.sharing import Sharing
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.child import Child, environment
 from fastqps.supervisor.workers.restarts import RestartBudget
 from fastqps.supervisor.workers.slot import WorkerSlot
-from fastqps.supervisor.workers.system import System
 
 MISSES_MAX = 3
 MISS_NS_MIN = 1_000_000_000  # the least patience: on a busy machine a process may wait for its core

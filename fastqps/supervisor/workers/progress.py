@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 TICK_NS = 100_000_000
 STOPPED_MAX_NS = 1_000_000_000
@@ -76,12 +75,3 @@ class Watched:
         if not ready and self.age_ns > READY_MAX_NS:
             return f"was not ready in {READY_MAX_NS // 10**9} s"
         return None
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped (SIGSTOP, a debugger). By its heartbeat alone it could also be starving."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(") ")[2][:1] in ("T", "t")

@@ -8,13 +8,12 @@ from typing import Any
 
 from fastqps._core import DispatcherState, DoorState
 from fastqps.process.children import CHILD_MODULES, Settings, write_settings
+from fastqps.supervisor.child import Child, System, command, environment
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.child import Child, command, environment
 from fastqps.supervisor.workers.progress import Watched
 from fastqps.supervisor.workers.restarts import RestartBudget
-from fastqps.supervisor.workers.system import System
 
 REAP_MAX_S = 30.0  # after a SIGKILL; after that its end is no longer awaited
 

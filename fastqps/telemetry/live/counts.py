@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, TypedDict, cast, get_type_hints
+from typing import Any, Protocol, TypedDict, cast, get_type_hints
 
 import numpy as np
 
 from fastqps import __version__
 from fastqps._core import CLASSES, IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
-from fastqps.api.codes import CODES
-from fastqps.telemetry.live.seen import Seen
+from fastqps.errors import StatusCode
+from fastqps.process.readiness import Readiness
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.meter import Load
+from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.upstream_rows import HOP, upstreams
 
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
+
+
+class Seen(Source, Protocol):
+    """A server's counters, and other knowledge of it."""
+
+    def readiness(self) -> Readiness:
+        """Whether the server serves, and why not."""
 
 
 class Histogram(TypedDict):
@@ -137,7 +145,11 @@ def read_counts(seen: Seen, started: float, load: Load | None) -> Counts:
         reasons=list(readiness.reasons),
         degraded=list(readiness.degraded),
         restarts=dict(seen.restarts()),
-        codes=dict(zip(CODES, np.sum([door.items.sum(axis=0) for door in doors], axis=0).tolist(), strict=True)),
+        codes=dict(
+            zip(
+                StatusCode.__members__, np.sum([door.items.sum(axis=0) for door in doors], axis=0).tolist(), strict=True
+            )
+        ),
         calls=sum(int(door.requests[:, :_OWN].sum()) for door in doors),
         refused={reason: sum(door.rejected[reason] for door in doors) for reason in REJECTS},
         expired=sum(sum(door.expired.values()) for door in doors),

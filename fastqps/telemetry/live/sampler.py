@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from fastqps.telemetry.live.counts import Counts, read_counts
-from fastqps.telemetry.live.seen import Seen
+from fastqps.telemetry.live.counts import Counts, Seen, read_counts
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.meter import Load
 

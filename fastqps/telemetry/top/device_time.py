@@ -1,14 +1,18 @@
-"""The time of each device: the union over its dispatchers, then each dispatcher with the reasons for its gaps."""
+"""The devices of a server. The time of each: the union over its dispatchers, then each dispatcher with the reasons for
+its gaps. The devices of an edge are the servers that it sends to."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fastqps.telemetry.live.view import Dispatcher, View
+from fastqps.telemetry.live.view import Dispatcher, Upstream, View
+from fastqps.telemetry.metrics.upstream_rows import SERVING
 from fastqps.telemetry.top.bars import BUSY, DIM, IDLE, bar_of, idle_part, single, stacked
-from fastqps.telemetry.top.words import NONE, count, cut, percent
+from fastqps.telemetry.top.words import NONE, count, cut, listed, percent, span
 
 NAME_LEAST, NAME_MOST = 7, 24
 PERCENT, GAPS = 5, 3  # columns
@@ -60,3 +64,39 @@ def _legend(colour: bool) -> Text:
         legend.append(part.shown(colour), part.style)
         legend.append(f" {part.name.replace('_', ' ')}  ", DIM)
     return legend
+
+
+# ---- the devices of an edge
+
+
+UPSTREAM_LEAST, UPSTREAM_MOST = 12, 40  # columns of a name
+TITLES = ("state", "answered", "in flight", "saturation", "round trip", "")  # the last ones give way first
+
+
+def upstream_table(upstreams: Sequence[Upstream], width: int, room: int) -> Table:
+    """The upstreams in ``room`` rows below the head. Those that do not fit are counted."""
+    table = Table.grid(padding=(0, 2))
+    name = min(UPSTREAM_MOST, max(UPSTREAM_LEAST, width // 3))
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=name)
+    for title in TITLES:
+        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if title not in ("", "state") else "left")
+    table.add_row("", *(Text(title, DIM) for title in TITLES))
+    shown = upstreams if len(upstreams) <= room else upstreams[: max(0, room - 1)]
+    for each in shown:
+        table.add_row(Text(cut(each.name, name), "bold"), *_cells(each))
+    if more := upstreams[len(shown) :]:
+        serving = sum(each.state == SERVING for each in more)
+        table.add_row(f"{len(more)} more", Text(f"{serving} serve", DIM))
+    return table
+
+
+def _cells(each: Upstream) -> tuple[Text, ...]:
+    trouble = {event: rate for event, rate in each.rates.items() if event in ("refused", "lost")}
+    return (
+        Text(each.state, "green" if each.state == SERVING else "bold red"),
+        Text(f"{count(each.rates.get('answered', 0.0))}/s"),
+        Text(f"{each.in_flight:,} of {each.window:,}"),
+        Text(percent(each.utilization), "bold red" if each.utilization >= 1 else ""),
+        Text(span(each.rtt)),
+        Text(listed(trouble), "red"),
+    )

@@ -13,8 +13,7 @@ from rich.text import Text
 from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import Model, View
 from fastqps.telemetry.top.bars import DIM, bar_of, single
-from fastqps.telemetry.top.device_time import device_time, rows
-from fastqps.telemetry.top.upstream_table import upstream_table
+from fastqps.telemetry.top.device_time import device_time, rows, upstream_table
 from fastqps.telemetry.top.watch import Watch
 from fastqps.telemetry.top.words import NONE, count, listed, percent, span, uptime
 

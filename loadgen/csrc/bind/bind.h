@@ -7,7 +7,6 @@
 namespace loadgen {
 
 void bind_engine(pybind11::module_& module);
-void bind_server(pybind11::module_& module);
 
 pybind11::dict to_dict(const Histogram& histogram);
 pybind11::dict to_dict(const Interval& interval);

@@ -15,7 +15,7 @@ py::dict outcomes_of(const Pairs& pairs) {
 }
 
 py::dict outcomes_of(const OutcomeCounts& counts) {
-  std::vector<std::pair<u32, u64>> pairs;
+  SparseCounts pairs;
   for (u32 i = 0; i < kOutcomes; i++)
     if (counts[i]) pairs.emplace_back(i, counts[i]);
   return outcomes_of(pairs);
@@ -126,28 +126,8 @@ py::dict result_of(Engine& engine) {
   found["outcomes_all"] = outcomes_of(tally.outcomes_all);
   found["outcomes"] = outcomes_of(tally.outcomes);
   found["stream_outcomes"] = outcomes_of(tally.stream_outcomes);
-  for (auto [name, value] : {std::pair{"due_all", tally.due_all},
-                             {"due", tally.due},
-                             {"sent", tally.sent},
-                             {"sent_in_window", tally.sent_in_window},
-                             {"ok_in_window", tally.ok_in_window},
-                             {"messages", tally.messages},
-                             {"empty_answers", tally.empty_answers},
-                             {"waiting_max", tally.waiting_max},
-                             {"in_flight_max", tally.in_flight_max},
-                             {"wrong_ids", tally.wrong_ids},
-                             {"late_answers", tally.late_answers},
-                             {"checked", tally.checked},
-                             {"wrong", tally.wrong}})
-    found[name] = value;
-  for (auto [name, histogram] : {std::pair{"response", &tally.response},
-                                 {"service", &tally.service},
-                                 {"response_failed", &tally.response_failed},
-                                 {"lateness", &tally.lateness},
-                                 {"own_lateness", &tally.own_lateness},
-                                 {"first_message", &tally.first_message},
-                                 {"message_gap", &tally.message_gap}})
-    found[name] = to_dict(*histogram);
+  for (const auto& [name, count] : kTallyCounts) found[name] = tally.*count;
+  for (const auto& [name, time] : kTallyTimes) found[name] = to_dict(tally.*time);
   found["samples"] = to_list(tally.samples);
   found["calls"] = to_dict(tally.calls);
   found["connections"] = connections_of(engine);

@@ -1,6 +1,6 @@
 // One connection to the server: the socket, the HTTP/2 session on it, and the calls that are open. It makes itself
-// again when it is lost. connection.cpp makes it and reads, writing.cpp writes, exchange.cpp and answers.cpp have
-// the calls.
+// again when it is lost. connection.cpp makes it and reads, exchange.cpp begins calls and writes, answers.cpp ends
+// them.
 #pragma once
 #include <map>
 #include <optional>

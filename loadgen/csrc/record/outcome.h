@@ -1,5 +1,7 @@
 // How an arrival ended. Each ends in exactly one of these; loadgen/_native.pyi says what they mean.
 #pragma once
+#include <nghttp2/nghttp2.h>
+
 #include <array>
 #include <string>
 
@@ -35,7 +37,48 @@ enum Outcome : u16 {
 
 using OutcomeCounts = std::array<u64, kOutcomes>;
 
-std::string outcome_name(u32 outcome);
+// Without the resets, whose names nghttp2 knows.
+inline constexpr const char* kOutcomeNames[] = {
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+    "BAD_STATUS",
+    "NO_STATUS",
+    "BAD_ANSWER",
+    "NO_ANSWER",
+    "WRONG_ID",
+    "RST_UNKNOWN",
+    "GOAWAY",
+    "PROTOCOL_ERROR",
+    "CONNECTION_LOST",
+    "CONNECTION_REFUSED",
+    "CONNECT_FAILED",
+    "TIMEOUT",
+    "EXPIRED_UNSENT",
+    "NOT_SENT",
+    "UNFINISHED",
+};
+
+inline std::string outcome_name(u32 outcome) {
+  if (outcome >= kHttp) return "HTTP_" + std::to_string(outcome - kHttp + 100);
+  if (outcome < kReset) return kOutcomeNames[outcome];
+  if (outcome >= kResetUnknown) return kOutcomeNames[outcome - kResetUnknown + kReset];
+  return std::string("RST_") + nghttp2_http2_strerror(outcome - kReset);
+}
 
 inline Outcome grpc_outcome(u64 code) { return code < kGrpcCodes ? Outcome(code) : kBadStatus; }
 inline Outcome reset_outcome(u32 code) { return code < 14 ? Outcome(kReset + code) : kResetUnknown; }

@@ -15,8 +15,8 @@ bool one_in(u64 every, u64 number) {
 
 // Entries that are not zero; they become zero.
 template <class Counts>
-std::vector<std::pair<u32, u64>> take(Counts& counts) {
-  std::vector<std::pair<u32, u64>> found;
+SparseCounts take(Counts& counts) {
+  SparseCounts found;
   for (size_t i = 0; i < counts.size(); i++) {
     if (!counts[i]) continue;
     found.emplace_back(u32(i), counts[i]);

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "wait.h"
+#include "thread.h"
 
 namespace loadgen {
 namespace {

@@ -1,10 +1,10 @@
-#include "server/server_connection.h"
-
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "server/server.h"
 
 namespace loadgen {
 namespace {

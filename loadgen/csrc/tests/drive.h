@@ -89,6 +89,12 @@ class Drive {
     return run;
   }
   Named outcomes() { return named(finish().tally.outcomes_all); }
+  // So many, all of them OK.
+  const Tally& finish_ok(u64 count) {
+    const Tally& tally = finish().tally;
+    CHECK_EQ(named(tally.outcomes_all), (Named{{"OK", count}}));
+    return tally;
+  }
 
   Engine engine;
   Load load;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "csrc/tests/check.h"
+#include "csrc/tests/frames.h"
 #include "types.h"
 
 namespace loadgen {
@@ -18,16 +19,7 @@ namespace loadgen {
 enum : u8 { kData = 0, kHeaders = 1, kRst = 3, kSettings = 4, kPing = 6, kGoaway = 7, kWindowUpdate = 8 };
 enum : u8 { kEndStream = 1, kAck = 1, kEndHeaders = 4 };
 
-using Fields = std::vector<std::pair<std::string, std::string>>;
-
-inline std::string big_endian(u64 value, int bytes) {
-  std::string out;
-  for (int i = bytes - 1; i >= 0; i--) out += char(value >> (8 * i));
-  return out;
-}
-inline std::string framed(std::string_view message, u8 flag = 0) {
-  return std::string(1, char(flag)) + big_endian(message.size(), 4) + std::string(message);
-}
+using fastqps::test::be32, fastqps::test::Fields, fastqps::test::frame, fastqps::test::framed;
 
 // What a script has to talk to one client.
 class Talk {
@@ -41,26 +33,20 @@ class Talk {
       bytes.remove_prefix(size_t(n));
     }
   }
-  static std::string frame(u8 type, u8 flags, u32 stream, std::string_view payload) {
-    return big_endian(payload.size(), 3) + char(type) + char(flags) + big_endian(stream, 4) + std::string(payload);
-  }
   void send(u8 type, u8 flags, u32 stream, std::string_view payload = {}) { raw(frame(type, flags, stream, payload)); }
   // The connection's window is opened wide with them.
   void settings(std::string_view payload = {}) {
     send(kSettings, 0, 0, payload);
-    if (!greeted_) send(kWindowUpdate, 0, 0, big_endian(1 << 30, 4));
+    if (!greeted_) send(kWindowUpdate, 0, 0, be32(1 << 30));
     greeted_ = true;
   }
   static std::string headers_frame(u32 stream, const Fields& fields, bool end) {
-    std::string block;
-    for (const auto& [name, value] : fields)
-      block += '\0' + std::string(1, char(name.size())) + name + char(value.size()) + value;
-    return frame(kHeaders, kEndHeaders | (end ? kEndStream : 0), stream, block);
+    return frame(kHeaders, kEndHeaders | (end ? kEndStream : 0), stream, fastqps::test::header_block(fields));
   }
   void headers(u32 stream, const Fields& fields, bool end = false) { raw(headers_frame(stream, fields, end)); }
   void data(u32 stream, std::string_view bytes, bool end = false) { send(kData, end ? kEndStream : 0, stream, bytes); }
-  void rst(u32 stream, u32 code) { send(kRst, 0, stream, big_endian(code, 4)); }
-  void goaway(u32 last, u32 code = 0) { send(kGoaway, 0, 0, big_endian(last, 4) + big_endian(code, 4)); }
+  void rst(u32 stream, u32 code) { send(kRst, 0, stream, be32(code)); }
+  void goaway(u32 last, u32 code = 0) { send(kGoaway, 0, 0, be32(last) + be32(code)); }
   static std::string good_answer(u32 stream, std::string_view message) {
     return headers_frame(stream, {{":status", "200"}, {"content-type", "application/grpc"}}, false) +
            frame(kData, 0, stream, framed(message)) + headers_frame(stream, {{"grpc-status", "0"}}, true);

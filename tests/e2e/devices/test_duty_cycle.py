@@ -18,7 +18,7 @@ from figures import Perf, Unmeasured
 from paths import ROOT
 
 from fastqps.bench.modes.breakdown import covered
-from fastqps.bench.report.stages import stage_means
+from fastqps.bench.report.points import stage_means
 from fastqps.bench.results.point import Point
 from fastqps.config import load
 from fastqps.errors import GENERATOR_BOUND, INCONCLUSIVE

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ledger import OK, Ledger, Load, channel_to, unary
+from ledger import OK, Ledger, Load, batch_of, channel_to, unary
 from paths import FAKE_MPS
 from serving import Server, until
 from versions import write_version
 
-from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
 
 KILL_TOKEN = 29_999
@@ -76,9 +75,7 @@ async def test_poison(gpu: Server) -> None:
         await load.more(50)
         stub = predict_pb2_grpc.PredictServiceStub(channel)
         requests = [ledger.ask(*([KILL_TOKEN] if i == 3 else [])) for i in range(7)]
-        answer = await stub.PredictBatch(pb.PredictBatchRequest(items=requests))
-        for request, item in zip(requests, answer.items, strict=True):
-            ledger.answered(request.request_id, item)
+        await batch_of(stub, ledger, requests)
         await asyncio.to_thread(until_whole, gpu, 4)  # all three, and the first one again, which ran it alone
         assert ledger.ends[requests[3].request_id] == "INTERNAL"
         assert await unary(stub, ledger) == OK

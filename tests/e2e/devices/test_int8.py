@@ -34,19 +34,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(module_server: Callable[..., Server], model: Path) -> Server:
-    return module_server(f"--model=wide={model}", "--device=cpu", "--dtype=float32")
-
-
-@pytest.fixture(scope="module")
 def expected(model: Path) -> np.ndarray:
     found = fastqps.Engine(str(model), dtype="float32").embed([TEXT])[0]
     assert np.abs(found).max() > 1.5  # else nothing would clip
     return found
 
 
-@pytest.fixture
-def client(server: Server) -> Iterator[fastqps.Client]:
+@pytest.fixture(scope="module")
+def client(module_server: Callable[..., Server], model: Path) -> Iterator[fastqps.Client]:
+    server = module_server(f"--model=wide={model}", "--device=cpu", "--dtype=float32")
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
         yield client
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,15 +11,12 @@ import pytest
 import torch
 from checkpoints import write_checkpoint
 from decoders import write_decoder
-from fake_cuda import ROOT, environment
+from fake_cuda import environment
 from safetensors.torch import load_file, save_file
-from serving import PATIENCE_S, Server, title_of
+from serving import Server, title_of
 
 from fastqps import Client, Engine
-from fastqps.devices.cuda.precision import encoder_rows
-from fastqps.devices.stored_choice import PRECISION, Choice, Circumstances
 from fastqps.ops.fp8 import refused
-from fastqps.ops.precision import Timed
 
 Serve = Callable[..., Server]
 
@@ -98,67 +92,26 @@ def test_a_generator_over_shared_weights(serve: Serve, gpu: dict[str, str], tmp_
         assert [client.generate(ids, max_tokens=12, ignore_eos=True).token_ids for ids in prompts] == exact
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.mark.usefixtures("cache")
-def test_all_choose_what_the_holder_has_chosen(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
-    """``--quantization auto``: the holder reads or measures the choice, and the dispatchers follow it."""
+def test_quantised_weights_are_shared(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     if reason := refused(torch.device("cpu")):
         pytest.skip(f"this torch multiplies no FP8 on a CPU: {reason}")
     write_checkpoint(tmp_path, "bert", num_hidden_layers=4)
-    here = Circumstances("fake", torch.__version__, "float32", encoder_rows(128))
-    times = (1.0,) * len(here.rows)
-    kinds = [(96, 32, True), (32, 32, False), (64, 32, True), (32, 64, True)]  # fused as `fp8` would have it
-    products = tuple(Timed(*kind, us=times, quantised_us=times, quantised=kind[-1]) for kind in kinds)
-    path = PRECISION.path(tmp_path)
-    PRECISION.store(path, here, Choice("2026-11-22T10:00:00Z", products), lambda line: None)
-    server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=auto", *FLAGS, env=gpu)
-    said = [line for line in server.log().splitlines() if "quantization auto" in line]
-    read = f"weights of m (cuda:0): quantization auto: choice of 2026-11-22T10:00:00Z read from {path}"
-    counted = "quantization auto: 6 of 16 matrix products in FP8"
-    assert len(said) == 3 and said[0].endswith(read), said
-    assert sorted(line.partition(": ")[0][-12:] for line in said[1:]) == ["r 0 (cuda:0)", "r 1 (cuda:0)"], said
-    assert all(line.endswith(counted) for line in said[1:]), said
+    server = serve(f"--model=m={tmp_path}", "--dispatchers=2", "--quantization=fp8", *FLAGS, env=gpu)
+    counted = ": quantization fp8: 6 of 16 matrix products in FP8"
+    said = [line for line in server.log().splitlines() if line.endswith(counted)]
+    assert sorted(line.removesuffix(counted)[-12:] for line in said) == ["r 0 (cuda:0)", "r 1 (cuda:0)"], said
     exact = np.array(Engine(str(tmp_path), device="cpu", dtype="float32", quantization="fp8").predict(IDS))
     with Client(server.address) as client:
         found = [client.embed(IDS) for _ in range(4)]
     np.testing.assert_allclose(found, np.broadcast_to(exact, (4, *exact.shape)), rtol=0, atol=2e-3)
 
 
-@pytest.mark.nightly  # in between, test_step_size.py measures and stores a choice
-@pytest.mark.usefixtures("cache")
-def test_auto_without_a_stored_choice(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
-    """The holder measures sizes of its dispatcher's steps, and stores them; that one measures nothing."""
-    write_checkpoint(tmp_path, "bert", num_hidden_layers=3)
-    server = serve(f"--model=m={tmp_path}", "--dispatchers=1", "--quantization=auto", *FLAGS, env=gpu)
-    times = [line for line in server.log().splitlines() if " at 16/32/128 rows: " in line]
-    assert len(times) == 4 and all("weights of m (cuda:0): " in line for line in times), server.log()
-    assert f"choice stored in {PRECISION.path(tmp_path)}" in server.log()
-    with Client(server.address) as client:
-        assert np.isfinite(client.embed(IDS)).all()
-
-
-def test_weights_that_cannot_be_held_end_the_start(gpu: dict[str, str], tmp_path: Path) -> None:
+def test_weights_that_cannot_be_held_end_the_start(serve: Serve, gpu: dict[str, str], tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert")
-    command = [
-        sys.executable,
-        "-m",
-        "fastqps",
-        "serve",
-        f"--model=m={tmp_path}",
-        "--port=0",
-        "--admin-port=0",
-        "--http-port=off",
-        *FLAGS,
-    ]
-    small = os.environ | gpu | {"PYTHONPATH": str(ROOT), "FASTQPS_FAKE_CUDA": "memory_bytes=1000"}
-    done = subprocess.run(command, env=small, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 4, done.stderr
-    assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in done.stderr
-    assert "the checkpoint is too large" in done.stderr
+    with pytest.raises(AssertionError, match="ended with 4") as caught:
+        serve(f"--model=m={tmp_path}", *FLAGS, env=gpu | {"FASTQPS_FAKE_CUDA": "memory_bytes=1000"})
+    assert "weights of m (cuda:0) ended with exit code 4: m: its weights take" in str(caught.value)
+    assert "the checkpoint is too large" in str(caught.value)
 
 
 @pytest.mark.nightly

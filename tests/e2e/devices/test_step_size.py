@@ -1,5 +1,4 @@
-"""Servers that choose the size of steps, the split of the cores and the precision of products by measurement, and keep
-what they chose.
+"""Servers that choose the size of steps by measurement, and keep what they chose.
 
 A machine may be too busy to decide anything, so where that counts the measurement finds a given size.
 """
@@ -21,10 +20,8 @@ from profiles import write_profile
 from serving import PATIENCE_S, Server
 
 import fastqps
-from fastqps.devices.stored_choice import PRECISION
-from fastqps.dispatcher.step_size import STEPS
+from fastqps.dispatcher import stored_steps
 from fastqps.host import machine
-from fastqps.supervisor.split import GAIN, SPLITS
 
 Serve = Callable[..., Server]
 CHOSEN = re.compile(r"max-(batch-items|running) auto: (\d+) of at most (\d+), ")
@@ -58,6 +55,12 @@ def choices(server: Server) -> list[str]:
     return [line for line in lines if ": measuring steps, " not in line]
 
 
+def stored(model: Path) -> Path:
+    """The only file of a choice for the model."""
+    [path] = stored_steps.folder_of(model).iterdir()
+    return path
+
+
 def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path, tmp_path: Path) -> None:
     """Of two dispatchers one measures; one that is restarted takes what was chosen, and so does the next server.
     Batches hold so many items, which the share of a batch that is filled counts, too."""
@@ -67,7 +70,8 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     assert re.fullmatch(
         r"max-batch-items auto: 4 of at most 1024, [\d,]+/s of at best [\d,]+/s \(measured in .* s\)", line
     )
-    assert f"step size: choice stored in {STEPS.path(model)}" in server.log()
+    path = stored(model)
+    assert f"step size: choice stored in {path}" in server.log()
     old = server.child("dispatcher 0")
     old.kill()
     server.until_filled("dispatcher 0", old)
@@ -80,7 +84,7 @@ def test_a_start_measures_once_and_the_next_one_reads(serve: Serve, model: Path,
     server.stop()
     [read] = choices(start(serve, *flags, knee=8))
     assert read.startswith("max-batch-items auto: 4, choice of 20"), read
-    assert read.endswith(f"Z read from {STEPS.path(model)}")
+    assert read.endswith(f"Z read from {path}")
 
 
 def test_a_choice_is_the_most_that_a_limit_allows(serve: Serve, model: Path, tmp_path: Path) -> None:
@@ -99,22 +103,12 @@ def test_a_choice_is_the_most_that_a_limit_allows(serve: Serve, model: Path, tmp
     assert len(choices(server)) == 1
 
 
-def test_nothing_can_be_stored(serve: Serve, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning, and one choice for all dispatchers all the same."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    device = fixed_device(tmp_path / "p.toml")
-    server = start(serve, f"--model={model}", device, "--dispatchers=2", AUTO, knee=4)
-    assert len(choices(server)) == 1
-    assert "step size: warning: the choice cannot be stored (" in server.log()
-
-
 def test_a_reload_to_another_shape_measures(serve: Serve, model: Path, tmp_path: Path) -> None:
     """One to a version of the same shape takes over what serves, also where nothing is stored."""
     write_checkpoint(tmp_path / "trained", "bert", num_hidden_layers=1, seed=1)
     write_checkpoint(tmp_path / "two", "bert", num_hidden_layers=2)
     server = start(serve, f"--model=m={model}", fixed_device(tmp_path / "p.toml"), AUTO, knee=4)
-    STEPS.forget(model)
+    stored_steps.forget(model)
     status, found = server.reload(**{"model": "m", "from": str(tmp_path / "trained")})
     assert status == 200, found
     assert len(choices(server)) == 1
@@ -125,33 +119,13 @@ def test_a_reload_to_another_shape_measures(serve: Serve, model: Path, tmp_path:
     assert [bool(CHOSEN.match(line)) for line in choices(server)] == [True, True]
 
 
-def check_split(server: Server, model: Path) -> int:
-    """The dispatchers that were started: those that follow from the one line that says what was found."""
-    started = sum("started dispatcher" in line for line in server.lines)
-    found = [line for line in server.lines if "dispatchers auto: m: " in line]
-    if machine.usable_cores() < 2:
-        assert not found and started == 1, "one core cannot be split"
-        return started
-    measuring, line = found
-    both = [int(count) for count in re.findall(r"(\d+) of \d+ threads?", measuring)]
-    if "not measured (it took longer than" in line or "too uncertain" in line:  # a busy machine
-        assert started == both[0] and not SPLITS.path(model).exists(), line
-        return started
-    few, more = (float(rate.replace(",", "")) for rate in re.findall(r"([\d,]+)/s with ", line))
-    assert started == both[more >= GAIN * few] or more / few == pytest.approx(GAIN, rel=1e-3), line  # rates are rounded
-    assert SPLITS.path(model).exists()
-    return started
-
-
 def test_a_generator_runs_as_many_sequences_as_were_chosen(serve: Serve, tmp_path: Path) -> None:
-    """Fewer than there are cache slots: the answers are the same, the rest waits, and the metrics say how many.
-
-    The start measures the split of the cores as well.
-    """
+    """Fewer than there are cache slots: the answers are the same, the rest waits, and the metrics say how many."""
     model = write_generator(tmp_path / "g")
     limits = ("--max-input-tokens=16", "--max-output-tokens=24", "--dtype=float32", "--lanes=2")
     server = start(serve, f"--model=m={model}", "--device=cpu", "--dispatchers=auto", *limits, knee=3)
-    dispatchers = check_split(server, model)
+    dispatchers = sum("started dispatcher" in line for line in server.lines)
+    assert dispatchers == machine.usable_cores(), "one for each core"
     [line] = choices(server)
     assert line.startswith("max-running auto: 3 of at most 1024, "), line
     assert server.metrics()["fastqps_cache_slots{m}"] == 2 * 3 * dispatchers
@@ -221,24 +195,6 @@ def test_sequences_are_measured_on_a_gpu(serve: Serve, tmp_path: Path) -> None:
         answers = [client.generate(prompt, max_tokens=8, ignore_eos=True) for prompt in prompts]
     expected = exact.generate(prompts, max_tokens=8, ignore_eos=True)
     assert [list(made.token_ids) for made in answers] == [list(made.token_ids) for made in expected]
-
-
-def test_what_is_set_is_not_measured(serve: Serve, model: Path) -> None:
-    server = serve(f"--model={model}", "--device=cpu", "--dispatchers=1", "--max-batch-items=7")
-    null = serve(f"--model={model}", "--device=null", AUTO)
-    assert not choices(server) and not choices(null)
-    assert "dispatchers auto" not in server.log()
-    assert not any(file.path(model).exists() for file in (STEPS, SPLITS))
-
-
-def test_the_dispatchers_of_a_server_choose_one_precision(serve: Serve, tmp_path: Path) -> None:
-    path = tmp_path / "three"
-    write_checkpoint(path, "bert", num_hidden_layers=3)
-    server = serve(f"--model={path}", "--device=cpu", "--dispatchers=2", "--quantization=auto", "--dtype=float32")
-    said = [line.partition("quantization auto: ")[2] for line in server.lines if "quantization auto: " in line]
-    assert len([line for line in said if " µs" in line]) == 4, "one dispatcher has measured"
-    assert len([line for line in said if f" read from {PRECISION.path(path)}" in line]) == 1
-    assert len({line for line in said if "matrix products" in line}) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import static_models
 from generators import write_generator
 from multi_vectors import EXPANDED, QUERY_TOKENS, write_multi
 from posting import Poster
-from serving import PATIENCE_S, Server, ended_at_last, until
+from serving import PATIENCE_S, Server, until
 from sparse_encoders import write_sparse_encoder
 from token_classifiers import texts, write_token_classifier
 from tokenized_classifiers import IDENTITY, classifier_at
+from upstream_state import start_edge
 
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1 import predict_pb2_grpc
@@ -25,8 +26,15 @@ LONG = 1000  # tokens that a document may have: ten times as many as a slot has 
 TEXTS = ["", "A man is eating food.", "Zürich, 東京 und \N{SLIGHTLY SMILING FACE}", *texts(5)]
 LONG_TEXT = "a word in a long, long text. " * 2000
 # One item a step, so that no rounding depends on its company.
-SERVER = ("--device=cpu", "--dtype=float32", "--max-batch-items=1", "--max-running=1", "--dispatchers=1")
-LIMITS = ("--frontdoors=1", "--max-output-tokens=32")
+SERVER = (
+    "--frontdoors=1",
+    "--device=cpu",
+    "--dtype=float32",
+    "--max-batch-items=1",
+    "--max-running=1",
+    "--dispatchers=1",
+)
+LIMITS = ("--max-output-tokens=32",)
 
 
 class Pair:
@@ -62,16 +70,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def pair(models: dict[str, str]) -> Iterator[Pair]:
+def pair(module_server: Callable[..., Server], models: dict[str, str]) -> Iterator[Pair]:
     given = [f"--model={folder if name == 'minilm' else f'{name}={folder}'}" for name, folder in models.items()]
-    servers: list[Server] = []
-    with ended_at_last(servers):
-        servers.append(Server(*given, *SERVER, *LIMITS))
-        servers.append(Server(*given, *LIMITS, "--device=remote", f"--upstream={servers[0].address}"))
-        found = Pair(*servers)
-        until(lambda: servers[1].log().count(": serving") >= len(models), f"all models serve\n{servers[1].log()}")
-        yield found
-        found.close()
+    server = module_server("--frontdoors=1", *given, *SERVER, *LIMITS)
+    edge = start_edge(module_server, [server.address], *given, *LIMITS)
+    until(lambda: edge.log().count(": serving") >= len(models), lambda: f"all models serve\n{edge.log()}")
+    found = Pair(server, edge)
+    yield found
+    found.close()
 
 
 def ask(model: str, request_id: int = 7, **fields: Any) -> pb.PredictRequest:

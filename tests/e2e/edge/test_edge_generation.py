@@ -16,7 +16,7 @@ from generators import Alone, requests, write_generator
 from ledger import channel_to, stub_to
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
-from upstream_state import serving
+from upstream_state import edge_of
 
 from fastqps import AsyncClient
 from fastqps.api.prediction import Generation
@@ -32,11 +32,7 @@ def between(serve: Callable[..., Server], *flags: str, **options: Any) -> tuple[
     """Two servers, and an edge in front of them."""
     servers = [serve(*flags, "--frontdoors=1", "--dispatchers=1", **options) for _ in range(2)]
     model = [flag for flag in flags if flag.startswith(("--model", "--max-output", "--max-input"))]
-    upstreams = [f"--upstream={server.address}" for server in servers]
-    edge = serve(*model, "--frontdoors=1", "--device=remote", *upstreams)
-    for server in servers:
-        until(lambda address=server.address: serving(edge, address), f"it serves\n{edge.log()}")
-    return servers, edge
+    return servers, edge_of(serve, [server.address for server in servers], *model)
 
 
 def kill_busiest(servers: list[Server]) -> Server:
@@ -92,7 +88,7 @@ async def test_streams_go_on(serve: Callable[..., Server], tmp_path: Path, fault
     servers[1].until_idle()
 
 
-def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
+async def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> None:
     """Greedy and sampled ones of a model, with stops and log-probabilities: the engine's, whoever dies. For sampled
     streams without a seed the edge draws one, so that they go on with the same tokens, too."""
     model = write_generator(tmp_path / "tiny")
@@ -135,25 +131,22 @@ def test_seeded_generations(serve: Callable[..., Server], tmp_path: Path) -> Non
             return
         alone.check(asked[i], found, usage=bool(i % 2))
 
-    async def scenario() -> None:
-        async with AsyncClient(edge.address) as client, channel_to(edge.address) as channel:
-            streams = []
-            for _ in range(6):  # at once they were one message, to one server
-                streams.append(asyncio.create_task(sampled(Stub(channel))))
-                await asyncio.sleep(0.01)
-            await sees(lambda: begun == len(streams), "all streams have begun")
-            held = {server: server.metrics()["fastqps_cache_slots_used"] for server in servers}
-            assert all(held.values()) and sum(held.values()) == len(streams), held
-            tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]
-            moved = held[await asyncio.to_thread(kill_busiest, servers)]
-            await asyncio.gather(*tasks)
-            ends = await asyncio.gather(*streams)
-            lost = [tokens for code, tokens in ends if code == grpc.StatusCode.INTERNAL]
-            whole = ends.count((grpc.StatusCode.OK, UNSEEDED))
-            assert whole + len(lost) == len(ends), ends
-            assert len(lost) < moved and all(tokens < UNSEEDED for tokens in lost), (moved, ends)
-
-    asyncio.run(scenario())
+    async with AsyncClient(edge.address) as client, channel_to(edge.address) as channel:
+        streams = []
+        for _ in range(6):  # at once they were one message, to one server
+            streams.append(asyncio.create_task(sampled(Stub(channel))))
+            await asyncio.sleep(0.01)
+        await sees(lambda: begun == len(streams), "all streams have begun")
+        held = {server: server.metrics()["fastqps_cache_slots_used"] for server in servers}
+        assert all(held.values()) and sum(held.values()) == len(streams), held
+        tasks = [asyncio.create_task(one(client, i)) for i in range(len(asked))]
+        moved = held[await asyncio.to_thread(kill_busiest, servers)]
+        await asyncio.gather(*tasks)
+        ends = await asyncio.gather(*streams)
+        lost = [tokens for code, tokens in ends if code == grpc.StatusCode.INTERNAL]
+        whole = ends.count((grpc.StatusCode.OK, UNSEEDED))
+        assert whole + len(lost) == len(ends), ends
+        assert len(lost) < moved and all(tokens < UNSEEDED for tokens in lost), (moved, ends)
     assert all("other tokens" in str(error) for error in failures), failures
     assert len(failures) < 4, failures
     edge.until_idle()

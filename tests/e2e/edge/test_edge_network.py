@@ -7,13 +7,15 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 from bad_network import BadNetwork
 from ledger import Ledger, Load, batch_of, stub_to
-from serving import PATIENCE_S, Server, ended_at_last, until
-from upstream_state import serving
+from serving import PATIENCE_S, Server, until
+from upstream_state import edge_of, news, serving, start_edge
 
 import fastqps
 
@@ -21,11 +23,12 @@ SEEN_S = 2.0  # how soon a server that is gone must be seen
 SLACK_S = 1.0  # for the test's machine
 
 
+@dataclass(frozen=True)
 class World:
     """Two servers behind an edge, the first one over a bad network."""
 
-    def __init__(self, servers: list[Server], network: BadNetwork, front: Server) -> None:
-        self.servers, self.network, self.front = servers, network, front
+    network: BadNetwork
+    front: Server
 
     def serving(self) -> bool:
         """Whether the first one is used. A suspended one is as soon as it has answered the copy of a request."""
@@ -37,18 +40,14 @@ class World:
 
     def news(self) -> list[str]:
         """What the edge has said of the first one."""
-        return [line for line in self.front.lines if f"upstream {self.network.address}: " in line]
+        return news(self.front, self.network.address)
 
 
 @pytest.fixture(scope="module")
-def started() -> Iterator[World]:
-    servers: list[Server] = []
-    with ended_at_last(servers):
-        servers += [Server("--frontdoors=1", "--dispatchers=1", echo=True) for _ in range(2)]
-        with BadNetwork(servers[0].address) as network:
-            upstreams = [f"--upstream={address}" for address in (network.address, servers[1].address)]
-            servers.append(Server("--device=remote", "--frontdoors=1", *upstreams))
-            yield World(servers[:2], network, servers[2])
+def started(module_server: Callable[..., Server]) -> Iterator[World]:
+    first, second = (module_server("--frontdoors=1", "--dispatchers=1", echo=True) for _ in range(2))
+    with BadNetwork(first.address) as network:
+        yield World(network, start_edge(module_server, [network.address, second.address]))
 
 
 @pytest.fixture
@@ -60,27 +59,22 @@ def world(started: World) -> World:
     return started
 
 
-def under_load(
+async def under_load(
     world: World, harm: Callable[[], Any], more: int = 200, enough: Callable[[], bool] = lambda: True
-) -> Ledger:
-    """A load that meets the harm until there is enough of it; what its clients have seen."""
+) -> None:
+    """A load that meets the harm until there is enough of it, and of which nothing is lost."""
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(world.front.address, ledger) as load:
-            await load.more(200)
-            await asyncio.to_thread(harm)
-            end_s = time.monotonic() + PATIENCE_S
-            while not enough() and time.monotonic() < end_s:
-                await load.more(more)
+    async with Load(world.front.address, ledger) as load:
+        await load.more(200)
+        await asyncio.to_thread(harm)
+        end_s = time.monotonic() + PATIENCE_S
+        while not enough() and time.monotonic() < end_s:
             await load.more(more)
-
-    asyncio.run(scenario())
+        await load.more(more)
     ledger.check()
-    return ledger
 
 
-def test_a_connection_is_cut_in_the_middle(world: World) -> None:
+async def test_a_connection_is_cut_in_the_middle(world: World) -> None:
     """At every place: what the connection had is sent again, and the other connections go on."""
 
     def cut() -> None:
@@ -90,10 +84,10 @@ def test_a_connection_is_cut_in_the_middle(world: World) -> None:
             until(lambda: not world.network.to_cut, "it is cut")
             until(world.serving, f"it serves again after {before}")
 
-    under_load(world, cut)
+    await under_load(world, cut)
 
 
-def test_a_half_open_network(world: World) -> None:
+async def test_a_half_open_network(world: World) -> None:
     """Connections stand, new ones are accepted, and nothing comes: the server is left alone within two seconds."""
 
     def silence() -> None:
@@ -101,58 +95,48 @@ def test_a_half_open_network(world: World) -> None:
         took = until(lambda: not world.serving(), f"it is seen\n{world.front.log()}")
         assert took < SEEN_S + SLACK_S, took
 
-    under_load(world, silence)
+    await under_load(world, silence)
     assert "suspended: " in world.news()[-1] or "connecting" in world.news()[-1], world.news()
     world.network.silent = False
     until(world.serving, "it comes back")
 
 
-def test_a_slow_network(world: World) -> None:
+async def test_a_slow_network(world: World) -> None:
     """Fifty milliseconds each way: all is answered, over both servers."""
-
-    def slow() -> None:
-        world.network.delay_s = 0.05
-
-    under_load(world, slow, more=300)
+    await under_load(world, partial(setattr, world.network, "delay_s", 0.05), more=300)
     assert world.serving(), world.news()
 
 
-def test_a_narrow_network(world: World) -> None:
+async def test_a_narrow_network(world: World) -> None:
     """A few kilobytes a second: whether the server is left alone or not, requests go on by the other one."""
-
-    def narrow() -> None:
-        world.network.bytes_per_s = 2000
-
     end_s = time.monotonic() + 2
-    under_load(world, narrow, enough=lambda: time.monotonic() > end_s)
+    await under_load(
+        world, partial(setattr, world.network, "bytes_per_s", 2000), enough=lambda: time.monotonic() > end_s
+    )
 
 
 async def test_long_inputs_over_a_narrow_network(world: World, serve: Callable[..., Server]) -> None:
     """Seconds of bytes wait to be sent, and echoes behind them: a server whose answers come is not taken for dead."""
     address = world.network.address
-    front = serve("--device=remote", "--frontdoors=1", "--lanes=1", f"--upstream={address}")
-    until(lambda: serving(front, address), "it serves")
+    front = edge_of(serve, [address], "--lanes=1")
     ledger = Ledger()
     world.network.bytes_per_s = 25_000
     async with stub_to(front.address) as stub:
         await batch_of(stub, ledger, [ledger.ask(*[7] * 240) for _ in range(80)])
     ledger.check()
-    assert len([line for line in front.lines if f"upstream {address}: " in line]) == 1, front.log()
+    assert len(news(front, address)) == 1, front.log()
 
 
 @pytest.mark.parametrize("flip", [0.01, pytest.param(0.3, marks=pytest.mark.nightly)])
-def test_flipped_bits(world: World, flip: float) -> None:
+async def test_flipped_bits(world: World, flip: float) -> None:
     """No flipped bit becomes an answer, an error, or a lost request."""
     before = world.network.flipped
 
-    def harm() -> None:
-        world.network.flip = flip
-
     def reasons() -> set[str]:
-        return {re.sub(r"\d+", "N", line.partition(f"{world.network.address}: ")[2]) for line in world.news()}
+        return {re.sub(r"\d+", "N", line) for line in world.news()}
 
     def enough() -> bool:
         return world.network.flipped > before + 5 and any("checksum" in reason for reason in reasons())
 
-    under_load(world, harm, enough=enough)
+    await under_load(world, partial(setattr, world.network, "flip", flip), enough=enough)
     assert enough(), (world.network.flipped - before, reasons())

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from busy import sees
-from ledger import CANCELLED, EXPIRED, Ledger, stub_to, unary
-from serving import Server, until
-from upstream_state import serving
+from busy import order_of, sees
+from ledger import CANCELLED, EXPIRED, Ledger, batch_of, stub_to, unary
+from serving import Server
+from upstream_state import edge_of
 
 from fastqps.v1 import predict_pb2 as pb
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[Server, Server]]:
+def servers(module_server: Callable[..., Server]) -> tuple[Server, Server]:
     """A server whose steps hold one item, and an edge in front of it."""
-    started: list[Server] = []
-    try:
-        started.append(Server("--frontdoors=1", "--dispatchers=1", "--lanes=1", "--max-batch-items=1", echo=True))
-        started.append(Server("--frontdoors=1", "--device=remote", f"--upstream={started[0].address}"))
-        until(lambda: serving(started[1], started[0].address), "it serves")
-        yield started[0], started[1]
-        for each in reversed(started):
-            each.stop()
-    finally:
-        for each in started:
-            each.kill()
+    server = module_server("--frontdoors=1", "--dispatchers=1", "--lanes=1", "--max-batch-items=1", echo=True)
+    return server, edge_of(module_server, [server.address])
 
 
 async def test_deadlines(servers: tuple[Server, Server]) -> None:
@@ -48,13 +38,11 @@ async def test_deadlines(servers: tuple[Server, Server]) -> None:
             await sees(gate.reached, "the device is busy")
             requests = [ledger.ask(timeout_us=each) for each in (2_000_000, 0, 2_000_000)]
             before = gone()
-            call = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            batch = asyncio.create_task(batch_of(stub, ledger, requests))
             calls = [asyncio.create_task(unary(stub, ledger, timeout=2)) for _ in range(3)]
             await sees(lambda: server.work()["fastqps_slots_used"] == 7, "they are there")
             await sees(lambda: gone() == before + 5, "they end there", 10)
-        for request, item in zip(requests, (await call).items, strict=True):
-            ledger.answered(request.request_id, item)
-        await asyncio.gather(holder, *calls)
+        await asyncio.gather(holder, batch, *calls)
     assert ledger.counts == {"OK": 2, EXPIRED: 5}
     assert [ledger.ends[i] for i in (1, 2, 3)] == [EXPIRED, "OK", EXPIRED]
     server.until_idle()
@@ -105,30 +93,10 @@ async def test_a_slow_server_is_no_stuck_edge(servers: tuple[Server, Server]) ->
     assert front.metrics()["fastqps_restarts_total"] == 0, front.log()
 
 
-def order_of(servers: tuple[Server, Server], asked: list[dict[str, Any]]) -> list[int]:
-    """Sends requests one after the other while the server's device is busy; their numbers in the order of its steps."""
-    server, front = servers
-    ledger = Ledger()
-
-    async def scenario() -> None:
-        async with stub_to(front.address) as stub:
-            with server.gate() as gate:
-                calls = [asyncio.create_task(unary(stub, ledger, gate.id))]
-                await sees(gate.reached, "the device is busy")
-                form = {"dimensions": 5}
-                calls += [asyncio.create_task(unary(stub, ledger, output=form, **each)) for each in asked]
-                await sees(lambda: server.work()["fastqps_slots_used"] == len(calls), "all wait there")
-            await asyncio.gather(*calls)
-
-    asyncio.run(scenario())
-    ledger.check()
-    return [number - 1 for number in sorted(ledger.steps, key=ledger.steps.__getitem__)]
-
-
-def test_classes(servers: tuple[Server, Server]) -> None:
+async def test_classes(servers: tuple[Server, Server]) -> None:
     """Urgent requests that come last are served among the first."""
     kinds = [pb.PRIORITY_LOW] * 20 + [pb.PRIORITY_NORMAL] * 20 + [pb.PRIORITY_HIGH] * 18
-    order = order_of(servers, [{"priority": kind} for kind in kinds])
+    order = await order_of(servers[0], [{"priority": kind} for kind in kinds], servers[1].address)
     places = {kind: [place for place, number in enumerate(order) if kinds[number] == kind] for kind in set(kinds)}
     means = {kind: sum(found) / len(found) for kind, found in places.items()}
     assert means[pb.PRIORITY_HIGH] < means[pb.PRIORITY_NORMAL] < means[pb.PRIORITY_LOW], (means, order)
@@ -136,12 +104,12 @@ def test_classes(servers: tuple[Server, Server]) -> None:
     assert all(waited[f"fastqps_class_wait_seconds_count{{{name},minilm}}"] >= 18 for name in ("high", "low")), waited
 
 
-def test_tenants_and_groups(servers: tuple[Server, Server]) -> None:
+async def test_tenants_and_groups(servers: tuple[Server, Server]) -> None:
     """One tenant's many requests do not stand in front of another's few, and siblings stand together."""
-    server = servers[0]
+    server, front = servers
     before = server.metrics()
     many = [{"tenant": "many"}] * 40
-    order = order_of(servers, [*many, *[{"tenant": "few", "group": "siblings"}] * 4])
+    order = await order_of(server, [*many, *[{"tenant": "few", "group": "siblings"}] * 4], front.address)
     places = [order.index(number) for number in range(40, 44)]
     assert max(places) < 30 and max(places) - min(places) < 5, order
     after = server.metrics()

@@ -13,8 +13,7 @@ from ledger import Ledger, Load
 from ports import free_port
 from reloading import Reloaded, version_of
 from server_faults import drained
-from serving import Server
-from upstream_state import news
+from upstream_state import news, start_edge
 
 MORE = 100  # answers between two events
 
@@ -29,9 +28,8 @@ class Rollout:
         for each in self._folders:
             each.mkdir()
         self.servers: list[Reloaded] = [self._start(place) for place in range(2)]
-        upstreams = (f"--upstream={server.address}" for server in self.servers)
-        flags = ("--device=remote", "--frontdoors=1", "--slots=256", *upstreams)
-        self.edge: Server = serve(*flags, f"--model=m={self.servers[0].one}")
+        addresses = [server.address for server in self.servers]
+        self.edge = start_edge(serve, addresses, "--slots=256", f"--model=m={self.servers[0].one}")
 
     def _start(self, place: int) -> Any:
         flags = (f"--port={self._ports[place]}", "--frontdoors=1", "--dispatchers=1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import grpc
@@ -13,8 +13,8 @@ from bad_network import BadNetwork
 from busy import sees
 from echo_generator import PACE, write_generator
 from ledger import stub_to
-from serving import Server, ended_at_last, until
-from upstream_state import serving
+from serving import Server
+from upstream_state import edge_of
 
 from fastqps.v1 import predict_pb2 as pb
 
@@ -28,49 +28,41 @@ class World(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(module_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("echo")
     write_generator(folder)
-    usual = (f"--model=echo={folder}", "--frontdoors=1", "--dispatchers=1", "--max-output-tokens=1000")
-    servers: list[Server] = []
-    with ended_at_last(servers):
-        servers.append(Server(*usual, echo=True))
-        with BadNetwork(servers[0].address) as network:
-            servers.append(Server(*usual, "--device=remote", "--lanes=1", f"--upstream={network.address}"))
-            until(lambda: serving(servers[1], network.address), "it serves")
-            yield World(servers[0], network, servers[1])
+    usual = (f"--model=echo={folder}", "--dispatchers=1", "--max-output-tokens=1000")
+    server = module_server(*usual, "--frontdoors=1", echo=True)
+    with BadNetwork(server.address) as network:
+        yield World(server, network, edge_of(module_server, [network.address], *usual, "--lanes=1"))
 
 
-def test_streams(world: World) -> None:
+async def test_streams(world: World) -> None:
     """Tokens are passed on as they come, and a generation ends on the server when its client goes."""
     server, _, front = world
-
-    async def scenario() -> None:
-        async with stub_to(front.address) as stub:
-            request = pb.PredictRequest(
-                token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
-            )
-            with server.gate() as gate:
-                held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
-                call = stub.Generate(held)
-                assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
-            assert (await call.read()).token_ids[0] == 8
-            calls = [stub.Generate(request) for _ in range(3)]
-            for call in calls:
-                assert (await call.read()).token_ids[0] == 1
-            await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
-            for call in calls:
-                call.cancel()
-            await sees(lambda: not any(server.work().values()), "they end", 5)
-            calls = [stub.Generate(request, timeout=1) for _ in range(3)]
-            for call in calls:
-                with pytest.raises(grpc.aio.AioRpcError) as expired:
-                    async for _ in call:
-                        pass
-                assert expired.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-            await sees(lambda: not any(server.work().values()), "they end", 5)
-
-    asyncio.run(scenario())
+    async with stub_to(front.address) as stub:
+        request = pb.PredictRequest(
+            token_ids={"ids": [1, 2, 3, 310]}, generate={"max_tokens": 1000, "ignore_eos": True}
+        )
+        with server.gate() as gate:
+            held = pb.PredictRequest(token_ids={"ids": [7, 8, gate.id]})
+            call = stub.Generate(held)
+            assert list((await call.read()).token_ids) == [7], "the first token comes while the others do not"
+        assert (await call.read()).token_ids[0] == 8
+        calls = [stub.Generate(request) for _ in range(3)]
+        for call in calls:
+            assert (await call.read()).token_ids[0] == 1
+        await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 3, "they run")
+        for call in calls:
+            call.cancel()
+        await sees(lambda: not any(server.work().values()), "they end", 5)
+        calls = [stub.Generate(request, timeout=1) for _ in range(3)]
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as expired:
+                async for _ in call:
+                    pass
+            assert expired.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        await sees(lambda: not any(server.work().values()), "they end", 5)
 
 
 async def test_a_slow_suspect_holds_up_nobody(world: World) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from serving import PATIENCE_S, Server, until
-from upstream_state import serving
+from upstream_state import edge_of
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs fastqps[tracing]")
 
@@ -30,15 +30,13 @@ CALL, KIND_SERVER = "Steps", 2
 def test_spans_of_both(serve: Callable[..., Server]) -> None:
     """An edge that traces, one that only passes on what its clients say, and one in front of each of them, too."""
     with receiver() as collector:
-        usual = ("--frontdoors=1", "--dispatchers=1")
         traced = f"--otlp-endpoint=http://{collector.address}"
-        server = serve(*usual, traced, "--trace-ratio=1", env={"OTEL_SERVICE_NAME": "server"})
-        of_edge = ("--device=remote", f"--upstream={server.address}", "--trace-ratio=0")
-        edge = serve(*usual, *of_edge, traced, env={"OTEL_SERVICE_NAME": "edge"})
-        dark = serve(*usual, *of_edge)
-        before = [
-            serve(*usual, "--device=remote", f"--upstream={each.address}", "--trace-ratio=0") for each in (edge, dark)
-        ]
+        few = ("--frontdoors=1", "--dispatchers=1")
+        server = serve(*few, traced, "--trace-ratio=1", env={"OTEL_SERVICE_NAME": "server"})
+        of_edge = ("--dispatchers=1", "--trace-ratio=0")
+        edge = edge_of(serve, [server.address], *of_edge, traced, env={"OTEL_SERVICE_NAME": "edge"})
+        dark = edge_of(serve, [server.address], *of_edge)
+        before = [edge_of(serve, [each.address], *of_edge) for each in (edge, dark)]
 
         def spans(service: str) -> list[Any]:
             return [span for resource, span in collector.spans() if resource["service.name"] == service]
@@ -46,10 +44,6 @@ def test_spans_of_both(serve: Callable[..., Server]) -> None:
         def calls() -> list[Any]:
             return [span for span in spans("server") if span.kind == KIND_SERVER]
 
-        for front in (edge, dark):
-            until(lambda front=front: serving(front, server.address), f"it serves\n{front.log()}")
-        for front, behind in zip(before, (edge, dark), strict=True):
-            until(lambda front=front, behind=behind: serving(front, behind.address), f"it serves\n{front.log()}")
         with grpc.insecure_channel(edge.address) as channel:
             for metadata in (SAMPLED, NOT_SAMPLED, *[()] * 5):
                 Stub(channel).Predict(REQUEST, metadata=metadata, timeout=PATIENCE_S)

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,9 @@ from certificates import Authority
 from ledger import OK, Ledger, Load
 from serving import PATIENCE_S, Server, until
 from step_server import RUN, Replies, hello, number, part, ready, sealed, step_server
-from upstream_state import news
+from upstream_state import news, start_edge
 
 from fastqps._core import Segment
-from fastqps._front import probe
-from fastqps.process.credential_files import UpstreamFiles
 from fastqps.v1 import predict_pb2 as pb
 from fastqps.v1.predict_pb2_grpc import PredictServiceStub as Stub
 
@@ -52,25 +49,6 @@ def assert_refused(edge: Server, address: str, state: str, *words: str, again_s:
     with grpc.insecure_channel(edge.address) as channel, pytest.raises(grpc.RpcError) as refused:
         Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S)
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
-
-
-def edge_of(serve: Callable[..., Server], address: str, *flags: str) -> Server:
-    return serve("--device=remote", "--frontdoors=1", f"--upstream={address}", *flags)
-
-
-NO_FILES = UpstreamFiles("", "", "", "")
-
-
-def probed(
-    address: str, version: str = "0" * 12, model: str = "minilm", files: UpstreamFiles = NO_FILES, host: str = ""
-) -> tuple[str, str]:
-    """State and reason of an upstream, as one connection of an edge finds them. ``host``: as which it is looked up."""
-    ip, _, port = address.rpartition(":")
-    answer = probe(
-        (address, ip, int(port), host or ip), model=model, version=version, max_input_tokens=256, max_output_tokens=0,
-        token=files.token(), tls=files.pem(), timeout_s=PATIENCE_S,
-    )  # fmt: skip
-    return answer.state, answer.reason
 
 
 # ---- versions and protocols
@@ -114,7 +92,7 @@ OTHERS: list[tuple[Replies | None, str, tuple[str, ...]]] = [
 def test_other_servers(serve: Callable[..., Server]) -> None:
     with ExitStack() as running:
         addresses = [running.enter_context(step_server(replies)) for replies, _, _ in OTHERS]
-        edge = edge_of(serve, addresses[0], *(f"--upstream={address}" for address in addresses[1:]))
+        edge = start_edge(serve, addresses)
         for address, (_, state, words) in zip(addresses, OTHERS, strict=True):
             assert_refused(edge, address, state, *words, again_s=0)
         assert_refused(edge, addresses[-1], *OTHERS[-1][1:2], *OTHERS[-1][2])
@@ -162,7 +140,7 @@ def test_answers_of_another_model(serve: Callable[..., Server]) -> None:
         servers.append(answering(lambda: says[0], right.is_set))
         addresses = [running.enter_context(step_server(replies)) for replies in servers]
         wrong, last = addresses[:-1], addresses[-1]
-        edge = edge_of(serve, last, *(f"--upstream={address}" for address in wrong))
+        edge = start_edge(serve, [last, *wrong])
         for address in wrong:
             until(lambda address=address: news(edge, address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
         with grpc.insecure_channel(edge.address) as channel:
@@ -209,7 +187,7 @@ async def test_a_server_that_is_about_to_stop(serve: Callable[..., Server]) -> N
     """It gets nothing while another server is there, and everything when none is; the log has one line of it."""
     flags = ("--frontdoors=1", "--dispatchers=1")
     leaves, stays = serve(*flags, "--lame-duck=20s", echo=True), serve(*flags, echo=True)
-    edge = edge_of(serve, leaves.address, f"--upstream={stays.address}")
+    edge = start_edge(serve, [leaves.address, stays.address])
     for server in (leaves, stays):
         until(lambda address=server.address: states(edge)[address][0] == "serving", edge.log())
     leaves.signal(signal.SIGTERM)
@@ -252,45 +230,29 @@ def test_other_edges(shared_server: Callable[..., Server]) -> None:
             with pytest.raises(grpc.RpcError) as refused:
                 list(channel.stream_stream(RUN)(iter(messages), timeout=PATIENCE_S))
             assert refused.value.code().name == code and words in refused.value.details(), refused.value
-    assert probed(server.address, version) == ("serving", "")
-    assert probed(server.address, "0" * 12) == (
-        "mismatch", f"it serves minilm@{version}, the edge asks for minilm@{'0' * 12}",
-    )  # fmt: skip
-    found = probed(server.address, version, model="nobody")
-    assert found == ("mismatch", "'nobody' is not served here; served: 'minilm'")
 
 
 # ---- TLS and tokens
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def guarded(authority: Authority) -> Iterator[Server]:
-    """With TLS, client certificates and tokens. csrc/tests/upstream has who is let in, case by case."""
+def guarded(module_server: Callable[..., Server], authority: Authority) -> Server:
+    """With TLS, client certificates and tokens. csrc/tests/upstream has who is let in, case by case, and
+    tests/edge/test_doctor_upstream.py what is said of it."""
     tokens = authority.folder / "tokens"
     tokens.write_text(f"{TOKEN}\n")
     flags = (f"--tls-client-ca={authority.certificate}", f"--auth-token-file={tokens}", "--frontdoors=1")
-    server = Server(*authority.pair("guarded").flags, *flags, "--dispatchers=1")
-    yield server
-    server.stop()
-
-
-def guards(authority: Authority, **other: str) -> UpstreamFiles:
-    """The files of an edge that the guarded server lets in, but for others."""
-    own = authority.pair("edge")
-    files = {"tls_ca": str(authority.certificate), "tls_cert": str(own.certificate), "tls_key": str(own.key)}
-    return UpstreamFiles(**{**files, "token_file": str(authority.folder / "tokens"), **other})
+    return module_server(*authority.pair("guarded").flags, *flags, "--dispatchers=1")
 
 
 def test_who_is_let_in(serve: Callable[..., Server], guarded: Server, authority: Authority) -> None:
     """An edge with all that the server asks for; and one server without TLS, which gets nothing of it."""
-    flags = [f"--upstream-{key.replace('_', '-')}={value}" for key, value in asdict(guards(authority)).items()]
+    own = authority.pair("edge")
+    files = {"tls-ca": authority.certificate, "tls-cert": own.certificate, "tls-key": own.key}
+    files["token-file"] = authority.folder / "tokens"
+    flags = [f"--upstream-{key}={value}" for key, value in files.items()]
     with step_server(answering(lambda: RIGHT)) as plain:
-        edge = edge_of(serve, guarded.address, f"--upstream={plain}", *flags)
+        edge = start_edge(serve, [guarded.address, plain], *flags)
         until(lambda: news(edge, guarded.address)[-1:] == ["serving"], f"it serves\n{edge.log()}")
         with grpc.insecure_channel(edge.address) as channel:
             assert Stub(channel).Predict(pb.PredictRequest(text="a"), timeout=PATIENCE_S).embedding.values
@@ -298,26 +260,3 @@ def test_who_is_let_in(serve: Callable[..., Server], guarded: Server, authority:
         until(lambda: news(edge, plain)[-1:] and news(edge, plain)[-1].startswith("refused: "), f"so\n{edge.log()}")
         assert states(edge)[plain] == ("refused", news(edge, plain)[-1].removeprefix("refused: "))
         assert "TLS" in news(edge, plain)[-1]
-
-
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        ("no tls", ("TLS", "--upstream-tls-ca")),
-        ("wrong name", ("for another name",)),
-        ("no certificate", ("certificate",)),
-        ("wrong token", ("token", "--upstream-token-file")),
-    ],
-)
-def test_it_is_not_let_in(
-    guarded: Server, authority: Authority, tmp_path: Path, case: str, words: tuple[str, ...]
-) -> None:
-    (tmp_path / "tokens").write_text("not-the-token-of-the-server\n")
-    files = {
-        "no tls": NO_FILES,
-        "wrong name": guards(authority),
-        "no certificate": guards(authority, tls_cert="", tls_key=""),
-        "wrong token": guards(authority, token_file=str(tmp_path / "tokens")),
-    }[case]
-    state, reason = probed(guarded.address, files=files, host="elsewhere" if case == "wrong name" else "")
-    assert state == "refused" and all(word in reason for word in words), reason

@@ -15,7 +15,7 @@ from busy import sees
 from ledger import OK, Ledger, Load, stub_to, unary
 from server_faults import drained, killed, stopped
 from serving import PATIENCE_S, Server, until
-from upstream_state import serving
+from upstream_state import serving, start_edge
 
 
 class World:
@@ -30,8 +30,7 @@ class World:
         return self._holding(Server("--frontdoors=1", "--dispatchers=1", *flags, echo=True))
 
     def _edge(self) -> Server:
-        addresses = (f"--upstream={server.address}" for server in self.servers)
-        return self._holding(Server("--device=remote", "--frontdoors=1", *addresses))
+        return self._holding(start_edge(Server, [server.address for server in self.servers]))
 
     def _holding(self, server: Server) -> Server:
         self._held.callback(server.kill)
@@ -144,24 +143,21 @@ async def test_edge_worker_killed(world: World, worker: str) -> None:
         server.until_idle()
 
 
-def test_edge_killed(world: World) -> None:
+async def test_edge_killed(world: World) -> None:
     """A server is rid of what a lost edge had within two seconds."""
     front = world.front
 
     def used() -> list[float]:
         return [server.work()["fastqps_slots_used"] for server in world.servers]
 
-    async def scenario() -> None:
-        ledger = Ledger()
-        with ExitStack() as held:
-            gate, other = (held.enter_context(server.gate()) for server in world.servers)
-            assert gate.id == other.id
-            async with stub_to(front.address) as stub:
-                calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(8)]
-                await sees(lambda: sum(used()) == 8, "they are there")
-                front.kill()
-                await asyncio.gather(*calls)
-        for server in world.servers:
-            await sees(lambda server=server: not any(server.work().values()), "it is idle")
-
-    asyncio.run(scenario())
+    ledger = Ledger()
+    with ExitStack() as held:
+        gate, other = (held.enter_context(server.gate()) for server in world.servers)
+        assert gate.id == other.id
+        async with stub_to(front.address) as stub:
+            calls = [asyncio.create_task(unary(stub, ledger, gate.id)) for _ in range(8)]
+            await sees(lambda: sum(used()) == 8, "they are there")
+            front.kill()
+            await asyncio.gather(*calls)
+    for server in world.servers:
+        await sees(lambda server=server: not any(server.work().values()), "it is idle")

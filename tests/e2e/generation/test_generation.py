@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from fastqps import errors
 from fastqps.api.prediction import Chunk, Generation
 from fastqps.cli import main
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1 import predict_pb2_grpc
 
 ROOT = Path(fastqps.__file__).parents[1]
 MAX_TOKENS = 3400  # of an answer: long enough to be met in the middle
@@ -55,12 +53,6 @@ def server(module_server: Callable[..., Server], checkpoint: Path) -> Server:
 def client(server: Server) -> Iterator[fastqps.Client]:
     with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def stub(server: Server) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield predict_pb2_grpc.PredictServiceStub(channel)
 
 
 def joined(chunks: list[Chunk]) -> Generation:
@@ -176,18 +168,6 @@ def tokens_made(server: Server) -> float:
     return server.metrics()["fastqps_generated_tokens_total"]
 
 
-def test_a_deadline_in_the_middle(server: Server, client: fastqps.Client) -> None:
-    """The client's, which it watches itself."""
-    options: dict[str, Any] = {"max_tokens": MAX_TOKENS, "ignore_eos": True, "timeout_s": 0.15}
-    before = tokens_made(server)
-    with pytest.raises(errors.DeadlineExceeded):
-        client.generate("The cat", **options)
-    with pytest.raises(errors.DeadlineExceeded):
-        list(client.generate_stream("The cat", **options))
-    until(lambda: running(server) == 0 and not any(server.work().values()), "the cache slots are free")
-    assert tokens_made(server) - before < 2 * MAX_TOKENS
-
-
 def test_a_deadline_of_the_item_in_the_middle(server: Server, stub: Any) -> None:
     """Only the server watches it: a generation ends when its time is over, streamed or not."""
     allowed_s = 0.15
@@ -210,9 +190,6 @@ def test_a_deadline_of_the_item_in_the_middle(server: Server, stub: Any) -> None
 
 
 def test_more_than_can_run_wait_for_their_turn(few: Server, alone: Alone) -> None:
-    def full() -> bool:
-        return running(few) == 3 and few.work()["fastqps_requests_waiting"] == 2
-
     with fastqps.Client(few.address, timeout_s=PATIENCE_S) as client:
         found = {}
         for answer in client.predict_stream([a.prompt for a in ASKED] * 2, max_tokens=20, timeout_s=PATIENCE_S):
@@ -220,29 +197,10 @@ def test_more_than_can_run_wait_for_their_turn(few: Server, alone: Alone) -> Non
             found[answer.request_id] = answer.generation.token_ids
             if answer.request_id % 16 == 0:
                 assert running(few) <= 3
-        asyncio.run(five_for_ever(few, full))
     assert len(found) == 2 * len(ASKED)
     for i, asked in enumerate(ASKED):
         greedy = Asked(asked.prompt, {"max_tokens": 20})
         assert all(found[i + k * len(ASKED)] == alone.answer(greedy).token_ids for k in range(2))
-
-
-async def five_for_ever(server: Server, state: Callable[[], bool]) -> None:
-    """Five streams that do not end, until the server is in a state."""
-    async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
-
-        async def endless() -> None:
-            while True:
-                async for _ in client.generate_stream("The cat", max_tokens=MAX_TOKENS, ignore_eos=True):
-                    pass
-
-        tasks = [asyncio.create_task(endless()) for _ in range(5)]
-        try:
-            await sees(state, "three run, and two wait")
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def test_a_drain_lets_streams_end(serve: Callable[..., Server], checkpoint: Path, alone: Alone) -> None:
@@ -436,32 +394,6 @@ def test_the_command_line(
     assert json.loads(capsys.readouterr().out)["output_tokens"] == 1100
     assert main(["predict", "--model", str(checkpoint), "--max-tokens=4096", "The cat"]) != 0
     assert "the model's context of 4096 positions; at most 4095 do" in capsys.readouterr().err
-
-
-def test_the_admin_page(server: Server, alone: Alone) -> None:
-    asked = Asked("The cat", {"max_tokens": 5, "temperature": 1.0, "seed": 3, "logprobs": True})
-    body = json.dumps({"text": asked.prompt, **asked.options}).encode()
-    with urllib.request.urlopen(f"http://{server.admin}/predict", data=body, timeout=PATIENCE_S) as answer:
-        found = json.loads(answer.read())
-    expected = alone.answer(asked)
-    assert (found["text"], found["token_ids"]) == (expected.text, expected.token_ids)
-    assert (found["finish_reason"], found["output_tokens"]) == (expected.finish_reason, len(expected.token_ids))
-    assert len(found["logprobs"]) == 5
-
-
-def test_metrics(server: Server, client: fastqps.Client) -> None:
-    before = server.metrics()
-    found = client.generate("The cat", max_tokens=50, ignore_eos=True)
-    list(client.generate_stream("The cat", max_tokens=50, ignore_eos=True))
-    assert len(found.token_ids) == 50
-    tokens, calls = "fastqps_generated_tokens_total{tiny}", "fastqps_requests_total{OK,Generate,tiny}"
-
-    def counted() -> bool:
-        after = server.metrics()
-        return (after[tokens] - before[tokens], after[calls] - before[calls]) == (100, 1)
-
-    until(counted, "both are counted")
-    assert server.metrics()["fastqps_cache_slots{tiny}"] == 48
 
 
 def test_the_null_device_answers_at_full_length(serve: Callable[..., Server], checkpoint: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,9 @@ def expected(model: Any, ids: list[int], asked: dict[str, Any]) -> list[int]:
 @pytest.mark.parametrize(
     "checkpoint_options", [pytest.param({}, marks=pytest.mark.nightly), OPTIONS], ids=["plain", "options"]
 )
-def test_a_server_gives_the_tokens_of_transformers(tmp_path: Path, checkpoint_options: dict[str, Any]) -> None:
+def test_a_server_gives_the_tokens_of_transformers(
+    serve: Callable[..., Server], tmp_path: Path, checkpoint_options: dict[str, Any]
+) -> None:
     """In changing company, of requests with options and without, over two lanes."""
     checkpoint = write_generator(tmp_path / "tiny")
     (checkpoint / "generation_config.json").write_text(json.dumps({"eos_token_id": EOS, **checkpoint_options}))
@@ -62,15 +65,10 @@ def test_a_server_gives_the_tokens_of_transformers(tmp_path: Path, checkpoint_op
     model = tr.AutoModelForCausalLM.from_pretrained(checkpoint, attn_implementation="eager").float().eval()
     want = [expected(model, ids, options) for ids, options in zip(prompts, asked, strict=True)]
     flags = ("--device=cpu", "--dtype=float32", "--max-output-tokens=64", "--max-running=4", "--lanes=2")
-    server = Server(*flags, f"--model={checkpoint}", "--dispatchers=2")
-    try:
-        with fastqps.Client(server.address) as client, ThreadPoolExecutor(12) as pool:
+    server = serve(*flags, f"--model={checkpoint}", "--dispatchers=2")
+    with fastqps.Client(server.address) as client, ThreadPoolExecutor(12) as pool:
 
-            def generate(ids: list[int], options: dict[str, Any]) -> list[int]:
-                return client.generate(ids, max_tokens=24, **options).token_ids
+        def generate(ids: list[int], options: dict[str, Any]) -> list[int]:
+            return client.generate(ids, max_tokens=24, **options).token_ids
 
-            found = list(pool.map(generate, prompts, asked))
-        server.stop()
-    finally:
-        server.kill()
-    assert found == want
+        assert list(pool.map(generate, prompts, asked)) == want

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from busy import occupied, sees
+from busy import occupied, order_of, sees
 from echo_dispatcher import SLOW
 from ledger import REFUSED, Ledger, channel_to, stub_to, unary
 from serving import Server
@@ -92,40 +92,20 @@ async def test_a_quiet_tenant_beside_a_flood(shared_server: Callable[..., Server
     assert server.metrics()[refused] > before
 
 
-def order_of(server: Server, asked: list[dict[str, str]]) -> list[int]:
-    """Queues calls with these tenants and groups, one after the other, behind a busy dispatcher whose steps hold one
-    item; their numbers in the order of their steps."""
-    ledger = Ledger()
-
-    async def scenario() -> None:
-        async with stub_to(server.address) as stub:
-            with server.gate() as gate:
-                calls = [await occupied(server, stub, ledger, gate)]
-                calls += [
-                    asyncio.create_task(unary(stub, ledger, output={"dimensions": 5}, **fields)) for fields in asked
-                ]
-                await sees(lambda: server.work()["fastqps_slots_used"] == len(calls), "all wait")
-            await asyncio.gather(*calls)
-
-    asyncio.run(scenario())
-    ledger.check()
-    return [number - 1 for number in sorted(ledger.steps, key=ledger.steps.__getitem__)]
-
-
-def test_siblings_stand_together(shared_server: Callable[..., Server]) -> None:
+async def test_siblings_stand_together(shared_server: Callable[..., Server]) -> None:
     """Strangers of other tenants came between the first sibling and the others, and are served behind them all."""
     server = shared_server(*ONE_BY_ONE, echo=True)
     strangers = [{"tenant": f"stranger {i % 4}"} for i in range(24)]
     sibling = {"tenant": "family", "group": "parent"}
     # Those in front fill the short ring that the dispatcher takes from: what is there already keeps its place.
-    order = order_of(server, [*strangers, sibling, *strangers, *[sibling] * 7])
+    order = await order_of(server, [*strangers, sibling, *strangers, *[sibling] * 7])
     places = [order.index(number) for number in (24, *range(49, 56))]
     assert max(places) - min(places) == 7, places
     assert max(places) < 40, places
 
 
-def test_a_group_beyond_its_bound_waits(shared_server: Callable[..., Server]) -> None:
+async def test_a_group_beyond_its_bound_waits(shared_server: Callable[..., Server]) -> None:
     """More siblings than may stand together are no error."""
     server = shared_server(*ONE_BY_ONE, echo=True)
-    order = order_of(server, [{"group": "parent"} if i % 3 else {} for i in range(300)])
+    order = await order_of(server, [{"group": "parent"} if i % 3 else {} for i in range(300)])
     assert sorted(order) == list(range(300))

@@ -107,10 +107,7 @@ def _values(datatype: str, raw: bytes) -> np.ndarray:
 
 
 def over_grpc(api: Api, asked: Asked, *, raw: bool = True) -> dict[str, np.ndarray]:
-    return answer_to(api, asked.message(raw=raw))
-
-
-def answer_to(api: Api, request: Any) -> dict[str, np.ndarray]:
+    request = asked.message(raw=raw)
     method = api.channel.unary_unary(
         f"/{MODEL_INFER}", type(request).SerializeToString, message_class("inference.ModelInferResponse").FromString
     )

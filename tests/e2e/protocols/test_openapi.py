@@ -1,4 +1,4 @@
-"""The OpenAPI document: it is valid, it describes every route, and real answers are as it says."""
+"""The OpenAPI document: it is valid, it describes every route, and real answers are as it says. Each is counted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from openapi_spec_validator import validate
 from fastqps.frontdoor.openapi import document, open_inference, openai, rerank, text_embeddings
 
 OPERATIONS = openai.OPERATIONS | rerank.OPERATIONS | text_embeddings.OPERATIONS | open_inference.OPERATIONS
-OF_SPARSE = {
-    "/embed_sparse"
-}  # no model here can; tests/e2e/requests/test_sparse.py compares an answer with the document
+OF_SPARSE = {"/embed_sparse"}  # no model here can; tests/e2e/requests/test_sparse.py does the same for it
+TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +66,23 @@ def test_examples_are_answered_as_the_document_says(api: Api, served: Any, verb:
     named = re.match(r"(\d{3}): ", row["summary"])  # a route that is refused
     assert status == (int(named[1]) if named else 424 if pattern in OF_SPARSE else 200), answer
     jsonschema.validate(answer, schema(row["responses"][str(status)]), jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "path", "fields"),
+    [
+        ("embeddings", "minilm", "/v1/embeddings", {"input": "a"}),
+        ("tei.Embed", "minilm", "/embed", {"inputs": "a"}),
+        ("tei.Rerank", "ranker", "/rerank", {"query": "a", "texts": ["b"]}),
+        ("rerank", "ranker", "/v2/rerank", {"query": "a", "documents": ["b"]}),
+        ("ModelInfer", "minilm", "/v2/models/minilm/infer", {"inputs": [TENSOR]}),
+    ],
+)
+def test_calls_are_counted_by_protocol(api: Api, method: str, model: str, path: str, fields: dict[str, Any]) -> None:
+    name = f"fastqps_requests_total{{OK,{method},{model}}}"
+    before = api.server.metrics().get(name, 0)
+    api.post.found(path, **fields)
+    assert api.server.metrics()[name] == before + 1
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from busy import sees
 from channels import connect_in_turn
-from ledger import OK, Ledger, Load, batch, channel_to, stub_to, unary
+from ledger import OK, Ledger, Load, batch_of, channel_to, stub_to, unary
 from leftovers import nothing_left
 from serving import PATIENCE_S, Server, until
 
@@ -90,27 +90,6 @@ async def test_front_door(server: Server, number: signal.Signals) -> None:
     assert restarts(server, "frontdoor") == died + 1
 
 
-async def test_front_door_killed_while_its_requests_run(server: Server) -> None:
-    """Its successor takes over the slots that dispatchers still hold, and gets each of them back."""
-    ledger = Ledger()
-    async with nothing_left(server) as before:
-        old = before["frontdoor 0"]
-        channels = [channel_to(server.address) for _ in range(2)]
-        await connect_in_turn(server, channels)
-        stub = predict_pb2_grpc.PredictServiceStub(channels[0])
-        with server.gate() as gate:
-            call = asyncio.create_task(batch(stub, ledger, 40, gate.id))
-            await sees(lambda: server.claimed(40), "40 slots")
-            old.kill()
-            await call
-            await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
-            assert server.work()["fastqps_slots_used"] == 40
-        for channel in channels:
-            await channel.close()
-    ledger.check("UNAVAILABLE")
-    assert ledger.counts == {"UNAVAILABLE": 40}
-
-
 async def test_all_children_killed(server: Server) -> None:
     """Front doors and dispatchers at once: open calls end, and the next ones are served."""
     ledger = Ledger()
@@ -124,29 +103,21 @@ async def test_all_children_killed(server: Server) -> None:
     ledger.check("UNAVAILABLE")
 
 
-def test_supervisor_killed(serve: Callable[..., Server]) -> None:
+async def test_supervisor_killed(serve: Callable[..., Server]) -> None:
     """Every child dies with it, the ports are free, and a fresh server starts at once."""
     server = serve("--frontdoors=2", "--dispatchers=2", echo=True)
     ledger = Ledger()
-
-    async def scenario() -> None:
-        async with Load(server.address, ledger) as load:
-            await load.more(100)
-            os.kill(server.pid, signal.SIGKILL)
-            await asyncio.to_thread(server.check_gone)
-
-    asyncio.run(scenario())
+    async with Load(server.address, ledger) as load:
+        await load.more(100)
+        os.kill(server.pid, signal.SIGKILL)
+        await asyncio.to_thread(server.check_gone)
     ledger.check("UNAVAILABLE")
     server.kill()
     ports = [f"--port={server.address.split(':')[1]}", f"--admin-port={server.admin.split(':')[1]}"]
     fresh = serve("--frontdoors=2", "--dispatchers=2", *ports, echo=True)
     assert fresh.address == server.address
-
-    async def again() -> None:
-        async with Load(fresh.address, ledger) as load:
-            await load.more(50)
-
-    asyncio.run(again())
+    async with Load(fresh.address, ledger) as load:
+        await load.more(50)
     ledger.check("UNAVAILABLE")
 
 
@@ -164,12 +135,9 @@ async def together(server: Server, ledger: Ledger, requests: list[pb.PredictRequ
         with server.gate() as gate:
             first = asyncio.create_task(unary(stub, ledger, gate.id))
             await sees(lambda: server.claimed(1), "the first")
-            answering = stub.PredictBatch(pb.PredictBatchRequest(items=requests))
+            others = asyncio.create_task(batch_of(stub, ledger, requests))
             await sees(lambda: all_in(server, 1 + len(requests)), "the others are in")
-        answer = await answering
-        for request, item in zip(requests, answer.items, strict=True):
-            ledger.answered(request.request_id, item)
-        await first
+        await asyncio.gather(first, others)
 
 
 @pytest.fixture

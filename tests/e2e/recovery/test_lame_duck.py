@@ -42,27 +42,19 @@ async def test_serves_on(serve: Callable[..., Server]) -> None:
         assert "lame duck" in " ".join(await asyncio.to_thread(not_ready, server))
         assert json.loads(await asyncio.to_thread(server.page, "/livez"))["live"]
         await load.more(50)
-        await new_clients(server, ledger)
+        for _ in range(3):
+            async with stub_to(server.address) as stub:
+                assert await unary(stub, ledger) == OK
         assert set(ledger.counts) == {OK}
-        await asyncio.to_thread(restart_door, server)
+        old = server.child("frontdoor 0")
+        old.kill()
+        await asyncio.to_thread(server.until_filled, "frontdoor 0", old)
         await load.more(50)
     ledger.check("UNAVAILABLE")  # those of the door that was killed
     server.signal(signal.SIGTERM)
     assert server.wait() == 5
     assert "draining" in server.log() and "SIGTERM again" in server.log()
     server.check_gone()
-
-
-async def new_clients(server: Server, ledger: Ledger) -> None:
-    for _ in range(3):
-        async with stub_to(server.address) as stub:
-            assert await unary(stub, ledger) == OK
-
-
-def restart_door(server: Server) -> None:
-    old = server.child("frontdoor 0")
-    old.kill()
-    server.until_filled("frontdoor 0", old)
 
 
 async def test_connections_come_and_go(serve: Callable[..., Server]) -> None:

@@ -20,39 +20,23 @@ def answer(request: pb.PredictRequest, **changes: object) -> pb.PredictResponse:
     return pb.PredictResponse(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def lost(ledger: Ledger, a: pb.PredictRequest, b: pb.PredictRequest) -> None:
-    ledger.answered(a.request_id, answer(a))
+# What two requests get, one behind the other: the request, and what comes for it.
+Pairs = list[tuple[pb.PredictRequest, pb.PredictResponse]]
+FAULTS: dict[str, Callable[[pb.PredictRequest, pb.PredictRequest], Pairs]] = {
+    "lost": lambda a, b: [(a, answer(a))],
+    "twice": lambda a, b: [(a, answer(a)), (b, answer(b)), (a, answer(a))],
+    "swapped": lambda a, b: [(a, answer(b, request_id=a.request_id)), (b, answer(b))],
+    "other id": lambda a, b: [(a, answer(a, request_id=b.request_id)), (b, answer(b))],
+    "other length": lambda a, b: [(a, answer(a, usage={"input_tokens": 99})), (b, answer(b))],
+    "failed": lambda a, b: [(a, answer(a, status={"code": 13})), (b, answer(b))],
+}
 
 
-def twice(ledger: Ledger, a: pb.PredictRequest, b: pb.PredictRequest) -> None:
-    for request in (a, b, a):
-        ledger.answered(request.request_id, answer(request))
-
-
-def swapped(ledger: Ledger, a: pb.PredictRequest, b: pb.PredictRequest) -> None:
-    ledger.answered(a.request_id, answer(b, request_id=a.request_id))
-    ledger.answered(b.request_id, answer(b))
-
-
-def other_id(ledger: Ledger, a: pb.PredictRequest, b: pb.PredictRequest) -> None:
-    ledger.answered(a.request_id, answer(a, request_id=b.request_id))
-    ledger.answered(b.request_id, answer(b))
-
-
-def other_length(ledger: Ledger, a: pb.PredictRequest, b: pb.PredictRequest) -> None:
-    ledger.answered(a.request_id, answer(a, usage={"input_tokens": 99}))
-    ledger.answered(b.request_id, answer(b))
-
-
-def failed(ledger: Ledger, a: pb.PredictRequest, b: pb.PredictRequest) -> None:
-    ledger.answered(a.request_id, answer(a, status={"code": 13}))
-    ledger.answered(b.request_id, answer(b))
-
-
-@pytest.mark.parametrize("fault", [lost, twice, swapped, other_id, other_length, failed])
-def test_fault_is_found(fault: Callable[[Ledger, pb.PredictRequest, pb.PredictRequest], None]) -> None:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_is_found(fault: str) -> None:
     ledger = Ledger()
-    fault(ledger, ledger.ask(), ledger.ask())
+    for request, response in FAULTS[fault](ledger.ask(), ledger.ask()):
+        ledger.answered(request.request_id, response)
     with pytest.raises(AssertionError):
         ledger.check(EXPIRED)
 

@@ -64,7 +64,7 @@ async def test_no_request_fails(serve: Callable[..., Any], tmp_path: Path) -> No
     assert [key for key in found if key.startswith("fastqps_model_info{3,m,")]
 
 
-def test_old_requests_stay_with_the_old_version(serve: Callable[..., Any], tmp_path: Path) -> None:
+async def test_old_requests_stay_with_the_old_version(serve: Callable[..., Any], tmp_path: Path) -> None:
     """What runs while the route flips is finished; who comes then does not wait for it."""
     flags = ("--dispatchers=1", "--frontdoors=1", "--max-batch-items=1")
     server = serve(tmp_path, *flags, kind=Reloaded)
@@ -75,22 +75,19 @@ def test_old_requests_stay_with_the_old_version(serve: Callable[..., Any], tmp_p
         await call
         return next(value for key, value in await call.initial_metadata() if key == "fastqps-model")
 
-    async def run() -> None:
-        async with stub_to(server.address) as stub:
-            with server.gate() as gate:
-                slow = [asyncio.create_task(answered_by(stub, gate.id))]
-                await sees(lambda: server.claimed(1), "one runs")
-                slow += [asyncio.create_task(answered_by(stub)) for _ in range(20)]
-                await sees(lambda: server.work()["fastqps_slots_used"] == 21, "the others are in")
-                reloading = asyncio.create_task(server.becomes(server.two))
-                await sees(lambda: version_of(server) != old, "the new version serves")
-                assert await answered_by(stub) == await asyncio.to_thread(version_of, server) != old
-                assert not reloading.done() and not any(call.done() for call in slow)
-            assert set(await asyncio.gather(*slow)) == {old}
-            await reloading
-            assert server.dispatchers() == [1]
-
-    asyncio.run(run())
+    async with stub_to(server.address) as stub:
+        with server.gate() as gate:
+            slow = [asyncio.create_task(answered_by(stub, gate.id))]
+            await sees(lambda: server.claimed(1), "one runs")
+            slow += [asyncio.create_task(answered_by(stub)) for _ in range(20)]
+            await sees(lambda: server.work()["fastqps_slots_used"] == 21, "the others are in")
+            reloading = asyncio.create_task(server.becomes(server.two))
+            await sees(lambda: version_of(server) != old, "the new version serves")
+            assert await answered_by(stub) == await asyncio.to_thread(version_of, server) != old
+            assert not reloading.done() and not any(call.done() for call in slow)
+        assert set(await asyncio.gather(*slow)) == {old}
+        await reloading
+        assert server.dispatchers() == [1]
 
 
 async def test_whatever_fails_the_old_version_serves(serve: Callable[..., Any], tmp_path: Path) -> None:
@@ -156,13 +153,15 @@ async def test_the_end_in_the_middle_of_a_reload(serve: Callable[..., Any], tmp_
     assert server.wait() == 0, server.log()
 
 
-def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path) -> None:
+async def test_a_generation_that_streams_is_finished_by_the_old_version(
+    serve: Callable[..., Server], tmp_path: Path
+) -> None:
     """It is behind its first token while the model is reloaded; what begins after the flip is of the new one."""
     for name in ("one", "two"):
         write_generator(tmp_path / name)
     write_zeros(tmp_path / "two", "two")
     flags = ("--max-output-tokens=128", "--frontdoors=1", "--dispatchers=1", "--slots=64")
-    server = Server(f"--model=m={tmp_path / 'one'}", *flags, echo=True)
+    server = serve(f"--model=m={tmp_path / 'one'}", *flags, echo=True)
     old = version_of(server)
     prompt = list(b"the cat sat on the mat")
 
@@ -174,22 +173,16 @@ def test_a_generation_that_streams_is_finished_by_the_old_version(tmp_path: Path
         version = next(value for key, value in await call.initial_metadata() if key == "fastqps-model")
         return version, "".join(chunk.text for chunk in chunks), chunks[-1].usage.output_tokens
 
-    async def run() -> None:
-        async with stub_to(server.address) as stub:
-            alone = await stream(stub)
-            with server.gate() as gate:
-                streaming = asyncio.create_task(stream(stub, gate.id))
-                await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 1, "it streams")
-                reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": str(tmp_path / "two")}))
-                await sees(lambda: version_of(server) != old, "the new version serves")
-                new = await stream(stub)
-                assert new == (await asyncio.to_thread(version_of, server), *alone[1:])
-                assert not streaming.done() and not reloading.done()
-            assert await streaming == (old, *alone[1:])
-            assert (await reloading)[0] == 200
-
-    try:
-        asyncio.run(run())
-        server.until_idle()
-    finally:
-        server.stop()
+    async with stub_to(server.address) as stub:
+        alone = await stream(stub)
+        with server.gate() as gate:
+            streaming = asyncio.create_task(stream(stub, gate.id))
+            await sees(lambda: server.metrics()["fastqps_cache_slots_used"] == 1, "it streams")
+            reloading = asyncio.create_task(asyncio.to_thread(server.reload, **{"from": str(tmp_path / "two")}))
+            await sees(lambda: version_of(server) != old, "the new version serves")
+            new = await stream(stub)
+            assert new == (await asyncio.to_thread(version_of, server), *alone[1:])
+            assert not streaming.done() and not reloading.done()
+        assert await streaming == (old, *alone[1:])
+        assert (await reloading)[0] == 200
+    server.until_idle()

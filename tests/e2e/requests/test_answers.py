@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from serving import PATIENCE_S, Server
 
 import fastqps
 from fastqps.models import load_card
-from fastqps.models.tokenizers.text import load_tokenizer
+from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1 import predict_pb2_grpc
 
 TEXTS = [
     "",
@@ -43,12 +40,6 @@ def expected(engine: fastqps.Engine) -> np.ndarray:
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server]) -> Server:
     return module_server("--device=cpu", "--dtype=float32", "--frontdoors=2", "--dispatchers=2")
-
-
-@pytest.fixture(scope="module")
-def stub(server: Server) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield predict_pb2_grpc.PredictServiceStub(channel)
 
 
 def close(found: Any, expected: Any) -> bool:
@@ -91,27 +82,6 @@ def test_token_ids_and_pair(stub: Any, engine: fastqps.Engine) -> None:
     assert close(pair.embedding.values, engine.predict([PAIR])[0])
 
 
-def test_clients(server: Server, expected: np.ndarray) -> None:
-    with fastqps.Client(server.address, timeout_s=PATIENCE_S) as client:
-        assert client.ready()
-        assert close(client.embed(TEXTS), expected)
-        assert close([client.predict(text).embedding for text in TEXTS[:3]], expected[:3])
-        found = {answer.request_id: answer.embedding for answer in client.predict_stream(TEXTS)}
-        assert close([found[i] for i in range(len(TEXTS))], expected)
-
-    async def scenario() -> None:
-        async def texts() -> AsyncIterator[str]:
-            for text in TEXTS:
-                yield text
-
-        async with fastqps.AsyncClient(server.address, timeout_s=PATIENCE_S) as client:
-            assert close(await client.embed(TEXTS), expected)
-            found = {answer.request_id: answer.embedding async for answer in client.predict_stream(texts())}
-            assert close([found[i] for i in range(len(TEXTS))], expected)
-
-    asyncio.run(scenario())
-
-
 def test_output_options(stub: Any) -> None:
     """dimensions, normalize and dtype, against numpy on the raw vector."""
 
@@ -134,25 +104,11 @@ def test_output_options(stub: Any) -> None:
             found = np.frombuffer(half.raw, "<f2").astype(np.float32)
             assert (np.abs(found - wanted) <= np.abs(wanted) * 2**-10 + 2**-20).all()
             if normalize is False:
-                continue  # refused: test_int8_of_an_embedding_that_is_not_normalized_is_refused
+                continue  # refused: tests/e2e/devices/test_int8.py
             byte = ask(dtype=pb.DTYPE_INT8, **options)
             assert byte.dtype == pb.DTYPE_INT8 and len(byte.raw) == len(cut)
             whole = np.frombuffer(byte.raw, np.int8).astype(np.int32)
             assert (np.abs(whole - wanted * 127) <= 0.501).all()
-
-
-def test_int8_of_an_embedding_that_is_not_normalized_is_refused(stub: Any) -> None:
-    """Its values may be beyond ±1, which is all that DTYPE_INT8 can hold."""
-    request = pb.PredictRequest(text="a", output=pb.OutputOptions(dtype=pb.DTYPE_INT8, normalize=False))
-    with pytest.raises(grpc.RpcError) as caught:
-        stub.Predict(request, timeout=PATIENCE_S)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    for part in ("output.dtype: DTYPE_INT8 (3)", "from -1 to 1", "set normalize"):
-        assert part in caught.value.details()
-    item = stub.PredictBatch(pb.PredictBatchRequest(items=[request]), timeout=PATIENCE_S).items[0]
-    assert item.status.code == 3 and "set normalize" in item.status.message
-    request.output.normalize = True
-    assert len(stub.Predict(request, timeout=PATIENCE_S).embedding.raw) == 384
 
 
 def test_timings(stub: Any) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection
+from contextlib import closing
 from typing import Any
 
 import grpc
 import pytest
 from echo_dispatcher import SLOW
+from posting import Poster
 from serving import PATIENCE_S, Server
 from tries import until_in_time
 
@@ -25,13 +26,9 @@ COUNT = 30
 
 def post(server: Server, path: str, **fields: Any) -> tuple[int, Any, Any]:
     """Status, document and headers."""
-    assert server.http is not None
-    connection = HTTPConnection(server.http, timeout=PATIENCE_S)
-    connection.request("POST", path, json.dumps(fields))
-    response = connection.getresponse()
-    found = json.loads(response.read())
-    connection.close()
-    return response.status, found, response.headers
+    with closing(Poster(server)) as poster:
+        response, content = poster.send("POST", path, json.dumps(fields).encode())
+    return response.status, json.loads(content), response.headers
 
 
 def by_batch(server: Server, count: int = COUNT) -> str:

@@ -17,22 +17,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from certificates import Authority
+from raw import PREFACE, SETTINGS, frame
 from serving import PATIENCE_S, Server
 
 from fastqps.cli import main
 
 TOKEN = "a-token-of-the-file"
+CONNECTION_BYTES_MAX = 20 << 10  # of a front door, for an idle connection: the mean of both versions of HTTP
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server]) -> Server:
     return module_server("--frontdoors=2", "--cors=on")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
@@ -198,11 +195,15 @@ def test_idle_and_slow_connections_disturb_nobody(server: Server, room: int) -> 
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(contextlib.closing(connect(server)))
         before = median_ms(connection)
+        doors = [server.child(f"frontdoor {i}") for i in range(2)]
+        held_bytes = sum(door.memory_info().rss for door in doors)
         idle = [stack.enter_context(raw(server)) for _ in range(room)]
-        for sock in idle:
-            sock.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
-        for sock in idle:
-            assert sock.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+        for i, sock in enumerate(idle):
+            sock.sendall(PREFACE + frame(SETTINGS, 0, 0) if i % 2 else b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+        for i, sock in enumerate(idle):
+            said = sock.recv(1000)
+            assert said[3] == SETTINGS if i % 2 else said.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert sum(door.memory_info().rss for door in doors) - held_bytes < room * CONNECTION_BYTES_MAX
         slow = [stack.enter_context(raw(server)) for _ in range(200)]
         during = []
         for i in range(5):  # one byte of a header at a time

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import grpc
 import pytest
+from posting import Poster
 from serving import PATIENCE_S, Server
 
 from fastqps.models import load_card
 from fastqps.models.names import resolve
 from fastqps.v1 import predict_pb2 as pb
-from fastqps.v1 import predict_pb2_grpc
 
 GRAMMAR = load_card("grammar")
 VOCAB, TOKENS_MAX = 30522, 256  # of minilm
@@ -83,12 +82,6 @@ OF_GENERATORS: list[Refused] = [
 @pytest.fixture(scope="module")
 def server(module_server: Callable[..., Server]) -> Server:
     return module_server("--model=minilm", "--model=grammar")
-
-
-@pytest.fixture(scope="module")
-def stub(server: Server) -> Iterator[Any]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield predict_pb2_grpc.PredictServiceStub(channel)
 
 
 def request(model: str, fields: dict[str, Any]) -> pb.PredictRequest:
@@ -161,13 +154,9 @@ def test_fields_of_json_are_limited_as_those_of_protobuf_are(
 
 def post(server: Server, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
     """Status and document of a request for an embedding in OpenAI's protocol."""
-    assert server.http
-    asked = urllib.request.Request(f"http://{server.http}/v1/embeddings", json.dumps(body).encode(), headers)
-    try:
-        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+    with closing(Poster(server)) as poster:
+        response, content = poster.send("POST", "/v1/embeddings", json.dumps(body).encode(), **headers)
+    return response.status, json.loads(content)
 
 
 def test_a_batch_names_the_number_of_its_items_and_the_limit(stub: Any) -> None:

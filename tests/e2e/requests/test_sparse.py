@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -21,11 +22,6 @@ CLOSE = 2e-5  # of weights
 DIMS = 64
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_sparse_encoder(tmp_path_factory.mktemp("sparse"), "bert", model={"max_active_dims": DIMS})
-
-
 def assert_same(got: Sequence[SparseEmbedding | None], expected: list[SparseEmbedding]) -> None:
     """The same ids in the same order, but for weights that are as good as equal."""
     for one, other in zip(got, expected, strict=True):
@@ -37,7 +33,8 @@ def assert_same(got: Sequence[SparseEmbedding | None], expected: list[SparseEmbe
             assert weights.get(i, other.weights[-1]) == pytest.approx(weight, abs=CLOSE)
 
 
-def test_sparse_embeddings_are_the_engines(serve: Callable[..., Server], folder: str) -> None:
+def test_sparse_embeddings_are_the_engines(serve: Callable[..., Server], tmp_path: Path) -> None:
+    folder = write_sparse_encoder(tmp_path, "bert", model={"max_active_dims": DIMS})
     flags = ("--device=cpu", "--dtype=float32", "--dispatchers=1", "--slots=256")
     server = serve(f"--model=n={folder}", *flags)
     given = [*texts(60), "a word in a long text " * 20]

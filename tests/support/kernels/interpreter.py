@@ -18,6 +18,7 @@ def interpret_kernels() -> None:
         _let_scalars_be_bounds()
         _name_e4m3fnuz()
         _patch_once_a_launch()
+        _make_types_once()
 
 
 def _let_scalars_be_bounds() -> None:
@@ -75,3 +76,39 @@ def _patch_once_a_launch() -> None:
         return scope
 
     interpreter._patch_lang = patch_first
+
+
+def _make_types_once() -> None:
+    """Keeps the shapes of tensors and numpy's types: to make them anew for each operation is half of its time."""
+    from triton.language import core
+    from triton.runtime import interpreter
+
+    make_block, make_tensor, numpy_type = core.block_type.__init__, core.tensor.__init__, interpreter._get_np_dtype
+    blocks: dict[tuple[int, ...], tuple[Any, int]] = {}  # shape and number of elements, as types have them
+    tensors: dict[tuple[int, ...], tuple[Any, Any]] = {}  # and as tensors do
+    numpy_types: dict[str, Any] = {}
+
+    def init_block(block: Any, element_ty: Any, shape: Any) -> None:
+        sizes = tuple([size.value if isinstance(size, core.constexpr) else size for size in shape])
+        if sizes not in blocks:
+            make_block(block, element_ty, shape)
+            blocks[sizes] = block.shape, block.numel
+        block.element_ty, block.name = element_ty, f"<{sizes}, {element_ty}>"
+        block.shape, block.numel = blocks[sizes]
+
+    def init_tensor(tensor: Any, handle: Any, of: Any) -> None:
+        sizes = tuple(of.shape.values) if of.is_block() else ()
+        if sizes not in tensors:
+            make_tensor(tensor, handle, of)
+            tensors[sizes] = tensor.shape, tensor.numel
+        tensor.handle, tensor.type, tensor.dtype = handle, of, of.scalar
+        tensor.shape, tensor.numel = tensors[sizes]
+
+    def find_numpy_type(of: Any) -> Any:
+        name = of.scalar.name
+        if name not in numpy_types:
+            numpy_types[name] = numpy_type(of)
+        return numpy_types[name]
+
+    core.block_type.__init__, core.tensor.__init__ = init_block, init_tensor
+    interpreter._get_np_dtype = find_numpy_type

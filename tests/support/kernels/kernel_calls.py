@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from fastqps._core import ADMITTED_WORDS
 from fastqps.kernels.journal import KERNELS
+from fastqps.kernels.layers import Attention, Tables
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
+
+
+def moved(value: Any, device: str) -> Any:
+    """An argument, with its tensors on the device."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, Attention | Tables):
+        return replace(value, **{name: moved(each, device) for name, each in vars(value).items()})
+    return value
 
 
 def _ints(*shape: int) -> torch.Tensor:
@@ -19,25 +30,26 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     width, heads, rows = 48, 2, 20
     x, weight = torch.zeros(rows, width, dtype=dtype), torch.rand(width) + 0.5
     ids, marks, counts, stamps = _ints(rows), _ints(9), _ints(16), torch.zeros(2, dtype=torch.int64)
-    tables = {name: torch.randn(n, width).to(dtype) for name, n in (("words", 70), ("places", 50), ("kinds", 2))}
-    embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, **tables, "weight": weight}
-    embed |= {"bias": weight, "eps": 1e-12, "stamps": stamps}
+    words, places, kinds = (torch.randn(n, width).to(dtype) for n in (70, 50, 2))
+    tables = Tables(words, places, kinds, weight, weight, 1e-12)
+    embed = {"ids": ids, "types": ids, "cu_seqlens": marks, "counts": counts, "tables": tables, "stamps": stamps}
     norm = {"x": x, "weight": weight, "bias": weight, "eps": 1e-12, "kind": "layer", "residual": x}
     of_many, many = torch.zeros(ROWS_TOGETHER_FROM, width, dtype=dtype), embed | {"cu_seqlens": _ints(200)}
     many |= {"ids": _ints(ROWS_TOGETHER_FROM), "types": _ints(ROWS_TOGETHER_FROM)}
     rotary, norms = torch.randn(50, 2, width // heads // 2), torch.rand(width // heads) + 0.5
-    attention = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids, "heads": heads}
+    vectors = torch.randn(2, heads, width // heads, 2 * 48 + 16)
+    attended = {"qkv": x.repeat(1, 3), "row_start": ids, "row_end": ids}
     pool = {"hidden": x, "cu_seqlens": marks, "counts": counts, "stamps": stamps}
-    bags = {"table": tables["words"], "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
+    bags = {"table": words, "mapping": None, "weights": None, "ids": ids, "cu_seqlens": marks}
     bags |= {"counts": counts, "n_ids": 70, "stamps": stamps}
     mapped = {"mapping": _ints(95), "weights": torch.ones(95), "n_ids": 95, "skipped_id": 3}
     return {
         "embed_norm": [
-            embed | {"position_offset": 2, "want_fp8": True},
+            embed | {"tables": replace(tables, position_offset=2), "want_fp8": True},
             embed | {"types": None, "cu_seqlens": _ints(600)},
-            embed | {"places": None, "kinds": None, "weight": None, "bias": None},
-            embed | {"places": None, "kinds": None, "bias": None, "want_values": False, "want_fp8": True},
-            embed | {"places": None, "kinds": None, "weight": None, "bias": None, "eps": 0.0},
+            embed | {"tables": Tables(words, eps=1e-12)},
+            embed | {"tables": Tables(words, weight=weight, eps=1e-12), "want_values": False, "want_fp8": True},
+            embed | {"tables": Tables(words)},
             many | {"want_fp8": True},
             many | {"cu_seqlens": _ints(600)},
         ],
@@ -54,13 +66,13 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
         ],
         "quantise_rows": [{"x": x}, {"x": x, "count": counts}],
         "tile_attention": [
-            attention,
-            attention | {"rotary": rotary, "window": 8, "longest": 50},
-            attention | {"longest": 12},
-            attention | {"bias": torch.randn(heads, 2 * 48 + 1)},
-            attention | {"relative": torch.randn(2, heads, width // heads, 2 * 48 + 16).to(dtype)},
-            attention | {"rotary": rotary, "causal": True, "q_norm": norms, "k_norm": norms, "eps": 1e-6},
-            attention | {"heads": 2 * heads, "kv_heads": 1, "rotary": rotary, "window": 8, "causal": True},
+            attended | {"attention": Attention(heads, heads)},
+            attended | {"attention": Attention(heads, heads, rotary, window=8), "longest": 50},
+            attended | {"attention": Attention(heads, heads), "longest": 12},
+            attended | {"attention": Attention(heads, heads, bias=torch.randn(heads, 2 * 48 + 1))},
+            attended | {"attention": Attention(heads, heads, relative=vectors.to(dtype))},
+            attended | {"attention": Attention(heads, heads, rotary, norms, norms, 1e-6, causal=True)},
+            attended | {"attention": Attention(2 * heads, 1, rotary, window=8, causal=True)},
         ],
         "pool": [pool | {"mode": mode} for mode in ("mean", "cls", "max", "lasttoken")]
         + [
@@ -82,7 +94,8 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     embed = {"table": torch.randn(vocab, 24).to(dtype), "ids": ids, "kv_slots": ids, "last_token": last_token}
     embed |= {"counts": counts, "admitted": _ints(runs, ADMITTED_WORDS), "params": params, "stamps": stamps}
     rope = {"qkv": torch.zeros(rows, (heads + 2 * kv_heads) * size, dtype=dtype), "cache": cache, **where}
-    rope |= {"rotary": torch.stack((angles.cos(), angles.sin()), 1).contiguous(), "eps": 1e-6, "prefix_len": 5}
+    rotary = torch.stack((angles.cos(), angles.sin()), 1).contiguous()
+    rope |= {"attention": Attention(heads, kv_heads, rotary), "prefix_len": 5}
     attend = {"queries": torch.zeros(rows, heads * size, dtype=dtype), "cache": cache, "starts": starts, **where}
     prefix = [torch.zeros(2, kv_heads, n, size, dtype=dtype) for n in (0, 5)]
     draw = {"logits": torch.zeros(runs, vocab, dtype=dtype), "starts": starts, "kv_slots": ids, "made": _ints(runs)}
@@ -100,9 +113,9 @@ def _decoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
             embed | {"positions": ids, "history": history},
         ],
         "rope_kv": [
-            rope | {"q_norm": norm, "k_norm": norm},
-            rope | {"q_norm": None, "k_norm": None},
-            rope | {"q_norm": None, "k_norm": None, "cache": cache[:, :1], "prefix_len": 0},
+            rope | {"attention": Attention(heads, kv_heads, rotary, norm, norm, 1e-6)},
+            rope,
+            rope | {"cache": cache[:, :1], "prefix_len": 0},
         ],
         "slot_attention": [
             attend | {"prefix": prefix[1], "last_rows": False},

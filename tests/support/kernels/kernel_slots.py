@@ -9,9 +9,8 @@ import torch
 from kernel_rows import DEVICE
 
 from fastqps._core import ADMITTED_WORDS
-from fastqps.models.logit_rules import LogitRules
-from fastqps.ops.decode_step import DecodeState, DecodeStep
-from fastqps.ops.interface import Heads
+from fastqps.kernels.layers import Attention
+from fastqps.ops.decode_step import DecodeState, DecodeStep, LogitRules
 
 JUNK = 0x3FFFFFF0  # in padding: whoever follows it leaves every tensor
 
@@ -93,12 +92,12 @@ class Slots:
         return Rows(runs, T, S)
 
 
-def heads_of(heads: int, kv_heads: int, head_dim: int, positions: int, norm: bool) -> Heads:
+def heads_of(heads: int, kv_heads: int, head_dim: int, positions: int, norm: bool) -> Attention:
     """A layer's attention with rotary positions, and with norms of queries and keys if ``norm``."""
     angles = torch.outer(torch.arange(float(positions)), 1e4 ** (-torch.arange(0, head_dim, 2) / head_dim))
     rotary = torch.stack((angles.cos(), angles.sin()), 1).contiguous()
     q_norm, k_norm = (torch.rand(head_dim) + 0.5 if norm else None for _ in range(2))
-    return Heads(heads, kv_heads, head_dim, rotary, q_norm, k_norm, 1e-6)
+    return Attention(heads, kv_heads, rotary, q_norm, k_norm, 1e-6)
 
 
 def empty_state(slots: int, n_eos: int = 0, positions: int = 16) -> DecodeState:

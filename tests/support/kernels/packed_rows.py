@@ -24,6 +24,14 @@ class Packed:
         ends = self.cu_seqlens[: len(self.lengths) + 1].tolist()
         return list(pairwise(ends))
 
+    def bounds(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where the item of each row begins and ends, int32 [tokens] each; of padding, both end the last item."""
+        total = sum(self.lengths)
+        rows = [span for span in self.spans() for _ in range(*span)]
+        rows += [(total, total)] * (len(self.ids) - total)
+        starts, ends = torch.tensor(rows, dtype=torch.int32, device=DEVICE).T.contiguous()
+        return starts, ends
+
 
 def packed(lengths: list[int], spare_tokens: int = 9, spare_items: int = 3) -> Packed:
     total, generator = sum(lengths), torch.Generator().manual_seed(7)

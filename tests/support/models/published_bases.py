@@ -23,8 +23,14 @@ class Published:
     warned: str = ""
 
 
-# Sizes are shrunk in all of them when a checkpoint is written.
-_SIZES = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12}
+def _sizes(hidden: int, intermediate: int, heads: int, layers: int, key_heads: int = 0) -> Config:
+    """Shrunk in all of them when a checkpoint is written."""
+    keys = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
+    values = (hidden, intermediate, heads, layers, *([key_heads] if key_heads else []))
+    return dict(zip(keys, values, strict=False))
+
+
+_SIZES = _sizes(768, 3072, 12, 12)
 _TRAINING = {"initializer_range": 0.02, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _USUAL = _SIZES | _TRAINING | {"hidden_act": "gelu", "max_position_embeddings": 512}
 BERT: Config = {
@@ -256,21 +262,17 @@ MODERNBERT: Config = {
     "vocab_size": 50368,
 }
 LLAMA: Config = {
+    **_sizes(2048, 5632, 32, 22, 4),
     "architectures": ["LlamaForCausalLM"],
     "attention_bias": False,
     "attention_dropout": 0.0,
     "bos_token_id": 1,
     "eos_token_id": 2,
     "hidden_act": "silu",
-    "hidden_size": 2048,
     "initializer_range": 0.02,
-    "intermediate_size": 5632,
     "max_position_embeddings": 2048,
     "mlp_bias": False,
     "model_type": "llama",
-    "num_attention_heads": 32,
-    "num_hidden_layers": 22,
-    "num_key_value_heads": 4,
     "pretraining_tp": 1,
     "rms_norm_eps": 1e-05,
     "rope_scaling": None,
@@ -282,15 +284,9 @@ LLAMA: Config = {
     "vocab_size": 32000,
 }
 SMOLLM2 = LLAMA | {
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "hidden_size": 576,
-    "intermediate_size": 1536,
+    **_sizes(576, 1536, 9, 30, 3),
     "is_llama_config": True,
     "max_position_embeddings": 8192,
-    "num_attention_heads": 9,
-    "num_hidden_layers": 30,
-    "num_key_value_heads": 3,
     "rope_interleaved": False,
     "rope_theta": 100000,
     "tie_word_embeddings": True,
@@ -317,20 +313,16 @@ LLAMA32 = LLAMA | {
     "transformers_version": "4.45.0.dev0",
 }
 QWEN2: Config = {
+    **_sizes(896, 4864, 14, 24, 2),
     "architectures": ["Qwen2ForCausalLM"],
     "attention_dropout": 0.0,
     "bos_token_id": 151643,
     "eos_token_id": 151643,
     "hidden_act": "silu",
-    "hidden_size": 896,
     "initializer_range": 0.02,
-    "intermediate_size": 4864,
     "max_position_embeddings": 131072,
     "max_window_layers": 24,
     "model_type": "qwen2",
-    "num_attention_heads": 14,
-    "num_hidden_layers": 24,
-    "num_key_value_heads": 2,
     "rms_norm_eps": 1e-06,
     "rope_theta": 1000000.0,
     "sliding_window": 131072,
@@ -356,25 +348,20 @@ QWEN3 = QWEN2 | {
     "sliding_window": None,
 }
 QWEN3_EMBEDDING = QWEN3 | {
-    "eos_token_id": 151643,
     "intermediate_size": 3072,
     "max_position_embeddings": 32768,
     "transformers_version": "4.51.3",
     "vocab_size": 151669,
 }
 MISTRAL: Config = {
+    **_sizes(4096, 14336, 32, 32, 8),
     "architectures": ["MistralForCausalLM"],
     "bos_token_id": 1,
     "eos_token_id": 2,
     "hidden_act": "silu",
-    "hidden_size": 4096,
     "initializer_range": 0.02,
-    "intermediate_size": 14336,
     "max_position_embeddings": 32768,
     "model_type": "mistral",
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
     "rms_norm_eps": 1e-05,
     "rope_theta": 10000.0,
     "sliding_window": 4096,
@@ -385,6 +372,7 @@ MISTRAL: Config = {
     "vocab_size": 32000,
 }
 GEMMA3: Config = {
+    **_sizes(768, 1152, 3, 24, 1),
     "_sliding_window_pattern": 6,
     "architectures": ["Gemma3TextModel"],
     "attention_bias": False,
@@ -396,15 +384,10 @@ GEMMA3: Config = {
     "final_logit_softcapping": None,
     "head_dim": 256,
     "hidden_activation": "gelu_pytorch_tanh",
-    "hidden_size": 768,
     "initializer_range": 0.02,
-    "intermediate_size": 1152,
     "layer_types": [*["sliding_attention"] * 5, "full_attention"] * 4,
     "max_position_embeddings": 2048,
     "model_type": "gemma3_text",
-    "num_attention_heads": 3,
-    "num_hidden_layers": 24,
-    "num_key_value_heads": 1,
     "pad_token_id": 0,
     "query_pre_attn_scalar": 256,
     "rms_norm_eps": 1e-06,

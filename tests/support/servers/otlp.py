@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import grpc
+from grpc_server import grpc_server
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 
@@ -49,11 +50,6 @@ def attributes(pairs: Any) -> dict[str, Any]:
 @contextmanager
 def receiver(port: int = 0, **options: Any) -> Iterator[Receiver]:
     found = Receiver(**options)
-    server = grpc.server(ThreadPoolExecutor(2))
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(found, server)
-    found.address = f"127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
-    server.start()
-    try:
+    add = partial(trace_service_pb2_grpc.add_TraceServiceServicer_to_server, found)
+    with grpc_server(add, port=port) as found.address:
         yield found
-    finally:
-        server.stop(None)

@@ -22,6 +22,7 @@ from fastqps._core import Segment
 from fastqps.config import decide, load
 from fastqps.host.gpus import Gpu
 from fastqps.process.children import LEAVE
+from fastqps.supervisor.child import Child, System
 from fastqps.supervisor.credentials.files import CredentialFiles
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.gpu.sharing import Sharing
@@ -29,10 +30,8 @@ from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, make_plan
-from fastqps.supervisor.server import Supervisor
+from fastqps.supervisor.server.supervisor import Supervisor
 from fastqps.supervisor.shared import Shared
-from fastqps.supervisor.workers.child import Child
-from fastqps.supervisor.workers.system import System
 
 WAIT_MAX_S = 4000.0  # of the fake clock: no wait of a test takes longer
 BEGAN_S = 1000.0
@@ -207,7 +206,7 @@ class World:
         system = System(self._spawn, lambda: int(self.loop.time() * 1e9), self._is_stopped)
         sharings = sharings_of(plan, self.log)
         self.supervisor = Supervisor(plan, self.shared, self.listener, self.log, credentials, sharings, None, system)
-        self.supervisor.fleet.set_routes()
+        self.supervisor.workers.set_routes()
         self._run = asyncio.create_task(self.supervisor.run("an address"))
 
     def _spawn(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from concurrent import futures
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import grpc
+from grpc_server import grpc_server, of_bytes
 
 RUN = "/fastqps.v1.StepService/Run"
 _PLACES = (
@@ -71,16 +71,8 @@ def ready(protocol: int = 2, input_tokens: int = 1 << 16, output_tokens: int = 1
     return sealed(part(1, number(1, protocol) + limits))
 
 
-@contextmanager
-def step_server(replies: Replies | None) -> Iterator[str]:
+def step_server(replies: Replies | None) -> AbstractContextManager[str]:
     """The address of a server that answers calls of Run so. None: it knows no StepService."""
-    server = grpc.server(futures.ThreadPoolExecutor(8))
-    if replies:
-        run = grpc.stream_stream_rpc_method_handler(replies)
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("fastqps.v1.StepService", {"Run": run})])
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.stop(0).wait()
+    if not replies:
+        return grpc_server()
+    return grpc_server(of_bytes("fastqps.v1.StepService", {"Run": grpc.stream_stream_rpc_method_handler(replies)}))

@@ -13,7 +13,8 @@ import echo_dispatcher
 from zero_weights import write_zeros
 
 from fastqps._core import Segment
-from fastqps.models.card import ModelCard, ModelError
+from fastqps.errors import ModelError
+from fastqps.models.card import ModelCard
 from fastqps.models.names import resolve
 from fastqps.process.children import LEAVE, DispatcherSettings
 

@@ -1,0 +1,78 @@
+"""What a model hands to its embedding and to attention, whatever device computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from fastqps.kernels.results import check_contiguous
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables [any, width] of which each token has the sum of its rows, and the layer norm of that sum.
+
+    Where ``position_offset`` is not 0, the id below it is that of padding in texts: it is not counted, and is its own
+    place.
+    """
+
+    words: torch.Tensor  # by token id
+    places: torch.Tensor | None = None  # by position id
+    kinds: torch.Tensor | None = None  # by token type
+    weight: torch.Tensor | None = None  # float32 [width], of the norm; None: there is none
+    bias: torch.Tensor | None = None
+    eps: float = 0.0
+    position_offset: int = 0  # of an item's first token
+
+    def kept(self, keep: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> Tables:
+        """The same with each tensor as ``keep`` returns it, the tables in ``dtype``."""
+
+        def found(tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+            return None if tensor is None else keep(tensor.to(dtype))
+
+        return replace(
+            self,
+            words=keep(self.words.to(dtype)),
+            places=found(self.places, dtype),
+            kinds=found(self.kinds, dtype),
+            weight=found(self.weight, torch.float32),
+            bias=found(self.bias, torch.float32),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """Attention of rows [rows, (heads + 2 · kv_heads) · size]: queries, keys and values.
+
+    Raises ``ValueError`` where parts exclude each other, or a tensor is not contiguous.
+    """
+
+    heads: int
+    kv_heads: int  # those that heads share, in their order
+    rotary: torch.Tensor | None = None  # float32 [positions, 2, size / 2]: cos and sin by which queries and keys turn
+    q_norm: torch.Tensor | None = None  # float32 [size]: root mean square norms of each query and key, before they turn
+    k_norm: torch.Tensor | None = None
+    eps: float = 0.0  # of both norms
+    window: int = 0  # a row sees only those at most so many positions away; 0: all
+    causal: bool = False  # a row sees none behind itself
+    # float32 [heads, 2 · reach + 1], added to the scores: at reach + d for a key d rows before its query
+    bias: torch.Tensor | None = None
+    # two vectors for each distance: the score of a query and a key has the query's product with the first, and the
+    # key's with the second; as the device's ``EncoderOps.relative`` makes them
+    relative: torch.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} of keys and values")
+        if self.q_norm is not None and self.rotary is None:
+            raise ValueError("norms of queries and keys are computed together with rotary positions alone")
+        if self.relative is not None and (self.rotary is not None or self.bias is not None):
+            raise ValueError("tables by distance exclude rotary positions and biases")
+        check_contiguous(rotary=self.rotary, bias=self.bias, relative=self.relative)
+        check_contiguous(q_norm=self.q_norm, k_norm=self.k_norm)
+
+    def size(self, qkv: torch.Tensor) -> int:
+        """The width of a head of ``qkv``."""
+        return qkv.shape[1] // (self.heads + 2 * self.kv_heads)
