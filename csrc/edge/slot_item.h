@@ -10,7 +10,7 @@ namespace fastqps::edge {
 // Reads the slot's request. Its views lie in the slot.
 StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns);
 
-// What came of tokens that were written, or could not be.
+// The outcome of writing tokens.
 enum class Written : u8 {
   kDone,    // the answer is complete
   kPart,    // more follow

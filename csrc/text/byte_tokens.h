@@ -26,7 +26,7 @@ inline std::string piece_of_byte(u8 byte) {
   return name;
 }
 
-// Of small hexadecimal digits, too, and with a sign: what the decoder of the package takes.
+// Also takes lower-case digits and a sign, as the decoder of the package does.
 inline std::optional<u8> byte_of_piece(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return std::nullopt;
   u8 byte = 0;

@@ -121,10 +121,10 @@ def _credentials(
 
 def _pem(name: str, path: str | PathLike[str], what: bytes = b"CERTIFICATE") -> bytes:
     """Reads a PEM file. gRPC would accept any content, and report each call's server as unreachable."""
-    found = Path(path).read_bytes()
-    if what + b"-----" not in found:
+    pem = Path(path).read_bytes()
+    if what + b"-----" not in pem:
         raise ValueError(f"{name} {path}: it holds no {what.decode().lower()} in PEM")
-    return found
+    return pem
 
 
 def _metadata(token: str, tenant: str) -> tuple[tuple[str, str], ...] | None:
@@ -133,9 +133,9 @@ def _metadata(token: str, tenant: str) -> tuple[tuple[str, str], ...] | None:
         raise ValueError("a token has printable ASCII characters only, and no space")
     if not (tenant.isascii() and tenant.isprintable()) or len(tenant) > TENANT_BYTES_MAX:
         raise ValueError(f"tenant: it must have printable ASCII characters only, at most {TENANT_BYTES_MAX}")
-    found = [("authorization", f"Bearer {token}")] if token else []
-    found += [("fastqps-tenant", tenant)] if tenant else []
-    return tuple(found) or None
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    metadata += [("fastqps-tenant", tenant)] if tenant else []
+    return tuple(metadata) or None
 
 
 class Methods:
@@ -172,8 +172,8 @@ def check_address(address: str) -> None:
         return
     if url := _URL.match(address):
         raise ValueError(f"address {address!r} is a URL; give HOST:PORT: {url[1]!r}")
-    found = _HOST_PORT.fullmatch(address)
-    if not found:
+    match = _HOST_PORT.fullmatch(address)
+    if not match:
         raise ValueError(f"address {address!r} has no port: HOST:PORT, such as '127.0.0.1:50051' or '[::1]:50051'")
-    if not 0 < int(found[2]) < 1 << 16:
-        raise ValueError(f"address {address!r}: port {found[2]}, must be 1 to 65535")
+    if not 0 < int(match[2]) < 1 << 16:
+        raise ValueError(f"address {address!r}: port {match[2]}, must be 1 to 65535")

@@ -44,7 +44,7 @@ class Sampling:
 
     @staticmethod
     def of(options: GenerateOptions) -> Sampling:
-        """Those of a call, without what concerns texts."""
+        """The options of a call, without those for texts."""
         if unknown := options.keys() - GenerateOptions.__annotations__.keys():
             raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(GenerateOptions.__annotations__)}")
         given = {name: value for name, value in options.items() if value is not None and name not in _OF_TEXTS}

@@ -103,9 +103,9 @@ class ModelCard:
         """Whether its output has a row for each token, not one for each item."""
         return self.task in ("classify_tokens", "embed_multi")
 
-    def cut(self, ids: Sequence[int], most: int) -> Sequence[int]:
-        """At most so many of a client's token ids, cut where the tokenizer cuts a text."""
-        return ids[len(ids) - most :] if self.cuts_left and len(ids) > most else ids[:most]
+    def cut(self, ids: Sequence[int], limit: int) -> Sequence[int]:
+        """At most ``limit`` of a client's token ids, cut where the tokenizer cuts a text."""
+        return ids[len(ids) - limit :] if self.cuts_left and len(ids) > limit else ids[:limit]
 
     def role(self, prompt_name: str) -> InputRole:
         """How an input is taken whose request names this prompt, or none if it is ""."""

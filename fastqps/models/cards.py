@@ -73,9 +73,9 @@ def load_card(
 
 def _small(card: ModelCard) -> ModelCard:
     """The card; ``ModelError`` where it has no room in the memory that all processes share."""
-    if (found := len(card.to_json())) > CARD_BYTES_MAX:
+    if (size := len(card.to_json())) > CARD_BYTES_MAX:
         raise ModelError(
-            f"{card.path}: its labels, prompts and tokenizer's parts make a card of {found} bytes; at most "
+            f"{card.path}: its labels, prompts and tokenizer's parts make a card of {size} bytes; at most "
             f"{CARD_BYTES_MAX} are supported"
         )
     return card
@@ -108,15 +108,15 @@ def check_files(card: ModelCard) -> None:
         if card.stamp in ("", files.stamp()):
             return
         if isinstance(files, Checkpoint) and files.generates:
-            found = decoder_version(files, card.prefix_ids)
+            current = decoder_version(files, card.prefix_ids)
         else:
-            found = files.digest()
+            current = files.digest()
     except OSError as error:
         raise ModelError(f"{card.path}: {error}") from error
-    if found != card.version:
+    if current != card.version:
         raise ModelError(
-            f"{card.path}: its files have changed: they are {card.name}@{found} now, and {card.name}@{card.version} is "
-            "served; reload it"
+            f"{card.path}: its files have changed: they are {card.name}@{current} now, and {card.name}@{card.version} "
+            "is served; reload it"
         )
 
 

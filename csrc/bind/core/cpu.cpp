@@ -3,12 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "bind/arrays.h"
 #include "bind/bind.h"
 #include "step/buffers.h"
 #include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
-#include "step/cpu/int8/matrix.h"
+#include "step/cpu/int8/product.h"
 #include "step/cpu/logit_options.h"
 #include "step/team.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "bind/arrays.h"
 #include "bind/bind.h"
 #include "step/buffers.h"
 #include "step/decode/decode_stepper.h"

@@ -9,16 +9,10 @@
 
 #include "bind/bind.h"
 #include "bind/segment.h"
-#include "bind/special_tokens.h"
 #include "core/segment.h"
-#include "protocols/oip/open_inference.h"
-#include "protocols/openai/openai.h"
-#include "protocols/rerank/rerank.h"
-#include "protocols/step/step_service.h"
-#include "protocols/tei/tei.h"
-#include "protocols/tei/tei_http.h"
+#include "protocols/protocols.h"
 #include "service/predict_service.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/front_door.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -32,7 +26,7 @@ using namespace fastqps::transport;
 
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
-// What a client sent, which may be anything: bytes that are not UTF-8 become U+FFFD.
+// Text of a client, which may be anything: bytes that are not UTF-8 become U+FFFD.
 py::object text_of(const std::string& bytes) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }
@@ -58,18 +52,9 @@ class Door {
                      .auto_truncate = s.get<std::optional<bool>>("auto_truncate"),
                      .tenants = {.named = !s.get<std::string>("tenant_header").empty(),
                                  .weights = s.get<std::vector<std::pair<std::string, u32>>>("tenant_weights")}}),
-        open_inference_(service_.items_path(), service_.routes()),
-        openai_(service_.items_path()),
-        tei_(service_.items_path(), service_.routes()),
-        tei_http_(service_.items_path(), service_.routes()),
-        rerank_(service_.items_path(), service_.routes()),
-        steps_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
-    service_.add_protocol(open_inference_);
-    service_.add_protocol(rerank_);
-    service_.add_protocol(openai_);
-    service_.add_protocol(tei_);
-    service_.add_protocol(tei_http_);
-    service_.add_protocol(steps_);
+        methods_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
+    methods_.add_all();
+    service_.add_protocol(methods_);
     const u32 index = s.get<u32>("index");
     transport::Limits limits;
     limits.message_bytes = s.get<u32>("max_message_bytes");
@@ -77,15 +62,16 @@ class Door {
     limits.cross_origin = s.get<bool>("cors");
     limits.age_max = s.get<u64>("max_connection_age_ns");
     limits.stream_idle = s.get<u64>("stream_idle_timeout_ns");
-    loop_ = std::make_unique<transport::Loop>(
+    loop_ = std::make_unique<transport::FrontDoor>(
         service_, limits,
         transport::LoopFds{.listener = s.get<int>("listener_fd"),
                            .wake = fds_.door[index],
                            .http = s.get<int>("http_fd"),
                            .internal = s.get<int>("internal_fd"),
                            .internal_peer = i32(getppid())},
-        counters_, transport::LoadSource{&segment_.load(), s.get<bool>("load_reports")},
-        trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio")));
+        counters_,
+        transport::Reports{{&segment_.load(), s.get<bool>("load_reports")},
+                           trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio"))});
     loop_->set_tenant_header(s.get<std::string>("tenant_header"));
     service_.set_loop(loop_.get(), &counters_);
   }
@@ -184,17 +170,15 @@ class Door {
   // protocol: in whose form errors are; "": {"error": "MESSAGE"}.
   void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, bool texts,
                       u16 number) {
-    const transport::ErrorWriter errors = protocol == "openai" ? protocols::write_openai_error
-                                          : protocol == "tei"  ? protocols::write_tei_error
-                                                               : transport::write_error_text;
-    if (!loop_->add_rare_route(transport::verb_of(verb), pattern, errors, role_of(texts), number))
+    if (!loop_->add_rare_route(transport::verb_of(verb), pattern, protocols::errors_of(protocol), role_of(texts),
+                               number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
   // Verb and pattern of each.
   std::vector<std::pair<std::string, std::string>> http_routes() const {
     std::vector<std::pair<std::string, std::string>> found;
-    for (const transport::HttpRow& row : loop_->http_routes().rows())
+    for (const transport::HttpRow& row : loop_->grpc.routes.rows())
       found.emplace_back(transport::name_of(row.verb), row.pattern);
     return found;
   }
@@ -203,7 +187,7 @@ class Door {
     py::gil_scoped_release nogil;
     loop_->run();
     service_.tokenize_queue().close();
-    loop_->rare().close();
+    loop_->grpc.rare.queue().close();
     return service_.cut_off();
   }
   void stop() { loop_->stop(); }
@@ -212,7 +196,7 @@ class Door {
     std::optional<transport::RareCall> call;
     {
       py::gil_scoped_release nogil;
-      call = loop_->rare().pop(timeout_ms);
+      call = loop_->grpc.rare.queue().pop(timeout_ms);
     }
     if (!call) return py::none();
     py::object http = py::none();
@@ -226,13 +210,13 @@ class Door {
   }
   void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
                    const std::string& status) {
-    loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
   void answer_rare_route(std::pair<u32, u32> call, std::string body, u16 status, const std::string& content_type) {
     transport::HttpReply reply{.status = status};
     if (!transport::find_content_type(content_type, &reply.type))
       throw py::value_error("no content type " + content_type);
-    loop_->rare().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
   }
 
   py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
@@ -307,13 +291,8 @@ class Door {
   WakeFds fds_;
   transport::Counters counters_;
   service::PredictService service_;
-  protocols::OpenInference open_inference_;
-  protocols::OpenAi openai_;
-  protocols::Tei tei_;
-  protocols::TeiHttp tei_http_;
-  protocols::Rerank rerank_;
-  protocols::StepService steps_;
-  std::unique_ptr<transport::Loop> loop_;
+  protocols::Methods methods_;
+  std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };
 

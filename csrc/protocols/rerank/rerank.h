@@ -5,17 +5,14 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/types.h"
 #include "protocols/json/json_body.h"
 #include "protocols/tei/text_request.h"
 #include "service/formats/protocol.h"
-#include "service/methods.h"
 #include "transport/http/http_error.h"
-#include "transport/http/http_routes.h"
 
 namespace fastqps::protocols {
 
-// What a rerank answer must know of its request, in front of the RankContext.
+// The beginning of the context of an answer; a RankContext follows.
 struct AnswerHead {
   u32 results_max = ~u32(0);  // top_n
   char version = '1';         // of the API
@@ -45,9 +42,9 @@ class DocumentsReader final : public service::RequestReader {
   std::string_view context() const override { return context_; }
 
  private:
-  FieldError read_field(std::string_view name, const simdjson::dom::element& value, ReasonText& reason);
-  FieldError read_documents(const simdjson::dom::element& value, ReasonText& reason);
-  FieldError read_rank_fields(const simdjson::dom::element& value);
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
+  FieldError read_documents(const JsonValue& value, ReasonText& reason);
+  FieldError read_rank_fields(const JsonValue& value);
   FieldError check(ReasonText& reason);
   void write_context(const transport::CallInfo& info);
 
@@ -68,28 +65,6 @@ class DocumentsReader final : public service::RequestReader {
 
 // They have the fields of Cohere's, Jina's and vLLM's: each client reads its own.
 // {"id", "model", "results": [{"index", "relevance_score", "document": {"text"}}, …], "usage", "meta"}
-class DocumentsWriter final : public service::AnswerWriter {
- public:
-  size_t room(const service::AnsweredCall& call, std::span<const ResponseView> items) const override;
-  u8* write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  const service::FieldNames* fields() const override { return &service::kRerankFields; }
-};
-
-class Rerank final : public service::Protocol {
- public:
-  Rerank(const service::ItemsPath& path, service::ModelRoutes& routes)
-      : reader_(routes, path.items_max), method_(path, reader_, writer_, kRerank) {}
-
-  void add_routes(transport::HttpRoutes& routes) override {
-    for (const char* path : {"/v1/rerank", "/v2/rerank"})
-      routes.add(
-          {transport::HttpVerb::kPost, path, &method_, transport::MethodRole::kService, kRerank, write_rerank_error});
-  }
-
- private:
-  DocumentsReader reader_;
-  const DocumentsWriter writer_;
-  service::ItemsMethod method_;
-};
+extern const service::AnswerWriter& kDocumentsWriter;
 
 }  // namespace fastqps::protocols

@@ -46,6 +46,8 @@ struct RankContext {
   static constexpr size_t kBytesMax = 4 << 20;  // of the texts to return: as many as a message may have
 
   static void add_text(std::string& context, std::string_view text);
+  // A whole context: that of a message with all texts.
+  static void append(std::string& context, bool returns_text, std::span<const std::string_view> texts);
   static bool returns_text(std::string_view context) { return u8(context[0]) & kReturnText; }
   // In the order of the request.
   static std::vector<std::string_view> texts(std::string_view context);

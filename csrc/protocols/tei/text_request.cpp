@@ -15,8 +15,8 @@ u32 characters_of(std::string_view text) {
 }
 
 bool TextRequests::can(Need need, u32 route) const {
-  const Route& found = routes_[route];
-  return found.task == need.task && (!need.rank || found.dimensions == 1) &&
+  const Route& model = routes_[route];
+  return model.task == need.task && (!need.rank || model.dimensions == 1) &&
          (!need.single_texts || !routes_.setup(route).pairs_only);
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/seeds.h"
+#include "transport/rpc/seeds.h"
 
 namespace fastqps::service {
 
@@ -28,7 +28,7 @@ struct Hex {
 
 Tenants::Tenants(const TenantOptions& options)
     : named_(options.named),
-      seed_(Seeds().next()),
+      seed_(transport::Seeds().next()),
       weights_(options.weights),
       rows_(kAll),
       buckets_(kBuckets, kOthers) {

@@ -54,7 +54,7 @@ extern const Kernels kKernels;
 }
 #endif
 
-// Those that this machine can run, best first.
+// The levels that this machine can run, best first.
 std::vector<const Kernels*> cpu_ops_levels();
 const Kernels& chosen_kernels();
 

@@ -32,7 +32,7 @@ inline void normalize_row(T* out, float* row, Norm norm) {
   }
 }
 
-// What a row has to be multiplied with for its mean square to be 1.
+// The factor that makes the mean square of a row 1.
 inline float rms_scale(const float* row, u32 width, float eps) {
   constexpr u32 kSums = 4;
   const u32 whole = width / kLanes * kLanes, wide = width / (kSums * kLanes) * (kSums * kLanes);
@@ -99,7 +99,7 @@ inline void mean_rows(const ItemRows& job, float* scratch) {
   }
 }
 
-// What is no number stays: it is larger than nothing, and nothing is larger.
+// A NaN stays.
 template <class T>
 inline void max_row(float* to, const T* from, u32 n, float* scratch) {
   read_row(scratch, from, n);

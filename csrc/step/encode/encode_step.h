@@ -37,7 +37,7 @@ struct VectorForm {
   u8 dtype;
 
   VectorForm(const Route& route, const Slot& slot);
-  // Of one vector.
+  // The size of one vector.
   u64 bytes() const { return u64(dimensions) * value_bytes(dtype); }
   // Says in the slot how its values are to be read.
   void describe(Slot& slot) const;

@@ -1,7 +1,7 @@
 // ModelInferRequest: both forms of contents, every byte damaged or cut, and a response that fits its room.
 #include <cstring>
 
-#include "protocols/oip/infer_message.h"
+#include "protocols/oip/open_inference.h"
 #include "service/intake/admission.h"
 #include "tests/service/reader_world.h"
 
@@ -175,7 +175,7 @@ TEST(damaged_requests_are_read_or_refused) {
 }
 
 TEST(responses_fit_their_room) {
-  const InferWriter writer;
+  const AnswerWriter& writer = kInferWriter;
   const std::string context = "\0\0id"s;
   const AnsweredCall call{context, "m@1@2"};
   const float values[] = {1, 2, 3};
@@ -205,7 +205,7 @@ TEST(responses_fit_their_room) {
 }
 
 TEST(messages_of_a_stream) {
-  const InferStreamWriter writer;
+  const AnswerWriter& writer = kInferStreamWriter;
   const std::string context = "\0\0id"s;
   const AnsweredCall call{context, "m@2"};
   const std::string head = delimited(1, "m") + delimited(2, "2") + delimited(3, "id");

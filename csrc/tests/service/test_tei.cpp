@@ -2,9 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "protocols/tei/readers.h"
-#include "protocols/tei/scores.h"
-#include "protocols/tei/writers.h"
+#include "protocols/tei/grpc.h"
 #include "tests/service/reader_world.h"
 
 using namespace fastqps;
@@ -75,7 +73,7 @@ TEST(ranks_are_sorted_and_fit_their_room) {
     CHECK(std::abs(ranks[i].score - 1 / (1 + std::exp(-double(scores[order[i]])))) < 1e-7);
   }
   CHECK_EQ(metadata_of(items).characters, 35u);
-  const RerankWriter writer;
+  const AnswerWriter& writer = kRerankWriter;
   const AnsweredCall call{context, "m@1"};
   std::vector<u8> out(writer.room(call, items));
   CHECK(writer.write(call, items, out.data()) <= out.data() + out.size());

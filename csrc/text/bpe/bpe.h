@@ -22,7 +22,7 @@ namespace fastqps::text {
 
 struct BpeConfig : FileConfig {
   std::array<u32, 256> byte_ids{};  // Trie::kNone: the vocabulary lacks the byte, which then vanishes
-  // Of SentencePiece: ids by character, and U+2581 stands for the space; byte_ids are of characters that have none.
+  // SentencePiece only: ids by character, and U+2581 stands for the space; byte_ids are of characters that have none.
   std::vector<std::pair<u32, u32>> characters;
   std::vector<Merge> merges;
   std::vector<std::pair<std::string, u32>> whole_words;  // bytes of words that are not merged but taken as they are

@@ -256,7 +256,7 @@ bool DetokenizerReader::decoder(const Json& at) {
   return known_keys(at, "decoder", {"type"}, {"add_prefix_space", "trim_offsets", "use_regex"});
 }
 
-// Of Replace, ByteFallback, Metaspace, Fuse and Strip some, in this order.
+// Accepts some of Replace, ByteFallback, Metaspace, Fuse and Strip, in this order.
 bool DetokenizerReader::pieces(const Json& steps) {
   by_piece_ = true;
   std::size_t done = 0;

@@ -46,7 +46,7 @@ class BestPath {
   };
   explicit BestPath(const PieceTable& pieces) : pieces_(pieces) {}
 
-  // Of valid UTF-8, from left to right, and one more that begins at the end.
+  // The pieces of valid UTF-8, from left to right, and one more that begins at the end.
   const std::vector<Piece>& find(const u8* text, u32 n_bytes);
   void let_go(std::size_t kept);  // of what is larger
 

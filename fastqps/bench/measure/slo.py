@@ -17,8 +17,8 @@ MARGIN = 1.1  # of the calls that are needed: random arrivals may be fewer
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one point says about an SLO. ``broken``: the limits that it exceeds. ``unknown``: the limits that its
-    answers are too few to decide, so that the point says neither yes nor no. Sentences for people."""
+    """The judgement of one point against an SLO. ``broken``: the limits that it exceeds. ``unknown``: the limits that
+    its answers are too few to decide, so that the point says neither yes nor no. Sentences for people."""
 
     broken: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -67,8 +67,8 @@ class Slo:
 
     def as_json(self) -> dict[str, float]:
         """``Result.slo``: {p99_us, error_ratio}."""
-        found = {f"{name}_us": limit for name, limit in self.limits_us.items()}
-        return found if self.error_ratio is None else found | {"error_ratio": self.error_ratio}
+        limits = {f"{name}_us": limit for name, limit in self.limits_us.items()}
+        return limits if self.error_ratio is None else limits | {"error_ratio": self.error_ratio}
 
     @property
     def latency_us(self) -> float:
@@ -94,27 +94,31 @@ class Slo:
 
     def judge(self, point: Point) -> Judgement:
         """Judges a point: which limits it exceeds, and for which it has too few answers."""
-        found = Judgement()
+        judgement = Judgement()
         for name, limit_us in self.limits_us.items():
             measured = point.response_time_us.get(name)
             if measured is not None:
                 if measured > limit_us:
-                    found.broken.append(f"{name} {format_us(measured)} is more than {format_us(limit_us)}")
+                    judgement.broken.append(f"{name} {format_us(measured)} is more than {format_us(limit_us)}")
             elif _answers_beyond(point, limit_us) >= BEYOND_MIN:
                 # Ten answers are beyond the limit, and fewer than ten beyond the percentile: it is beyond the limit.
-                found.broken.append(f"{name} is more than {format_us(limit_us)}: {BEYOND_MIN} answers took longer")
+                judgement.broken.append(f"{name} is more than {format_us(limit_us)}: {BEYOND_MIN} answers took longer")
             else:
-                found.unknown.append(f"too few answers ({point.response_time_us.get('count') or 0:.0f}) to know {name}")
+                judgement.unknown.append(
+                    f"too few answers ({point.response_time_us.get('count') or 0:.0f}) to know {name}"
+                )
         if self.error_ratio is not None:
-            self._judge_errors(point, self.error_ratio, found)
-        return found
+            self._judge_errors(point, self.error_ratio, judgement)
+        return judgement
 
-    def _judge_errors(self, point: Point, limit: float, found: Judgement) -> None:
+    def _judge_errors(self, point: Point, limit: float, judgement: Judgement) -> None:
         known = limit == 0 or point.answers * limit >= 1 - 1e-9
         if point.error_ratio > limit and point.answers and (known or point.error_ratio * point.answers >= BEYOND_MIN):
-            found.broken.append(f"{100 * point.error_ratio:.3g} % of the calls failed, more than {100 * limit:g} %")
+            judgement.broken.append(f"{100 * point.error_ratio:.3g} % of the calls failed, more than {100 * limit:g} %")
         elif not known or not point.answers:
-            found.unknown.append(f"too few calls ({point.answers}) to tell whether more than {100 * limit:g} % fail")
+            judgement.unknown.append(
+                f"too few calls ({point.answers}) to tell whether more than {100 * limit:g} % fail"
+            )
 
     def __str__(self) -> str:
         parts = [f"{name}={format_duration(round(limit * 1000))}" for name, limit in self.limits_us.items()]

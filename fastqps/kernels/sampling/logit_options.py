@@ -58,11 +58,11 @@ def _forbid_repeats(logits, tokens, length, n, VOCAB: tl.constexpr, BLOCK: tl.co
     """Forbids the tokens that would end a run of ``n`` tokens that the sequence has already."""
     for first in range(n - 1, length, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        found = at < length
+        matches = at < length
         for back in range(1, n):
             newest = tl.load(tokens + length - back)
-            found &= tl.load(tokens + at - back, mask=found, other=-1) == newest
-        _forbid(logits, tl.load(tokens + at, mask=found, other=-1), found, VOCAB)
+            matches &= tl.load(tokens + at - back, mask=matches, other=-1) == newest
+        _forbid(logits, tl.load(tokens + at, mask=matches, other=-1), matches, VOCAB)
 
 
 @triton.jit
@@ -77,13 +77,13 @@ def _apply_rules(
         rule = rules + at * _RULE_WORDS
         kind = tl.load(rule, mask=inside, other=-1)
         before, begin = tl.load(rule + 2, mask=inside, other=0), tl.load(rule + 3, mask=inside, other=0)
-        found = ((kind == _RULE_FORBIDDEN) & (not forced)) | ((kind == _RULE_NOT_FIRST) & first_token)
+        matches = ((kind == _RULE_FORBIDDEN) & (not forced)) | ((kind == _RULE_NOT_FIRST) & first_token)
         for back in range(longest):
             newest = tl.load(tokens + length - 1 - back, mask=back < length, other=-1)
-            compared = found & (back < before)
+            compared = matches & (back < before)
             wanted = tl.load(rule_ids + begin + before - 1 - back, mask=compared, other=0)
-            found &= (back >= before) | (wanted == newest)
-        _forbid(logits, tl.load(rule + 1, mask=found, other=-1), found, VOCAB)
+            matches &= (back >= before) | (wanted == newest)
+        _forbid(logits, tl.load(rule + 1, mask=matches, other=-1), matches, VOCAB)
 
 
 @triton.jit
@@ -147,10 +147,10 @@ def _logit_options(
         tokens = history + slot * POSITIONS
         length, n_made = tl.load(positions + row) + 1, tl.load(made + run)
         forced = (n_forced > 0) & (n_made.to(tl.int64) + 1 == tl.load(record + MAX_TOKENS).to(tl.int64))
-        most = n_rules + 0  # tokens that can be forbidden
+        forbidden_max = n_rules + 0  # no more tokens than this are forbidden
         if forced:
             _force(logits, rules, n_forced, VOCAB, BLOCK)
-            most = most + VOCAB
+            forbidden_max = forbidden_max + VOCAB
         if own & (not forced):
             penalty = tl.load(record + REPETITION_PENALTY).to(tl.float32, bitcast=True)
             if penalty != 1.0:
@@ -161,21 +161,21 @@ def _logit_options(
                 n = tl.load(record + NO_REPEAT_NGRAM_SIZE)
                 if (n > 0) & (n <= length):
                     _forbid_repeats(logits, tokens, length, n, VOCAB, BLOCK)
-                    most = most + length
+                    forbidden_max = forbidden_max + length
                 if EOS_IDS > 0:
                     if n_made < tl.load(record + MIN_TOKENS):
                         at = tl.arange(0, EOS_COLUMNS)
                         ends = tl.load(eos_ids + at, mask=at < EOS_IDS, other=-1)
                         _forbid(logits, ends, at < EOS_IDS, VOCAB)
-                        most = most + EOS_IDS
+                        forbidden_max = forbidden_max + EOS_IDS
             at = tl.arange(0, SUPPRESS_IDS_MAX)
             suppressed = tl.load(record + SUPPRESS_IDS + at)
             _forbid(logits, suppressed, suppressed >= 0, VOCAB)
-            most = most + SUPPRESS_IDS_MAX
+            forbidden_max = forbidden_max + SUPPRESS_IDS_MAX
         _apply_rules(
             logits, tokens, length, rules, rule_ids, n_forced, n_rules, longest, n_made == 0, forced, VOCAB, BLOCK
         )
-        if most >= VOCAB:  # else some token is left, and no look at all of them is needed
+        if forbidden_max >= VOCAB:  # else some token is left, and no look at all of them is needed
             tl.debug_barrier()
             _allow_one(logits, VOCAB, BLOCK)
 

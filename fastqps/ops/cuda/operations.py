@@ -42,8 +42,8 @@ class Operations:
 
 def launcher(name: str) -> Callable[..., Any]:
     """The launcher of the kernel of that name. Imports Triton."""
-    found: Callable[..., Any] = getattr(import_module(f"fastqps.kernels.{_MODULES.get(name, name)}"), name)
-    return found
+    function: Callable[..., Any] = getattr(import_module(f"fastqps.kernels.{_MODULES.get(name, name)}"), name)
+    return function
 
 
 def own_operations() -> Operations:

@@ -6,7 +6,7 @@ import dataclasses
 
 from fastqps._core import RouteView
 from fastqps.config.edge import REMOTE
-from fastqps.process.limits import Limits, ModelLimits
+from fastqps.process.served_models import Limits, ModelLimits
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan

@@ -31,7 +31,7 @@ from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain, make_domains
 from fastqps.supervisor.workers.progress import TICK_NS, OwnTime
 from fastqps.supervisor.workers.restarter import Restarters
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 from fastqps.supervisor.workers.workers import Workers
 from fastqps.telemetry.tracing import Tracing
 

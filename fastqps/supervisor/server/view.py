@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fastqps._core import BusyUnion, LoadWindow
 from fastqps.process.readiness import Readiness, readiness
-from fastqps.process.reloaded import OUTCOMES, ServedVersion
+from fastqps.process.served_models import OUTCOMES, ServedVersion
 from fastqps.supervisor.credentials.watch import CredentialWatch
 from fastqps.supervisor.exposure import is_loopback
 from fastqps.supervisor.listener import internal_target

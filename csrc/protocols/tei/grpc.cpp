@@ -1,0 +1,221 @@
+#include "protocols/tei/grpc.h"
+
+#include "contract/fields.h"
+
+namespace fastqps::protocols {
+
+namespace {
+
+struct Asked {
+  static constexpr WireType kType = WireType::kVarint;
+  static bool read(WireReader& in, Truncation& truncation) { return Bool::read(in, truncation.asked.emplace()); }
+};
+// The one text of a message: the last one counts.
+template <FieldName name>
+struct OneText : NamedText<name> {
+  static FieldError read(WireReader& in, std::vector<std::string_view>& texts) {
+    return NamedText<name>::read(in, texts[0]);
+  }
+};
+
+template <FieldName name>
+using Texts = Repeated<NamedText<name>>;
+using Request = TeiRequest;
+using Query = Field<1, NamedText<"query">, &Request::query>;
+template <u32 number>
+using PromptName = Field<number, NamedText<"prompt_name">, &Request::prompt_name>;
+template <u32 number>
+using Truncate = Field<number, Asked, &Request::truncation>;
+template <u32 number>
+using Direction = Field<number, Integer, &Request::direction>;
+template <u32 number>
+using RawScores = Field<number, Bool, &Request::raw_scores>;
+using ReturnText = Field<5, Bool, &Request::return_text>;
+
+using EmbedFields =
+    Fields<Field<1, OneText<"inputs">, &Request::texts>, Truncate<2>, Field<3, Bool, &Request::normalize>, Direction<4>,
+           PromptName<5>, Field<6, Integer, &Request::dimensions>>;
+using SparseFields = Fields<Field<1, OneText<"inputs">, &Request::texts>, Truncate<2>, Direction<3>, PromptName<4>>;
+using PredictFields = Fields<Field<1, OneText<"inputs">, &Request::texts>, Truncate<2>, RawScores<3>, Direction<4>>;
+using PairFields = Fields<Field<1, Texts<"inputs">, &Request::texts>, Truncate<2>, RawScores<3>, Direction<4>>;
+using RankFields =
+    Fields<Query, Field<2, Texts<"texts">, &Request::texts>, Truncate<3>, RawScores<4>, ReturnText, Direction<6>>;
+using RankStreamFields =
+    Fields<Query, Field<2, OneText<"text">, &Request::texts>, Truncate<3>, RawScores<4>, ReturnText, Direction<6>>;
+
+template <class Fields>
+FieldError parse(std::string_view message, TeiRequest& request) {
+  return Fields::parse(message, request);
+}
+
+}  // namespace
+
+FieldError TeiReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+  std::vector<std::string_view> texts = std::move(request_.texts);
+  texts.assign(texts_min_, {});
+  request_ = {};
+  request_.texts = std::move(texts);
+  context_.clear();
+  const FieldError error = parse_({reinterpret_cast<const char*>(message.data()), message.size()}, request_);
+  return error ? error : check(reason);
+}
+
+EmbedReader::EmbedReader(service::ModelRoutes& routes, bool sparse)
+    : TeiReader(routes, sparse ? parse<SparseFields> : parse<EmbedFields>, 1), sparse_(sparse) {}
+
+FieldError EmbedReader::item(u32, RequestView& view) {
+  view.input = Input::kText;
+  view.text = request_.texts[0];
+  view.output.timings = true;
+  return sparse_ ? requests_.embed_sparse(request_, view, item_reason_) : requests_.embed(request_, view, item_reason_);
+}
+
+PredictReader::PredictReader(service::ModelRoutes& routes, bool pairs)
+    : TeiReader(routes, pairs ? parse<PairFields> : parse<PredictFields>, pairs ? 0 : 1) {}
+
+RerankReader::RerankReader(service::ModelRoutes& routes, u32 items_max)
+    : RerankReader(routes, items_max, parse<RankFields>, 0) {}
+
+FieldError RerankReader::check(ReasonText& reason) {
+  if (const FieldError error = requests_.check_ranks(request_.model, reason)) return error;
+  if (request_.texts.empty()) return {"texts", "0 texts, at least 1"};
+  if (request_.texts.size() > items_max_)
+    return {"texts", reason.print("%zu texts, at most %u", request_.texts.size(), items_max_)};
+  RankContext::append(context_, request_.return_text, request_.texts);
+  return {};
+}
+
+RerankStreamReader::RerankStreamReader(service::ModelRoutes& routes)
+    : RerankReader(routes, 1, parse<RankStreamFields>, 1) {}
+
+FieldError RerankStreamReader::check(ReasonText& reason) {
+  if (before_.empty()) {
+    context_.assign(1, char((request_.return_text ? RankContext::kReturnText : 0) |
+                            (request_.raw_scores ? RankContext::kRawScores : 0)));
+  }
+  const std::string_view first = before_.empty() ? context_ : before_;
+  request_.raw_scores = u8(first[0]) & RankContext::kRawScores;
+  if (!RankContext::returns_text(first)) return {};
+  if (before_.size() + request_.texts[0].size() > RankContext::kBytesMax)
+    return {"return_text", reason.print("the stream has texts of more than %zu bytes to return, at most %zu",
+                                        RankContext::kBytesMax, RankContext::kBytesMax)};
+  RankContext::add_text(context_, request_.texts[0]);
+  return {};
+}
+
+// ---- answers
+
+namespace {
+
+using service::AnsweredCall;
+using Items = std::span<const ResponseView>;
+
+constexpr size_t kHeadBytes = 16;      // more than the tag and the length of any field
+constexpr size_t kNumbersBytes = 32;   // more than a Rank or a Prediction without its text
+constexpr size_t kMetadataBytes = 80;  // more than a Metadata with its head
+
+void write_metadata(WireWriter& out, Items items) {
+  const AnswerMetadata m = metadata_of(items);
+  const u64 values[] = {m.characters, m.tokens, m.total_ns, m.tokenization_ns, m.queue_ns, m.inference_ns};
+  size_t size = 0;
+  for (const u64 value : values) size += scalar_size(value);
+  out.head(2, size);
+  u32 field = 1;
+  for (const u64 value : values) out.scalar(field++, value);
+}
+
+class EmbedWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    return kHeadBytes + items[0].embedding.values.size_bytes() + kMetadataBytes;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    const std::span<const float> values = items[0].embedding.values;
+    out.bytes(1, values.data(), values.size_bytes());
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const EmbedWriter embed_writer;
+
+class EmbedSparseWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    return items[0].sparse.ids.size() * kNumbersBytes + kMetadataBytes;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    for (const SparseValue& each : by_index(items[0].sparse)) {
+      out.head(1, scalar_size(each.index) + float32_size(each.value));
+      out.scalar(1, each.index);
+      out.float32(2, each.value);
+    }
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const EmbedSparseWriter sparse_writer;
+
+class PredictWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    size_t room = kMetadataBytes;
+    for (const LabelView& label : items[0].labels) room += kNumbersBytes + label.name.size();
+    return room;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    const ResponseView& item = items[0];
+    const std::vector<float> scores = scores_of(item);
+    for (size_t i = 0; i < scores.size(); i++) {  // best first, as the item has them
+      const std::string_view name = item.labels[i].name;
+      out.head(1, float32_size(scores[i]) + bytes_size(name.size()));
+      out.float32(1, scores[i]);
+      out.string(2, name);
+    }
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const PredictWriter predict_writer;
+
+class RerankWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, Items items) const override {
+    return call.context.size() + items.size() * (kNumbersBytes + kHeadBytes) + kMetadataBytes;
+  }
+
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    const bool returns_text = RankContext::returns_text(call.context);
+    const std::vector<std::string_view> texts = RankContext::texts(call.context);
+    for (const Rank& rank : ranked(items)) {
+      const size_t text_bytes = returns_text ? delimited_size(texts[rank.index].size()) : 0;
+      out.head(1, scalar_size(rank.index) + text_bytes + float32_size(rank.score));
+      out.scalar(1, rank.index);
+      if (returns_text) {  // also an empty one
+        out.head(2, texts[rank.index].size());
+        out.raw(texts[rank.index].data(), texts[rank.index].size());
+      }
+      out.float32(3, rank.score);
+    }
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiRankFields; }
+};
+const RerankWriter rerank_writer;
+
+}  // namespace
+
+const service::AnswerWriter &kEmbedWriter = embed_writer, &kSparseWriter = sparse_writer,
+                            &kPredictWriter = predict_writer, &kRerankWriter = rerank_writer;
+
+}  // namespace fastqps::protocols
