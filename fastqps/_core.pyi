@@ -1,7 +1,7 @@
 """The C++ core. tests/project/test_stubs.py compares this file with the extension."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -402,6 +402,23 @@ class DecodeStepper(Stepper):
     ) -> None: ...
     def add(self, *, staging: int, output: int, stamps: int, max_tokens: int, max_runs: int, lane: int = 0) -> int: ...
 
+# ---- csrc/bind/core/options.cpp
+
+OPTIONS: tuple[OptionRow, ...]
+
+class OptionRow:
+    path: Final[str]  # "generate." or "output.", and the name
+    name: Final[str]
+    number: Final[int]  # in the .proto
+    kind: Final[Literal["uint32", "uint64", "enum", "float", "bool", "ids", "texts"]]
+    high: Final[float]  # the most that it can be, or how many; inf: no limit
+    above_zero: Final[bool]  # 0 is below its range, too
+    checkpoint: Final[str | None]  # the member of LogitOptions whose value holds where a request gives none
+    optional: Final[bool]  # as in the .proto
+    zero_is_absent: Final[bool]
+    by_name: Final[bool]  # OpenAI's API and the Open Inference Protocol take it
+    all_is_minus_one: Final[bool]  # these take -1 for 0
+
 # ---- csrc/bind/core/decode.cpp
 
 HEADER_WORDS: int
@@ -443,19 +460,9 @@ class DecodeBatch:
         ids: Sequence[int],
         *,
         user: int,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        seed: int = 0,
-        max_tokens: int,
-        stop_ids: Sequence[int] = (),
         ignore_eos: bool = False,
         logprobs: bool = False,
-        repetition_penalty: float = 1.0,
-        no_repeat_ngram_size: int = 0,
-        min_tokens: int = 0,
-        min_length: int = 0,
-        suppress_ids: Sequence[int] = (),
+        **options: Any,  # of csrc/contract/options.h: Sampling
     ) -> bool: ...
     def seal(self, step: int) -> tuple[int, int, int]: ...
     def retire(self, step: int) -> list[tuple[int, int, float, int]]: ...

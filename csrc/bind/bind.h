@@ -19,6 +19,7 @@ void register_upstreams(pybind11::module_& m);
 void register_models(pybind11::module_& m);
 void register_load_window(pybind11::module_& m);
 void register_step(pybind11::module_& m);
+void register_options(pybind11::module_& m);
 void register_decode(pybind11::module_& m);
 void register_sim(pybind11::module_& m);
 void register_cuda(pybind11::module_& m);

@@ -1,4 +1,4 @@
-// The fields and submessages of a PredictRequest, one reader each. For request_view.cpp alone.
+// The fields and submessages of a PredictRequest, one reader each, and the one of all options.
 #pragma once
 #include "contract/request_view.h"
 #include "contract/utf8.h"
@@ -84,106 +84,55 @@ inline FieldError read_pair(std::string_view message, RequestView& out) {
   return {};
 }
 
-inline bool read_output(std::string_view message, OutputOptions& out) {
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    if (!in.tag(&tag)) return false;
-    bool ok;
-    switch (tag) {
-      case varint_tag(1):
-        ok = read_i32(in, &out.dtype);
-        break;
-      case varint_tag(2):
-        ok = read_u32(in, &out.dimensions);
-        break;
-      case varint_tag(3):
-        ok = out.has_normalize = read_bool(in, &out.normalize);
-        break;
-      case varint_tag(4):
-        ok = read_u32(in, &out.top_labels);
-        break;
-      case varint_tag(5):
-        ok = read_bool(in, &out.raw_scores);
-        break;
-      case varint_tag(6):
-        ok = read_bool(in, &out.timings);
-        break;
-      case varint_tag(7):
-        ok = read_i32(in, &out.aggregation);
-        break;
-      case varint_tag(8):
-        ok = read_u32(in, &out.max_active_dims);
-        break;
-      default:
-        ok = in.skip(tag, kPartDepth);
-    }
-    if (!ok) return false;
-  }
-  return true;
+// ---- options: how a value of each type is read. Each returns the reason why it cannot be, or null.
+
+inline const char* read_value(WireReader& in, u32, u32& out) { return read_u32(in, &out) ? nullptr : kDamaged; }
+inline const char* read_value(WireReader& in, u32, i32& out) { return read_i32(in, &out) ? nullptr : kDamaged; }
+inline const char* read_value(WireReader& in, u32, u64& out) { return in.varint(&out) ? nullptr : kDamaged; }
+inline const char* read_value(WireReader& in, u32, bool& out) { return read_bool(in, &out) ? nullptr : kDamaged; }
+inline const char* read_value(WireReader& in, u32, std::optional<bool>& out) {
+  return read_bool(in, &out.emplace()) ? nullptr : kDamaged;
+}
+inline const char* read_value(WireReader& in, u32, float& out) { return in.fixed32(&out) ? nullptr : kDamaged; }
+inline const char* read_value(WireReader& in, u32 tag, IdList& out) {
+  return read_numbers(in, tag, [&](u32 id) { out.add(id); }) ? nullptr : kDamaged;
+}
+inline const char* read_value(WireReader& in, u32, TextCount& out) {
+  out.count++;
+  std::string_view text;
+  return read_string(in, &text);
 }
 
-// Also called by the second pass, with functions that collect instead of counting.
-template <class TakeStop, class TakeToken, class TakeSuppressed>
-FieldError read_generate(std::string_view message, GenerateOptions& out, TakeStop take_stop, TakeToken take_token,
-                         TakeSuppressed take_suppressed) {
-  constexpr FieldError damaged{"generate", kDamaged};
+template <class T>
+constexpr bool is_tag_of(u32 tag, u32 number) {
+  if constexpr (std::is_same_v<T, float>) return tag == fixed32_tag(number);
+  if constexpr (std::is_same_v<T, TextCount>) return tag == length_tag(number);
+  if constexpr (std::is_same_v<T, IdList>) return tag == varint_tag(number) || tag == length_tag(number);
+  return tag == varint_tag(number);
+}
+
+// Reads the options that `rows` declare into `out`. `whole`: the message's own path. unknown: what to do with another
+// field (skip_part or refuse, as in fields.h).
+inline bool skip_part(WireReader& in, u32 tag) { return in.skip(tag, kPartDepth); }
+
+template <const auto& rows, class Message>
+FieldError read_options(std::string_view message, const char* whole, Message& out,
+                        bool (*unknown)(WireReader&, u32) = skip_part) {
   for (WireReader in(message); !in.done();) {
     u32 tag;
-    if (!in.tag(&tag)) return damaged;
-    bool ok;
-    switch (tag) {
-      case varint_tag(1):
-        ok = read_u32(in, &out.max_tokens);
-        break;
-      case fixed32_tag(2):
-        ok = in.fixed32(&out.temperature);
-        break;
-      case varint_tag(3):
-        ok = read_u32(in, &out.top_k);
-        break;
-      case fixed32_tag(4):
-        ok = out.has_top_p = in.fixed32(&out.top_p);
-        break;
-      case varint_tag(5):
-        ok = out.has_seed = in.varint(&out.seed);
-        break;
-      case length_tag(6): {
-        std::string_view stop;
-        if (const char* why = read_string(in, &stop)) return {"generate.stop", why};
-        take_stop(stop);
-        ok = true;
-        break;
-      }
-      case varint_tag(7):
-        ok = read_bool(in, &out.ignore_eos);
-        break;
-      case varint_tag(8):
-        ok = read_bool(in, &out.logprobs);
-        break;
-      case varint_tag(9):
-      case length_tag(9):
-        ok = read_numbers(in, tag, take_token);
-        break;
-      case fixed32_tag(10):
-        ok = out.has_repetition_penalty = in.fixed32(&out.repetition_penalty);
-        break;
-      case varint_tag(11):
-        ok = out.has_no_repeat_ngram_size = read_u32(in, &out.no_repeat_ngram_size);
-        break;
-      case varint_tag(12):
-        ok = out.has_min_tokens = read_u32(in, &out.min_tokens);
-        break;
-      case varint_tag(13):
-      case length_tag(13):
-        ok = read_numbers(in, tag, take_suppressed);
-        break;
-      case varint_tag(14):
-        ok = read_bool(in, &out.add_special_tokens);
-        break;
-      default:
-        ok = in.skip(tag, kPartDepth);
-    }
-    if (!ok) return damaged;
+    if (!in.tag(&tag)) return {whole, kDamaged};
+    FieldError error{whole, nullptr};
+    const bool known = any_option(rows, [&](const auto& row) {
+      using Value = typename std::decay_t<decltype(row)>::Value;
+      if (!is_tag_of<Value>(tag, row.number)) return false;
+      error.reason = read_value(in, tag, out.*row.member);
+      if constexpr (std::is_same_v<Value, TextCount>) error.field = row.path;
+      if constexpr (requires { out.set_given(row.number); })
+        if (row.is(kOptional)) out.set_given(row.number);
+      return true;
+    });
+    if (!known && !unknown(in, tag)) error.reason = kDamaged;
+    if (error) return error;
   }
   return {};
 }

@@ -37,13 +37,11 @@ FieldError read_part(WireReader& in, u32 tag, const char* start, RequestView& ou
       out.has_generate = true;
       if (!in.bytes(&part)) return {"generate", kDamaged};
       extend(out.generate_pieces, start, in.at());
-      return read_generate(
-          part, out.generate, [&](std::string_view) { out.generate.stop_count++; },
-          [&](u32) { out.generate.stop_token_count++; }, [&](u32) { out.generate.suppress_token_count++; });
+      return read_options<kGenerateOptions>(part, "generate", out.generate);
     case length_tag(7):
       out.has_output = true;
-      if (!in.bytes(&part) || !read_output(part, out.output)) return {"output", kDamaged};
-      return {};
+      if (!in.bytes(&part)) return {"output", kDamaged};
+      return read_options<kOutputOptions>(part, "output", out.output);
     case length_tag(10):
       choose_input(out, Input::kPair);
       if (!in.bytes(&part)) return {"pair", kDamaged};
@@ -131,28 +129,8 @@ void token_ids(const RequestView& request, u32* out) {
 
 void stop_strings(const RequestView& request, std::string_view* out) {
   out = std::copy(request.stops.begin(), request.stops.end(), out);
-  GenerateOptions ignored;
   each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
-    read_generate(
-        part, ignored, [&](std::string_view stop) { *out++ = stop; }, [](u32) {}, [](u32) {});
-  });
-}
-
-void stop_tokens(const RequestView& request, u32* out) {
-  out = std::copy(request.stop_tokens.begin(), request.stop_tokens.end(), out);
-  GenerateOptions ignored;
-  each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
-    read_generate(
-        part, ignored, [](std::string_view) {}, [&](u32 id) { *out++ = id; }, [](u32) {});
-  });
-}
-
-void suppress_tokens(const RequestView& request, u32* out) {
-  out = std::copy(request.suppressed.begin(), request.suppressed.end(), out);
-  GenerateOptions ignored;
-  each_piece(request.generate_pieces, length_tag(6), [&](std::string_view part) {
-    read_generate(
-        part, ignored, [](std::string_view) {}, [](u32) {}, [&](u32 id) { *out++ = id; });
+    each_piece(part, length_tag(kStopField), [&](std::string_view stop) { *out++ = stop; });
   });
 }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "contract/field_fault.h"
-#include "contract/types.h"
+#include "contract/options.h"
 
 namespace fastqps {
 struct SpanContext;
@@ -45,48 +45,6 @@ enum class Input : u8 { kNone, kText, kTokenIds, kPair, kStep };
 
 inline constexpr u32 kTenantBytesMax = 256;
 inline constexpr u32 kGroupBytesMax = 128;
-inline constexpr u32 kStopStringsMax = 16;
-inline constexpr u32 kStopBytesMax = 256;
-inline constexpr u32 kStopTokensMax = 8;
-inline constexpr u32 kTopKMax = 64;
-inline constexpr u32 kSuppressTokensMax = 8;
-inline constexpr u32 kNoRepeatNgramMax = 64;  // what a step takes grows with it
-
-struct OutputOptions {
-  i32 dtype = 0;
-  u32 dimensions = 0;
-  u32 top_labels = 0;
-  bool has_normalize = false;
-  bool normalize = false;
-  bool raw_scores = false;
-  bool timings = false;
-  i32 aggregation = 0;
-  u32 max_active_dims = 0;
-};
-
-struct GenerateOptions {
-  u64 seed = 0;
-  u32 max_tokens = 0;
-  float temperature = 0;
-  u32 top_k = 0;
-  float top_p = 0;
-  u32 stop_count = 0;        // read them with stop_strings()
-  u32 stop_token_count = 0;  // read them with stop_tokens()
-  float repetition_penalty = 0;
-  u32 no_repeat_ngram_size = 0;
-  u32 min_tokens = 0;
-  u32 min_length = 0;            // as Sampling::min_length; only where min_tokens is given
-  u32 suppress_token_count = 0;  // read them with suppress_tokens()
-  bool has_repetition_penalty = false;
-  bool has_no_repeat_ngram_size = false;
-  bool has_min_tokens = false;
-  bool has_top_p = false;
-  bool has_seed = false;
-  bool ignore_eos = false;
-  bool logprobs = false;
-  bool add_special_tokens = true;
-  bool lowers_max_tokens = false;  // above the model's limit, max_tokens is that limit
-};
 
 // Whether an input that is too long is cut. See ModelRoutes::cuts().
 struct Truncation {
@@ -121,7 +79,6 @@ struct RequestView {
   std::string_view generate_pieces;
   std::span<const u32> tokens;
   std::span<const std::string_view> stops;
-  std::span<const u32> stop_tokens, suppressed;
   const SpanContext* span = nullptr;  // input == kStep: that of the edge which traces it; nullptr: none
   std::string_view trace_state;       // of such a span
 };
@@ -137,12 +94,9 @@ FieldError check_request(const RequestView& request, ReasonText& reason);
 // Copies the token ids of a parsed request to out[0 .. request.token_count).
 void token_ids(const RequestView& request, u32* out);
 
-// Copies views of the stop strings to out[0 .. generate.stop_count), stop tokens to out[0 .. stop_token_count), and
-// suppressed tokens to out[0 .. suppress_token_count). After check_request() they are at most kStopStringsMax,
-// kStopTokensMax and kSuppressTokensMax.
+// Copies views of the stop strings to out[0 .. generate.stop.count). After check_request() they are at most
+// kStopStringsMax.
 void stop_strings(const RequestView& request, std::string_view* out);
-void stop_tokens(const RequestView& request, u32* out);
-void suppress_tokens(const RequestView& request, u32* out);
 
 // Splits a serialized PredictBatchRequest into its serialized items, in order. Fills items[0 .. *count). More items
 // than fit (the refusal names their number), or damage outside the items, is an error for the whole call; a damaged

@@ -226,8 +226,7 @@ void EdgeDispatcher::add(u32 number, Link& link) {
   flight.tokens = 0;
   link.in_flight++;
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->sent);
-  StepGenerate generate;
-  StepItem item = read_item(segment_, route_, number, flight.claim, now_ns_, generate);
+  StepItem item = read_item(segment_, route_, number, flight.claim, now_ns_);
   if (flight.orphan && item.generate) item.options.flags |= kProgress;  // a copy: its first token will do
   link.put(item);
 }

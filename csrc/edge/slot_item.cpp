@@ -19,22 +19,6 @@ StepOptions options_of(const Route& route, const Slot& slot, u32 kind) {
   return options;
 }
 
-void read_sampling(const Sampling& from, StepGenerate& to) {
-  to.seed = from.seed;
-  to.max_tokens = from.max_tokens;
-  to.temperature = from.temperature;
-  to.top_p = from.top_p;
-  to.top_k = from.top_k;
-  to.repetition_penalty = from.repetition_penalty;
-  to.no_repeat_ngram_size = from.no_repeat_ngram_size;
-  to.min_tokens = from.min_tokens;
-  to.min_length = from.min_length;
-  to.n_stop_ids = std::min(from.n_stop_ids, kStopIdsMax);
-  to.n_suppress_ids = std::min(from.n_suppress_ids, kSuppressIdsMax);
-  std::copy_n(from.stop_ids, kStopIdsMax, to.stop_ids);
-  std::copy_n(from.suppress_ids, kSuppressIdsMax, to.suppress_ids);
-}
-
 // Microseconds that are left, rounded up; 0: none are set.
 u32 timeout_of(u64 deadline_ns, u64 now_ns) {
   if (!deadline_ns) return 0;
@@ -67,8 +51,7 @@ bool has_form(const Route& route, const StepRow& answer, u32 n_tokens, const Slo
 
 }  // namespace
 
-StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
-                   StepGenerate& generate) {
+StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns) {
   Slot& slot = segment.slot(claim.door, claim.slot);
   StepItem item{.number = number,
                 .ids = {segment.ids(slot), claim.n_tokens},
@@ -85,10 +68,7 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
       item.trace_state = {names.state, std::min<size_t>(names.state_bytes, sizeof names.state)};
     }
   }
-  if (generates(route.task)) {
-    read_sampling(slot.sampling, generate);
-    item.generate = &generate;
-  }
+  if (generates(route.task)) item.generate = &slot.sampling;
   return item;
 }
 

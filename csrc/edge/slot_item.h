@@ -7,9 +7,8 @@
 
 namespace fastqps::edge {
 
-// Reads the slot's request. Its views lie in the slot and in `generate`.
-StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
-                   StepGenerate& generate);
+// Reads the slot's request. Its views lie in the slot.
+StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns);
 
 // The outcome of writing tokens.
 enum class Written : u8 {

@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 ITEMS_MAX = 64
 INPUTS = ("text", "pair", "token_ids")
-KEYS = (
-    *INPUTS, "model", "priority", "tenant", "group", "prompt_name", "truncate", "timings",
-    "dimensions", "normalize", "top_labels", "raw_scores",
-    "max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_token_ids", "ignore_eos", "logprobs",
-    "repetition_penalty", "no_repeat_ngram_size", "min_tokens", "suppress_token_ids", "add_special_tokens",
-)  # fmt: skip
 HTTP_STATUS = {0: 200, 3: 400, 4: 504, 5: 404, 8: 429, 12: 501, 14: 503}  # by gRPC code; every other is 500
 INVALID_ARGUMENT = 3
 
@@ -76,12 +70,13 @@ def _import() -> None:
 
 
 def _request(item: Any, where: str) -> predict_pb2.PredictRequest:
-    from fastqps.api.request import Requests
+    from fastqps.api.request import Options, Requests
 
+    keys = (*INPUTS, *Options.__annotations__)
     if not isinstance(item, dict):
         raise ValueError(f'{where}not an object such as {{"text": "hello"}}')
-    if unknown := next((key for key in item if key not in KEYS), None):
-        raise ValueError(f"{where}unknown key {unknown!r}; known: {', '.join(KEYS)}")
+    if unknown := next((key for key in item if key not in keys), None):
+        raise ValueError(f"{where}unknown key {unknown!r}; known: {', '.join(keys)}")
     given = [key for key in INPUTS if key in item]
     if len(given) != 1:
         raise ValueError(f"{where}exactly one of {', '.join(INPUTS)} is needed")

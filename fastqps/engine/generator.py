@@ -262,7 +262,8 @@ class Generator:
         """A stop text that is a special token ends an answer by its id: such tokens have no text."""
         special_ids = [self._detokenizer.special_id(stop) for stop in stops] if self._detokenizer else []
         ids = [id for id in special_ids if id is not None]
-        return replace(sampling, stop_ids=list(dict.fromkeys((*sampling.stop_ids, *ids)))) if ids else sampling
+        stops_at = list(dict.fromkeys((*sampling.stop_token_ids, *ids)))
+        return replace(sampling, stop_token_ids=stops_at) if ids else sampling
 
     def _add_step(self, runner: Runner[DecodeBuffers]) -> int:
         b = runner.buffers()

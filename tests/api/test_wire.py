@@ -44,12 +44,13 @@ def bits(value: float) -> bytes:
 
 
 def values_of(message: Any) -> dict[str, Any]:
-    """Its own fields by name: floats as their bits, and None for what was not given where that can be told."""
+    """Its own fields by name: floats as their bits, None for what was not given
+    where that can be told, and of many ids eight."""
 
     def value(field: FieldDescriptor) -> Any:
         found = getattr(message, field.name)
         if field.is_repeated:
-            return list(found)
+            return list(found) if field.type == field.TYPE_STRING else (len(found), list(found[:8]))
         if field.has_presence and not message.HasField(field.name):
             return None
         return bits(found) if field.cpp_type == FieldDescriptor.CPPTYPE_FLOAT else found
@@ -67,8 +68,6 @@ def seen_by_runtime(message: bytes) -> dict[str, Any] | None:
     del found["text"]
     for name in ("output", "generate"):
         found[name] = values_of(getattr(r, name)) if r.HasField(name) else None
-    if generate := found["generate"]:
-        generate["add_special_tokens"] = generate["add_special_tokens"] is not False
     return found
 
 
@@ -77,10 +76,9 @@ def seen_by_us(message: bytes) -> dict[str, Any] | None:
         r: dict[str, Any] = wire.parse_request(message)
     except ValueError:
         return None
-    if g := r["generate"]:
-        g["temperature"] = bits(g["temperature"])
-        for name in ("top_p", "repetition_penalty"):
-            g[name] = None if g[name] is None else bits(g[name])
+    for part in ("output", "generate"):
+        if r[part]:
+            r[part] = {name: bits(value) if type(value) is float else value for name, value in r[part].items()}
     return r
 
 

@@ -84,7 +84,7 @@ def test_decoders(tmp_path: Path, kind: str) -> None:
     samplings = [
         Sampling(logprobs=True),
         Sampling(temperature=1.0, seed=7, ignore_eos=True, logprobs=True),
-        Sampling(temperature=0.8, top_k=5, top_p=0.9, seed=8, stop_ids=(9,)),
+        Sampling(temperature=0.8, top_k=5, top_p=0.9, seed=8, stop_token_ids=(9,)),
     ]
 
     def answers(ops: Any, make: type[DecoderRunner]) -> list[Any]:

@@ -66,7 +66,7 @@ class Request:
 
 def random_request(rng: random.Random, model: Any, card: ModelCard) -> Request:
     stops = rng.sample(range(VOCAB), rng.choice([0, 0, 0, 1, 8]))
-    sampling = Sampling(rng.randint(1, MAX_OUTPUT), stop_ids=stops, ignore_eos=rng.random() < 0.3)
+    sampling = Sampling(rng.randint(1, MAX_OUTPUT), stop_token_ids=stops, ignore_eos=rng.random() < 0.3)
     ids, ends = random_ids(rng), stops + ([] if sampling.ignore_eos else list(card.eos_ids))
     want = expected(model, [*card.prefix_ids, *ids], sampling.max_tokens, ends or None)
     return Request(ids, sampling, rng.randint(0, 20), rng.choice([99, 99, 99, 0, 1, 3]), want)
@@ -114,7 +114,7 @@ def test_random_company(tmp_path: Path, seed: int) -> None:
         kept = min(request.dropped_at, len(request.want))
         assert request.got == request.want[:kept], f"{kind}: {request}"
         if kept == len(request.want):
-            ends = {*request.sampling.stop_ids, *(() if request.sampling.ignore_eos else eos)}
+            ends = {*request.sampling.stop_token_ids, *(() if request.sampling.ignore_eos else eos)}
             assert request.finish == (STOP if request.want[-1] in ends else LENGTH)
 
 

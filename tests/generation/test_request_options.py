@@ -67,7 +67,7 @@ def random_options(rng: random.Random, max_tokens: int) -> dict[str, Any]:
         found["min_tokens"] = rng.randint(0, max_tokens)
     if rng.random() < 0.4:
         ids = [id for id in range(VOCAB) if id != FORCED]  # a request that suppresses all that is forced is refused
-        found["suppress_ids"] = tuple(rng.sample(ids, rng.randint(1, 8)))
+        found["suppress_token_ids"] = tuple(rng.sample(ids, rng.randint(1, 8)))
     return found
 
 
@@ -76,8 +76,8 @@ def expected(model: Any, ids: list[int], max_tokens: int, eos: list[int], option
     named = {key: value for key, value in options.items() if key in ("repetition_penalty", "no_repeat_ngram_size")}
     if "min_tokens" in options:
         named["min_new_tokens"] = options["min_tokens"]
-    if "suppress_ids" in options:
-        named["suppress_tokens"] = [*(model.generation_config.suppress_tokens or []), *options["suppress_ids"]]
+    if "suppress_token_ids" in options:
+        named["suppress_tokens"] = [*(model.generation_config.suppress_tokens or []), *options["suppress_token_ids"]]
     row = torch.tensor([ids])
     with torch.inference_mode():
         made = model.generate(
@@ -146,7 +146,7 @@ def test_options_make_a_difference(tmp_path: Path) -> None:
     for options in (
         {"repetition_penalty": 1.5},
         {"no_repeat_ngram_size": 1},
-        {"suppress_ids": (plain[0], plain[1])},
+        {"suppress_token_ids": (plain[0], plain[1])},
     ):
         want = expected(model, ids, MAX_OUTPUT, EOS, options)
         assert want != plain, options
@@ -250,7 +250,7 @@ def test_the_engine_has_the_options(tmp_path: Path) -> None:
     model = reread(tmp_path)
     engine = Engine(str(tmp_path), dtype="float32", max_input_tokens=MAX_INPUT, max_output_tokens=MAX_OUTPUT)
     options = {"repetition_penalty": 1.4, "no_repeat_ngram_size": 2, "min_tokens": 12}
-    want = expected(model, [7, 8, 9], MAX_OUTPUT, EOS, {**options, "suppress_ids": (5, 6)})
+    want = expected(model, [7, 8, 9], MAX_OUTPUT, EOS, {**options, "suppress_token_ids": (5, 6)})
     named: dict[str, Any] = {**options, "suppress_token_ids": [5, 6]}
     assert engine.generate([[7, 8, 9]], **named)[0].token_ids == want
     chunks = engine.generate_stream([7, 8, 9], **named)
@@ -269,15 +269,15 @@ def test_the_engine_has_the_options(tmp_path: Path) -> None:
         ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size -1 "),
         ({"min_tokens": 5, "max_tokens": 4}, "min_tokens 5 is out of range: at least 0, at most max_tokens, 4"),
         ({"min_tokens": MAX_OUTPUT + 1}, f"min_tokens {MAX_OUTPUT + 1} .* max_tokens, {MAX_OUTPUT}"),
-        ({"suppress_ids": range(9)}, "suppress_token_ids .* at most 8 ids"),
-        ({"suppress_ids": (VOCAB,)}, rf"suppress_token_ids \[{VOCAB}\] .* from 0 to {VOCAB - 1}"),
+        ({"suppress_token_ids": range(9)}, "suppress_token_ids .* at most 8 ids"),
+        ({"suppress_token_ids": (VOCAB,)}, rf"suppress_token_ids \[{VOCAB}\] .* from 0 to {VOCAB - 1}"),
         *(({"max_tokens": tokens}, "max_tokens") for tokens in (MAX_OUTPUT + 1, 0, -1)),
         *(({"temperature": value}, "temperature") for value in (-0.5, float("nan"), float("inf"))),
         *(({"top_p": value}, "top_p") for value in (0.0, 1.5)),
         ({"top_k": 65}, "top_k"),
         ({"seed": 1 << 64}, "seed"),
-        ({"stop_ids": range(9)}, "stop_token_ids"),
-        ({"stop_ids": [VOCAB]}, "stop_token_ids"),
+        ({"stop_token_ids": range(9)}, "stop_token_ids"),
+        ({"stop_token_ids": [VOCAB]}, "stop_token_ids"),
     ],
 )
 def test_options_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -291,11 +291,11 @@ def test_not_all_forced_tokens_can_be_suppressed(tmp_path: Path) -> None:
     write_decoder(tmp_path, "llama")
     model = reread(tmp_path, forced_eos_token_id=[60, 9, 8], suppress_tokens=[8])
     card = card_of(tmp_path)
-    assert Sampling(suppress_ids=(9,)).checked(card).suppress_ids == [9]
+    assert Sampling(suppress_token_ids=(9,)).checked(card).suppress_token_ids == [9]
     with pytest.raises(ValueError, match="suppress_tokens"):
-        expected(model, [1], 4, EOS, {"suppress_ids": (9, 60)})
+        expected(model, [1], 4, EOS, {"suppress_token_ids": (9, 60)})
     with pytest.raises(ValueError, match=r"suppress_token_ids \[9, 60\] is out of range: without all of \[60, 9\], "):
-        Sampling(suppress_ids=(9, 60)).checked(card)
+        Sampling(suppress_token_ids=(9, 60)).checked(card)
 
 
 def test_a_checkpoints_values_may_be_beyond_a_requests(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class State:
 def record(slot: int, sampling: Sampling) -> list[int]:
     floats = struct.unpack("2i", struct.pack("2f", sampling.temperature, sampling.top_p))
     seeds = struct.unpack("2i", struct.pack("Q", sampling.seed or 0))
-    stops = [*sampling.stop_ids, *[-1] * (8 - len(sampling.stop_ids))]
+    stops = [*sampling.stop_token_ids, *[-1] * (8 - len(sampling.stop_token_ids))]
     flags = sampling.ignore_eos | sampling.logprobs << 1
     return [slot, *seeds, *floats, sampling.top_k, sampling.max_tokens, flags, *stops, *[0] * (ADMITTED_WORDS - 16)]
 

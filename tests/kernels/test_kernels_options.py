@@ -56,7 +56,7 @@ def random_run(rng: random.Random, slot: int, vocab: int, state: DecodeState) ->
         "repetition_penalty": rng.choice([1.0, 1.3, 0.6]),
         "no_repeat_ngram_size": rng.choice([0, 0, 1, 2, 3, 64]),
         "min_tokens": rng.choice([0, 2, 6]),
-        "suppress_ids": rng.sample(range(vocab), rng.randint(0, min(vocab, 8))),
+        "suppress_token_ids": rng.sample(range(vocab), rng.randint(0, min(vocab, 8))),
     }
     rows.admit(slot, max_tokens=rng.choice([1, 2, 6, 99]), **(options if rng.random() < 0.7 else {}))
     state.params[slot] = ints(rows.admitted[0], len(rows.admitted[0]))

@@ -21,7 +21,7 @@ STUBS = {
     "loadgen._native": ROOT / "loadgen/_native.pyi",
 }
 # Of a parameter in a signature that pybind11 writes in front of a docstring: its name, and whether it has a default.
-PARAMETER = re.compile(r"(\*|\w+)(?::[^=]*)?(=)?")
+PARAMETER = re.compile(r"(\*\*\w+|\*|\w+)(?::[^=]*)?(=)?")
 
 Parameters = list[tuple[str, bool]]  # (name, whether it may be left out); "*": those behind it have names only
 
@@ -57,6 +57,8 @@ def parameters_in(stub: ast.FunctionDef) -> Parameters:
         found.append(("*", False))
         defaults = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         found += [(argument.arg, default is not None) for argument, default in defaults]
+    if arguments.kwarg:
+        found.append(("**kwargs", False))  # as pybind11 names it
     return [(name, may) for name, may in found if name != "self"]
 
 

@@ -188,6 +188,7 @@ PYBIND11_MODULE(_core, m) {
   fastqps::bind::register_segment(m);
   fastqps::bind::register_load_window(m);
   fastqps::bind::register_step(m);
+  fastqps::bind::register_options(m);
   fastqps::bind::register_decode(m);
   fastqps::bind::register_sim(m);
   fastqps::bind::register_cuda(m);

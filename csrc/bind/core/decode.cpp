@@ -12,6 +12,26 @@ using namespace py::literals;
 namespace fastqps::bind {
 namespace {
 
+void set(const py::handle& value, IdList& out) {
+  for (const u32 id : value.cast<std::vector<u32>>()) out.add(id);
+  if (out.count > IdList::kMax) throw py::value_error("at most 8 ids");
+}
+template <class T>
+void set(const py::handle& value, T& out) {
+  out = value.cast<T>();
+}
+
+// The options of Sampling by their names; those that are missing have their defaults.
+Sampling sampling_of(const py::kwargs& options) {
+  Sampling sampling;
+  for (const auto& [name, value] : options)
+    if (!any_option(kSamplingOptions, [&name = name, &value = value, &sampling](const auto& row) {
+          return row.name() == name.template cast<std::string_view>() && (set(value, sampling.*row.member), true);
+        }))
+      throw py::type_error("no option " + name.cast<std::string>());
+  return sampling;
+}
+
 // Sequences by names that the caller chooses.
 class NamedBatch {
  public:
@@ -26,20 +46,11 @@ class NamedBatch {
       throw py::value_error("the step has no room for a row of every sequence");
     batch_.begin(at(s));
   }
-  bool admit(u32 s, const std::vector<u32>& ids, u64 user, float temperature, u32 top_k, float top_p, u64 seed,
-             u32 max_tokens, const std::vector<u32>& stop_ids, bool ignore_eos, bool logprobs, float repetition_penalty,
-             u32 no_repeat_ngram_size, u32 min_tokens, u32 min_length, const std::vector<u32>& suppress_ids) {
+  bool admit(u32 s, const std::vector<u32>& ids, u64 user, bool ignore_eos, bool logprobs, const py::kwargs& options) {
     if (ids.empty()) throw py::value_error("a prompt has at least one id");
-    if (!max_tokens) throw py::value_error("max_tokens must be at least 1");
-    if (stop_ids.size() > kStopIdsMax) throw py::value_error("at most 8 stop ids");
-    if (suppress_ids.size() > kSuppressIdsMax) throw py::value_error("at most 8 suppressed ids");
+    const Sampling sampling = sampling_of(options);
+    if (!sampling.max_tokens) throw py::value_error("max_tokens must be at least 1");
     if (kv_.contains(user)) throw py::value_error("a sequence of this name runs");
-    Sampling sampling{seed, temperature, top_p, top_k, max_tokens, u32(stop_ids.size()), {}};
-    std::copy(stop_ids.begin(), stop_ids.end(), sampling.stop_ids);
-    sampling.repetition_penalty = repetition_penalty, sampling.no_repeat_ngram_size = no_repeat_ngram_size;
-    sampling.min_tokens = min_tokens, sampling.min_length = min_length;
-    sampling.n_suppress_ids = u32(suppress_ids.size());
-    std::copy(suppress_ids.begin(), suppress_ids.end(), sampling.suppress_ids);
     const u8 flags = u8((ignore_eos ? kIgnoreEos : 0) | (logprobs ? kLogprobs : 0));
     const u32 kv = batch_.admit(at(s), ids.data(), u32(ids.size()), sampling, flags);
     if (kv == DecodeBatch::kNobody) return false;
@@ -93,8 +104,8 @@ void register_decode(py::module_& m) {
   m.attr("PARAM_NO_REPEAT_NGRAM_SIZE") = u32(kParamNoRepeatNgramSize);
   m.attr("PARAM_MIN_TOKENS") = u32(kParamMinTokens);
   m.attr("PARAM_SUPPRESS_IDS") = u32(kParamSuppressIds);
-  m.attr("STOP_IDS_MAX") = kStopIdsMax;
-  m.attr("SUPPRESS_IDS_MAX") = kSuppressIdsMax;
+  m.attr("STOP_IDS_MAX") = IdList::kMax;
+  m.attr("SUPPRESS_IDS_MAX") = IdList::kMax;
   py::class_<DecodeLayout>(m, "DecodeLayout",
                            "Offsets, in 32-bit words, of the sections of a decoder step's two blocks; see "
                            "csrc/step/decode/decode_layout.h.")
@@ -117,11 +128,8 @@ void register_decode(py::module_& m) {
       .def("add", &NamedBatch::add, py::kw_only(), "staging"_a, "output"_a, "max_tokens"_a, "max_runs"_a,
            "Adds a step's blocks by their addresses; returns its index.")
       .def("begin", &NamedBatch::begin, "step"_a, "Begins a step with one row for every sequence that goes on.")
-      .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "temperature"_a = 0.0f,
-           "top_k"_a = 0, "top_p"_a = 1.0f, "seed"_a = 0, "max_tokens"_a, "stop_ids"_a = std::vector<u32>(),
-           "ignore_eos"_a = false, "logprobs"_a = false, "repetition_penalty"_a = 1.0f, "no_repeat_ngram_size"_a = 0,
-           "min_tokens"_a = 0, "min_length"_a = 0, "suppress_ids"_a = std::vector<u32>(),
-           "Adds a prompt as a new sequence named `user`. False: no room for it in this step.")
+      .def("admit", &NamedBatch::admit, "step"_a, "ids"_a, py::kw_only(), "user"_a, "ignore_eos"_a = false,
+           "logprobs"_a = false, "Adds a prompt as a new sequence named `user`. False: no room for it in this step.")
       .def("seal", &NamedBatch::seal, "step"_a, "Completes a step: (runs, rows, new sequences).")
       .def("retire", &NamedBatch::retire, "step"_a,
            "The step has been computed: [(user, token, logprob, finish)] of all sequences that live; finish 0: it goes "

@@ -92,8 +92,11 @@ class Door {
     setup.specials = {specials.first, specials.second};
     setup.cuts_left = card.get<bool>("cuts_left");
     setup.pairs_only = card.get<bool>("pairs_only");
-    setup.logit_defaults = {options.get<float>("repetition_penalty"), options.get<u32>("no_repeat_ngram_size"),
-                            options.get<u32>("min_new_tokens"), options.get<u32>("min_length")};
+    each_option(kSamplingOptions, [&](const auto& row) {
+      using Value = typename std::decay_t<decltype(row)>::Value;
+      if constexpr (std::is_arithmetic_v<Value>)
+        if (row.checkpoint) setup.checkpoint_sampling.*row.member = options.get<Value>(row.checkpoint);
+    });
     setup.forced_ids = options.get<std::vector<u32>>("forced");
     if (card.get<bool>("static")) setup.empty_id = card.get<std::optional<u32>>("empty_id");
     setup.characters_max = card.get<u32>("max_characters");

@@ -37,46 +37,32 @@ RequestView parsed(std::string_view message) {
   return view;
 }
 
-py::object output_dict(const RequestView& view) {
-  if (!view.has_output) return py::none();
-  const OutputOptions& o = view.output;
-  py::dict out;
-  out["dtype"] = o.dtype;
-  out["dimensions"] = o.dimensions;
-  out["normalize"] = o.has_normalize ? py::cast(o.normalize) : py::none();
-  out["top_labels"] = o.top_labels;
-  out["raw_scores"] = o.raw_scores;
-  out["timings"] = o.timings;
-  out["aggregation"] = o.aggregation;
-  out["max_active_dims"] = o.max_active_dims;
+template <class T>
+py::object value_of(const RequestView&, const T& value) {
+  return py::cast(value);
+}
+// How many there are, and those that are kept.
+py::object value_of(const RequestView&, const IdList& list) {
+  return py::make_tuple(list.count, std::vector<u32>(list.all().begin(), list.all().end()));
+}
+py::object value_of(const RequestView& view, TextCount count) {
+  std::vector<std::string_view> stops(count.count);
+  stop_strings(view, stops.data());
+  py::list out;
+  for (const std::string_view stop : stops) out.append(text(stop));
   return out;
 }
 
-py::object generate_dict(const RequestView& view) {
-  if (!view.has_generate) return py::none();
-  const GenerateOptions& g = view.generate;
-  std::vector<std::string_view> stops(g.stop_count);
-  std::vector<u32> tokens(g.stop_token_count), suppressed(g.suppress_token_count);
-  stop_strings(view, stops.data());
-  stop_tokens(view, tokens.data());
-  suppress_tokens(view, suppressed.data());
-  py::list stop;
-  for (const std::string_view s : stops) stop.append(text(s));
+// By the options' names; None: an option that is not given.
+template <class Rows, class Message>
+py::object options_dict(const RequestView& view, bool has, const Rows& rows, const Message& message) {
+  if (!has) return py::none();
   py::dict out;
-  out["max_tokens"] = g.max_tokens;
-  out["temperature"] = g.temperature;
-  out["top_k"] = g.top_k;
-  out["top_p"] = g.has_top_p ? py::cast(g.top_p) : py::none();
-  out["seed"] = g.has_seed ? py::cast(g.seed) : py::none();
-  out["stop"] = stop;
-  out["ignore_eos"] = g.ignore_eos;
-  out["logprobs"] = g.logprobs;
-  out["stop_token_ids"] = tokens;
-  out["repetition_penalty"] = g.has_repetition_penalty ? py::cast(g.repetition_penalty) : py::none();
-  out["no_repeat_ngram_size"] = g.has_no_repeat_ngram_size ? py::cast(g.no_repeat_ngram_size) : py::none();
-  out["min_tokens"] = g.has_min_tokens ? py::cast(g.min_tokens) : py::none();
-  out["suppress_token_ids"] = suppressed;
-  out["add_special_tokens"] = g.add_special_tokens;
+  each_option(rows, [&](const auto& row) {
+    bool given = true;
+    if constexpr (requires { message.has(row.number); }) given = !row.is(kOptional) || message.has(row.number);
+    out[py::str(std::string(row.name()))] = given ? value_of(view, message.*row.member) : py::none();
+  });
   return out;
 }
 
@@ -111,8 +97,8 @@ py::dict parse_request(const py::bytes& message) {
   out["prompt_name"] = text(view.prompt_name);
   out["tenant"] = text(view.tenant);
   out["group"] = text(view.group);
-  out["output"] = output_dict(view);
-  out["generate"] = generate_dict(view);
+  out["output"] = options_dict(view, view.has_output, kOutputOptions, view.output);
+  out["generate"] = options_dict(view, view.has_generate, kGenerateOptions, view.generate);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 
+#include "contract/options.h"
 #include "contract/types.h"
 #include "core/layout/route.h"
 
@@ -102,26 +103,6 @@ constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
   return 0;
 }
 
-// How a generator chooses a request's tokens. The defaults of the last fields change no logits.
-inline constexpr u32 kStopIdsMax = 8;
-inline constexpr u32 kSuppressIdsMax = 8;
-struct alignas(64) Sampling {
-  u64 seed;           // of its random numbers: the same again when the request has to run again
-  float temperature;  // 0: greedy
-  float top_p;        // in (0, 1]
-  u32 top_k;          // 0: all
-  u32 max_tokens;     // 1 to Route::max_output_tokens
-  u32 n_stop_ids;
-  u32 stop_ids[kStopIdsMax];
-  float repetition_penalty = 1;  // above 0; 1: off
-  u32 no_repeat_ngram_size = 0;  // 0: off
-  u32 min_tokens = 0;            // no end-of-text token is chosen before this many tokens of the answer
-  u32 min_length = 0;            // the same, for prefix, prompt and answer together
-  u32 n_suppress_ids = 0;
-  u32 suppress_ids[kSuppressIdsMax] = {};  // never chosen
-};
-static_assert(sizeof(Sampling) == 128);
-
 // A generator's answer in a slot: u32 ids[max_output_tokens], then float logprobs[max_output_tokens]. While LAUNCHED
 // its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The last token comes
 // with DONE and is never counted by n_made.
@@ -163,7 +144,7 @@ struct alignas(64) Slot {
   u32 batch_items;  // items in its batch; for a generation, when it joined
   u32 upstream_us;  // of an edge: time that it was neither here nor in the server that answered it
 
-  Sampling sampling;  // D: generators only
+  alignas(64) Sampling sampling;  // D: generators only
 };
 static_assert(sizeof(Slot) == 256 && alignof(Slot) == 64);
 

@@ -15,7 +15,7 @@
 namespace fastqps::edge {
 
 inline constexpr const char* kStepRunPath = "/fastqps.v1.StepService/Run";
-inline constexpr u32 kStepProtocol = 2;      // grows with every change of the messages
+inline constexpr u32 kStepProtocol = 3;      // grows with every change of the messages
 inline constexpr u32 kStepItemsMax = 1024;   // items of one message
 inline constexpr u32 kStepNamesMax = 2048;   // names of one message
 inline constexpr size_t kChecksumBytes = 9;  // of the last field: its tag and the sum
@@ -26,17 +26,6 @@ u64 step_checksum(const u8* data, size_t bytes);
 struct StepHello {
   u32 protocol = kStepProtocol;
   std::string_view model, version;
-};
-
-// How a generator chooses an item's tokens: every value is decided.
-struct StepGenerate {
-  static constexpr u32 kIdsMax = 8;
-
-  u64 seed = 0;
-  float temperature = 0, top_p = 1, repetition_penalty = 1;
-  u32 max_tokens = 0, top_k = 0, no_repeat_ngram_size = 0, min_tokens = 0, min_length = 0;
-  u32 n_stop_ids = 0, n_suppress_ids = 0;
-  u32 stop_ids[kIdsMax] = {}, suppress_ids[kIdsMax] = {};
 };
 
 // The form of an item's answer, and its priority.
@@ -62,7 +51,7 @@ struct StepItem {
   u32 timeout_us = 0;  // 0: none
   StepOptions options;
   std::string_view tenant = {}, group = {};  // empty: none
-  const StepGenerate* generate = nullptr;    // of a generator; else nullptr
+  const Sampling* generate = nullptr;        // of a generator; else nullptr
   const SpanContext* span = nullptr;         // nullptr: it is not traced
   std::string_view trace_state = {};         // only with a span
 };
@@ -76,7 +65,7 @@ struct StepColumns {
   std::vector<u64> options;
   std::vector<u64> spans;  // of each traced item: its place among the message's, and its SpanContext
   std::vector<Text> names, trace_states;
-  std::vector<StepGenerate> generates;
+  std::vector<Sampling> generates;
   u64 echo = 0;
 
   void clear() {

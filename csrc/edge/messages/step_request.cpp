@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <concepts>
 
 #include "contract/fields.h"
+#include "contract/request_fields.h"
 #include "edge/messages/seal.h"
 
 namespace fastqps::edge {
@@ -11,28 +13,49 @@ namespace {
 using HelloFields = Fields<Field<1, Varint, &StepHello::protocol>, Field<2, Text, &StepHello::model>,
                            Field<3, Text, &StepHello::version>>;
 
-struct Ids {
-  static constexpr WireType kType = WireType::kLength;
-  static size_t size(const u32*, u32 n) { return bytes_size(4 * n); }
-  static void write(WireWriter& out, u32 number, const u32* ids, u32 n) { out.bytes(number, ids, 4 * n); }
-  static bool read(WireReader& in, u32* ids, u32& n) {
-    std::string_view packed;
-    if (!in.bytes(&packed) || packed.size() % 4 || packed.size() > 4 * StepGenerate::kIdsMax) return false;
-    std::memcpy(ids, packed.data(), packed.size());
-    n = u32(packed.size() / 4);
-    return true;
-  }
-};
+// ---- a Sampling: the fields of GenerateOptions whose values differ from the defaults, by the types of the values
 
-// One that is not known is refused: without it, other tokens would be chosen.
-using GenerateFields =
-    Fields<Field<1, Fixed64, &StepGenerate::seed>, Field<2, Varint, &StepGenerate::max_tokens>,
-           Field<3, Fixed32, &StepGenerate::temperature>, Field<4, Fixed32, &StepGenerate::top_p>,
-           Field<5, Varint, &StepGenerate::top_k>, Field<6, Fixed32, &StepGenerate::repetition_penalty>,
-           Field<7, Varint, &StepGenerate::no_repeat_ngram_size>, Field<8, Varint, &StepGenerate::min_tokens>,
-           Field<9, Varint, &StepGenerate::min_length>,
-           Field<10, Ids, &StepGenerate::stop_ids, &StepGenerate::n_stop_ids>,
-           Field<11, Ids, &StepGenerate::suppress_ids, &StepGenerate::n_suppress_ids>>;
+template <std::integral T>
+size_t value_size(T value) {
+  return 1 + varint_size(value);
+}
+size_t value_size(float) { return 5; }
+size_t value_size(const IdList& list) {
+  size_t sum = 0;
+  for (const u32 id : list.all()) sum += value_size(id);
+  return sum;
+}
+template <std::integral T>
+void write_value(WireWriter& out, u32 number, T value) {
+  out.varint(varint_tag(number)), out.varint(value);
+}
+void write_value(WireWriter& out, u32 number, float value) {
+  out.varint(fixed32_tag(number));
+  out.raw(&value, sizeof value);
+}
+void write_value(WireWriter& out, u32 number, const IdList& list) {
+  for (const u32 id : list.all()) write_value(out, number, id);
+}
+template <std::integral T>
+bool differ(T a, T b) {
+  return a != b;
+}
+bool differ(float a, float b) { return std::bit_cast<u32>(a) != std::bit_cast<u32>(b); }
+bool differ(const IdList& a, const IdList&) { return a.count; }
+
+// Calls f(number, value) for each of these fields.
+template <class F>
+void each_field(const Sampling& sampling, F f) {
+  constexpr Sampling kDefault;
+  each_option(kSamplingOptions, [&](const auto& row) {
+    if (differ(sampling.*row.member, kDefault.*row.member)) f(row.number, sampling.*row.member);
+  });
+}
+size_t sampling_size(const Sampling& sampling) {
+  size_t sum = 0;
+  each_field(sampling, [&](u32, const auto& value) { sum += value_size(value); });
+  return sum;
+}
 
 // Each of them, the empty ones, too.
 struct Texts {
@@ -53,25 +76,26 @@ struct Texts {
   }
 };
 
-struct Generates {
+struct Samplings {
   static constexpr WireType kType = WireType::kLength;
-  static size_t size(const std::vector<StepGenerate>& generates) {
+  static size_t size(const std::vector<Sampling>& samplings) {
     size_t sum = 0;
-    for (const StepGenerate& each : generates) sum += delimited_size(GenerateFields::size(each));
+    for (const Sampling& each : samplings) sum += delimited_size(sampling_size(each));
     return sum;
   }
-  static void write(WireWriter& out, u32 number, const std::vector<StepGenerate>& generates) {
-    for (const StepGenerate& each : generates) {
-      out.head(number, GenerateFields::size(each));
-      GenerateFields::write(out, each);
+  static void write(WireWriter& out, u32 number, const std::vector<Sampling>& samplings) {
+    for (const Sampling& each : samplings) {
+      out.head(number, sampling_size(each));
+      each_field(each, [&](u32 field, const auto& value) { write_value(out, field, value); });
     }
   }
-  static bool read(WireReader& in, std::vector<StepGenerate>& generates) {
+  // A field that is not known is refused: without it, other tokens would be chosen.
+  static bool read(WireReader& in, std::vector<Sampling>& samplings) {
     std::string_view part;
-    if (generates.size() == kStepItemsMax || !in.bytes(&part)) return false;
-    StepGenerate& each = generates.emplace_back();
-    each.top_p = each.repetition_penalty = 0;  // zeros are not written
-    return GenerateFields::read(part, each, refuse);
+    if (samplings.size() == kStepItemsMax || !in.bytes(&part)) return false;
+    Sampling& each = samplings.emplace_back();
+    return !read_options<kSamplingOptions>(part, "", each, refuse) && each.stop_ids.count <= IdList::kMax &&
+           each.suppress_ids.count <= IdList::kMax;
   }
 };
 
@@ -80,7 +104,7 @@ using RequestFields =
     Fields<Field<1, Bytes, &Columns::hello>, Field<2, Column, &Columns::items>, Field<3, Column, &Columns::lengths>,
            Field<4, Column, &Columns::ids>, Field<5, Column, &Columns::first_lengths>,
            Field<6, Column, &Columns::timeouts>, Field<7, Column, &Columns::options>, Field<8, Texts, &Columns::names>,
-           Field<9, Column, &Columns::callers>, Field<10, Generates, &Columns::generates>,
+           Field<9, Column, &Columns::callers>, Field<10, Samplings, &Columns::generates>,
            Field<11, Column, &Columns::cancels>, Field<12, Fixed64, &Columns::echo>, Field<13, Column, &Columns::spans>,
            Field<14, Texts, &Columns::trace_states>>;
 using WrittenFields = RequestFields<StepColumns<std::string>>;

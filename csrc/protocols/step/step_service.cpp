@@ -54,8 +54,6 @@ edge::StepRow StepWriter::of(const ChunkView& chunk) {
   return of_tokens(chunk.request_id, chunk.generation, chunk.timings);
 }
 
-static_assert(edge::StepGenerate::kIdsMax == kStopIdsMax && edge::StepGenerate::kIdsMax == kSuppressIdsMax);
-
 // write(out) writes a part of a message of at most `size` bytes, and returns its end.
 template <class Write>
 void StepMethod::send(transport::CallId call, size_t size, Write write) {
@@ -185,32 +183,17 @@ void StepMethod::fill(const edge::StepItem& item, const Route& route, RequestVie
   output.dtype = options.dtype;
   (traits(route.task).form == AnswerForm::kSparse ? output.max_active_dims : output.dimensions) = options.dimensions;
   output.top_labels = options.top_labels;
-  output.has_normalize = options.flags & kNormalizeSet;
-  output.normalize = options.flags & kNormalize;
+  if (options.flags & kNormalizeSet) output.normalize = options.flags & kNormalize;
   output.raw_scores = options.flags & kRawScores;
   output.aggregation = options.aggregation;
   output.timings = item.generate != nullptr;  // the edge learns from them how long it waited
   if (!item.generate) return;
-  const edge::StepGenerate& from = *item.generate;
   view.has_generate = true;
   GenerateOptions& generate = view.generate;
-  generate.seed = from.seed;
-  generate.max_tokens = from.max_tokens;
-  generate.temperature = from.temperature;
-  generate.top_k = from.top_k;
-  generate.top_p = from.top_p;
-  generate.repetition_penalty = from.repetition_penalty;
-  generate.no_repeat_ngram_size = from.no_repeat_ngram_size;
-  generate.min_tokens = from.min_tokens;
-  generate.min_length = from.min_length;
-  generate.stop_token_count = from.n_stop_ids;
-  generate.suppress_token_count = from.n_suppress_ids;
-  generate.has_seed = generate.has_top_p = generate.has_min_tokens = true;
-  generate.has_repetition_penalty = generate.has_no_repeat_ngram_size = true;
+  static_cast<Sampling&>(generate) = *item.generate;
+  generate.given = ~u32(0);
   generate.ignore_eos = options.flags & kIgnoreEos;
   generate.logprobs = options.flags & kLogprobs;
-  view.stop_tokens = {from.stop_ids, from.n_stop_ids};
-  view.suppressed = {from.suppress_ids, from.n_suppress_ids};
 }
 
 void StepMethod::on_half_close(transport::CallId call, const transport::CallInfo& info) {

@@ -70,7 +70,6 @@ FieldError TextRequests::embed_sparse(const TextOptions& options, RequestView& v
 FieldError TextRequests::embed(const TextOptions& options, RequestView& view, ReasonText& reason) {
   if (const FieldError error = embed_as(Task::kEmbed, options, view, reason)) return error;
   if (options.dimensions && !*options.dimensions) return {"dimensions", "is 0, must be at least 1"};
-  view.output.has_normalize = true;
   view.output.normalize = options.normalize.value_or(true);
   view.output.dimensions = options.dimensions.value_or(0);
   return {};

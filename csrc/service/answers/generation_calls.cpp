@@ -5,8 +5,6 @@
 
 namespace fastqps::service {
 
-static_assert(kStopTokensMax == kStopIdsMax && kSuppressTokensMax == kSuppressIdsMax, "a slot has room for them");
-
 // ---- from a request to its slot
 
 void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream) {
@@ -14,33 +12,29 @@ void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool strea
   Slot& s = tables_.slots.slot(slot);
   write_sampling(view, r, s.sampling);
   s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs ? kLogprobs : 0) |
-                (stream || options.stop_count ? kProgress : 0));
+                (stream || options.stop.count ? kProgress : 0));
   std::string_view stops[kStopStringsMax];
   stop_strings(view, stops);
   const text::Detokenizer* detokenizer =
       view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
-  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop_count}, stream);
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop.count}, stream);
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
   const GenerateOptions& options = view.generate;
-  sampling.seed = options.has_seed ? options.seed : seeds_.next();
-  sampling.temperature = options.temperature;
-  sampling.top_p = options.has_top_p ? options.top_p : 1;
-  sampling.top_k = options.top_k;
+  sampling = options;
+  if (!options.has(kSeedField)) sampling.seed = seeds_.next();
   sampling.max_tokens = answer_limit(options, tables_.routes[r]);
   StopIds stops;
-  sampling.n_stop_ids = std::min(stop_ids(view, tables_.routes.setup(r).detokenizer.get(), stops), kStopIdsMax);
-  std::copy_n(stops.begin(), sampling.n_stop_ids, sampling.stop_ids);
-  const LogitDefaults& checkpoint = tables_.routes.setup(r).logit_defaults;
-  sampling.repetition_penalty =
-      options.has_repetition_penalty ? options.repetition_penalty : checkpoint.repetition_penalty;
-  sampling.no_repeat_ngram_size =
-      options.has_no_repeat_ngram_size ? options.no_repeat_ngram_size : checkpoint.no_repeat_ngram_size;
-  sampling.min_tokens = options.has_min_tokens ? options.min_tokens : checkpoint.min_tokens;
-  sampling.min_length = options.has_min_tokens ? options.min_length : checkpoint.min_length;
-  sampling.n_suppress_ids = options.suppress_token_count;
-  suppress_tokens(view, sampling.suppress_ids);
+  const u32 n = std::min(stop_ids(view, tables_.routes.setup(r).detokenizer.get(), stops), IdList::kMax);
+  sampling.stop_ids = {};
+  for (u32 i = 0; i < n; i++) sampling.stop_ids.add(stops[i]);
+  const Sampling& checkpoint = tables_.routes.setup(r).checkpoint_sampling;
+  each_option(kSamplingOptions, [&](const auto& row) {
+    if (row.checkpoint && !options.has(row.number)) sampling.*row.member = checkpoint.*row.member;
+  });
+  // A request's minimum replaces both of the checkpoint's.
+  if (options.has(kMinTokensField)) sampling.min_length = options.min_length;
 }
 
 // ---- from the slot to the client

@@ -54,20 +54,6 @@ const char* to_float(const OptionValue& value, float* out) {
 
 namespace {
 
-using Set = const char* (*)(const OptionValue& value, RequestView& view, OptionLists& lists);
-
-struct Row {
-  std::string_view name;
-  bool generates;
-  Set set;
-};
-
-// 0, or -1 as vLLM has it: all.
-const char* to_top_k(const OptionValue& value, u32* out) {
-  if (value.kind == Kind::kInt && value.integer == -1) return *out = 0, nullptr;
-  return to_u32(value, out);
-}
-
 // Signed ones, too, as OpenAI's API has them.
 const char* to_seed(const OptionValue& value, u64* out) {
   if (value.kind == Kind::kInt) return *out = u64(value.integer), nullptr;
@@ -79,14 +65,24 @@ std::span<const OptionValue> elements_of(const OptionValue& value) {
   return value.kind == Kind::kList ? value.list : std::span(&value, 1);
 }
 
-template <size_t kMost>
-const char* to_ids(const OptionValue& value, std::array<u32, kMost>& room, std::span<const u32>* ids, u32* count) {
-  static_assert(kMost == 8);
+// ---- an option's value by its type
+
+const char* to_value(const OptionValue& value, u32* out) { return to_u32(value, out); }
+const char* to_value(const OptionValue& value, u64* out) { return to_seed(value, out); }
+const char* to_value(const OptionValue& value, float* out) { return to_float(value, out); }
+const char* to_value(const OptionValue& value, bool* out) { return to_bool(value, out); }
+const char* to_value(const OptionValue& value, std::optional<bool>* out) { return to_bool(value, &out->emplace()); }
+
+const char* to_value(const OptionValue& value, IdList* out) {
+  static_assert(IdList::kMax == 8);
+  *out = {};
   const std::span<const OptionValue> elements = elements_of(value);
-  if (elements.size() > kMost) return "has more than 8 ids";
-  for (size_t i = 0; i < elements.size(); i++)
-    if (to_u32(elements[i], &room[i])) return "must be an array of token ids";
-  *ids = std::span(room).first(*count = u32(elements.size()));
+  if (elements.size() > IdList::kMax) return "has more than 8 ids";
+  for (const OptionValue& each : elements) {
+    u32 id;
+    if (to_u32(each, &id)) return "must be an array of token ids";
+    out->add(id);
+  }
   return nullptr;
 }
 
@@ -96,82 +92,49 @@ const char* to_stops(const OptionValue& value, RequestView& view, OptionLists& l
   if (elements.size() > kStopStringsMax) return "has more than 16 strings";
   for (size_t i = 0; i < elements.size(); i++)
     if (to_text(elements[i], &lists.stops[i])) return "must be a string or an array of strings";
-  view.stops = std::span(lists.stops).first(view.generate.stop_count = u32(elements.size()));
+  view.stops = std::span(lists.stops).first(view.generate.stop.count = u32(elements.size()));
   return nullptr;
 }
 
-constexpr Row kRows[] = {
-    {"prompt_name", false,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_text(v, &view.prompt_name); }},
-    {"truncate", false,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       return to_bool(v, &view.truncation.asked.emplace());
-     }},
-    {"dimensions", false,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_count(v, &view.output.dimensions); }},
-    {"normalize", false,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       view.output.has_normalize = true;
-       return to_bool(v, &view.output.normalize);
-     }},
-    {"raw_scores", false,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_bool(v, &view.output.raw_scores); }},
-    {"max_tokens", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_count(v, &view.generate.max_tokens); }},
-    {"min_tokens", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       view.generate.has_min_tokens = true;
-       return to_u32(v, &view.generate.min_tokens);
-     }},
-    {"temperature", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_float(v, &view.generate.temperature); }},
-    {"top_k", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_top_k(v, &view.generate.top_k); }},
-    {"top_p", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       view.generate.has_top_p = true;
-       return to_float(v, &view.generate.top_p);
-     }},
-    {"seed", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       view.generate.has_seed = true;
-       return to_seed(v, &view.generate.seed);
-     }},
-    {"ignore_eos", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) { return to_bool(v, &view.generate.ignore_eos); }},
-    {"repetition_penalty", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       view.generate.has_repetition_penalty = true;
-       return to_float(v, &view.generate.repetition_penalty);
-     }},
-    {"no_repeat_ngram_size", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       view.generate.has_no_repeat_ngram_size = true;
-       return to_u32(v, &view.generate.no_repeat_ngram_size);
-     }},
-    {"add_special_tokens", true,
-     [](const OptionValue& v, RequestView& view, OptionLists&) {
-       return to_bool(v, &view.generate.add_special_tokens);
-     }},
-    {"stop", true, to_stops},
-    {"stop_token_ids", true,
-     [](const OptionValue& v, RequestView& view, OptionLists& lists) {
-       return to_ids(v, lists.stop_tokens, &view.stop_tokens, &view.generate.stop_token_count);
-     }},
-    {"suppress_token_ids", true,
-     [](const OptionValue& v, RequestView& view, OptionLists& lists) {
-       return to_ids(v, lists.suppressed, &view.suppressed, &view.generate.suppress_token_count);
-     }},
-};
+template <class Row, class Message>
+const char* set(const Row& row, const OptionValue& value, Message& message) {
+  if constexpr (std::is_same_v<typename Row::Value, u32>) {
+    if (row.is(kZeroIsAbsent)) return to_count(value, &(message.*row.member));
+    if (row.is(kAllIsMinusOne) && value.kind == Kind::kInt && value.integer == -1)
+      return message.*row.member = 0, nullptr;
+  }
+  return to_value(value, &(message.*row.member));
+}
 
 }  // namespace
 
 std::optional<FieldError> set_option(std::string_view name, const OptionValue& value, RequestView& view,
                                      OptionLists& lists) {
-  const Row* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.name == name; });
-  if (row == std::end(kRows)) return {};
-  view.has_generate |= row->generates;
-  return FieldError{row->name.data(), row->set(value, view, lists)};
+  FieldError error;
+  if (name == "prompt_name") return FieldError{"prompt_name", to_text(value, &view.prompt_name)};
+  if (name == "truncate") return FieldError{"truncate", to_bool(value, &view.truncation.asked.emplace())};
+  const auto found = [&](const auto& row) {
+    if (!row.is(kByName) || row.name() != name) return false;
+    error.field = row.name().data();
+    return true;
+  };
+  const auto set_output = [&](const auto& row) {
+    if constexpr (!std::is_same_v<typename std::decay_t<decltype(row)>::Value, i32>)
+      if (found(row)) return error.reason = set(row, value, view.output), true;
+    return false;
+  };
+  const auto set_generate = [&](const auto& row) {
+    if (!found(row)) return false;
+    view.has_generate = true;
+    if (row.is(kOptional)) view.generate.set_given(row.number);
+    if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, TextCount>)
+      error.reason = to_stops(value, view, lists);
+    else
+      error.reason = set(row, value, view.generate);
+    return true;
+  };
+  if (any_option(kOutputOptions, set_output) || any_option(kGenerateOptions, set_generate)) return error;
+  return {};
 }
 
 }  // namespace fastqps::service

@@ -25,8 +25,6 @@ struct OptionLists {
   static constexpr u32 kElementsMax = kStopStringsMax;  // of any list
   std::array<OptionValue, kElementsMax + 1> elements;   // of the value that is read: one more than may be
   std::array<std::string_view, kStopStringsMax> stops;
-  std::array<u32, kStopTokensMax> stop_tokens;
-  std::array<u32, kSuppressTokensMax> suppressed;
   char unknown[64];  // the name of an option that there is not, for the error
 };
 
@@ -38,7 +36,8 @@ const char* to_u32(const OptionValue& value, u32* out);
 const char* to_count(const OptionValue& value, u32* out);  // at least 1
 const char* to_float(const OptionValue& value, float* out);
 
-// Sets one of the options that mean the same in every protocol: those of kRows. Nothing for any other name. The error's
+// Sets one of the options that mean the same in every protocol: prompt_name, truncate, and the rows
+// of contract/options.h with kByName. Nothing for any other name. The error's
 // field is the option's name. A 0 that PredictRequest takes for "not given" is refused: here it was given.
 std::optional<FieldError> set_option(std::string_view name, const OptionValue& value, RequestView& view,
                                      OptionLists& lists);

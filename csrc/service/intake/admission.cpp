@@ -47,7 +47,7 @@ Refusal RequestChecker::check_options(const OutputOptions& o, u32 r) {
   if (!(taken & kVectorOptions)) {
     if (o.dtype) return meaningless("output.dtype", u32(o.dtype), r);
     if (o.dimensions) return meaningless("output.dimensions", o.dimensions, r);
-    if (o.has_normalize) return meaningless("output.normalize", o.normalize, r);
+    if (o.normalize) return meaningless("output.normalize", *o.normalize, r);
   }
   if (!(taken & kLabelOptions)) {
     if (o.top_labels) return meaningless("output.top_labels", o.top_labels, r);
@@ -69,7 +69,7 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
   if (output.dimensions > route.dimensions)
     return refusals_.refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
   const TaskTraits& task = traits(route.task);
-  const bool normalized = output.has_normalize ? output.normalize : route.normalize;
+  const bool normalized = output.normalize.value_or(route.normalize);
   if (DType(output.dtype) == DType::kInt8 && !normalized && task.form == AnswerForm::kVector)
     return refusals_.refuse_field(
         "output.dtype",
@@ -108,7 +108,7 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const u32 max_tokens = answer_limit(options, route);
   if (options.min_tokens > max_tokens)
     return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
-  if (options.stop_count && !routes_.setup(r).detokenizer)
+  if (options.stop.count && !routes_.setup(r).detokenizer)
     return refusals_.refuse_field(
         "generate.stop", "the model '%s' has no tokenizer, so stop strings cannot be found; use stop_token_ids", name);
   return check_token_options(view, r);
@@ -116,29 +116,33 @@ Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
 
 Refusal RequestChecker::check_token_options(const RequestView& view, u32 r) {
   const u32 vocab = routes_[r].vocab_size;
+  const IdList& given = view.generate.stop_ids;
   StopIds stops;
-  if (const u32 n = stop_ids(view, routes_.setup(r).detokenizer.get(), stops); n > kStopTokensMax)
+  if (const u32 n = stop_ids(view, routes_.setup(r).detokenizer.get(), stops); n > IdList::kMax)
     return refusals_.refuse_field("generate.stop",
                                   "%u of the strings are special tokens, at most %u beside %u stop_token_ids",
-                                  n - view.generate.stop_token_count, kStopTokensMax - view.generate.stop_token_count,
-                                  view.generate.stop_token_count);
-  u32 ids[std::max(kStopTokensMax, kSuppressTokensMax)];
+                                  n - given.count, IdList::kMax - given.count, given.count);
   const auto unknown = [vocab](u32 id) { return id >= vocab; };
-  stop_tokens(view, ids);
-  const u32* end = ids + view.generate.stop_token_count;
-  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
-    return refusals_.refuse_field("generate.stop_token_ids", "id %u, the vocabulary has %u", *id, vocab);
-  suppress_tokens(view, ids);
-  end = ids + view.generate.suppress_token_count;
-  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
-    return refusals_.refuse_field("generate.suppress_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  Refusal refusal;
+  any_option(kGenerateOptions, [&](const auto& row) {
+    if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, IdList>) {
+      const std::span<const u32> ids = (view.generate.*row.member).all();
+      if (const auto id = std::find_if(ids.begin(), ids.end(), unknown); id != ids.end())
+        return refusal = refusals_.refuse_field(row.path, "id %u, the vocabulary has %u", *id, vocab), true;
+    }
+    return false;
+  });
+  if (refusal) return refusal;
+  const std::span<const u32> suppressed_ids = view.generate.suppress_ids.all();
   const std::vector<u32>& forced = routes_.setup(r).forced_ids;
-  const auto suppressed = [&](u32 id) { return std::find<const u32*>(ids, end, id) != end; };
+  const auto suppressed = [&](u32 id) {
+    return std::find(suppressed_ids.begin(), suppressed_ids.end(), id) != suppressed_ids.end();
+  };
   if (!forced.empty() && std::all_of(forced.begin(), forced.end(), suppressed))
     return refusals_.refuse_field(
         "generate.suppress_token_ids",
         "%zu ids, with all %zu that the checkpoint's forced_eos_token_id forces; leave one of those out",
-        size_t(end - ids), forced.size());
+        suppressed_ids.size(), forced.size());
   return {};
 }
 

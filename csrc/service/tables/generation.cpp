@@ -7,12 +7,13 @@ namespace fastqps::service {
 static_assert(kStopStringsMax == text::StopStrings::kStringsMax && kStopBytesMax == text::StopStrings::kBytesMax);
 
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids) {
-  stop_tokens(request, ids.data());
-  u32 n = request.generate.stop_token_count;
-  if (!detokenizer || !request.generate.stop_count) return n;
+  const std::span<const u32> given = request.generate.stop_ids.all();
+  std::copy(given.begin(), given.end(), ids.begin());
+  u32 n = u32(given.size());
+  if (!detokenizer || !request.generate.stop.count) return n;
   std::string_view stops[kStopStringsMax];
   stop_strings(request, stops);
-  for (u32 i = 0; i < request.generate.stop_count; i++) {
+  for (u32 i = 0; i < request.generate.stop.count; i++) {
     const std::optional<u32> id = detokenizer->special_id(stops[i]);
     if (id && std::find(ids.begin(), ids.begin() + n, *id) == ids.begin() + n) ids[n++] = *id;
   }

@@ -16,8 +16,8 @@
 namespace fastqps::service {
 
 // The ids of a request's stop tokens, and of those of its stop strings that are special tokens: these have no text in
-// which a string could be found. Returns how many: more than kStopTokensMax are refused.
-using StopIds = std::array<u32, kStopTokensMax + kStopStringsMax>;
+// which a string could be found. Returns how many: more than IdList::kMax are refused.
+using StopIds = std::array<u32, IdList::kMax + kStopStringsMax>;
 u32 stop_ids(const RequestView& request, const text::Detokenizer* detokenizer, StopIds& ids);
 
 // Tokens that an answer may have.

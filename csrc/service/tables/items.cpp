@@ -30,7 +30,7 @@ Item& Items::begin(u32 slot, const RequestView& view, const Origin& from, u32 ro
   s.top_labels = u16(std::min<u32>(view.output.top_labels, 0xffff));
   s.dtype = u8(view.output.dtype);
   s.aggregation = Aggregation(view.output.aggregation ? view.output.aggregation : i32(Aggregation::kSimple));
-  s.flags = u8((view.output.has_normalize ? kNormalizeSet : 0) | (view.output.normalize ? kNormalize : 0) |
+  s.flags = u8((view.output.normalize ? kNormalizeSet : 0) | (view.output.normalize.value_or(false) ? kNormalize : 0) |
                (view.output.raw_scores ? kRawScores : 0) | (view.output.timings ? kWantTimings : 0));
   // Constructed in place: copying a fresh item would stall on the narrow stores that filled it.
   return *new (&items_[slot]) Item{.call = from.call,

@@ -49,12 +49,6 @@ inline u8 role_of(const std::vector<InputRole>& roles, std::string_view prompt_n
   return 0;
 }
 
-// Defaults of request options from the checkpoint's generation_config.json.
-struct LogitDefaults {
-  float repetition_penalty = 1;
-  u32 no_repeat_ngram_size = 0, min_tokens = 0, min_length = 0;
-};
-
 // How many special tokens a tokenizer puts around a text.
 struct SpecialsAround {
   u32 leading = 0, trailing = 0;
@@ -68,7 +62,7 @@ struct RouteSetup {
   bool pairs_only = false;                                   // a cross-encoder: one text is refused
   bool check_ids = false;                                    // the tokenizer has ids beyond the model's vocabulary
   std::shared_ptr<const text::Detokenizer> detokenizer;      // of a generative model; null: token ids only
-  LogitDefaults logit_defaults;                              // of a model that generates
+  Sampling checkpoint_sampling;                              // of a model that generates: its options' defaults
   SpecialsAround specials;                                   // of a model that generates: requests decide about them
   std::vector<u32> forced_ids;                               // forced at an answer's limit; empty: any token
   u32 characters_max = 0;                                    // of a text; 0: any number

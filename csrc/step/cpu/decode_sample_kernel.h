@@ -271,7 +271,7 @@ inline void sample_runs(const Draw& job, float* scratch) {
     const Top top = top_logit(logits, job.vocab);
     const i32 token = choose(logits, job.vocab, top, params, job.made[r], scratch);
     const bool eos = !(u32(params[kParamFlags]) & kParamIgnoreEos) && contains(job.eos_ids, job.n_eos, token);
-    const bool stop = eos || contains(params + kParamStopIds, kStopIdsMax, token);
+    const bool stop = eos || contains(params + kParamStopIds, IdList::kMax, token);
     const bool full = i64(job.made[r]) + 1 >= i64(params[kParamMaxTokens]);
     job.finish[r] = i32(stop ? Finish::kStop : full ? Finish::kLength : Finish::kNot);
     job.tokens[r] = job.last_token[slot] = token;

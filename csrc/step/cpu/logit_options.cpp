@@ -84,7 +84,7 @@ void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made) 
   }
   apply_rules(row, job.rules, made, forced);
   if (own)
-    for (u32 i = 0; i < kSuppressIdsMax; i++) row.forbid(params[kParamSuppressIds + i]);
+    for (u32 i = 0; i < IdList::kMax; i++) row.forbid(params[kParamSuppressIds + i]);
   if (std::all_of(row.logits, row.logits + row.vocab, [](float x) { return x == kNever; })) row.logits[0] = 0;
 }
 

@@ -5,19 +5,22 @@
 namespace fastqps {
 namespace {
 
+void fill_ids(i32* words, const IdList& list) {
+  for (u32 i = 0; i < IdList::kMax; i++) words[i] = i < list.count ? i32(list.ids[i]) : -1;
+}
+
 // Fills the words of options that change logits. `before`: tokens of prefix and prompt.
 void fill_logit_options(i32* param, const Sampling& sampling, u32 before) {
   const u32 of_length = sampling.min_length > before ? sampling.min_length - before : 0;
   const u32 least = std::min(std::max(sampling.min_tokens, of_length), sampling.max_tokens);
   const u32 ngram = std::min(sampling.no_repeat_ngram_size, u32(1) << 30);
-  if (sampling.repetition_penalty != 1 || ngram || least || sampling.n_suppress_ids)
+  if (sampling.repetition_penalty != 1 || ngram || least || sampling.suppress_ids.count)
     param[kParamFlags] |= i32(kParamLogitOptions);
   param[kParamRepetitionPenalty] = std::bit_cast<i32>(sampling.repetition_penalty);
   param[kParamNoRepeatNgramSize] = i32(ngram);
   param[kParamMinTokens] = i32(least);
   std::fill(param + kParamMinTokens + 1, param + kParamSuppressIds, 0);
-  for (u32 i = 0; i < kSuppressIdsMax; i++)
-    param[kParamSuppressIds + i] = i < sampling.n_suppress_ids ? i32(sampling.suppress_ids[i]) : -1;
+  fill_ids(param + kParamSuppressIds, sampling.suppress_ids);
 }
 
 }  // namespace
@@ -73,8 +76,7 @@ u32 DecodeBatch::admit(DecodeStep& step, const u32* ids, u32 n, const Sampling& 
   param[kParamTopK] = i32(sampling.top_k);
   param[kParamMaxTokens] = i32(sampling.max_tokens);
   param[kParamFlags] = (flags & kIgnoreEos ? i32(kParamIgnoreEos) : 0) | (flags & kLogprobs ? i32(kParamLogprobs) : 0);
-  for (u32 i = 0; i < kStopIdsMax; i++)
-    param[kParamStopIds + i] = i < sampling.n_stop_ids ? i32(sampling.stop_ids[i]) : -1;
+  fill_ids(param + kParamStopIds, sampling.stop_ids);
   fill_logit_options(param, sampling, prefix_len_ + n);
   return kv;
 }

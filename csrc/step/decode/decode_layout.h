@@ -33,8 +33,8 @@ enum AdmittedWord : u32 {
   kParamMinTokens = 18,    // no end-of-text token is chosen before this many tokens of the answer
   kParamSuppressIds = 24,  // eight; -1: none
 };
-static_assert(kParamStopIds + kStopIdsMax <= kParamRepetitionPenalty);
-static_assert(kParamSuppressIds + kSuppressIdsMax == kAdmittedWords);
+static_assert(kParamStopIds + IdList::kMax <= kParamRepetitionPenalty);
+static_assert(kParamSuppressIds + IdList::kMax == kAdmittedWords);
 // kParamLogitOptions: the sequence has options that change its logits.
 enum ParamFlag : u32 { kParamIgnoreEos = 1, kParamLogprobs = 2, kParamLogitOptions = 4 };
 

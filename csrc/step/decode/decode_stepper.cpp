@@ -13,8 +13,6 @@ namespace {
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
   s.max_tokens = std::clamp(s.max_tokens, 1u, std::max(route.max_output_tokens, 1u));
-  s.n_stop_ids = std::min(s.n_stop_ids, kStopIdsMax);
-  s.n_suppress_ids = std::min(s.n_suppress_ids, kSuppressIdsMax);
   return s;
 }
 

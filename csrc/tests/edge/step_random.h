@@ -13,27 +13,23 @@ namespace fastqps::test {
 struct RandomItems {
   std::deque<std::vector<u32>> ids;
   std::deque<std::string> names;
-  std::deque<StepGenerate> generates;
+  std::deque<Sampling> generates;
   std::deque<SpanContext> spans;
   std::vector<StepItem> items;
 };
 
-inline StepGenerate random_generate(fuzz::Random& random) {
-  auto maybe = [&random] { return random.one_in(2) ? u32(random.next()) : 0; };
-  StepGenerate g{.seed = random.one_in(2) ? random.next() : 0,
-                 .temperature = float(random.below(30)) / 10,
-                 .top_p = float(random.below(11)) / 10,
-                 .repetition_penalty = float(random.below(30)) / 10,
-                 .max_tokens = maybe(),
-                 .top_k = maybe(),
-                 .no_repeat_ngram_size = maybe(),
-                 .min_tokens = maybe(),
-                 .min_length = maybe()};
-  g.n_stop_ids = u32(random.below(StepGenerate::kIdsMax + 1));
-  g.n_suppress_ids = u32(random.below(StepGenerate::kIdsMax + 1));
-  for (u32 i = 0; i < g.n_stop_ids; i++) g.stop_ids[i] = u32(random.next());
-  for (u32 i = 0; i < g.n_suppress_ids; i++) g.suppress_ids[i] = u32(random.next());
-  return g;
+inline Sampling random_sampling(fuzz::Random& random) {
+  Sampling out;
+  each_option(kSamplingOptions, [&](const auto& row) {
+    auto& value = out.*row.member;
+    if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, IdList>)
+      for (u64 n = random.below(IdList::kMax + 1); n; n--) value.add(u32(random.next()));
+    else if constexpr (std::is_same_v<typename std::decay_t<decltype(row)>::Value, float>)
+      value = float(random.below(30)) / 10;
+    else if (random.one_in(2))
+      value = std::decay_t<decltype(value)>(random.next());
+  });
+  return out;
 }
 
 // Each column is of defaults alone in some messages.
@@ -51,7 +47,7 @@ inline RandomItems random_items(fuzz::Random& random, u32 most = 12) {
     if (limited) item.timeout_us = u32(random.next());
     if (optioned) item.options = StepOptions::unpack(random.next());
     if (called) item.tenant = out.names[random.below(5)], item.group = out.names[random.below(5)];
-    if (generates) item.generate = &out.generates.emplace_back(random_generate(random));
+    if (generates) item.generate = &out.generates.emplace_back(random_sampling(random));
     if (traced && random.one_in(3)) {
       item.span = &out.spans.emplace_back();
       for (u8& byte : out.spans.back().trace_id) byte = u8(random.next());

@@ -11,15 +11,6 @@ using namespace fastqps::test;
 
 namespace {
 
-bool same(const StepGenerate& a, const StepGenerate& b) {
-  auto ids = [](const u32* from, u32 n) { return std::vector<u32>(from, from + n); };
-  return a.seed == b.seed && a.temperature == b.temperature && a.top_p == b.top_p && a.top_k == b.top_k &&
-         a.repetition_penalty == b.repetition_penalty && a.max_tokens == b.max_tokens &&
-         a.no_repeat_ngram_size == b.no_repeat_ngram_size && a.min_tokens == b.min_tokens &&
-         a.min_length == b.min_length && ids(a.stop_ids, a.n_stop_ids) == ids(b.stop_ids, b.n_stop_ids) &&
-         ids(a.suppress_ids, a.n_suppress_ids) == ids(b.suppress_ids, b.n_suppress_ids);
-}
-
 void check_same(const StepItem& a, const StepItem& b) {
   CHECK_EQ(a.number, b.number);
   CHECK(std::vector<u32>(a.ids.begin(), a.ids.end()) == std::vector<u32>(b.ids.begin(), b.ids.end()));
@@ -29,7 +20,7 @@ void check_same(const StepItem& a, const StepItem& b) {
   CHECK_EQ(a.tenant, b.tenant);
   CHECK_EQ(a.group, b.group);
   CHECK_EQ(!a.generate, !b.generate);
-  if (a.generate) CHECK(same(*a.generate, *b.generate));
+  if (a.generate) CHECK(*a.generate == *b.generate);
   CHECK_EQ(!a.span, !b.span);
   if (a.span) CHECK(!std::memcmp(a.span, b.span, sizeof *a.span));
   CHECK_EQ(a.trace_state, b.trace_state);

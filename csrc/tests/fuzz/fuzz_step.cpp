@@ -46,8 +46,7 @@ void check_request(const std::vector<u8>& message) {
     for (const std::string_view name : {item.tenant, item.group, item.trace_state})
       CHECK(within(name.data(), name.size(), message));
     if (item.generate)
-      CHECK(item.generate->n_stop_ids <= StepGenerate::kIdsMax &&
-            item.generate->n_suppress_ids <= StepGenerate::kIdsMax);
+      CHECK(item.generate->stop_ids.count <= IdList::kMax && item.generate->suppress_ids.count <= IdList::kMax);
     again.add(item);
   }
   StepRequestReader second;
@@ -86,7 +85,7 @@ std::string random_request(fuzz::Random& random) {
     return {bytes.begin(), bytes.end()};
   }
   RandomItems made = random_items(random);
-  StepGenerate greedy{.max_tokens = 3};
+  Sampling greedy{.max_tokens = 3};
   for (StepItem& item : made.items) {
     // Half of the items could be served.
     if (random.one_in(2)) {

@@ -72,14 +72,11 @@ void check_item(std::string_view message) {
   token_ids(view, ids.data());
   ReasonText reason;
   if (check_request(view, reason)) return;
-  CHECK(view.generate.stop_count <= kStopStringsMax && view.generate.stop_token_count <= kStopTokensMax);
-  CHECK(view.generate.suppress_token_count <= kSuppressTokensMax);
+  CHECK(view.generate.stop.count <= kStopStringsMax && view.generate.stop_ids.count <= IdList::kMax);
+  CHECK(view.generate.suppress_ids.count <= IdList::kMax);
   std::string_view stops[kStopStringsMax];
-  u32 tokens[std::max(kStopTokensMax, kSuppressTokensMax)];
   stop_strings(view, stops);
-  stop_tokens(view, tokens);
-  suppress_tokens(view, tokens);
-  for (u32 i = 0; i < view.generate.stop_count; i++) CHECK(within(stops[i], message));
+  for (u32 i = 0; i < view.generate.stop.count; i++) CHECK(within(stops[i], message));
 }
 
 void run(fuzz::Random& random) {

@@ -84,7 +84,7 @@ TEST(options_of_embeddings) {
            "");
   const RequestView view = item_of(reader);
   CHECK_EQ(view.output.dimensions, 64u);
-  CHECK(view.output.has_normalize && !view.output.normalize && view.truncation.asked == true);
+  CHECK(view.output.normalize == false && view.truncation.asked == true);
   CHECK_EQ(view.priority, 3);
   CHECK_EQ(view.timeout_us, 1'500'000u);
   CHECK_EQ(view.tenant, "acme");
@@ -174,9 +174,9 @@ TEST(options_of_completions) {
                                "stream_options":{"include_usage":true}})"),
            "");
   view = item_of(reader);
-  CHECK(view.has_generate && view.generate.has_top_p && view.generate.has_seed && view.generate.logprobs);
+  CHECK(view.has_generate && view.generate.has(4) && view.generate.has(kSeedField) && view.generate.logprobs);
   CHECK_EQ(view.generate.seed, 7u);
-  CHECK_EQ(view.generate.stop_count, 2u);
+  CHECK_EQ(view.generate.stop.count, 2u);
   std::string_view stops[kStopStringsMax];
   stop_strings(view, stops);
   CHECK_EQ(stops[1], "y");
@@ -192,9 +192,9 @@ TEST(options_of_completions) {
   CHECK_EQ(item_of(reader).generate.seed, ~u64(0));
   CHECK_EQ(error_of(reader, R"({"prompt":"a","stop":"z","stop_token_ids":[5,7],"suppress_token_ids":[]})"), "");
   view = item_of(reader);
-  CHECK_EQ(view.generate.stop_count, 1u);
+  CHECK_EQ(view.generate.stop.count, 1u);
   CHECK(stop_ids_of(view) == (std::vector<u32>{5, 7}));
-  CHECK_EQ(view.generate.suppress_token_count, 0u);
+  CHECK_EQ(view.generate.suppress_ids.count, 0u);
 }
 
 TEST(wrong_completions) {

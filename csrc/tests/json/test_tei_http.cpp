@@ -68,7 +68,7 @@ TEST(options_of_embed) {
                                "timeout":0.5,"truncation_direction":"Right","prompt_name":null,"unknown":{"a":[1]}})"),
            "");
   RequestView view = item_of(reader);
-  CHECK(view.truncation.asked == true && view.output.has_normalize && !view.output.normalize);
+  CHECK(view.truncation.asked == true && view.output.normalize == false);
   CHECK_EQ(view.output.dimensions, 3u);
   CHECK_EQ(view.priority, 1);
   CHECK_EQ(view.timeout_us, 500'000u);
@@ -78,8 +78,8 @@ TEST(options_of_embed) {
   CHECK_EQ(error_of(reader, R"({"inputs":"a"})"), "");  // nothing is left of the last request
   view = item_of(reader);
   CHECK(view.prompt_name.empty());
-  CHECK(!view.truncation.asked && w.routes->cuts(view.truncation) && view.output.normalize && !view.output.dimensions &&
-        !view.priority && !view.timeout_us);
+  CHECK(!view.truncation.asked && w.routes->cuts(view.truncation) && view.output.normalize == true &&
+        !view.output.dimensions && !view.priority && !view.timeout_us);
 }
 
 TEST(wrong_requests_to_embed) {
@@ -120,8 +120,7 @@ TEST(similarity_reads_one_source_and_sentences) {
   CHECK_EQ(reader.items(), 3u);
   CHECK_EQ(item_of(reader, 0).text, "s");
   CHECK_EQ(item_of(reader, 2).text, "b");
-  CHECK(item_of(reader, 1).truncation.asked == true && item_of(reader, 1).output.has_normalize);
-  CHECK(!item_of(reader, 1).output.normalize);
+  CHECK(item_of(reader, 1).truncation.asked == true && item_of(reader, 1).output.normalize == false);
   const Wrong cases[] = {
       {"{}", "inputs: must be given"},
       {R"({"inputs":"a"})", "inputs: must be an object with source_sentence and sentences"},

@@ -75,7 +75,7 @@ TEST(parameters_of_each_kind) {
   CHECK_EQ(view.group, "run 7");
   CHECK_EQ(view.output.dimensions, 7u);
   CHECK_EQ(view.output.dtype, 2);
-  CHECK(view.output.has_normalize && !view.output.normalize);
+  CHECK(view.output.normalize == false);
   CHECK_EQ(InferContext::read(reader.context()).id, "id");
 }
 

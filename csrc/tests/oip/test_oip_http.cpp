@@ -95,7 +95,7 @@ TEST(parameters_and_unknown_fields) {
   CHECK_EQ(view.timeout_us, 9u);
   CHECK_EQ(view.output.dimensions, 7u);
   CHECK_EQ(view.output.dtype, 2);
-  CHECK(view.output.has_normalize && !view.output.normalize);
+  CHECK(view.output.normalize == false);
   CHECK_EQ(door.context().id, "i");
 }
 
@@ -107,7 +107,7 @@ TEST(lists_of_ids) {
         door.item(Request(R"({"parameters":{"stop":"x","stop_token_ids":)" + value +
                           R"(},"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":["a"]}]})"),
                   0);
-    CHECK(view.has_generate && view.generate.stop_count == 1);
+    CHECK(view.has_generate && view.generate.stop.count == 1);
     return stop_ids_of(view);
   };
   CHECK(ids("7") == std::vector<u32>{7});

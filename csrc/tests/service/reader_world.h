@@ -68,9 +68,8 @@ inline std::vector<u32> ids_of(const RequestView& view) {
 }
 
 inline std::vector<u32> stop_ids_of(const RequestView& view) {
-  std::vector<u32> ids(view.generate.stop_token_count);
-  stop_tokens(view, ids.data());
-  return ids;
+  const auto ids = view.generate.stop_ids.all();
+  return {ids.begin(), ids.end()};
 }
 
 // A copy on the heap at its exact size: the sanitizers find a read past its end.

@@ -95,8 +95,8 @@ TEST(the_slot_says_how_to_sample) {
   CHECK_EQ(slot.sampling.top_k, 64u);
   CHECK_EQ(slot.sampling.temperature, 0.5f);
   CHECK_EQ(slot.sampling.top_p, 0.25f);
-  CHECK_EQ(slot.sampling.n_stop_ids, 2u);
-  CHECK_EQ(slot.sampling.stop_ids[1], 299u);
+  CHECK_EQ(slot.sampling.stop_ids.count, 2u);
+  CHECK_EQ(slot.sampling.stop_ids.ids[1], 299u);
   CHECK_EQ(int(slot.flags), int(kIgnoreEos));
   test.finish('x', Finish::kLength);
   test.start("Generate", {.ids = {5}});
@@ -115,10 +115,11 @@ TEST(the_slot_says_what_changes_logits) {
   test.start("Predict", {.ids = {5}});
   const Sampling& usual = test.dispatcher->slot().sampling;
   CHECK(usual.repetition_penalty == 1 && !usual.no_repeat_ngram_size && !usual.min_tokens && !usual.min_length);
-  CHECK_EQ(usual.n_suppress_ids, 0u);
+  CHECK_EQ(usual.suppress_ids.count, 0u);
   test.finish('x', Finish::kLength);
 
-  test.service.setups()[kGeneratorRoute].logit_defaults = {1.5f, 3, 7, 11};
+  test.service.setups()[kGeneratorRoute].checkpoint_sampling = {
+      .repetition_penalty = 1.5f, .no_repeat_ngram_size = 3, .min_tokens = 7, .min_length = 11};
   test.start("Predict", {.ids = {5}});
   const Sampling& checkpoints = test.dispatcher->slot().sampling;
   CHECK(checkpoints.repetition_penalty == 1.5f && checkpoints.no_repeat_ngram_size == 3);
@@ -131,7 +132,7 @@ TEST(the_slot_says_what_changes_logits) {
   const Sampling& own = test.dispatcher->slot().sampling;
   CHECK(own.repetition_penalty == 0.5f && own.no_repeat_ngram_size == 0 && own.min_tokens == 4);
   CHECK_EQ(own.min_length, 0u);  // the request's minimum replaces both of the checkpoint's
-  CHECK(own.n_suppress_ids == 2 && own.suppress_ids[0] == 9 && own.suppress_ids[1] == 299);
+  CHECK(own.suppress_ids.count == 2 && own.suppress_ids.ids[0] == 9 && own.suppress_ids.ids[1] == 299);
 }
 
 TEST(a_request_cannot_suppress_all_that_is_forced) {
@@ -207,9 +208,8 @@ TEST(stop_strings_that_are_special_tokens) {
   const auto detokenizer = test_detokenizer();
   RequestView view;
   const std::string_view stops[] = {"</s>", "no token", "<|end|>", "</s>"};
-  const u32 given[] = {7, kEos};
-  view.stops = stops, view.generate.stop_count = 4;
-  view.stop_tokens = given, view.generate.stop_token_count = 2;
+  view.stops = stops, view.generate.stop.count = 4;
+  view.generate.stop_ids = {2, {7, kEos}};
   StopIds ids;
   CHECK_EQ(stop_ids(view, nullptr, ids), 2u);
   text::Detokenizer with_specials = *detokenizer;

@@ -63,19 +63,17 @@ TEST(every_field_is_read) {
   CHECK(view.input == Input::kText && view.request_id == 300 && view.priority == 3 && view.timeout_us == 7);
   CHECK(view.truncation.asked == true && view.has_output && view.has_generate);
   const OutputOptions& o = view.output;
-  CHECK(o.dtype == 2 && o.dimensions == 128 && o.has_normalize && !o.normalize && o.top_labels == 5);
+  CHECK(o.dtype == 2 && o.dimensions == 128 && o.normalize == false && o.top_labels == 5);
   CHECK(o.raw_scores && o.timings);
   const GenerateOptions& g = view.generate;
-  CHECK(g.max_tokens == 5 && g.temperature == 0.5f && g.top_k == 9 && g.has_top_p && g.top_p == 1.0f);
-  CHECK(g.has_seed && g.seed == 42 && g.ignore_eos && g.logprobs && g.stop_count == 2 && g.stop_token_count == 1);
-  CHECK(g.has_repetition_penalty && g.repetition_penalty == 1.0f && g.has_no_repeat_ngram_size);
-  CHECK(g.no_repeat_ngram_size == 3 && g.has_min_tokens && g.min_tokens == 0 && g.suppress_token_count == 2);
+  CHECK(g.max_tokens == 5 && g.temperature == 0.5f && g.top_k == 9 && g.has(4) && g.top_p == 1.0f);
+  CHECK(g.has(kSeedField) && g.seed == 42 && g.ignore_eos && g.logprobs && g.stop.count == 2 && g.stop_ids.count == 1);
+  CHECK(g.has(10) && g.repetition_penalty == 1.0f && g.has(11));
+  CHECK(g.no_repeat_ngram_size == 3 && g.has(kMinTokensField) && g.min_tokens == 0 && g.suppress_ids.count == 2);
   std::string_view stops[2];
-  u32 token, suppressed[2];
   stop_strings(view, stops);
-  stop_tokens(view, &token);
-  suppress_tokens(view, suppressed);
-  CHECK(stops[0] == "." && stops[1] == "ab" && token == 7 && suppressed[0] == 5 && suppressed[1] == 6);
+  CHECK(stops[0] == "." && stops[1] == "ab" && g.stop_ids.ids[0] == 7 && g.suppress_ids.ids[0] == 5 &&
+        g.suppress_ids.ids[1] == 6);
   ReasonText reason;
   CHECK(!check_request(view, reason));
 }

@@ -57,7 +57,7 @@ class ModelDevice {
       }
       const u32 made = u32(in[at.made + run]) + 1, token = next_token(s.state);
       bool stop = token == kModelEos && !(s.params[kParamFlags] & kParamIgnoreEos);
-      for (u32 i = 0; i < kStopIdsMax; i++) stop |= s.params[kParamStopIds + i] == i32(token);
+      for (u32 i = 0; i < IdList::kMax; i++) stop |= s.params[kParamStopIds + i] == i32(token);
       s.last = token;
       out[at.out_tokens + run] = i32(token);
       out[at.out_logprobs + run] = std::bit_cast<i32>(-float(token));

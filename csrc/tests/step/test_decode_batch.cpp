@@ -23,7 +23,7 @@ struct Memory {
   std::vector<i32> words(u32 at, u32 n) const { return {in.begin() + at, in.begin() + at + n}; }
 };
 using List = std::vector<i32>;
-Sampling greedy(u32 max_tokens) { return {7, 0, 1, 0, max_tokens, 0, {}}; }
+Sampling greedy(u32 max_tokens) { return {.seed = 7, .max_tokens = max_tokens}; }
 
 }  // namespace
 
@@ -68,7 +68,7 @@ TEST(a_step_holds_decode_rows_and_whole_prompts) {
 
   Sampling stops = greedy(1);
   stops.seed = u64(5) << 32 | 6, stops.temperature = 0.5f, stops.top_p = 0.25f, stops.top_k = 9;
-  stops.n_stop_ids = 2, stops.stop_ids[0] = 11, stops.stop_ids[1] = 12;
+  stops.stop_ids = {2, {11, 12}};
   batch.begin(b.step);  // the first token is not known yet
   CHECK_EQ(batch.admit(b.step, second, 3, stops, 0), 1u);
   batch.seal(b.step);
@@ -98,7 +98,7 @@ TEST(parameters_say_what_changes_logits) {
   const i32 one = std::bit_cast<i32>(1.0f), with = kParamLogprobs | kParamLogitOptions;
   Sampling all = greedy(9);
   all.repetition_penalty = 1.5f, all.no_repeat_ngram_size = 4, all.min_tokens = 2;
-  all.n_suppress_ids = 2, all.suppress_ids[0] = 11, all.suppress_ids[1] = 12;
+  all.suppress_ids = {2, {11, 12}};
   List words = words_of(all);
   CHECK_EQ(words[kParamFlags], with);
   CHECK_EQ(words[kParamRepetitionPenalty], std::bit_cast<i32>(1.5f));

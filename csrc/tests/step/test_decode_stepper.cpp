@@ -192,7 +192,7 @@ TEST(a_damaged_request_stays_within_its_room) {
   Slot& s = w.segment.slot(0, slot);
   s.n_tokens.store(1000);
   s.sampling.max_tokens = 1 << 30;
-  s.sampling.n_stop_ids = s.sampling.n_suppress_ids = 1000;
+  s.sampling.stop_ids.count = s.sampling.suppress_ids.count = 1000;
   for (u32 i = 0; i < 16; i++) w.segment.ids(s)[i] = i;
   d.finish(*w.slab);
   CHECK_EQ(w.host.tokens[slot].size(), 12u);

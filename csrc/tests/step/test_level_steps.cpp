@@ -104,7 +104,7 @@ Loop unbounded(const Workload& load) {
     batch.begin(step);
     for (; waiting; waiting--, request++) {
       const List prompt(load.prompt, request % 40);
-      const Sampling sampling{1, 0, 1, 0, load.length(request), 0, {}};
+      const Sampling sampling{.seed = 1, .max_tokens = load.length(request)};
       if (batch.admit(step, prompt.data(), load.prompt, sampling, kIgnoreEos) == DecodeBatch::kNobody) break;
     }
     batch.seal(step);

@@ -58,7 +58,7 @@ struct Step {
       record[kParamRepetitionPenalty] = o.any() ? std::bit_cast<i32>(o.penalty) : 77;
       record[kParamNoRepeatNgramSize] = o.any() ? o.ngram : 1;
       record[kParamMinTokens] = o.any() ? o.min_tokens : 99;
-      for (u32 i = 0; i < kSuppressIdsMax; i++)
+      for (u32 i = 0; i < IdList::kMax; i++)
         record[kParamSuppressIds + i] = i < o.suppressed.size() ? o.suppressed[i] : o.any() ? -1 : i32(i);
     }
     Floats all;

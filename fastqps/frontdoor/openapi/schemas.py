@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from fastqps._core import OPTIONS, OptionRow
 
 Json = dict[str, Any]
 
@@ -53,6 +56,29 @@ def only(required: str = "", /, **properties: Json) -> Json:
 def optional(schema: Json) -> Json:
     """A value that may be null, which means not given."""
     return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _option(row: OptionRow) -> Json:
+    """An option as OpenAI's API takes it."""
+    match row.kind:
+        case "ids" | "texts":
+            one = COUNT if row.kind == "ids" else STRING
+            return {"anyOf": [one, array(one, maxItems=int(row.high))]}
+        case "bool":
+            return BOOL
+        case "uint64":
+            return {"type": "integer"}
+        case "float":
+            least, kind = "exclusiveMinimum" if row.above_zero else "minimum", "number"
+        case _:
+            least, kind = "minimum", "integer"
+    made: Json = {"type": kind, least: -1 if row.all_is_minus_one else int(row.zero_is_absent)}
+    return {**made, "maximum": int(row.high)} if math.isfinite(row.high) else made
+
+
+GENERATE_OPTIONS: Json = {
+    row.name: optional(_option(row)) for row in OPTIONS if row.by_name and row.path.startswith("generate.")
+}
 
 
 def content(schema: Json, kind: str = "application/json") -> Json:

@@ -136,7 +136,7 @@ def random_sampling(rng: random.Random, vocab: int) -> Sampling:
         top_k=rng.choice([0, 0, 1, 2, 7, 64]),
         top_p=rng.choice([1.0, 1.0, 0.9, 0.5, 0.01]),
         seed=rng.choice([0, (1 << 64) - 1, rng.randrange(1 << 64)]),
-        stop_ids=rng.sample(range(vocab), min(vocab, rng.choice([0, 0, 1, 8]))),
+        stop_token_ids=rng.sample(range(vocab), min(vocab, rng.choice([0, 0, 1, 8]))),
         ignore_eos=rng.random() < 0.3,
         logprobs=rng.random() < 0.7,
     )
