@@ -9,6 +9,8 @@ namespace fastqps::service {
 
 namespace {
 
+u32 us(u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); }
+
 constexpr std::string_view kOutside = "O";  // no entity
 
 bool begins(std::string_view label) { return label.starts_with("B-"); }
@@ -180,7 +182,6 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
 }
 
 SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const {
-  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
   const bool vectors = s.kind == Answer::kFloats || s.kind == Answer::kRaw;  // others leave the dtype as it was
   return {u8(s.kind),
           vectors ? s.answer_dtype : u8(0),
@@ -227,7 +228,6 @@ Timings AnswerReader::read_timings(u32 slot, bool done) {
   const u64 finished = done ? s.finished_ns : tables_.clock.drain_ns,
             scattered = done ? s.scattered_ns : tables_.clock.drain_ns;
   const u32 upstream_us = done && tables_.memory.segment.sizes().upstreams ? s.upstream_us : 0;
-  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
   const u32 launch_us = us(s.gathered_ns, s.launched_ns);
   return {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
            us(s.claimed_ns, s.gathered_ns), launch_us - std::min(launch_us, upstream_us), us(s.launched_ns, finished),

@@ -252,7 +252,7 @@ Refusal Admission::check_late(const Late& late, const Origin& from, u64 now, con
 u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
   const u64 held_back = tables_.loads.held_back(r, kind);
   if (!held_back) return tables_.loads.in_rings(r, kind);
-  const u64 own = tables_.items.counts.waiting_of(tenant, r, kind), weight = tables_.items.weight(tenant);
+  const u64 own = tables_.items.counts.waiting_of(tenant, r, kind), weight = tables_.tenants.weight(tenant);
   const u64 doors = std::max<u64>(1, tables_.loads.holding_doors(r, kind));
   const u64 sharers =
       own ? own * std::max(weight, tables_.room.weights(r, kind)) / weight : tables_.room.before(r, kind, tenant);
@@ -265,7 +265,7 @@ u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
 bool Admission::has_few(u32 r, u32 kind, TenantId tenant, const Origin& from) const {
   const u32 waiting = tables_.items.counts.waiting(tenant, r, kind);
   return !from.batch_slots &&
-         transport::Shares::little(double(waiting) / tables_.items.weight(tenant), tables_.room.most(r, kind));
+         transport::Shares::little(double(waiting) / tables_.tenants.weight(tenant), tables_.room.most(r, kind));
 }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other
