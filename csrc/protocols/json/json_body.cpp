@@ -159,9 +159,9 @@ FieldError JsonBody::find_number(size_t bytes) {
   return {};
 }
 
-service::OptionValue option_value(const JsonValue& value) {
+OptionValue option_value(const JsonValue& value) {
   using simdjson::dom::element_type;
-  using Kind = service::OptionValue::Kind;
+  using Kind = OptionValue::Kind;
   switch (value.type()) {
     case element_type::BOOL:
       return {.kind = Kind::kBool, .boolean = bool(value)};
@@ -178,7 +178,7 @@ service::OptionValue option_value(const JsonValue& value) {
   }
 }
 
-service::OptionValue option_value(const JsonValue& value, service::OptionLists& lists) {
+OptionValue option_value(const JsonValue& value, OptionLists& lists) {
   JsonArray array;
   if (value.get(array)) return option_value(value);
   size_t n = 0;
@@ -186,14 +186,14 @@ service::OptionValue option_value(const JsonValue& value, service::OptionLists& 
     if (n == lists.elements.size()) break;
     lists.elements[n++] = option_value(each);
   }
-  return {.kind = service::OptionValue::Kind::kList, .list = std::span(lists.elements).first(n)};
+  return {.kind = OptionValue::Kind::kList, .list = std::span(lists.elements).first(n)};
 }
 
 namespace {
 
-using Kind = service::OptionValue::Kind;
+using Kind = OptionValue::Kind;
 
-const char* set_priority(const service::OptionValue& value, RequestView& view) {
+const char* set_priority(const OptionValue& value, RequestView& view) {
   constexpr std::string_view kNames[] = {"low", "normal", "high"};  // fastqps.v1.Priority from 1 on
   const auto* level = std::find(std::begin(kNames), std::end(kNames), value.text);
   if (value.kind != Kind::kString || level == std::end(kNames)) return "must be low, normal or high";
@@ -201,7 +201,7 @@ const char* set_priority(const service::OptionValue& value, RequestView& view) {
   return nullptr;
 }
 
-const char* set_timeout(const service::OptionValue& value, RequestView& view) {
+const char* set_timeout(const OptionValue& value, RequestView& view) {
   constexpr float kLongest = 86400.0f * 365;
   float seconds;
   if (const char* why = service::to_float(value, &seconds)) return why;
@@ -212,7 +212,7 @@ const char* set_timeout(const service::OptionValue& value, RequestView& view) {
 
 }  // namespace
 
-std::optional<FieldError> set_call_option(std::string_view name, const service::OptionValue& value, RequestView& view) {
+std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view) {
   if (name == "priority") return FieldError{"priority", set_priority(value, view)};
   if (name == "timeout") return FieldError{"timeout", set_timeout(value, view)};
   if (name == "tenant") return FieldError{"tenant", service::to_text(value, &view.tenant)};

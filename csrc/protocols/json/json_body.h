@@ -12,6 +12,8 @@
 
 namespace fastqps::protocols {
 
+using service::OptionLists;
+using service::OptionValue;
 using JsonValue = simdjson::dom::element;
 using JsonObject = simdjson::dom::object;
 using JsonArray = simdjson::dom::array;
@@ -40,11 +42,11 @@ class JsonBody {
 };
 
 // A number, bool or string; kOther: null, an array or an object.
-service::OptionValue option_value(const JsonValue& value);
+OptionValue option_value(const JsonValue& value);
 // The same, and an array of such, whose elements are put into `lists`.
-service::OptionValue option_value(const JsonValue& value, service::OptionLists& lists);
+OptionValue option_value(const JsonValue& value, OptionLists& lists);
 
 // Sets priority ("low", "normal", "high"), timeout (seconds), tenant or group. Nothing for any other name.
-std::optional<FieldError> set_call_option(std::string_view name, const service::OptionValue& value, RequestView& view);
+std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view);
 
 }  // namespace fastqps::protocols

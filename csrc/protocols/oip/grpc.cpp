@@ -6,26 +6,25 @@ namespace fastqps::protocols {
 
 namespace {
 
-using Kind = service::OptionValue::Kind;
+using Kind = OptionValue::Kind;
 
 // A member of the oneof of InferParameter: the last one counts.
 template <u32 number, class Wire, Kind kind, auto member>
 struct OneOf : Field<number, Wire, member> {
-  static bool read(WireReader& in, u32, service::OptionValue& value) {
+  static bool read(WireReader& in, u32, OptionValue& value) {
     value = {.kind = kind};
     return Wire::read(in, value.*member);
   }
 };
-using ValueFields = Fields<OneOf<1, Bool, Kind::kBool, &service::OptionValue::boolean>,
-                           OneOf<2, Integer, Kind::kInt, &service::OptionValue::integer>,
-                           OneOf<3, Bytes, Kind::kString, &service::OptionValue::text>,
-                           OneOf<4, Fixed64, Kind::kDouble, &service::OptionValue::number>,
-                           OneOf<5, Integer, Kind::kUint, &service::OptionValue::unsigned_integer>>;
+using ValueFields =
+    Fields<OneOf<1, Bool, Kind::kBool, &OptionValue::boolean>, OneOf<2, Integer, Kind::kInt, &OptionValue::integer>,
+           OneOf<3, Bytes, Kind::kString, &OptionValue::text>, OneOf<4, Fixed64, Kind::kDouble, &OptionValue::number>,
+           OneOf<5, Integer, Kind::kUint, &OptionValue::unsigned_integer>>;
 
 // An entry of map<string, InferParameter>.
 struct Parameter {
   std::string_view name;
-  service::OptionValue value;
+  OptionValue value;
 };
 using ParameterFields = Fields<Field<1, Bytes, &Parameter::name>, Field<2, Submessage<ValueFields>, &Parameter::value>>;
 

@@ -133,12 +133,11 @@ FieldError HttpInferReader::read_field(std::string_view name, const JsonValue& v
 }
 
 FieldError HttpInferReader::read_parameters(const JsonValue& value, ReasonText& reason) {
-  return each_parameter(
-      value, "parameters", [&](std::string_view name, const service::OptionValue& option) -> FieldError {
-        if (name != "binary_data_output") return request_.set(name, option, reason);
-        const char* why = service::to_bool(option, &binary_by_default_);
-        return why ? FieldError{"parameters", reason.print("binary_data_output %s", why)} : FieldError{};
-      });
+  return each_parameter(value, "parameters", [&](std::string_view name, const OptionValue& option) -> FieldError {
+    if (name != "binary_data_output") return request_.set(name, option, reason);
+    const char* why = service::to_bool(option, &binary_by_default_);
+    return why ? FieldError{"parameters", reason.print("binary_data_output %s", why)} : FieldError{};
+  });
 }
 
 FieldError HttpInferReader::read_input(const JsonObject& input, ReasonText& reason) {
@@ -153,7 +152,7 @@ FieldError HttpInferReader::read_input(const JsonObject& input, ReasonText& reas
   if (error = read_json_shape(value, *tensor); error) return error;
   TensorParameters parameters;
   if (!input["parameters"].get(value) && !value.is_null()) {
-    error = each_parameter(value, "inputs", [&](std::string_view parameter, const service::OptionValue& option) {
+    error = each_parameter(value, "inputs", [&](std::string_view parameter, const OptionValue& option) {
       return set_tensor_parameter(parameter, option, "inputs", parameters, reason);
     });
     if (error) return error;
@@ -183,10 +182,9 @@ FieldError HttpInferReader::read_output(const JsonObject& output, ReasonText& re
   JsonValue value;
   if (output["parameters"].get(value) || value.is_null()) return {};
   TensorParameters parameters;
-  const FieldError error =
-      each_parameter(value, "outputs", [&](std::string_view parameter, const service::OptionValue& option) {
-        return set_tensor_parameter(parameter, option, "outputs", parameters, reason);
-      });
+  const FieldError error = each_parameter(value, "outputs", [&](std::string_view parameter, const OptionValue& option) {
+    return set_tensor_parameter(parameter, option, "outputs", parameters, reason);
+  });
   if (error) return error;
   if (!parameters.binary_data) return {};
   form_given_ |= bit;

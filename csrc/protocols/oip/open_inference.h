@@ -6,9 +6,6 @@
 #include "protocols/json/json_body.h"
 #include "protocols/oip/infer_request.h"
 #include "service/formats/protocol.h"
-#include "service/methods.h"
-#include "transport/http/http_routes.h"
-#include "transport/rpc/method.h"
 
 namespace fastqps::protocols {
 

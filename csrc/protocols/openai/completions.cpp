@@ -90,23 +90,21 @@ void write_usage(JsonWriter& out, u64 prompt, u64 completion) {
 // here.
 bool is_default(std::string_view name, const JsonValue& value, bool* known) {
   *known = true;
-  const service::OptionValue given = option_value(value);
+  const OptionValue given = option_value(value);
   const auto is = [&](i64 number) {
-    return given.kind == service::OptionValue::Kind::kInt
+    return given.kind == OptionValue::Kind::kInt
                ? given.integer == number
-               : given.kind == service::OptionValue::Kind::kDouble && given.number == double(number);
+               : given.kind == OptionValue::Kind::kDouble && given.number == double(number);
   };
   const auto is_one_of = [name](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const auto is_bool = [&](bool wanted) {
-    return given.kind == service::OptionValue::Kind::kBool && given.boolean == wanted;
-  };
+  const auto is_bool = [&](bool wanted) { return given.kind == OptionValue::Kind::kBool && given.boolean == wanted; };
   if (is_one_of({"n", "best_of", "length_penalty"})) return is(1);
   if (is_one_of({"presence_penalty", "frequency_penalty", "min_p"})) return is(0);
   if (is_one_of({"skip_special_tokens", "spaces_between_special_tokens"})) return is_bool(true);
   if (is_one_of({"echo", "use_beam_search", "early_stopping", "include_stop_str_in_output"})) return is_bool(false);
-  if (name == "suffix") return given.kind == service::OptionValue::Kind::kString && given.text.empty();
+  if (name == "suffix") return given.kind == OptionValue::Kind::kString && given.text.empty();
   if (name == "logit_bias") {
     JsonObject bias;
     return !value.get(bias) && bias.size() == 0;
@@ -176,7 +174,7 @@ FieldError CompletionsReader::read_stream_options(const JsonValue& value, Reason
 }
 
 // 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
-FieldError CompletionsReader::read_logprobs(const service::OptionValue& value, ReasonText& reason) {
+FieldError CompletionsReader::read_logprobs(const OptionValue& value, ReasonText& reason) {
   u32 count;
   if (const char* why = service::to_u32(value, &count)) return {"logprobs", why};
   if (count > 1) return {"logprobs", reason.print("%u, at most 1: those of the chosen tokens", count)};

@@ -6,15 +6,14 @@
 
 namespace fastqps::protocols {
 
-FieldError unknown_field(std::string_view name, service::OptionLists& lists) {
+FieldError unknown_field(std::string_view name, OptionLists& lists) {
   std::snprintf(lists.unknown, sizeof lists.unknown, "%.*s", shown(name), name.data());
   return {lists.unknown, "is not a field of this request"};
 }
 
-FieldError read_common_field(std::string_view name, const JsonValue& element, RequestView& view,
-                             service::OptionLists& lists) {
+FieldError read_common_field(std::string_view name, const JsonValue& element, RequestView& view, OptionLists& lists) {
   if (element.is_null()) return {};  // clients send null for what is not set
-  const service::OptionValue value = option_value(element, lists);
+  const OptionValue value = option_value(element, lists);
   std::string_view user;
   if (name == "model") return {"model", service::to_text(value, &view.model)};
   if (name == "user") return {"user", service::to_text(value, &user)};
@@ -76,7 +75,7 @@ FieldError EmbeddingsReader::read_field(std::string_view name, const JsonValue& 
     const FieldError error = read_common_field(name, value, base_, lists_);
     return error || !base_.has_generate ? error : unknown_field(name, lists_);
   }
-  const service::OptionValue format = option_value(value);
+  const OptionValue format = option_value(value);
   if (format.text == "float" || value.is_null()) return format_ = 'f', FieldError{};
   if (format.text == "base64") return format_ = 'b', FieldError{};
   return {"encoding_format", "must be float or base64"};

@@ -12,10 +12,9 @@ namespace fastqps::protocols {
 // Reads a field that is not a request's own: the model, the user, and fastqps's options by name, among them priority
 // ("low", "normal", "high") and timeout (seconds). An unknown field is an error.
 // lists: what the view and the error refer to.
-FieldError read_common_field(std::string_view name, const JsonValue& value, RequestView& view,
-                             service::OptionLists& lists);
+FieldError read_common_field(std::string_view name, const JsonValue& value, RequestView& view, OptionLists& lists);
 
-FieldError unknown_field(std::string_view name, service::OptionLists& lists);
+FieldError unknown_field(std::string_view name, OptionLists& lists);
 
 // {"error": {"message", "type", "param", "code"}}
 void write_openai_error(const transport::HttpError& error, transport::HttpErrorBody& body);
@@ -41,7 +40,7 @@ class EmbeddingsReader final : public service::RequestReader {
   JsonBody body_;
   TextInput input_;
   RequestView base_;
-  service::OptionLists lists_;
+  OptionLists lists_;
   char format_ = 'f';  // of the vectors: 'f': an array of numbers, 'b': base64 of float32
 };
 
@@ -61,12 +60,12 @@ class CompletionsReader final : public service::RequestReader {
  private:
   FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
   FieldError read_stream_options(const JsonValue& value, ReasonText& reason);
-  FieldError read_logprobs(const service::OptionValue& value, ReasonText& reason);
+  FieldError read_logprobs(const OptionValue& value, ReasonText& reason);
 
   JsonBody body_;
   TextInput prompt_;
   RequestView base_;
-  service::OptionLists lists_;
+  OptionLists lists_;
   bool stream_ = false, usage_ = false;
   std::string context_;
   u64 made_ = 0;  // requests so far, for their ids

@@ -23,43 +23,36 @@ using service::AnsweredCall;
 using transport::JsonWriter;
 using Items = std::span<const ResponseView>;
 
-FieldError read_count(const char* field, const service::OptionValue& value, u32* count) {
+FieldError read_count(const char* field, const OptionValue& value, u32* count) {
   return {field, service::to_count(value, count)};
 }
 
 }  // namespace
 
-FieldError DocumentsReader::read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) {
-  base_ = {};
-  options_ = {};
-  options_.truncation.by_api = true;  // as Cohere's API has it
-  query_given_ = documents_given_ = return_documents_ = false;
-  query_ = {};
+void DocumentsReader::clear() {
+  query_.reset();
+  documents_given_ = false;
   documents_.clear();
   top_n_ = tokens_per_document_ = 0;
-  FieldError error = body_.each_field(
-      message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value, reason); });
-  if (!error) error = check(reason);
-  if (!error) write_context(info);
-  return error;
 }
 
-FieldError DocumentsReader::read_field(std::string_view name, const JsonValue& element, ReasonText& reason) {
+std::optional<FieldError> DocumentsReader::read_own(std::string_view name, const JsonValue& element,
+                                                    ReasonText& reason) {
   if (name == "documents") return read_documents(element, reason);
-  if (name == "query")
-    return query_given_ = true, element.get(query_) ? FieldError{"query", "must be a string"} : FieldError{};
-  if (element.is_null()) return {};  // clients send null for what is not set
-  const service::OptionValue value = option_value(element);
-  if (name == "model") return element.get(options_.model) ? FieldError{"model", "must be a string"} : FieldError{};
+  if (name == "query") return read_text("query", element, &query_.emplace());
+  if (element.is_null()) return FieldError{};  // clients send null for what is not set
+  const OptionValue value = option_value(element);
+  if (name == "model") return read_text("model", element, &options_.text.model);
   if (name == "top_n") return read_count("top_n", value, &top_n_);
-  if (name == "return_documents") return {"return_documents", service::to_bool(value, &return_documents_)};
-  if (name == "truncate") return {"truncate", service::to_bool(value, &options_.truncation.asked.emplace())};
+  if (name == "return_documents") return FieldError{"return_documents", service::to_bool(value, &options_.return_text)};
+  if (name == "truncate")
+    return FieldError{"truncate", service::to_bool(value, &options_.text.truncation.asked.emplace())};
   if (name == "rank_fields") return read_rank_fields(element);
   if (name == "max_tokens_per_doc") return read_count("max_tokens_per_doc", value, &tokens_per_document_);
   u32 chunks;  // a document is one chunk here, so any limit is kept
   if (name == "max_chunks_per_doc") return read_count("max_chunks_per_doc", value, &chunks);
-  if (const auto error = set_call_option(name, value, base_)) return *error;
-  return {"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
+  if (const auto error = set_call_option(name, value, options_.base)) return *error;
+  return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
 }
 
 FieldError DocumentsReader::read_documents(const JsonValue& value, ReasonText& reason) {
@@ -90,19 +83,20 @@ FieldError DocumentsReader::read_rank_fields(const JsonValue& value) {
   return {};
 }
 
-FieldError DocumentsReader::check(ReasonText& reason) {
-  if (!query_given_) return {"query", "must be given"};
-  if (query_.empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
+FieldError DocumentsReader::check(const transport::CallInfo& info, ReasonText& reason) {
+  if (!query_) return {"query", "must be given"};
+  if (query_->empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
   if (!documents_given_) return {"documents", "must be given"};
   if (documents_.empty()) return {"documents", "0 documents, at least 1", FieldFault::kEmpty};
-  if (const FieldError error = requests_.check_ranks(options_.model, reason)) return error;
-  const i32 route = requests_.ranking(options_.model);
-  if (!tokens_per_document_ || route < 0) return {};
-  const u32 tokens = routes_[u32(route)].max_input_tokens;
-  if (tokens_per_document_ >= tokens) return {};
-  return {"max_tokens_per_doc",
-          reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
-                       tokens_per_document_, tokens)};
+  if (const FieldError error = requests_.check_ranks(options_.text.model, reason)) return error;
+  const i32 route = requests_.ranking(options_.text.model);
+  const u32 tokens = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
+  if (tokens_per_document_ && tokens_per_document_ < tokens)
+    return {"max_tokens_per_doc",
+            reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
+                         tokens_per_document_, tokens)};
+  write_context(info);
+  return {};
 }
 
 void DocumentsReader::write_context(const transport::CallInfo& info) {
@@ -111,12 +105,12 @@ void DocumentsReader::write_context(const transport::CallInfo& info) {
   head.version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
   std::snprintf(head.id, sizeof head.id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made_++);
   context_ = head.bytes();
-  RankContext::append(context_, return_documents_, documents_);
+  RankContext::append(context_, options_.return_text, documents_);
 }
 
 FieldError DocumentsReader::item(u32 index, RequestView& view) {
-  view = base_;
-  return requests_.rerank("documents", query_, documents_[index], options_, view, item_reason_);
+  view = options_.base;
+  return requests_.rerank("documents", *query_, documents_[index], options_.text, view, item_reason_);
 }
 
 namespace {

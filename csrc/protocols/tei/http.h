@@ -25,7 +25,7 @@ struct JsonOptions {
 // Reads the fields of a body, each by itself or as an option.
 class TeiJsonReader : public service::RequestReader {
  public:
-  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) final;
+  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) final;
 
  protected:
   TeiJsonReader(service::ModelRoutes& routes, u32 items_max) : requests_(routes), items_max_(items_max) {}
@@ -35,7 +35,7 @@ class TeiJsonReader : public service::RequestReader {
   // Reads a field of this request alone. Nothing for any other name.
   virtual std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) = 0;
   // After all fields.
-  virtual FieldError check(ReasonText& reason) = 0;
+  virtual FieldError check(const transport::CallInfo& info, ReasonText& reason) = 0;
   FieldError read_text(const char* field, const JsonValue& value, std::string_view* text);
   // An array of at most `texts_max` strings.
   FieldError read_texts(const char* field, const JsonValue& value, u32 texts_max, std::vector<std::string_view>& texts,
@@ -66,7 +66,7 @@ class EmbedJsonReader final : public TeiJsonReader {
  private:
   void clear() override { inputs_.clear(); }
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override;
-  FieldError check(ReasonText&) override {
+  FieldError check(const transport::CallInfo&, ReasonText&) override {
     return inputs_.given() ? FieldError{} : FieldError{"inputs", "must be given"};
   }
 
@@ -85,7 +85,7 @@ class SimilarityReader final : public TeiJsonReader {
  private:
   void clear() override;
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override;
-  FieldError check(ReasonText& reason) override;
+  FieldError check(const transport::CallInfo&, ReasonText& reason) override;
 
   bool given_ = false;
   std::string_view source_;
@@ -111,7 +111,7 @@ class PredictJsonReader final : public TeiJsonReader {
   };
   void clear() override;
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override;
-  FieldError check(ReasonText&) override;
+  FieldError check(const transport::CallInfo&, ReasonText&) override;
   FieldError read_inputs(const JsonValue& value, ReasonText& reason);
   FieldError read_sequence(const JsonArray& texts, ReasonText& reason);
 
@@ -131,10 +131,10 @@ class RerankJsonReader final : public TeiJsonReader {
  private:
   void clear() override;
   std::optional<FieldError> read_own(std::string_view name, const JsonValue& value, ReasonText& reason) override;
-  FieldError check(ReasonText& reason) override;
+  FieldError check(const transport::CallInfo&, ReasonText& reason) override;
 
-  bool query_given_ = false, texts_given_ = false;
-  std::string_view query_;
+  std::optional<std::string_view> query_;
+  bool texts_given_ = false;
   std::vector<std::string_view> texts_;
   std::string context_;
 };

@@ -5,11 +5,11 @@ namespace fastqps::protocols {
 
 namespace {
 
-FieldError read_flag(const char* field, const service::OptionValue& value, bool& flag) {
+FieldError read_flag(const char* field, const OptionValue& value, bool& flag) {
   return {field, service::to_bool(value, &flag)};
 }
 
-FieldError read_direction(const service::OptionValue& value, TruncationDirection& direction) {
+FieldError read_direction(const OptionValue& value, TruncationDirection& direction) {
   if (value.text == "Right" || value.text == "right") return direction = TruncationDirection::kRight, FieldError{};
   if (value.text == "Left" || value.text == "left") return direction = TruncationDirection::kLeft, FieldError{};
   return {"truncation_direction", "must be Left or Right"};
@@ -19,7 +19,7 @@ FieldError read_direction(const service::OptionValue& value, TruncationDirection
 
 FieldError TeiJsonReader::read_option(std::string_view name, const JsonValue& element) {
   if (element.is_null()) return {};  // clients send null for what is not set
-  const service::OptionValue value = option_value(element);
+  const OptionValue value = option_value(element);
   TextOptions& text = options_.text;
   if (name == "truncate") return read_flag("truncate", value, text.truncation.asked.emplace());
   if (name == "normalize") return read_flag("normalize", value, text.normalize.emplace());
@@ -32,15 +32,15 @@ FieldError TeiJsonReader::read_option(std::string_view name, const JsonValue& el
   return set_call_option(name, value, options_.base).value_or(FieldError{});
 }
 
-FieldError TeiJsonReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+FieldError TeiJsonReader::read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) {
   options_ = {};
-  options_.text.truncation.by_api = true;  // as TEI since 1.9
+  options_.text.truncation.by_api = true;  // as TEI since 1.9, and Cohere's API
   clear();
   const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
     const std::optional<FieldError> own = read_own(name, value, reason);
     return own ? *own : read_option(name, value);
   });
-  return error ? error : check(reason);
+  return error ? error : check(info, reason);
 }
 
 FieldError TeiJsonReader::read_text(const char* field, const JsonValue& value, std::string_view* text) {
@@ -110,7 +110,7 @@ std::optional<FieldError> SimilarityReader::read_own(std::string_view name, cons
   return sentences_given ? FieldError{} : FieldError{"inputs.sentences", "must be given"};
 }
 
-FieldError SimilarityReader::check(ReasonText&) {
+FieldError SimilarityReader::check(const transport::CallInfo&, ReasonText&) {
   if (!given_) return {"inputs", "must be given"};
   if (sentences_.empty()) return {"inputs.sentences", "0 texts, at least 1", FieldFault::kEmpty};
   return {};
@@ -172,7 +172,7 @@ FieldError PredictJsonReader::read_sequence(const JsonArray& texts, ReasonText& 
   return {};
 }
 
-FieldError PredictJsonReader::check(ReasonText&) {
+FieldError PredictJsonReader::check(const transport::CallInfo&, ReasonText&) {
   return sequences_.empty() ? FieldError{"inputs", "must be given"} : FieldError{};
 }
 
@@ -185,22 +185,22 @@ FieldError PredictJsonReader::item(u32 index, RequestView& view) {
 // ---- /rerank
 
 void RerankJsonReader::clear() {
-  query_given_ = texts_given_ = false;
-  query_ = {};
+  query_.reset();
+  texts_given_ = false;
   texts_.clear();
 }
 
 std::optional<FieldError> RerankJsonReader::read_own(std::string_view name, const JsonValue& value,
                                                      ReasonText& reason) {
-  if (name == "query") return query_given_ = true, read_text("query", value, &query_);
+  if (name == "query") return read_text("query", value, &query_.emplace());
   if (name == "texts") return texts_given_ = true, read_texts("texts", value, items_max_, texts_, reason);
   // Other servers rank documents at this path.
   if (name == "documents") return FieldError{"documents", "this route takes texts; POST /v1/rerank takes documents"};
   return {};
 }
 
-FieldError RerankJsonReader::check(ReasonText& reason) {
-  if (!query_given_) return {"query", "must be given"};
+FieldError RerankJsonReader::check(const transport::CallInfo&, ReasonText& reason) {
+  if (!query_) return {"query", "must be given"};
   if (!texts_given_) return {"texts", "must be given"};
   if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
   if (const FieldError error = requests_.check_ranks(options_.text.model, reason)) return error;
@@ -211,7 +211,7 @@ FieldError RerankJsonReader::check(ReasonText& reason) {
 
 FieldError RerankJsonReader::item(u32 index, RequestView& view) {
   view = options_.base;
-  return requests_.rerank("texts", query_, texts_[index], options_.text, view, item_reason_);
+  return requests_.rerank("texts", *query_, texts_[index], options_.text, view, item_reason_);
 }
 
 }  // namespace fastqps::protocols

@@ -1,4 +1,4 @@
-// What becomes of an item's scores, over gRPC and HTTP alike.
+// An item's scores, times and weights as answers have them, over gRPC and HTTP alike.
 #pragma once
 #include <span>
 #include <string>
@@ -53,7 +53,7 @@ struct RankContext {
   static std::vector<std::string_view> texts(std::string_view context);
 };
 
-// What the writer of an answer must know of each item. It travels as the item's request id, which this API has not.
+// A note of the reader for the writer about an item. It travels as the item's request id, which this API has not.
 struct ItemNote {
   u32 characters = 0;     // of its texts
   bool activate = false;  // the scores are logits, and the client wants probabilities

@@ -129,7 +129,7 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   if (item.method == kSteps) {
     const u64 size = answer_bytes(s.kind, s.answer_dtype, n);
     // Only an answer by token can be empty: of a text whose tokens all have none of their own.
-    if ((!size && !rows_by_token(tables_.routes[item.route].task)) || size > room) return false;
+    if ((!size && !traits(tables_.routes[item.route].task).by_token) || size > room) return false;
     response.request_id = item.request_id;
     response.output = Output::kSlot;
     response.slot = read_slot(s, {bytes, size_t(size)});
@@ -196,8 +196,8 @@ SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const
 bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
   const Slot& s = tables_.slots.slot(slot);
   const Route& route = tables_.routes[tables_.items[slot].route];
-  const bool multi = route.task == Task::kEmbedMulti;
-  response.output = multi ? Output::kMulti : Output::kEmbedding;
+  const bool multi = traits(route.task).by_token;
+  response.output = traits(route.task).output;
   if (multi) response.embedding.dimensions = s.dimensions ? s.dimensions : route.dimensions;
   return !multi || s.n_values % response.embedding.dimensions == 0;
 }

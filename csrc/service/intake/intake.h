@@ -79,7 +79,7 @@ class Intake {
     const std::string_view siblings = group_of(view, *from.info);
     tables_.items.hold(slot, tenant, siblings, time.due_ns);
     if (tables_.memory.segment.sizes().caller_bytes) name_caller(slot, siblings, tenant);
-    if (tables_.memory.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
+    if (generates(tables_.memory.route(route).task)) generating_.begin(view, route, slot, from.streams);
     return item.tokenizing ? Refusal{} : queue_.put(slot);
   }
   // Queues the item of a text that another thread has tokenized or dropped. The caller sends a refusal, to its copy of

@@ -52,6 +52,10 @@ TEST(typed_and_raw_contents_are_the_same) {
     const RequestView view = item_of(reader, message, 1);
     CHECK(view.input == Input::kText && view.text == "bc");
   }
+  // One by one and packed.
+  const std::string typed =
+      tensor("input_ids", "INT64", shape({2, 2}), number(3, 5) + delimited(3, "\6\7") + number(3, 8));
+  CHECK(ids_of(item_of(reader, typed, 1)) == (std::vector<u32>{7, 8}));
   const std::string ids = raw_ids();
   CHECK(ids_of(item_of(reader, ids, 0)) == (std::vector<u32>{5}));
   CHECK(ids_of(item_of(reader, ids, 1)) == (std::vector<u32>{7, 8}));

@@ -39,6 +39,24 @@ TEST(damaged_requests_to_embed_are_read_or_refused) {
   damage(embed, delimited(1, "text") + number(2, 1) + number(3, 0) + number(4, 0) + number(6, 3));
 }
 
+TEST(errors_name_the_field) {
+  World w;
+  EmbedReader embed(*w.routes, false);
+  RerankReader rerank(*w.routes, 8);
+  RerankStreamReader stream(*w.routes);
+  const struct {
+    RequestReader& reader;
+    std::string message, error;
+  } table[] = {{embed, delimited(1, "\xff"), "inputs: not valid UTF-8"},
+               {embed, delimited(5, "\xff"), "prompt_name: not valid UTF-8"},
+               {embed, "\x0a", ": not valid protobuf"},
+               {embed, number(2, 0x80), ": not valid protobuf"},
+               {rerank, delimited(1, "\xff"), "query: not valid UTF-8"},
+               {rerank, delimited(2, "a") + delimited(2, "\xff"), "texts: not valid UTF-8"},
+               {stream, delimited(2, "\xff"), "text: not valid UTF-8"}};
+  for (const auto& row : table) CHECK_EQ(error_of(row.reader, row.message), row.error);
+}
+
 TEST(the_context_of_a_stream_keeps_the_first_options) {
   World w;
   RerankStreamReader reader(*w.routes);

@@ -6,8 +6,8 @@
 #include <future>
 #include <memory>
 
-#include "tests/in_time.h"
 #include "tests/frames.h"
+#include "tests/in_time.h"
 #include "tests/transport/http1_client.h"
 #include "transport/http2/session.h"
 #include "transport/loop/front_door.h"
