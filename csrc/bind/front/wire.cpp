@@ -18,9 +18,6 @@ namespace fastqps::bind {
 namespace {
 
 namespace py = pybind11;
-using namespace fastqps::protocols;
-using namespace fastqps::service;
-using namespace fastqps::transport;
 
 py::str text(std::string_view view) { return py::str(view.data(), view.size()); }
 
