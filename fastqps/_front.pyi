@@ -7,7 +7,6 @@ from typing import Final, Literal
 from fastqps._core import Segment, WakeFds
 from fastqps.models.card import ModelCard
 from fastqps.models.files.logit_options import LogitOptions
-from fastqps.process.children import DoorSettings
 
 wire: ModuleType  # the wire format's functions, for tests
 
@@ -72,7 +71,15 @@ def probe(
 ) -> ProbeAnswer: ...
 
 class Door:
-    def __init__(self, settings: DoorSettings) -> None: ...
+    max_request_items: Final[int]
+    auto_truncate: Final[bool | None]
+    def __init__(
+        self,
+        segment: Segment,
+        wake_fds: WakeFds,
+        index: int,
+        settings: str,  # DoorSettings.native
+    ) -> None: ...
     def set_route(
         self,
         route: int,

@@ -17,7 +17,7 @@ PredictService::PredictService(Segment segment, const WakeFds* fds, const Predic
       answers_(tables_, phase_, options),
       requests_(tables_, answers_, options),
       methods_(tables_, requests_, answers_, options),
-      canaries_(segment, options.door, options.canary_interval_ns),
+      canaries_(segment, options.door, options.settings.canary_interval_ns),
       counters_(tables_.memory, tables_.attachment, tables_.slots),
       gauges_(tables_.memory, tables_.slots, tables_.room),
       balance_(tables_.memory) {

@@ -5,7 +5,7 @@ namespace fastqps::service {
 RequestPath::RequestPath(ServiceTables& tables, AnswerPath& answers, const PredictOptions& options)
     : checker(tables.routes, tables.refusals),
       admission(tables.memory, tables.slots, tables.items, tables.room, answers.groups.table(), tables.loads,
-                answers.fit, tables.refusals, options.times),
+                answers.fit, tables.refusals, options.times()),
       input(tables.memory, tables.slots, tables.routes, tables.spans, tables.tokenizers, tables.refusals),
       queue(tables.memory, tables.attachment, tables.slots, tables.items, tables.room, tables.loads,
             tables.large_answers, answers.poison, answers.withdrawals, tables.refusals),

@@ -19,10 +19,10 @@ struct ServiceTables {
   // events: receives the slab's events from the first turn on.
   ServiceTables(Segment segment, const WakeFds* fds, const PredictOptions& options, SlotEvents& events)
       : memory(segment, fds, options.door),
-        refusals(options.times),
-        slots(segment, fds, options.door, events, options.rerun),
-        routes(memory, options.auto_truncate),
-        tenants(options.tenants),
+        refusals(options.times()),
+        slots(segment, fds, options.door, events, options.settings.rerun),
+        routes(memory, options.settings.auto_truncate),
+        tenants(options.settings),
         items(memory, routes, tenants),
         room(memory, tenants),
         generations(segment.sizes().slots),

@@ -18,7 +18,8 @@ struct World {
   explicit World(TimeLimits limits = {10 * kS, 60 * kS}) : options(with(limits)) { info.receive_ns = kReceived; }
   static PredictOptions with(TimeLimits limits) {
     PredictOptions options;
-    options.times = limits;
+    options.settings.default_timeout_ns = limits.default_ns;
+    options.settings.max_timeout_ns = limits.max_ns;
     return options;
   }
 
@@ -53,9 +54,9 @@ struct World {
   PhaseWatch phase{tables.memory, tables.attachment};
   AnswerPath answers{tables, phase, options};
   Groups groups{64, 1 << 20};
-  CallFit fit{groups, tables.loads, tables.refusals, options.times};
-  Admission admission{tables.memory, tables.slots, tables.items,    tables.room,  groups,
-                      tables.loads,  fit,          tables.refusals, options.times};
+  CallFit fit{groups, tables.loads, tables.refusals, options.times()};
+  Admission admission{tables.memory, tables.slots, tables.items,    tables.room,    groups,
+                      tables.loads,  fit,          tables.refusals, options.times()};
   CallInfo info{};
 };
 

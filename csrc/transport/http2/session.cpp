@@ -16,7 +16,9 @@ constexpr u32 kEnoughOfPreface = 4;  // nothing else starts with "PRI "
 
 u64 age_at(DoorState& door, u64 accepted_ns) {
   const double jitter = 0.9 + 0.2 * (door.net.random() / 4294967296.0);
-  return door.limits.age_max ? accepted_ns + u64(double(door.limits.age_max) * jitter) : kNever;
+  return door.limits.settings.max_connection_age_ns
+             ? accepted_ns + u64(double(door.limits.settings.max_connection_age_ns) * jitter)
+             : kNever;
 }
 
 u32 error_code(CallSession::Reset why) {
