@@ -1,18 +1,22 @@
-// A protobuf message declared as a list of fields of a few kinds: the list measures, writes and reads it.
+// A protobuf message declared as a list of fields of a few kinds: the list measures, writes and reads it. This is the
+// one reader of all messages whose fields are independent of one another.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "contract/request_view.h"
 #include "contract/utf8.h"
 #include "contract/wire.h"
 
 namespace fastqps {
 
-// ---- kinds of fields: how a value is written. Zeros and what is empty are left out.
+// ---- kinds of fields: how a value is written and read. Zeros and what is empty are left out. read() returns whether
+// the bytes are sound, or a FieldError for a value that is refused.
 
-// A u32 or bool.
+// A u32 or bool. A value above 32 bits is refused.
 struct Varint {
   static constexpr WireType kType = WireType::kVarint;
   static size_t size(u64 value) { return scalar_size(value); }
@@ -22,6 +26,29 @@ struct Varint {
     u64 bits;
     if (!in.varint(&bits) || bits > ~u32(0)) return false;
     value = T(bits);
+    return true;
+  }
+};
+
+// An integer or enum. Bits that it cannot hold are dropped, as protobuf does.
+struct Integer {
+  static constexpr WireType kType = WireType::kVarint;
+  template <class T>
+  static bool read(WireReader& in, T& value) {
+    u64 bits;
+    if (!in.varint(&bits)) return false;
+    value = T(bits);
+    return true;
+  }
+};
+
+struct Bool {
+  static constexpr WireType kType = WireType::kVarint;
+  template <class T>
+  static bool read(WireReader& in, T& value) {
+    u64 bits;
+    if (!in.varint(&bits)) return false;
+    value = bits != 0;
     return true;
   }
 };
@@ -46,14 +73,16 @@ struct Fixed32 {
   }
 };
 
+// A u64 or double.
 struct Fixed64 {
   static constexpr WireType kType = WireType::kFixed64;
   static size_t size(u64 value) { return float64_size(std::bit_cast<double>(value)); }
   static void write(WireWriter& out, u32 number, u64 value) { out.float64(number, std::bit_cast<double>(value)); }
-  static bool read(WireReader& in, u64& value) {
+  template <class T>
+  static bool read(WireReader& in, T& value) {
     double bits;
     if (!in.fixed64(&bits)) return false;
-    value = std::bit_cast<u64>(bits);
+    value = std::bit_cast<T>(bits);
     return true;
   }
 };
@@ -67,6 +96,33 @@ struct Bytes {
 
 struct Text : Bytes {
   static bool read(WireReader& in, std::string_view& text) { return in.bytes(&text) && text::valid_utf8(text); }
+};
+
+// A literal as an argument of a template.
+template <size_t n>
+struct FieldName {
+  char text[n];
+  constexpr FieldName(const char (&from)[n]) { std::copy_n(from, n, text); }
+};
+
+// A text whose error names the field.
+template <FieldName name>
+struct NamedText : Bytes {
+  static FieldError read(WireReader& in, std::string_view& text) {
+    if (!in.bytes(&text)) return {"", kDamaged};
+    return text::valid_utf8(text) ? FieldError{} : FieldError{name.text, kNotUtf8};
+  }
+};
+
+// Any number of values. Scalars come one by one or packed.
+template <class Kind>
+struct Repeated {
+  static constexpr WireType kType = Kind::kType;
+  static constexpr bool kPacks = kType != WireType::kLength;
+  template <class T>
+  static auto read(WireReader& in, std::vector<T>& values) {
+    return Kind::read(in, values.emplace_back());
+  }
 };
 
 // Numbers of a fixed size, in one piece.
@@ -96,6 +152,9 @@ struct Column {
 template <u32 number, class Kind, auto... member>
 struct Field {
   static constexpr u32 kTag = wire_tag(number, Kind::kType);
+  static constexpr bool kPacks = requires { requires Kind::kPacks; };
+  static constexpr bool is(u32 tag) { return tag == kTag || (kPacks && tag == length_tag(number)); }
+
   template <class Message>
   static size_t size(const Message& message) {
     return Kind::size(message.*member...);
@@ -105,8 +164,31 @@ struct Field {
     Kind::write(out, number, message.*member...);
   }
   template <class Message>
-  static bool read(WireReader& in, Message& message) {
+  static auto read(WireReader& in, u32 tag, Message& message) {
+    if constexpr (kPacks)
+      if (tag != kTag) return read_packed(in, message);
     return Kind::read(in, message.*member...);
+  }
+
+ private:
+  template <class Message>
+  static bool read_packed(WireReader& in, Message& message) {
+    std::string_view packed;
+    if (!in.bytes(&packed)) return false;
+    for (WireReader run(packed); !run.done();)
+      if (!Kind::read(run, message.*member...)) return false;
+    return true;
+  }
+};
+
+// A field whose bytes a member function of the message reads, such as a message of its own.
+template <u32 number, auto read_part>
+struct Part {
+  static constexpr bool is(u32 tag) { return tag == length_tag(number); }
+  template <class Message>
+  static FieldError read(WireReader& in, u32, Message& message) {
+    std::string_view part;
+    return in.bytes(&part) ? (message.*read_part)(part) : FieldError{"", kDamaged};
   }
 };
 
@@ -124,17 +206,42 @@ struct Fields {
   static void write(WireWriter& out, const Message& message) {
     (Field::write(out, message), ...);
   }
-  // Reads what is in `bytes`, and leaves other members alone. Returns whether all of it is sound.
+  // Reads what is in `bytes`, and leaves other members alone. Returns the first error; of damaged bytes its field is
+  // `whole`, the message's own name.
   template <class Message>
-  static bool read(std::string_view bytes, Message& message, bool (*unknown)(WireReader&, u32) = skip) {
+  static FieldError parse(std::string_view bytes, Message& message, const char* whole = "",
+                          bool (*unknown)(WireReader&, u32) = skip) {
     for (WireReader in(bytes); !in.done();) {
       u32 tag;
-      bool sound;
-      if (!in.tag(&tag)) return false;
-      const bool known = ((tag == Field::kTag && (sound = Field::read(in, message), true)) || ...);
-      if (!(known ? sound : unknown(in, tag))) return false;
+      FieldError error;
+      if (!in.tag(&tag)) return {whole, kDamaged};
+      const bool known = ((Field::is(tag) && (error = error_of(Field::read(in, tag, message), whole), true)) || ...);
+      if (error) return error;
+      if (!known && !unknown(in, tag)) return {whole, kDamaged};
     }
-    return true;
+    return {};
+  }
+  // Returns whether all of it is sound.
+  template <class Message>
+  static bool read(std::string_view bytes, Message& message, bool (*unknown)(WireReader&, u32) = skip) {
+    return !parse(bytes, message, "", unknown);
+  }
+
+ private:
+  static FieldError error_of(bool sound, const char* whole) {
+    return sound ? FieldError{} : FieldError{whole, kDamaged};
+  }
+  static FieldError error_of(const FieldError& error, const char*) { return error; }
+};
+
+// A field that is a message of its own.
+template <class Fields>
+struct Submessage {
+  static constexpr WireType kType = WireType::kLength;
+  template <class Message>
+  static bool read(WireReader& in, Message& message) {
+    std::string_view part;
+    return in.bytes(&part) && Fields::read(part, message);
   }
 };
 

@@ -6,9 +6,6 @@
 
 namespace fastqps {
 
-inline constexpr const char* kDamaged = "not valid protobuf";
-inline constexpr const char* kNotUtf8 = "not valid UTF-8";
-
 // The levels of groups that are allowed in a PredictRequest itself and in its submessages.
 inline constexpr int kRequestDepth = kWireDepthMax;
 inline constexpr int kPartDepth = kWireDepthMax - 1;

@@ -21,6 +21,10 @@ constexpr u32 fixed64_tag(u32 field) { return wire_tag(field, WireType::kFixed64
 // Submessages and groups may nest this deep, the outermost message not counted.
 inline constexpr int kWireDepthMax = 100;
 
+// Why a message, or a text in it, is refused.
+inline constexpr const char* kDamaged = "not valid protobuf";
+inline constexpr const char* kNotUtf8 = "not valid UTF-8";
+
 // Every member returns false when the bytes are damaged; the reader must not be used after that. Values that a call
 // does not set are left alone.
 class WireReader {

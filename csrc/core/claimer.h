@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "contract/status.h"
 #include "core/clock.h"
 #include "core/ring.h"
 #include "core/wake.h"
@@ -25,7 +26,7 @@ struct Batch {
   std::vector<Claim> claims;
   struct Dropped {
     Claim claim;
-    u16 code;
+    StatusCode code;
   };
   std::vector<Dropped> dropped;
   u32 n_tokens = 0;
@@ -88,13 +89,13 @@ class Claimer {
         const u32 i = control_slot(entry), seq = entry_seq(entry);
         for (size_t at = 0; at < batch.claims.size(); at++)
           if (const Claim& c = batch.claims[at]; c.door == f && c.slot == i && c.seq == seq)
-            return drop(batch, at, kCancelled);
+            return drop(batch, at, StatusCode::kCancelled);
         gone(f, i, seq);
       });
   }
 
   // Removes a claimed request from the batch, so that it is answered with `code` without the device.
-  void drop(Batch& batch, size_t at, u16 code) {
+  void drop(Batch& batch, size_t at, StatusCode code) {
     batch.n_tokens -= batch.claims[at].n_tokens;
     batch.dropped.push_back({batch.claims[at], code});
     batch.claims.erase(batch.claims.begin() + i64(at));
@@ -210,7 +211,7 @@ class Claimer {
     count_awake(batch.claimed_ns);  // also for a dispatcher that never sleeps
     for (size_t i = batch.claims.size(); i-- > 0;) {
       u64 deadline = slot(batch.claims[i]).deadline_ns;
-      if (deadline && batch.claimed_ns >= deadline) drop(batch, i, kDeadlineExceeded);
+      if (deadline && batch.claimed_ns >= deadline) drop(batch, i, StatusCode::kDeadlineExceeded);
     }
     return !batch.empty();
   }
@@ -452,7 +453,6 @@ class Claimer {
 
   static constexpr u32 kPiece = 256;
   static constexpr double kNobody = std::numeric_limits<double>::infinity(), kCostMax = 1e15;
-  static constexpr u16 kCancelled = 1, kDeadlineExceeded = 4;  // gRPC codes
 
   Segment segment_;
   const WakeFds* fds_;

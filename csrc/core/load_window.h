@@ -115,7 +115,8 @@ class LoadWindow {
     for (u32 f = 0; f < doors_; f++) {
       const Stats& stats = segment_.door_stats(f);
       for (u32 m = 0; m < models_; m++)
-        for (u32 code = 0; code < kCodes; code++) count_items(at, code, stats.items[m][code].load(kRelaxed));
+        for (u32 code = 0; code < kStatusCodes; code++)
+          count_items(at, StatusCode(code), stats.items[m][code].load(kRelaxed));
       at.inflight_ns += stats.inflight_ns.load(kRelaxed);
       at.awake_ns.push_back(stats.awake_ns.load(kRelaxed));
       const DoorLine& line = segment_.door(f);
@@ -136,9 +137,8 @@ class LoadWindow {
     if (looks_.size() > 1) at.slots_ns = before().slots_ns + share * double(at.ns - before().ns);
   }
 
-  static void count_items(Look& at, u32 code, u64 n) {
-    constexpr u32 kOk = 0, kCancelled = 1, kUnknown = 2, kDeadlineExceeded = 4, kResourceExhausted = 8;  // of gRPC
-    constexpr u32 kInternal = 13, kUnavailable = 14, kDataLoss = 15;
+  static void count_items(Look& at, StatusCode code, u64 n) {
+    using enum StatusCode;
     const bool shed = code == kDeadlineExceeded || code == kResourceExhausted;
     const bool failed = code == kUnknown || code == kInternal || code == kDataLoss;
     at.items += n;

@@ -4,11 +4,13 @@
 #include <cstring>
 #include <string_view>
 
+#include "contract/status.h"
 #include "core/segment.h"
 
 namespace fastqps {
 
-inline void write_refusal(const Segment& segment, u32 code, std::string_view message, u32 retry_after_ms, Slot& slot) {
+inline void write_refusal(const Segment& segment, StatusCode code, std::string_view message, u32 retry_after_ms,
+                          Slot& slot) {
   constexpr size_t kMessageMax = 400;
   const std::span<u8> room = segment.answer_room(slot);
   slot.status = u16(code);

@@ -151,7 +151,7 @@ void EdgeDispatcher::refuse(u32 number, StatusCode code, std::string_view messag
   Flight& flight = flights_[number];
   Slot& slot = claimer_.slot(flight.claim);
   if (!launch(flight)) return;
-  write_refusal(segment_, u32(code), message, retry_after_ms, slot);
+  write_refusal(segment_, code, message, retry_after_ms, slot);
   slot.claimed_ns = slot.gathered_ns = slot.launched_ns = flight.claimed_ns;
   slot.finished_ns = slot.scattered_ns = now_ns_;
   if (!claimer_.finish(flight.claim)) fenced_ = true;

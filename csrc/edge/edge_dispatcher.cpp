@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "core/clock.h"
 #include "edge/slot_item.h"
 
@@ -251,10 +251,7 @@ bool EdgeDispatcher::reject_waiting() {
 }
 
 void EdgeDispatcher::answer_dropped() {
-  for (const auto& [claim, code] : batch_.dropped) {
-    const u32 number = flights_.open(claim, batch_.claimed_ns);
-    refuse(number, StatusCode(code), {});
-  }
+  for (const auto& [claim, code] : batch_.dropped) refuse(flights_.open(claim, batch_.claimed_ns), code, {});
 }
 
 // That this process gets on is all that a canary asks.

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "edge/flights.h"
 #include "edge/upstreams.h"
 

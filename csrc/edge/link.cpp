@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "core/clock.h"
 #include "edge/upstream/http2_call.h"
 

@@ -6,6 +6,34 @@
 
 namespace fastqps::service {
 
+PredictMethods::PredictMethods(Tables& tables, AnswerPath& answers, Intake& intake)
+    : items_path{tables.attachment,
+                 answers.groups,
+                 intake,
+                 answers.answers,
+                 answers.withdrawals,
+                 tables.counts,
+                 tables.refusals,
+                 tables.options.settings.max_request_items,
+                 tables.options.settings.max_stream_inflight},
+      batch_reader(tables.options.settings.max_request_items),
+      predict(intake, answers.answers, answers.withdrawals, kPredict),
+      generate(intake, answers.answers, answers.withdrawals, kGenerate),
+      batch(items_path, batch_reader, batch_writer, kPredictBatch),
+      stream(items_path, stream_reader, stream_writer, kPredictStream, GroupKind::kEach) {}
+
+void PredictMethods::add_to(transport::MethodTable& table) {
+  const transport::MethodRow rows[] = {{"/fastqps.v1.PredictService/Predict", transport::MethodKind::kUnary, &predict,
+                                        transport::MethodRole::kService, kPredict},
+                                       {"/fastqps.v1.PredictService/PredictBatch", transport::MethodKind::kUnary,
+                                        &batch, transport::MethodRole::kService, kPredictBatch},
+                                       {"/fastqps.v1.PredictService/PredictStream", transport::MethodKind::kBidi,
+                                        &stream, transport::MethodRole::kService, kPredictStream},
+                                       {"/fastqps.v1.PredictService/Generate", transport::MethodKind::kServerStream,
+                                        &generate, transport::MethodRole::kService, kGenerate}};
+  for (const transport::MethodRow& row : rows) table.add(row);
+}
+
 namespace {
 constexpr u64 kTickNs = 1'000'000'000;
 }
@@ -13,10 +41,10 @@ constexpr u64 kTickNs = 1'000'000'000;
 PredictService::PredictService(Segment segment, const WakeFds* fds, const PredictOptions& options)
     : events_(tables_, answers_),
       tables_(segment, fds, options, events_),
-      phase_(tables_.memory, tables_.attachment),
-      answers_(tables_, phase_, options),
-      requests_(tables_, answers_, options),
-      methods_(tables_, requests_, answers_, options),
+      answers_(tables_),
+      queue_(tables_, answers_.withdrawals),
+      intake_(tables_, answers_, queue_),
+      methods_(tables_, answers_, intake_),
       canaries_(segment, options.door, options.settings.canary_interval_ns),
       counters_(tables_.memory, tables_.attachment, tables_.slots),
       gauges_(tables_.memory, tables_.slots, tables_.room),
@@ -40,7 +68,7 @@ void PredictService::on_turn(u64 now) {
   canaries_.look(now, [&](u32 dispatcher) { tables_.slots.put_canary(dispatcher, now); });
   gauges_.count_load();
   tables_.routes.report_held();
-  phase_.watch(now);
+  tables_.phase.watch(now);
   if (now - ticked_ns_ >= kTickNs) tick(now);
   answers_.groups.flush_rows();
   gauges_.end_turn();
@@ -49,7 +77,7 @@ void PredictService::on_turn(u64 now) {
 void PredictService::finish_texts() {
   tables_.tokenizers.take([this](TokenizeResult& result) {
     const Item kept = tables_.items[result.slot];
-    const Refusal refusal = requests_.intake.finish_text(result);
+    const Refusal refusal = intake_.finish_text(result);
     if (refusal && !kept.answered) answers_.answers.answer(kept, refusal);
     return !kept.answered;
   });
@@ -61,7 +89,7 @@ void PredictService::drain(u64 now) {
   tables_.clock.drain_ns = now_ns();
   tables_.slots.drain();
   look_at_queues(now);
-  requests_.queue.feed();
+  queue_.feed();
   tables_.slots.publish();
   const u64 drain_ns = tables_.clock.drain_ns;
   tables_.items.deadlines.advance(drain_ns, [&](u32 slot) { return answers_.withdrawals.expire(slot, drain_ns); });
@@ -80,7 +108,7 @@ void PredictService::tick(u64 now) {
     answers_.withdrawals.give_up_waiting();
   }
   counters_.copy();
-  if (phase_.draining()) methods_.stream.close_streams(now, phase_.drain_is_late(now));
+  if (tables_.phase.draining()) methods_.stream.close_streams(now, tables_.phase.drain_is_late(now));
 }
 
 // The answers of this turn have been passed to the kernel, as far as the sockets had room.
@@ -111,14 +139,14 @@ bool PredictService::about_to_sleep() {
 bool PredictService::dispatchers_want_more() {
   if (!tables_.room.size()) return false;
   tables_.loads.look(now_ns());
-  return requests_.queue.can_feed();
+  return queue_.can_feed();
 }
 
 void PredictService::awake() {
   tables_.slots.awake();
   const u64 now = now_ns();
   look_at_queues(now);  // first, because dispatchers took requests while this door slept
-  requests_.queue.feed();
+  queue_.feed();
   tables_.slots.publish();
   gauges_.awake(now);
 }

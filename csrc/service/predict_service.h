@@ -6,15 +6,85 @@
 #pragma once
 #include <vector>
 
-#include "service/answers/slot_events.h"
 #include "service/formats/protocol.h"
-#include "service/predict_methods.h"
-#include "service/upkeep/canaries.h"
-#include "service/upkeep/connection_balance.h"
-#include "service/upkeep/counter_copy.h"
-#include "service/upkeep/door_gauges.h"
+#include "service/intake/intake.h"
+#include "service/methods.h"
+#include "service/upkeep.h"
+#include "transport/rpc/methods.h"
 
 namespace fastqps::service {
+
+// PredictBatchRequest and PredictBatchResponse.
+class NativeBatchReader final : public RequestReader {
+ public:
+  explicit NativeBatchReader(u32 items_max) : items_(items_max) {}
+
+  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
+    return split_batch({reinterpret_cast<const char*>(message.data()), message.size()}, items_, &count_, reason);
+  }
+  u32 items() const override { return u32(count_); }
+  FieldError item(u32 index, RequestView& view) override { return parse_request(items_[index], &view); }
+
+ private:
+  std::vector<std::string_view> items_;
+  size_t count_ = 0;
+};
+
+class NativeBatchWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {
+    size_t room = 0;
+    for (const ResponseView& item : items) room += batch_item_size(response_size(item));
+    return room;
+  }
+  u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override {
+    for (const ResponseView& item : items) out = write_response(item, write_batch_frame(response_size(item), out));
+    return out;
+  }
+  bool has_item_statuses() const override { return true; }
+};
+
+// Of PredictStream, whose messages have one item and one answer each.
+class NativeStreamReader final : public RequestReader {
+ public:
+  FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText&) override {
+    message_ = {reinterpret_cast<const char*>(message.data()), message.size()};
+    return {};
+  }
+  u32 items() const override { return 1; }
+  FieldError item(u32, RequestView& view) override { return parse_request(message_, &view); }
+
+ private:
+  std::string_view message_;
+};
+
+class NativeStreamWriter final : public AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, std::span<const ResponseView> items) const override {
+    return response_size(items[0]);
+  }
+  u8* write(const AnsweredCall&, std::span<const ResponseView> items, u8* out) const override {
+    return write_response(items[0], out);
+  }
+  bool has_item_statuses() const override { return true; }
+};
+
+// The methods of PredictService, each an object and a row.
+struct PredictMethods {
+  PredictMethods(Tables& tables, AnswerPath& answers, Intake& intake);
+  void add_to(transport::MethodTable& table);
+
+  // What methods of other protocols are made of.
+  const ItemsPath items_path;
+  NativeBatchReader batch_reader;
+  const NativeBatchWriter batch_writer;
+  NativeStreamReader stream_reader;
+  const NativeStreamWriter stream_writer;
+
+  SingleMethod predict, generate;
+  ItemsMethod batch;
+  StreamMethod stream;
+};
 
 class PredictService final : public transport::Service {
  public:
@@ -27,7 +97,7 @@ class PredictService final : public transport::Service {
   void set_tokenizer_pid(u32 which, u32 pid) { tables_.memory.line.tokenizers[which].store(pid, kRelaxed); }
   // Sets the loop that runs this service, and its counters. They serve health, draining and the segment's copy of the
   // counters.
-  void set_loop(transport::Loop* loop, const transport::Counters* counters) {
+  void set_loop(transport::LoopControl* loop, const transport::Counters* counters) {
     tables_.attachment.loop = loop, tables_.attachment.counters = counters;
   }
 
@@ -47,7 +117,7 @@ class PredictService final : public transport::Service {
   }
   void on_attach(transport::Transport& transport) override;
   void on_turn(u64 now_ns) override;
-  u64 kept_bytes() const override { return answers_.groups.kept_bytes(); }
+  u64 kept_bytes() const override { return tables_.groups.kept_bytes(); }
   void on_flushed() override;
   u64 next_wakeup_ns() override;
   bool about_to_sleep() override;
@@ -57,7 +127,7 @@ class PredictService final : public transport::Service {
   // The number of accepted items that were left without an answer when the loop or the drain ended.
   u32 cut_off() const { return answers_.withdrawals.cut_off() + tables_.slots.open() + tables_.tokenizers.wanted(); }
   // The number of generations that have a slot.
-  u32 generations() const { return tables_.generations.open(); }
+  u32 generations() const { return tables_.items.generations.open(); }
 
  private:
   void finish_texts();
@@ -67,10 +137,10 @@ class PredictService final : public transport::Service {
   void tick(u64 now);
 
   SlotEvents events_;
-  ServiceTables tables_;
-  PhaseWatch phase_;
+  Tables tables_;
   AnswerPath answers_;
-  RequestPath requests_;
+  RequestQueue queue_;
+  Intake intake_;
   PredictMethods methods_;
   Canaries canaries_;
   CounterCopy counters_;

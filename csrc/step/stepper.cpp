@@ -33,8 +33,7 @@ bool Stepper::launch(u32 s) {
 }
 
 void Stepper::not_finite(Slot& slot) {
-  constexpr u32 kInternal = 13;  // gRPC code
-  write_refusal(segment_, kInternal, "the model's result is NaN or infinite", 0, slot);
+  write_refusal(segment_, StatusCode::kInternal, "the model's result is NaN or infinite", 0, slot);
   if (std::exchange(logged_, true)) return;
   std::fprintf(stderr,
                "model %s: a result is NaN or infinite. Such items fail with INTERNAL; no more of them are logged\n",

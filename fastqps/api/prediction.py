@@ -14,7 +14,6 @@ from google.protobuf.message import DecodeError
 
 from .. import errors
 from ..v1 import predict_pb2 as pb
-from .codes import CODES
 
 Vector = npt.NDArray[np.float32]
 FinishReason = Literal["stop", "length"]
@@ -331,7 +330,7 @@ def _from_message(message: pb.PredictResponse) -> Prediction | PredictionError:
 
 
 def _error(status: pb.Status) -> errors.CallError:
-    if not 0 < status.code < len(CODES):
+    if not 0 < status.code < len(errors.StatusCode):
         return errors.Internal(f"the server's status code {status.code} does not exist: {status.message}")
     return errors.from_code(status.code, status.message, status.retry_after_ms)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .codes import CODES
+from ..errors import StatusCode
 from .prediction import Chunk, Entity, Generation, Prediction, PredictionError, SparseEmbedding, Usage
 
 
@@ -84,7 +84,7 @@ def answer_json(
 
 def error_json(code: int, message: str) -> dict[str, Any]:
     """A failure, with gRPC's name of its code."""
-    return {"error": {"code": CODES[code], "message": message}}
+    return {"error": {"code": StatusCode(code).name, "message": message}}
 
 
 def _usage(found: Usage, made: bool = False) -> dict[str, Any]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastqps.api.codes import CODES
-from fastqps.errors import ModelError
+from fastqps.errors import ModelError, StatusCode
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.served import ServedModels
 from fastqps.models.card_tokenizer import load_tokenizer
 from fastqps.models.tokenizers.tokenizer import Piece, Tokenizer
 
-INVALID_ARGUMENT = CODES.index("INVALID_ARGUMENT")
-FAILED_PRECONDITION = CODES.index("FAILED_PRECONDITION")
 CHARACTERS_PER_TOKEN = 250  # a text that may have n tokens may have so many characters for each
 
 
@@ -34,17 +31,17 @@ class DefaultTokenizer:
         try:
             prompt = card.prompt(prompt_name or "")
         except ValueError as error:
-            raise CallFailed(INVALID_ARGUMENT, str(error)) from None
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, str(error)) from None
         most = card.max_input_tokens * CHARACTERS_PER_TOKEN
         if not 0 < len(text) <= most:
-            raise CallFailed(INVALID_ARGUMENT, f"inputs: {len(text)} characters, must have 1 to {most}")
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"inputs: {len(text)} characters, must have 1 to {most}")
         return tokenizer.pieces(prompt + text, special_tokens=special_tokens)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         """The text of token ids."""
         tokenizer = self._tokenizer()
         if not ids:
-            raise CallFailed(INVALID_ARGUMENT, "ids: 0 ids, at least 1")
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, "ids: 0 ids, at least 1")
         return tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
 
     def _tokenizer(self) -> Tokenizer:
@@ -53,8 +50,8 @@ class DefaultTokenizer:
             try:
                 tokenizer = load_tokenizer(card)
             except ModelError as error:
-                raise CallFailed(FAILED_PRECONDITION, str(error)) from None
+                raise CallFailed(StatusCode.FAILED_PRECONDITION, str(error)) from None
             if not tokenizer:
-                raise CallFailed(FAILED_PRECONDITION, f"the model '{card.name}' has no tokenizer")
+                raise CallFailed(StatusCode.FAILED_PRECONDITION, f"the model '{card.name}' has no tokenizer")
             self._loaded = card.version, tokenizer
         return self._loaded[1]

@@ -14,16 +14,13 @@ from typing import Any, NoReturn
 
 from fastqps import __version__
 from fastqps._core import now_ns
-from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
+from fastqps.errors import StatusCode
 from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModel, ServedModels
 
 SERVICE = "inference.GRPCInferenceService"
 _TYPES = {"BYTES": "TYPE_STRING", "INT64": "TYPE_INT64", "FP32": "TYPE_FP32"}
-_NOT_FOUND, _UNIMPLEMENTED = CODES.index("NOT_FOUND"), CODES.index("UNIMPLEMENTED")
-_OK = CODES.index("OK")
-_INVALID_ARGUMENT = CODES.index("INVALID_ARGUMENT")
 # Triton's methods without a counterpart here, and why.
 UNSERVED = {
     "RepositoryModelLoad": "models are loaded at start and by a reload",
@@ -81,7 +78,7 @@ def answer(models: ServedModels, name: str, request: Any) -> Any:
 
 def refuse(name: str) -> NoReturn:
     """Refuses a method of ``UNSERVED``."""
-    raise CallFailed(_UNIMPLEMENTED, f"{name} is not served here: {UNSERVED[name]}")
+    raise CallFailed(StatusCode.UNIMPLEMENTED, f"{name} is not served here: {UNSERVED[name]}")
 
 
 def _answers() -> dict[str, Callable[[ServedModels, Any, Any], None]]:
@@ -104,7 +101,7 @@ def _rare(models: ServedModels, name: str) -> RareMethod:
         try:
             request = request_type.FromString(message)
         except Exception:
-            raise CallFailed(_INVALID_ARGUMENT, f"not a {name}Request") from None
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, f"not a {name}Request") from None
         return bytes(answer(models, name, request).SerializeToString())
 
     return RareMethod(f"/{SERVICE}/{name}", True, call)
@@ -119,9 +116,11 @@ def find(models: ServedModels, name: str, version: str = "") -> ServedModel:
     model = models.find(name)
     if not model:
         names = ", ".join(f"'{each.card.name}'" for each in models.all())
-        raise CallFailed(_NOT_FOUND, f"name: '{name[:100]}' is not served here; served: {names}")
+        raise CallFailed(StatusCode.NOT_FOUND, f"name: '{name[:100]}' is not served here; served: {names}")
     if version not in ("", model.card.version):
-        raise CallFailed(_NOT_FOUND, f"version: '{version[:60]}' is not served; served: '{model.card.version}'")
+        raise CallFailed(
+            StatusCode.NOT_FOUND, f"version: '{version[:60]}' is not served; served: '{model.card.version}'"
+        )
     return model
 
 
@@ -179,16 +178,16 @@ def _model_statistics(models: ServedModels, request: Any, response: Any) -> None
             name=model.card.name,
             version=str(int(model.card.version, 16)),  # perf_analyzer ends unless it is a decimal number
             last_inference=_milliseconds_since_1970(max(door.answered_at_ns[model.index] for door in doors)),
-            inference_count=sum(int(door.items[model.index, _OK]) for door in doors),
+            inference_count=sum(int(door.items[model.index, StatusCode.OK]) for door in doors),
             execution_count=sum(process.batch_items.count for process in dispatchers),
         )
         stats = entry.inference_stats
         for door in doors:
             methods = door.request[model.index]
             codes = door.requests[model.index, : len(methods)].sum(axis=0)
-            stats.success.count += int(codes[_OK])
+            stats.success.count += int(codes[StatusCode.OK])
             stats.success.ns += sum(method.sum for method in methods) - door.failed_ns[model.index]
-            stats.fail.count += int(codes.sum() - codes[_OK])
+            stats.fail.count += int(codes.sum() - codes[StatusCode.OK])
             stats.fail.ns += door.failed_ns[model.index]
         for duration, stage in (
             (stats.queue, "queue"),

@@ -8,8 +8,8 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
+from fastqps.errors import StatusCode
 from fastqps.frontdoor import open_inference
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
@@ -73,9 +73,9 @@ def _index(models: ServedModels, request: Request) -> Response:
         options = json.loads(request.body or b"{}")
         ready = options.get("ready")
     except (ValueError, AttributeError, RecursionError):
-        raise CallFailed(CODES.index("INVALID_ARGUMENT"), "the body must be a JSON object, or empty") from None
+        raise CallFailed(StatusCode.INVALID_ARGUMENT, "the body must be a JSON object, or empty") from None
     if not isinstance(ready, bool | None):
-        raise CallFailed(CODES.index("INVALID_ARGUMENT"), "ready must be a bool")
+        raise CallFailed(StatusCode.INVALID_ARGUMENT, "ready must be a bool")
     asked: Any = message_class("inference.RepositoryIndexRequest")
     return json_response(to_json(open_inference.answer(models, "RepositoryIndex", asked(ready=bool(ready))))["models"])
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from fastqps import _front
 from fastqps.api import reflection
+from fastqps.errors import StatusCode
 from fastqps.frontdoor.rare_routes import RareRoute, Request
 from fastqps.frontdoor.served import ServedModel, ServedModels
 from fastqps.v1 import predict_pb2
 
-MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # front::RareEvent
-RESOURCE_EXHAUSTED, INTERNAL = 8, 13
+MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # transport::RareEvent
 SLOW_WAITING_MAX = 64  # messages
 RareEvent = tuple[tuple[int, int], int, int, bytes, bool, tuple[str, list[str]] | None]
 """What ``Door.next_rare`` returns."""
@@ -105,7 +105,7 @@ def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute])
         except CallFailed as error:
             door.answer_rare(call, None, True, error.code, str(error))
         except Exception as error:  # the call must be answered whatever it contains
-            door.answer_rare(call, None, True, INTERNAL, f"{type(error).__name__}: {error}")
+            door.answer_rare(call, None, True, StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
         else:
             # Only a half-close ends a stream's input: several messages may arrive together before it.
             door.answer_rare(call, body, row.unary or event == HALF_CLOSE)
@@ -130,7 +130,7 @@ def serve(door: _front.Door, methods: list[RareMethod], routes: list[RareRoute])
             except queue.Full:
                 with lock:
                     waiting[call] -= 1
-                door.answer_rare(call, None, True, RESOURCE_EXHAUSTED, "too many calls of this kind wait")
+                door.answer_rare(call, None, True, StatusCode.RESOURCE_EXHAUSTED, "too many calls of this kind wait")
 
     def work_slowly() -> None:
         while True:

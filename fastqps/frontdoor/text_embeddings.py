@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fastqps import __version__
-from fastqps.api.codes import CODES
 from fastqps.api.reflection import message_class
-from fastqps.frontdoor.default_tokenizer import FAILED_PRECONDITION, INVALID_ARGUMENT, DefaultTokenizer
+from fastqps.errors import StatusCode
+from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModels
 from fastqps.models.card import ModelCard
@@ -21,7 +21,6 @@ _DOES = {
     "classify_tokens": "finds entities",
     "embed_multi": "makes a vector of each token",
 }
-_UNIMPLEMENTED = CODES.index("UNIMPLEMENTED")
 _NO_TOKEN_EMBEDDINGS = "call Embed, or Predict where the model makes a vector of each token"
 _UNSERVED = {
     "EmbedAll": (True, _NO_TOKEN_EMBEDDINGS),
@@ -76,7 +75,7 @@ def _rare(
         try:
             request = request_type.FromString(message)
         except Exception:
-            raise CallFailed(INVALID_ARGUMENT, "not valid protobuf") from None
+            raise CallFailed(StatusCode.INVALID_ARGUMENT, "not valid protobuf") from None
         answer(request, response)
         return bytes(response.SerializeToString())
 
@@ -85,7 +84,7 @@ def _rare(
 
 def _unserved(name: str, why: str) -> Callable[[bytes], bytes]:
     def refuse(_: bytes) -> bytes:
-        raise CallFailed(_UNIMPLEMENTED, f"{name} is not served here: {why}")
+        raise CallFailed(StatusCode.UNIMPLEMENTED, f"{name} is not served here: {why}")
 
     return refuse
 
@@ -97,7 +96,7 @@ def model_type(card: ModelCard) -> str:
     if card.task == "classify":
         return "reranker" if len(card.labels) == 1 else "classifier"
     raise CallFailed(
-        FAILED_PRECONDITION,
+        StatusCode.FAILED_PRECONDITION,
         f"the default model '{card.name}' {_DOES[card.task]}, for which this API has no model type",
     )
 

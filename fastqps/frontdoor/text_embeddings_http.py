@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastqps.errors import ModelError
-from fastqps.frontdoor.default_tokenizer import FAILED_PRECONDITION, INVALID_ARGUMENT, DefaultTokenizer
+from fastqps.errors import ModelError, StatusCode
+from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.rare_routes import JSON, RareRoute, Request, Response, json_bytes, json_response
 from fastqps.frontdoor.served import ServedModels
@@ -72,7 +72,7 @@ def _answering(answer: Callable[[Request], bytes]) -> Callable[[Request], Respon
         except _Refused as error:
             return _error(error.status, error.error_type, str(error))
         except CallFailed as error:
-            if error.code == INVALID_ARGUMENT:
+            if error.code == StatusCode.INVALID_ARGUMENT:
                 return _error(422, "Validation", str(error))
             return _error(424, "Backend", str(error))
 
@@ -171,4 +171,4 @@ def _about(card: ModelCard) -> dict[str, object]:
     try:
         return {"pooling": read_pipeline(Path(card.path)).pooling}
     except ModelError as error:
-        raise CallFailed(FAILED_PRECONDITION, str(error)) from None
+        raise CallFailed(StatusCode.FAILED_PRECONDITION, str(error)) from None

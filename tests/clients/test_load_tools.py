@@ -12,7 +12,7 @@ from questions import COUNT_MAX, FOLDER, PROMPT, SCRIPTS, TEXT, output
 from serving import Server
 
 import fastqps
-from fastqps.api.codes import CODES
+from fastqps.errors import StatusCode
 
 
 @pytest.mark.parametrize(("script", "count"), [("load", 1200), ("load_grpc", 200)])
@@ -56,7 +56,7 @@ def test_perf_analyzer(server: Server, tmp_path: Path, how: tuple[str, ...]) -> 
 
 
 def items_by_code(server: Server, model: str) -> dict[str, float]:
-    keys = {code: f"fastqps_items_total{{{code},{model}}}" for code in CODES}
+    keys = {code: f"fastqps_items_total{{{code},{model}}}" for code in StatusCode.__members__}
     metrics = server.metrics()
     return {code: metrics[key] for code, key in keys.items() if key in metrics}
 

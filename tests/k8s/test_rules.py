@@ -13,7 +13,7 @@ from alarm_cases import CASES, MORE, QUIET, SCRAPE_S, WELL, series
 from expressions import K8S, RULES, published
 from promtool import check_rules, configure, needs_promtool, promtool
 
-from fastqps.api.codes import CODES, FAULTS
+from fastqps.errors import FAULTS, StatusCode
 
 pytestmark = pytest.mark.compute
 
@@ -102,7 +102,7 @@ def test_failures_are_those_that_servers_show_from_the_start() -> None:
         found = re.findall(r'code=~\\?"(OK[|A-Z_]+)', path.read_text())
         assert found, path.name
         for codes in found:
-            assert {*CODES} - {*codes.split("|")} == {*FAULTS, *NEVER_ANSWERED}, path.name
+            assert {*StatusCode.__members__} - {*codes.split("|")} == {*FAULTS, *NEVER_ANSWERED}, path.name
 
 
 def test_the_dashboard_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import pytest
 from ladder import CXX, LOADGEN, PYTHON, ladder
 from paths import ROOT
 
+from fastqps.errors import StatusCode
 from loadgen import built
 
 CSRC = ROOT / "csrc"
@@ -75,6 +77,8 @@ def test_cxx_includes_go_down(folder: str) -> None:
                 assert (CSRC / header).is_file(), f"{path}: write includes from csrc: {header}"
             if folder != "bind":
                 assert not header.startswith("pybind11") and header != "Python.h", f"{path} sees Python"
+                # Who answers calls knows the loop as a LoopControl only (transport/rpc/service.h).
+                assert folder == "transport" or not header.startswith("transport/loop/"), f"{path} sees the loop"
             assert not re.match(r"(torch|ATen|c10|cuda)", header), f"{path} includes {header}"
 
 
@@ -215,3 +219,11 @@ def test_every_relaxed_access_of_the_core_gives_its_reason() -> None:
             if re.search(r"\(kRelaxed\)|, kRelaxed\)", code) and not given:
                 lacks.append(f"{path.name}:{number}")
     assert not lacks
+
+
+def test_status_codes_are_those_of_grpc() -> None:
+    """C++ and Python each list them once."""
+    names = re.findall(r"^  k(\w+) = (\d+),$", (CSRC / "contract/status.h").read_text(), re.MULTILINE)
+    in_cxx = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper(): int(number) for name, number in names}
+    assert in_cxx == {name: int(code) for name, code in StatusCode.__members__.items()}
+    assert in_cxx == {code.name: code.value[0] for code in grpc.StatusCode}

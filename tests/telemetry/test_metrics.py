@@ -30,7 +30,7 @@ from fastqps._core import (
     Sizes,
     create_segment,
 )
-from fastqps.api.codes import FAULTS
+from fastqps.errors import FAULTS
 from fastqps.telemetry.metrics import Metrics
 from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges

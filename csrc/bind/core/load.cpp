@@ -47,8 +47,8 @@ ProcessStats stats(const SegmentHandle& self, u32 i) {
   using Shape = std::vector<py::ssize_t>;
   ProcessStats out{.batch_items = read(s.batch_items),
                    .batch_tokens = read(s.batch_tokens),
-                   .requests = py::array_t<u64>(Shape{kModelsMax, kMethods, kCodes}),
-                   .items = py::array_t<u64>(Shape{kModelsMax, kCodes}),
+                   .requests = py::array_t<u64>(Shape{kModelsMax, kMethods, kStatusCodes}),
+                   .items = py::array_t<u64>(Shape{kModelsMax, kStatusCodes}),
                    .rejected = by_name(s.rejected, kRejectNames),
                    .expired = by_name(s.expired, kStageNames),
                    .idle_ns = by_name(s.idle_ns, kIdleNames),
@@ -65,7 +65,7 @@ ProcessStats stats(const SegmentHandle& self, u32 i) {
   auto requests = out.requests.mutable_unchecked<3>();
   auto items = out.items.mutable_unchecked<2>();
   for (u32 m = 0; m < kModelsMax; m++)
-    for (u32 c = 0; c < kCodes; c++) {
+    for (u32 c = 0; c < kStatusCodes; c++) {
       items(m, c) = s.items[m][c].load(kRelaxed);
       for (u32 k = 0; k < kMethods; k++) requests(m, k, c) = s.requests[m][k][c].load(kRelaxed);
     }

@@ -18,6 +18,7 @@
 #include "protocols/tei/tei.h"
 #include "protocols/tei/tei_http.h"
 #include "service/predict_service.h"
+#include "transport/loop/loop.h"
 
 namespace py = pybind11;
 using namespace py::literals;

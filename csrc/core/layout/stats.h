@@ -1,5 +1,6 @@
 // What each process counts, in a block that it alone writes: front door i in block i, dispatcher j in block doors + j.
 #pragma once
+#include "contract/status.h"
 #include "core/histogram.h"
 #include "core/layout/limits.h"
 
@@ -27,7 +28,6 @@ inline constexpr const char* kMethodNames[kMethods] = {
     "Predict",          "PredictBatch", "PredictStream", "Generate",   "ModelInfer",
     "ModelStreamInfer", "tei.Embed",    "tei.Predict",   "tei.Rerank", "embeddings",
     "completions",      "rerank",       "Steps",         "other"};
-inline constexpr u32 kCodes = 17;
 enum Reject : u32 {
   kRejectQueueFull = 0,
   kRejectSlots,
@@ -115,16 +115,16 @@ struct alignas(64) Stats {
   Histogram batch_items, batch_tokens;  // dispatcher
   // door: from reading the headers to submitting the answer, for the methods that a model serves
   Histogram request[kModelsMax][kOther];
-  std::atomic<u64> requests[kModelsMax][kMethods][kCodes];  // door
-  std::atomic<u64> items[kModelsMax][kCodes];               // door
-  std::atomic<u64> failed_ns[kModelsMax];                   // door: the part of the sums of `request` of failed calls
-  std::atomic<u64> answered_at_ns[kModelsMax];              // door: when it read the latest good answer; 0: none yet
-  std::atomic<u64> rejected[kRejects];                      // door
-  std::atomic<u64> expired[kStages];                        // door: by the stage in which the deadline passed
-  std::atomic<u64> queue_wait_ns, inflight_ns;              // door: integrals
-  std::atomic<u64> canaries[kDispatchersMax];               // door: answered canaries, by dispatcher
-  std::atomic<u64> busy_ns, idle_ns[kIdles];                // dispatcher
-  std::atomic<u64> awake_ns;                                // time in which its loop did not sleep
+  std::atomic<u64> requests[kModelsMax][kMethods][kStatusCodes];  // door
+  std::atomic<u64> items[kModelsMax][kStatusCodes];               // door
+  std::atomic<u64> failed_ns[kModelsMax];       // door: the part of the sums of `request` of failed calls
+  std::atomic<u64> answered_at_ns[kModelsMax];  // door: when it read the latest good answer; 0: none yet
+  std::atomic<u64> rejected[kRejects];          // door
+  std::atomic<u64> expired[kStages];            // door: by the stage in which the deadline passed
+  std::atomic<u64> queue_wait_ns, inflight_ns;  // door: integrals
+  std::atomic<u64> canaries[kDispatchersMax];   // door: answered canaries, by dispatcher
+  std::atomic<u64> busy_ns, idle_ns[kIdles];    // dispatcher
+  std::atomic<u64> awake_ns;                    // time in which its loop did not sleep
   std::atomic<u64> steps, step_items, step_tokens, step_capacity_tokens;  // dispatcher
   // dispatcher: sums over steps of the time on the device, of tokens squared, and of tokens times time. The last two
   // wrap.

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 
 namespace fastqps::upstream {
 

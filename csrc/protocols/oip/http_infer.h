@@ -5,8 +5,7 @@
 
 #include "protocols/json/json_body.h"
 #include "protocols/oip/infer_request.h"
-#include "service/formats/answer_writer.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

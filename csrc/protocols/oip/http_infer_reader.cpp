@@ -31,7 +31,7 @@ FieldError read_json_shape(const simdjson::dom::element& value, InputTensor& ten
   for (const simdjson::dom::element& each : sizes) {
     u64 size;
     if (each.get(size)) return kWrong;
-    tensor.add_dimension(size);
+    tensor.shape.push_back(size);
   }
   return {};
 }
@@ -54,7 +54,7 @@ FieldError read_json_data(const simdjson::dom::element& value, InputTensor& tens
       if (const FieldError error = read_element(element, tensor, reason)) return error;
       columns++;
     }
-    if (tensor.dimensions != 2 || columns != tensor.shape[1])
+    if (tensor.shape.size() != 2 || columns != tensor.shape[1])
       return {"inputs", reason.print("a row of data has %zu elements, which its shape does not say", columns)};
   }
   return {};
@@ -99,8 +99,7 @@ FieldError HttpInferReader::read(std::span<const u8> message, const transport::C
   form_given_ = binary_outputs_ = 0;
   binary_by_default_ = false;
   const transport::HttpRequest& http = *info.http;
-  request_.set_model(http.parameters[0]);
-  if (http.parameter_count > 1) request_.set_version(http.parameters[1]);
+  request_.set_model(http.parameters[0], http.parameter_count > 1 ? http.parameters[1] : std::string_view());
   const u64 json = http.header_length == transport::kNoHeaderLength ? message.size() : u64(http.header_length);
   if (json > message.size())
     return {"Inference-Header-Content-Length",

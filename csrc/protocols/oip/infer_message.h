@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "protocols/oip/infer_request.h"
-#include "service/formats/answer_writer.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 
@@ -24,17 +23,34 @@ class InferReader final : public service::RequestReader {
   bool streams() const override { return of_stream_ && request_.items() == 1 && request_.generates(); }
 
  private:
-  FieldError read_fields(std::string_view message, ReasonText& reason);
-  FieldError read_input(std::string_view message, ReasonText& reason);
-  FieldError read_output(std::string_view message, ReasonText& reason);
-  FieldError read_raw(ReasonText& reason);
+  struct NamedTensor {
+    std::string_view name;
+    std::vector<std::string_view> parameters;
+  };
+  struct Input : NamedTensor, InputTensor {
+    bool typed = false;  // it has contents of its own
+    void clear() {
+      name = {}, typed = false;
+      parameters.clear();
+      InputTensor::clear();
+    }
+    FieldError read_contents(std::string_view contents);
+  };
+  FieldError read_parameter(std::string_view entry);
+  FieldError read_input(std::string_view message);
+  FieldError read_output(std::string_view message);
+  FieldError check_parameters(const NamedTensor& tensor, const char* where);
+  FieldError read_raw();
 
   InferRequest request_;
   const bool of_stream_;
+  std::string_view model_, version_, id_;
+  Input input_;                        // that is read
   std::vector<InputTensor*> inputs_;   // in the order of the message
   std::vector<std::string_view> raw_;  // raw_input_contents
   u32 typed_ = 0;                      // inputs with contents of their own
   std::string context_;
+  ReasonText* reason_ = nullptr;
   ReasonText item_reason_;
 };
 

@@ -1,236 +1,117 @@
-#include "contract/wire.h"
+#include "contract/fields.h"
 #include "protocols/oip/infer_message.h"
 
 namespace fastqps::protocols {
 
 namespace {
 
-constexpr const char* kDamaged = "not valid protobuf";
+using Kind = service::OptionValue::Kind;
 
-// InferParameter, a oneof: the last member counts.
-bool read_value(std::string_view message, service::OptionValue& value) {
-  using Kind = service::OptionValue::Kind;
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    u64 number = 0;
-    if (!in.tag(&tag)) return false;
-    switch (tag) {
-      case varint_tag(1):
-        if (!in.varint(&number)) return false;
-        value = {.kind = Kind::kBool, .boolean = number != 0};
-        break;
-      case varint_tag(2):
-        if (!in.varint(&number)) return false;
-        value = {.kind = Kind::kInt, .integer = i64(number)};
-        break;
-      case length_tag(3):
-        value = {.kind = Kind::kString};
-        if (!in.bytes(&value.text)) return false;
-        break;
-      case fixed64_tag(4):
-        value = {.kind = Kind::kDouble};
-        if (!in.fixed64(&value.number)) return false;
-        break;
-      case varint_tag(5):
-        if (!in.varint(&number)) return false;
-        value = {.kind = Kind::kUint, .unsigned_integer = number};
-        break;
-      default:
-        if (!in.skip(tag, kWireDepthMax)) return false;
-    }
+// A member of the oneof of InferParameter: the last one counts.
+template <u32 number, class Wire, Kind kind, auto member>
+struct OneOf : Field<number, Wire, member> {
+  static bool read(WireReader& in, u32, service::OptionValue& value) {
+    value = {.kind = kind};
+    return Wire::read(in, value.*member);
   }
-  return true;
-}
+};
+using ValueFields = Fields<OneOf<1, Bool, Kind::kBool, &service::OptionValue::boolean>,
+                           OneOf<2, Integer, Kind::kInt, &service::OptionValue::integer>,
+                           OneOf<3, Bytes, Kind::kString, &service::OptionValue::text>,
+                           OneOf<4, Fixed64, Kind::kDouble, &service::OptionValue::number>,
+                           OneOf<5, Integer, Kind::kUint, &service::OptionValue::unsigned_integer>>;
 
 // An entry of map<string, InferParameter>.
-bool read_entry(std::string_view message, std::string_view& name, service::OptionValue& value) {
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    std::string_view part;
-    if (!in.tag(&tag)) return false;
-    if (tag == length_tag(1)) {
-      if (!in.bytes(&name)) return false;
-    } else if (tag == length_tag(2)) {
-      if (!in.bytes(&part) || !read_value(part, value)) return false;
-    } else if (!in.skip(tag, kWireDepthMax)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-FieldError read_tensor_parameter(std::string_view entry, const char* where, ReasonText& reason) {
+struct Parameter {
   std::string_view name;
   service::OptionValue value;
-  TensorParameters parameters;
-  if (!read_entry(entry, name, value)) return {where, kDamaged};
-  return set_tensor_parameter(name, value, where, parameters, reason);
-}
+};
+using ParameterFields = Fields<Field<1, Bytes, &Parameter::name>, Field<2, Submessage<ValueFields>, &Parameter::value>>;
 
-bool read_shape(WireReader& in, u32 tag, InputTensor& tensor) {
-  u64 value;
-  if (tag == varint_tag(3)) return in.varint(&value) && (tensor.add_dimension(value), true);
-  std::string_view packed;
-  if (!in.bytes(&packed)) return false;
-  for (WireReader run(packed); !run.done();) {
-    if (!run.varint(&value)) return false;
-    tensor.add_dimension(value);
-  }
-  return true;
-}
-
-// InferTensorContents: what text and ids can be in.
-bool read_contents(std::string_view message, InputTensor& tensor) {
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    u64 value;
-    std::string_view part;
-    if (!in.tag(&tag)) return false;
-    switch (tag) {
-      case varint_tag(2):
-      case varint_tag(3):
-        if (!in.varint(&value)) return false;
-        tensor.numbers.push_back(i64(value));
-        break;
-      case length_tag(2):
-      case length_tag(3):
-        if (!in.bytes(&part)) return false;
-        for (WireReader run(part); !run.done();) {
-          if (!run.varint(&value)) return false;
-          tensor.numbers.push_back(i64(value));
-        }
-        break;
-      case length_tag(8):
-        if (!in.bytes(&part)) return false;
-        tensor.texts.push_back(part);
-        break;
-      default:
-        if (!in.skip(tag, kWireDepthMax)) return false;
-    }
-  }
-  return true;
-}
+// InferTensorContents: the members that text and ids can be in.
+using ContentsFields =
+    Fields<Field<2, Repeated<Integer>, &InputTensor::numbers>, Field<3, Repeated<Integer>, &InputTensor::numbers>,
+           Field<8, Repeated<Bytes>, &InputTensor::texts>>;
 
 }  // namespace
 
 FieldError InferReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+  using RequestFields = Fields<Field<1, Bytes, &InferReader::model_>, Field<2, Bytes, &InferReader::version_>,
+                               Field<3, Bytes, &InferReader::id_>, Part<4, &InferReader::read_parameter>,
+                               Part<5, &InferReader::read_input>, Part<6, &InferReader::read_output>,
+                               Field<7, Repeated<Bytes>, &InferReader::raw_>>;
   request_.clear();
+  model_ = version_ = id_ = {};
   inputs_.clear();
   raw_.clear();
   typed_ = 0;
-  const std::string_view bytes{reinterpret_cast<const char*>(message.data()), message.size()};
-  FieldError error = read_fields(bytes, reason);
-  if (!error) error = read_raw(reason);
+  reason_ = &reason;
+  FieldError error = RequestFields::parse({reinterpret_cast<const char*>(message.data()), message.size()}, *this);
+  request_.set_model(model_, version_);
+  request_.set_id(id_);
+  if (!error) error = read_raw();
   if (!error) error = request_.finish(reason);
   // After an error, too: a stream's error names the request.
   InferContext{.outputs = request_.outputs(), .id = request_.id()}.write(context_);
   return error;
 }
 
-FieldError InferReader::read_fields(std::string_view message, ReasonText& reason) {
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    std::string_view part;
-    if (!in.tag(&tag)) return {"", kDamaged};
-    if (WireType(tag & 7) != WireType::kLength || tag > length_tag(7)) {
-      if (!in.skip(tag, kWireDepthMax)) return {"", kDamaged};
-      continue;
-    }
-    if (!in.bytes(&part)) return {"", kDamaged};
-    FieldError error;
-    switch (tag) {
-      case length_tag(1):
-        request_.set_model(part);
-        break;
-      case length_tag(2):
-        request_.set_version(part);
-        break;
-      case length_tag(3):
-        request_.set_id(part);
-        break;
-      case length_tag(4): {
-        std::string_view name;
-        service::OptionValue value;
-        error = read_entry(part, name, value) ? request_.set(name, value, reason) : FieldError{"parameters", kDamaged};
-        break;
-      }
-      case length_tag(5):
-        error = read_input(part, reason);
-        break;
-      case length_tag(6):
-        error = read_output(part, reason);
-        break;
-      case length_tag(7):
-        raw_.push_back(part);
-        break;
-    }
-    if (error) return error;
+FieldError InferReader::read_parameter(std::string_view entry) {
+  Parameter parameter;
+  if (!ParameterFields::read(entry, parameter)) return {"parameters", kDamaged};
+  return request_.set(parameter.name, parameter.value, *reason_);
+}
+
+FieldError InferReader::check_parameters(const NamedTensor& tensor, const char* where) {
+  for (const std::string_view entry : tensor.parameters) {
+    Parameter parameter;
+    TensorParameters ignored;
+    if (!ParameterFields::read(entry, parameter)) return {where, kDamaged};
+    if (const FieldError error = set_tensor_parameter(parameter.name, parameter.value, where, ignored, *reason_))
+      return error;
   }
   return {};
 }
 
-// The name may stand behind the other fields, so it is looked for first.
-FieldError InferReader::read_input(std::string_view message, ReasonText& reason) {
-  std::string_view name;
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    if (!in.tag(&tag) || !(tag == length_tag(1) ? in.bytes(&name) : in.skip(tag, kWireDepthMax)))
-      return {"inputs", kDamaged};
-  }
-  FieldError error;
-  InputTensor* tensor = request_.open_input(name, error, reason);
+FieldError InferReader::Input::read_contents(std::string_view contents) {
+  typed = true;
+  return ContentsFields::parse(contents, *this, "inputs");
+}
+
+FieldError InferReader::read_input(std::string_view message) {
+  using InputFields = Fields<Field<1, Bytes, &Input::name>, Field<2, Bytes, &Input::datatype>,
+                             Field<3, Repeated<Integer>, &Input::shape>, Field<4, Repeated<Bytes>, &Input::parameters>,
+                             Part<5, &Input::read_contents>>;
+  input_.clear();
+  FieldError error = InputFields::parse(message, input_, "inputs");
+  if (error) return error;
+  InputTensor* tensor = request_.open_input(input_.name, error, *reason_);
   if (!tensor) return error;
+  input_.given = true;
+  std::swap<InputTensor>(*tensor, input_);  // each keeps memory for the next request
   inputs_.push_back(tensor);
-  bool typed = false;
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    std::string_view part;
-    bool ok = in.tag(&tag);
-    if (ok && (tag == varint_tag(3) || tag == length_tag(3))) {
-      ok = read_shape(in, tag, *tensor);
-    } else if (ok && tag == length_tag(4)) {
-      if (!in.bytes(&part)) return {"inputs", kDamaged};
-      if (error = read_tensor_parameter(part, "inputs", reason); error) return error;
-    } else if (ok && tag == length_tag(2)) {
-      ok = in.bytes(&tensor->datatype);
-    } else if (ok && tag == length_tag(5)) {
-      ok = in.bytes(&part) && read_contents(part, *tensor);
-      typed = true;
-    } else if (ok) {
-      ok = in.skip(tag, kWireDepthMax);
-    }
-    if (!ok) return {"inputs", kDamaged};
-  }
-  typed_ += typed;
-  return {};
+  typed_ += input_.typed;
+  return check_parameters(input_, "inputs");
 }
 
-FieldError InferReader::read_output(std::string_view message, ReasonText& reason) {
-  std::string_view name;
-  for (WireReader in(message); !in.done();) {
-    u32 tag;
-    std::string_view part;
-    if (!in.tag(&tag)) return {"outputs", kDamaged};
-    if (tag == length_tag(2)) {
-      if (!in.bytes(&part)) return {"outputs", kDamaged};
-      if (const FieldError error = read_tensor_parameter(part, "outputs", reason)) return error;
-    } else if (!(tag == length_tag(1) ? in.bytes(&name) : in.skip(tag, kWireDepthMax))) {
-      return {"outputs", kDamaged};
-    }
-  }
+FieldError InferReader::read_output(std::string_view message) {
+  using OutputFields = Fields<Field<1, Bytes, &NamedTensor::name>, Field<2, Repeated<Bytes>, &NamedTensor::parameters>>;
+  NamedTensor output;
+  if (const FieldError error = OutputFields::parse(message, output, "outputs")) return error;
+  if (const FieldError error = check_parameters(output, "outputs")) return error;
   OutputBit bit;
-  return request_.ask_for(name, bit, reason);
+  return request_.ask_for(output.name, bit, *reason_);
 }
 
 // raw_input_contents holds the contents of all inputs, in their order, or of none.
-FieldError InferReader::read_raw(ReasonText& reason) {
+FieldError InferReader::read_raw() {
   if (raw_.empty()) return {};
   if (typed_) return {"raw_input_contents", "must be empty if an input has contents"};
   if (raw_.size() != inputs_.size())
-    return {"raw_input_contents", reason.print("%zu, but there are %zu inputs", raw_.size(), inputs_.size())};
+    return {"raw_input_contents", reason_->print("%zu, but there are %zu inputs", raw_.size(), inputs_.size())};
   for (size_t i = 0; i < raw_.size(); i++) {
     if (!inputs_[i]->read_raw(raw_[i]))
-      return {"raw_input_contents", reason.print("those of input %zu end inside an element", i)};
+      return {"raw_input_contents", reason_->print("those of input %zu end inside an element", i)};
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "contract/utf8.h"
+#include "contract/wire.h"
 
 namespace fastqps::protocols {
 
@@ -128,13 +129,15 @@ bool read_raw_numbers(std::string_view raw, std::vector<i64>& numbers) {
 // Memory for many elements is not kept: most requests have few.
 void InputTensor::clear() {
   constexpr size_t kKept = 1 << 16;
+  const auto empty = [](auto& elements) {
+    if (elements.capacity() > kKept) elements = {};
+    elements.clear();
+  };
   given = false;
   datatype = {};
-  dimensions = 0;
-  if (texts.capacity() > kKept) texts = {};
-  if (numbers.capacity() > kKept) numbers = {};
-  texts.clear();
-  numbers.clear();
+  empty(shape);
+  empty(texts);
+  empty(numbers);
 }
 
 bool InputTensor::read_raw(std::string_view raw) {
@@ -218,8 +221,8 @@ FieldError InferRequest::check_texts(InputName name, ReasonText& reason) {
   const char* field = kInputNames[u32(name)];
   if (!tensor.holds_text())
     return {field, reason.print("datatype '%.*s', must be BYTES", shown(tensor.datatype), tensor.datatype.data())};
-  const bool shaped = tensor.dimensions == 1 || (tensor.dimensions == 2 && tensor.shape[1] == 1);
-  if (!shaped) return {field, reason.print("%u dimensions, must have the shape [n] or [n, 1]", tensor.dimensions)};
+  const bool shaped = tensor.shape.size() == 1 || (tensor.shape.size() == 2 && tensor.shape[1] == 1);
+  if (!shaped) return {field, reason.print("%zu dimensions, must have the shape [n] or [n, 1]", tensor.shape.size())};
   if (tensor.texts.size() != tensor.shape[0])
     return {field, reason.print("%zu elements, but its shape says %llu", tensor.texts.size(),
                                 (unsigned long long)tensor.shape[0])};
@@ -232,8 +235,8 @@ FieldError InferRequest::check_numbers(InputName name, ReasonText& reason) {
   if (tensor.datatype != "INT64" && tensor.datatype != "INT32")
     return {field,
             reason.print("datatype '%.*s', must be INT32 or INT64", shown(tensor.datatype), tensor.datatype.data())};
-  if (tensor.dimensions != 2)
-    return {field, reason.print("%u dimensions, must have the shape [n, tokens]", tensor.dimensions)};
+  if (tensor.shape.size() != 2)
+    return {field, reason.print("%zu dimensions, must have the shape [n, tokens]", tensor.shape.size())};
   const size_t n = tensor.numbers.size();
   const u64 rows = tensor.shape[0], columns = tensor.shape[1];
   // Divided, because a product could overflow.
@@ -246,7 +249,7 @@ FieldError InferRequest::check_numbers(InputName name, ReasonText& reason) {
 
 FieldError InferRequest::finish(ReasonText& reason) {
   if (id_.size() > kIdBytesMax) return {"id", reason.print("%zu bytes, at most %zu", id_.size(), kIdBytesMax)};
-  if (!text::valid_utf8(id_)) return {"id", "not valid UTF-8"};
+  if (!text::valid_utf8(id_)) return {"id", kNotUtf8};
   const bool has_text = input(InputName::kText).given, has_pair = input(InputName::kTextPair).given;
   const bool has_ids = input(InputName::kInputIds).given, has_mask = input(InputName::kAttentionMask).given;
   if (has_text == has_ids) return {"inputs", "must hold either text or input_ids"};
@@ -274,7 +277,7 @@ FieldError InferRequest::item(u32 index, RequestView& view, ReasonText& reason) 
   view = base_;
   if (input(InputName::kInputIds).given) return take_ids(index, view, reason);
   const std::string_view text = input(InputName::kText).texts[index];
-  if (!text::valid_utf8(text)) return {"text", "not valid UTF-8"};
+  if (!text::valid_utf8(text)) return {"text", kNotUtf8};
   if (!input(InputName::kTextPair).given) {
     view.input = Input::kText;
     view.text = text;
@@ -283,7 +286,7 @@ FieldError InferRequest::item(u32 index, RequestView& view, ReasonText& reason) 
   view.input = Input::kPair;
   view.pair_first = text;
   view.pair_second = input(InputName::kTextPair).texts[index];
-  return text::valid_utf8(view.pair_second) ? FieldError{} : FieldError{"text_pair", "not valid UTF-8"};
+  return text::valid_utf8(view.pair_second) ? FieldError{} : FieldError{"text_pair", kNotUtf8};
 }
 
 // Tokens that the mask leaves out are padding.

@@ -7,7 +7,7 @@
 #include "contract/types.h"
 #include "protocols/oip/output_tensors.h"
 #include "service/formats/options.h"
-#include "service/tables/model_routes.h"
+#include "service/tables/routes.h"
 
 namespace fastqps::protocols {
 
@@ -29,21 +29,14 @@ FieldError set_parameter(std::string_view name, const service::OptionValue& valu
 
 // An input of a request, over gRPC and HTTP alike.
 struct InputTensor {
-  static constexpr u32 kDimensionsMax = 2;
-
   bool given = false;
   std::string_view datatype = {};
-  u64 shape[kDimensionsMax] = {};
-  u32 dimensions = 0;                        // may be above the most
+  std::vector<u64> shape = {};               // as many dimensions as were sent
   std::vector<std::string_view> texts = {};  // of BYTES
   std::vector<i64> numbers = {};             // of INT32 and INT64
 
   void clear();
   bool holds_text() const { return datatype == "BYTES"; }
-  void add_dimension(u64 size) {
-    if (dimensions < kDimensionsMax) shape[dimensions] = size;
-    dimensions++;
-  }
   // Reads raw contents: numbers in little-endian, strings behind their lengths of 4 bytes. Returns false if they end
   // inside an element. The contents of a datatype that no input has are not read.
   bool read_raw(std::string_view raw);
@@ -58,10 +51,13 @@ class InferRequest {
 
   // Forgets the last request. The rest is then called for what the message has; finish() is the last.
   void clear();
-  void set_model(std::string_view name) { base_.model = name; }
-  void set_version(std::string_view version) { version_ = version; }
+  // version: empty for any.
+  void set_model(std::string_view name, std::string_view version) {
+    base_.model = name;
+    version_ = version;
+  }
   void set_id(std::string_view id) { id_ = id; }
-  // The tensor to fill in; nullptr: no input has this name, or it was given before.
+  // The tensor of a name, which is given from now on; nullptr: no input has it, or it was given before.
   InputTensor* open_input(std::string_view name, FieldError& error, ReasonText& reason);
   // bit: which output it is.
   FieldError ask_for(std::string_view output, OutputBit& bit, ReasonText& reason);

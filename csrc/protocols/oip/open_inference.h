@@ -4,7 +4,7 @@
 #include "protocols/oip/http_infer.h"
 #include "protocols/oip/infer_message.h"
 #include "service/formats/protocol.h"
-#include "service/stream_method.h"
+#include "service/methods.h"
 #include "transport/http/http_routes.h"
 #include "transport/rpc/methods.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/layout.h"
-#include "service/formats/answer_writer.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

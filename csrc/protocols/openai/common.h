@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "protocols/json/json_body.h"
-#include "service/formats/answer_writer.h"
+#include "service/formats/protocol.h"
 #include "transport/http/http_error.h"
 
 namespace fastqps::protocols {

@@ -3,8 +3,7 @@
 #include <string>
 
 #include "protocols/json/text_input.h"
-#include "service/formats/answer_writer.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

@@ -3,10 +3,8 @@
 #include "protocols/json/text_input.h"
 #include "protocols/openai/common.h"
 #include "protocols/openai/completions.h"
-#include "service/formats/answer_writer.h"
 #include "service/formats/protocol.h"
-#include "service/formats/request_reader.h"
-#include "service/items_method.h"
+#include "service/methods.h"
 #include "transport/http/http_routes.h"
 
 namespace fastqps::protocols {

@@ -8,10 +8,8 @@
 #include "contract/types.h"
 #include "protocols/json/json_body.h"
 #include "protocols/tei/text_request.h"
-#include "service/formats/answer_writer.h"
 #include "service/formats/protocol.h"
-#include "service/formats/request_reader.h"
-#include "service/items_method.h"
+#include "service/methods.h"
 #include "transport/http/http_error.h"
 #include "transport/http/http_routes.h"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "core/layout.h"
-#include "service/answers/slot_events.h"
+#include "service/tables/tables.h"
 
 namespace fastqps::protocols {
 

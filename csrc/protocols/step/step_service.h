@@ -1,9 +1,8 @@
 // fastqps.v1.StepService, by which edges send their steps (proto/fastqps/v1/step.proto).
 #pragma once
 #include "edge/messages/step_message.h"
-#include "service/formats/answer_writer.h"
 #include "service/formats/protocol.h"
-#include "service/items_method.h"
+#include "service/methods.h"
 
 namespace fastqps::protocols {
 

@@ -6,7 +6,7 @@
 #include "protocols/json/json_body.h"
 #include "protocols/json/text_input.h"
 #include "protocols/tei/text_request.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

@@ -1,6 +1,6 @@
 // The response bodies of text-embeddings-inference's HTTP API.
 #pragma once
-#include "service/formats/answer_writer.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

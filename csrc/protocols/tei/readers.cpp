@@ -1,119 +1,107 @@
 #include "protocols/tei/readers.h"
 
-#include "contract/utf8.h"
+#include "contract/fields.h"
 
 namespace fastqps::protocols {
 
 namespace {
 
-using enum TeiPart;
-constexpr TeiPart kEmbedParts[] = {kText, kTruncate, kNormalize, kDirection, kPromptName, kDimensions};
-constexpr TeiPart kSparseParts[] = {kText, kTruncate, kDirection, kPromptName};
-constexpr TeiPart kPredictParts[] = {kText, kTruncate, kRawScores, kDirection};
-constexpr TeiPart kPairParts[] = {kTexts, kTruncate, kRawScores, kDirection};
-constexpr TeiPart kRankParts[] = {kQuery, kTexts, kTruncate, kRawScores, kReturnText, kDirection};
-constexpr TeiPart kRankStreamParts[] = {kQuery, kText, kTruncate, kRawScores, kReturnText, kDirection};
+struct Asked {
+  static constexpr WireType kType = WireType::kVarint;
+  static bool read(WireReader& in, Truncation& truncation) { return Bool::read(in, truncation.asked.emplace()); }
+};
+// The one text of a message: the last one counts.
+template <FieldName name>
+struct OneText : NamedText<name> {
+  static FieldError read(WireReader& in, std::vector<std::string_view>& texts) {
+    return NamedText<name>::read(in, texts[0]);
+  }
+};
 
-constexpr const char* kDamaged = "not valid protobuf";
+template <FieldName name>
+using Texts = Repeated<NamedText<name>>;
+using Request = TeiRequest;
+using Query = Field<1, NamedText<"query">, &Request::query>;
+template <u32 number>
+using PromptName = Field<number, NamedText<"prompt_name">, &Request::prompt_name>;
+template <u32 number>
+using Truncate = Field<number, Asked, &Request::truncation>;
+template <u32 number>
+using Direction = Field<number, Integer, &Request::direction>;
+template <u32 number>
+using RawScores = Field<number, Bool, &Request::raw_scores>;
+using ReturnText = Field<5, Bool, &Request::return_text>;
 
-constexpr bool is_text(TeiPart part) { return part <= kPromptName; }
+using EmbedFields =
+    Fields<Field<1, OneText<"inputs">, &Request::texts>, Truncate<2>, Field<3, Bool, &Request::normalize>, Direction<4>,
+           PromptName<5>, Field<6, Integer, &Request::dimensions>>;
+using SparseFields = Fields<Field<1, OneText<"inputs">, &Request::texts>, Truncate<2>, Direction<3>, PromptName<4>>;
+using PredictFields = Fields<Field<1, OneText<"inputs">, &Request::texts>, Truncate<2>, RawScores<3>, Direction<4>>;
+using PairFields = Fields<Field<1, Texts<"inputs">, &Request::texts>, Truncate<2>, RawScores<3>, Direction<4>>;
+using RankFields =
+    Fields<Query, Field<2, Texts<"texts">, &Request::texts>, Truncate<3>, RawScores<4>, ReturnText, Direction<6>>;
+using RankStreamFields =
+    Fields<Query, Field<2, OneText<"text">, &Request::texts>, Truncate<3>, RawScores<4>, ReturnText, Direction<6>>;
 
-FieldError read_text(WireReader& in, std::string_view* text, const char* field) {
-  if (!in.bytes(text)) return {"", kDamaged};
-  return text::valid_utf8(*text) ? FieldError{} : FieldError{field, "not valid UTF-8"};
+template <class Fields>
+FieldError parse(std::string_view message, TeiRequest& request) {
+  return Fields::parse(message, request);
 }
 
 }  // namespace
 
-FieldError TeiReader::read_part(TeiPart part, WireReader& in) {
-  u64 value = 0;
-  if (!is_text(part) && !in.varint(&value)) return {"", kDamaged};
-  switch (part) {
-    case kQuery:
-      return read_text(in, &query_, "query");
-    case kText:
-      return read_text(in, &texts_[0], text_field_);
-    case kTexts:
-      return read_text(in, &texts_.emplace_back(), text_field_);
-    case kPromptName:
-      return read_text(in, &options_.prompt_name, "prompt_name");
-    case kTruncate:
-      return options_.truncation.asked = value != 0, FieldError{};
-    case kNormalize:
-      return options_.normalize = value != 0, FieldError{};
-    case kRawScores:
-      return options_.raw_scores = value != 0, FieldError{};
-    case kReturnText:
-      return return_text_ = value != 0, FieldError{};
-    case kDirection:
-      return options_.direction = TruncationDirection(i32(value)), FieldError{};
-    case kDimensions:
-      return options_.dimensions = u32(value), FieldError{};
-  }
-  return {};
-}
-
 FieldError TeiReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
-  query_ = {};
-  texts_.clear();
-  if (has_one_text_) texts_.emplace_back();
-  options_ = {};
-  return_text_ = false;
+  std::vector<std::string_view> texts = std::move(request_.texts);
+  texts.assign(texts_min_, {});
+  request_ = {};
+  request_.texts = std::move(texts);
   context_.clear();
-  for (WireReader in({reinterpret_cast<const char*>(message.data()), message.size()}); !in.done();) {
-    u32 tag;
-    if (!in.tag(&tag)) return {"", kDamaged};
-    const u32 place = (tag >> 3) - 1;
-    if (place < parts_.size() && (tag & 7) == u32(is_text(parts_[place]) ? WireType::kLength : WireType::kVarint)) {
-      if (const FieldError error = read_part(parts_[place], in)) return error;
-    } else if (!in.skip(tag, kWireDepthMax)) {
-      return {"", kDamaged};
-    }
-  }
-  return check(reason);
+  const FieldError error = parse_({reinterpret_cast<const char*>(message.data()), message.size()}, request_);
+  return error ? error : check(reason);
 }
 
 EmbedReader::EmbedReader(service::ModelRoutes& routes, bool sparse)
-    : TeiReader(routes, sparse ? std::span<const TeiPart>(kSparseParts) : kEmbedParts, "inputs"), sparse_(sparse) {}
+    : TeiReader(routes, sparse ? parse<SparseFields> : parse<EmbedFields>, 1), sparse_(sparse) {}
 
 FieldError EmbedReader::item(u32, RequestView& view) {
   view.input = Input::kText;
-  view.text = texts_[0];
+  view.text = request_.texts[0];
   view.output.timings = true;
-  return sparse_ ? requests_.embed_sparse(options_, view, item_reason_) : requests_.embed(options_, view, item_reason_);
+  return sparse_ ? requests_.embed_sparse(request_, view, item_reason_) : requests_.embed(request_, view, item_reason_);
 }
 
 PredictReader::PredictReader(service::ModelRoutes& routes, bool pairs)
-    : TeiReader(routes, pairs ? kPairParts : kPredictParts, "inputs") {}
+    : TeiReader(routes, pairs ? parse<PairFields> : parse<PredictFields>, pairs ? 0 : 1) {}
 
 RerankReader::RerankReader(service::ModelRoutes& routes, u32 items_max)
-    : RerankReader(routes, items_max, kRankParts, "texts") {}
+    : RerankReader(routes, items_max, parse<RankFields>, 0) {}
 
 FieldError RerankReader::check(ReasonText& reason) {
-  if (const FieldError error = requests_.check_ranks(options_.model, reason)) return error;
-  if (texts_.empty()) return {"texts", "0 texts, at least 1"};
-  if (texts_.size() > items_max_) return {"texts", reason.print("%zu texts, at most %u", texts_.size(), items_max_)};
-  context_.assign(1, char(return_text_ ? RankContext::kReturnText : 0));
-  if (return_text_)
-    for (const std::string_view text : texts_) RankContext::add_text(context_, text);
+  if (const FieldError error = requests_.check_ranks(request_.model, reason)) return error;
+  if (request_.texts.empty()) return {"texts", "0 texts, at least 1"};
+  if (request_.texts.size() > items_max_)
+    return {"texts", reason.print("%zu texts, at most %u", request_.texts.size(), items_max_)};
+  context_.assign(1, char(request_.return_text ? RankContext::kReturnText : 0));
+  if (request_.return_text)
+    for (const std::string_view text : request_.texts) RankContext::add_text(context_, text);
   return {};
 }
 
 RerankStreamReader::RerankStreamReader(service::ModelRoutes& routes)
-    : RerankReader(routes, 1, kRankStreamParts, "text") {}
+    : RerankReader(routes, 1, parse<RankStreamFields>, 1) {}
 
 FieldError RerankStreamReader::check(ReasonText& reason) {
   if (before_.empty()) {
-    context_.assign(
-        1, char((return_text_ ? RankContext::kReturnText : 0) | (options_.raw_scores ? RankContext::kRawScores : 0)));
+    context_.assign(1, char((request_.return_text ? RankContext::kReturnText : 0) |
+                            (request_.raw_scores ? RankContext::kRawScores : 0)));
   }
   const std::string_view first = before_.empty() ? context_ : before_;
-  options_.raw_scores = u8(first[0]) & RankContext::kRawScores;
+  request_.raw_scores = u8(first[0]) & RankContext::kRawScores;
   if (!RankContext::returns_text(first)) return {};
-  if (before_.size() + texts_[0].size() > RankContext::kBytesMax)
+  if (before_.size() + request_.texts[0].size() > RankContext::kBytesMax)
     return {"return_text", reason.print("the stream has texts of more than %zu bytes to return, at most %zu",
                                         RankContext::kBytesMax, RankContext::kBytesMax)};
-  RankContext::add_text(context_, texts_[0]);
+  RankContext::add_text(context_, request_.texts[0]);
   return {};
 }
 

@@ -1,28 +1,19 @@
 // The request messages of tei.v1, read in place.
 #pragma once
-#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "contract/wire.h"
 #include "protocols/tei/scores.h"
 #include "protocols/tei/text_request.h"
-#include "service/formats/request_reader.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 
-// What the messages are made of, each with numbers of its own. kText: one; kTexts: any number. Texts come first.
-enum class TeiPart : u8 {
-  kQuery,
-  kText,
-  kTexts,
-  kPromptName,
-  kTruncate,
-  kNormalize,
-  kRawScores,
-  kReturnText,
-  kDirection,
-  kDimensions
+// The fields of all request messages, each of which has some of them, with numbers of its own.
+struct TeiRequest : TextOptions {
+  std::string_view query = {};
+  std::vector<std::string_view> texts = {};
+  bool return_text = false;
 };
 
 class TeiReader : public service::RequestReader {
@@ -32,30 +23,21 @@ class TeiReader : public service::RequestReader {
   std::string_view context() const final { return context_; }
 
  protected:
-  // parts: by the numbers of their fields, from 1. text_field: the name of the text or the texts.
-  TeiReader(service::ModelRoutes& routes, std::span<const TeiPart> parts, const char* text_field)
-      : requests_(routes),
-        parts_(parts),
-        has_one_text_(std::ranges::count(parts, TeiPart::kText) > 0),
-        text_field_(text_field) {}
+  using Parse = FieldError (*)(std::string_view message, TeiRequest& request);
+  // texts: how many a message has that gives none.
+  TeiReader(service::ModelRoutes& routes, Parse parse, u32 texts) : requests_(routes), parse_(parse), texts_min_(texts) {}
 
   // After all fields.
   virtual FieldError check(ReasonText&) { return {}; }
 
   TextRequests requests_;
-  std::string_view query_;
-  std::vector<std::string_view> texts_;  // of kText always one
-  TextOptions options_;
-  bool return_text_ = false;
+  TeiRequest request_;
   std::string context_;
   ReasonText item_reason_;
 
  private:
-  FieldError read_part(TeiPart part, WireReader& in);
-
-  const std::span<const TeiPart> parts_;
-  const bool has_one_text_;
-  const char* const text_field_;
+  const Parse parse_;
+  const u32 texts_min_;
 };
 
 // EmbedRequest and EmbedSparseRequest.
@@ -74,7 +56,7 @@ class PredictReader final : public TeiReader {
   PredictReader(service::ModelRoutes& routes, bool pairs);
   FieldError item(u32, RequestView& view) override {
     view.output.timings = true;
-    return requests_.predict(texts_, options_, view, item_reason_);
+    return requests_.predict(request_.texts, request_, view, item_reason_);
   }
 };
 
@@ -82,15 +64,15 @@ class PredictReader final : public TeiReader {
 class RerankReader : public TeiReader {
  public:
   RerankReader(service::ModelRoutes& routes, u32 items_max);
-  u32 items() const override { return u32(texts_.size()); }
+  u32 items() const override { return u32(request_.texts.size()); }
   FieldError item(u32 index, RequestView& view) final {
     view.output.timings = true;
-    return requests_.rerank("texts", query_, texts_[index], options_, view, item_reason_);
+    return requests_.rerank("texts", request_.query, request_.texts[index], request_, view, item_reason_);
   }
 
  protected:
-  RerankReader(service::ModelRoutes& routes, u32 items_max, std::span<const TeiPart> parts, const char* text_field)
-      : TeiReader(routes, parts, text_field), items_max_(items_max) {}
+  RerankReader(service::ModelRoutes& routes, u32 items_max, Parse parse, u32 texts)
+      : TeiReader(routes, parse, texts), items_max_(items_max) {}
   FieldError check(ReasonText& reason) override;
 
   const u32 items_max_;

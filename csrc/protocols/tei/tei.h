@@ -4,7 +4,7 @@
 #include "protocols/tei/readers.h"
 #include "protocols/tei/writers.h"
 #include "service/formats/protocol.h"
-#include "service/stream_method.h"
+#include "service/methods.h"
 
 namespace fastqps::protocols {
 

@@ -5,8 +5,8 @@
 #include "protocols/tei/http_readers.h"
 #include "protocols/tei/http_writers.h"
 #include "service/formats/protocol.h"
-#include "service/items_method.h"
-#include "service/tables/model_routes.h"
+#include "service/methods.h"
+#include "service/tables/routes.h"
 #include "transport/http/http_error.h"
 #include "transport/http/http_routes.h"
 

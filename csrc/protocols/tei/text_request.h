@@ -7,7 +7,7 @@
 
 #include "contract/request_view.h"
 #include "protocols/tei/scores.h"
-#include "service/tables/model_routes.h"
+#include "service/tables/routes.h"
 
 namespace fastqps::protocols {
 

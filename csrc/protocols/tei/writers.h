@@ -1,6 +1,6 @@
 // The response messages of tei.v1.
 #pragma once
-#include "service/formats/answer_writer.h"
+#include "service/formats/protocol.h"
 
 namespace fastqps::protocols {
 

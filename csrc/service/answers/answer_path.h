@@ -3,23 +3,23 @@
 #include "service/answers/answers.h"
 #include "service/answers/generation_calls.h"
 #include "service/answers/withdrawals.h"
-#include "service/intake/call_fit.h"
-#include "service/intake/poison_marks.h"
-#include "service/tables/service_tables.h"
 
 namespace fastqps::service {
 
 struct AnswerPath {
-  AnswerPath(ServiceTables& tables, const PhaseWatch& phase, const PredictOptions& options);
+  explicit AnswerPath(Tables& tables)
+      : groups(tables),
+        answers(tables, groups),
+        reader(tables),
+        records(tables),
+        generating(tables, reader, records, answers),
+        withdrawals(tables, groups, records, answers) {}
 
-  CallCounts counts;
   GroupCalls groups;
-  CallFit fit;
   Answers answers;
   AnswerReader reader;
   ItemRecords records;
   GenerationCalls generating;
-  PoisonMarks poison;
   Withdrawals withdrawals;
 };
 

@@ -4,21 +4,75 @@
 #include <cstring>
 
 #include "contract/utf8.h"
-#include "service/answers/slot_events.h"
 
 namespace fastqps::service {
+
+namespace {
+
+constexpr std::string_view kOutside = "O";  // no entity
+
+bool begins(std::string_view label) { return label.starts_with("B-"); }
+
+// By which neighbours belong together: without B- or I-.
+std::string_view kind_of(std::string_view label) {
+  return begins(label) || label.starts_with("I-") ? label.substr(2) : label;
+}
+
+// A joined entity's: without whatever stands in front of the first hyphen.
+std::string_view name_of(std::string_view label) { return label.substr(label.find('-') + 1); }
+
+}  // namespace
+
+bool EntityMaker::make(Aggregation aggregation, std::span<const LabelScore> labels,
+                       std::span<const text::TokenSpan> spans, const std::vector<std::string>& names) {
+  entities_.clear();
+  group_ = {};
+  size_t token = 0;
+  for (const LabelScore& label : labels) {
+    if (token == spans.size() || label.index >= names.size()) return false;
+    const size_t first = token++;
+    while (labels_words(aggregation) && token < spans.size() && spans[token].continues_word) token++;
+    if (spans[first].begin == text::kNoPart.begin) continue;
+    const text::TokenSpan span{spans[first].begin, spans[token - 1].end, 0};
+    aggregation == Aggregation::kNone ? add(names[label.index], label.score, span)
+                                      : join(names[label.index], label.score, span);
+  }
+  close();
+  return token == spans.size();
+}
+
+void EntityMaker::add(std::string_view label, float score, text::TokenSpan span) {
+  if (label != kOutside) entities_.push_back({label, score, span.begin, span.end});
+}
+
+// Another one of the same kind belongs to the last, unless it says that it begins one.
+void EntityMaker::join(std::string_view label, float score, text::TokenSpan span) {
+  const std::string_view kind = kind_of(label);
+  if (!group_.n || kind != group_.kind || begins(label)) {
+    close();
+    group_ = {.label = label, .kind = kind, .span = span};
+  }
+  group_.score += score;
+  group_.n++;
+  group_.span.end = span.end;
+}
+
+void EntityMaker::close() {
+  if (group_.n) add(name_of(group_.label), group_.score / float(group_.n), group_.span);
+  group_ = {};
+}
 
 Refusal AnswerReader::read_refusal(u32 slot, Verdict verdict) {
   switch (verdict) {
     case Verdict::kPoison:
-      return refusals_.refuse(StatusCode::kInternal, "the request broke its dispatcher");
+      return tables_.refusals.refuse(StatusCode::kInternal, "the request broke its dispatcher");
     case Verdict::kBroken:
-      if (const Generation* generation = generations_.find(slot); generation && generation->begun)
-        return refusals_.refuse(StatusCode::kInternal,
-                                "the dispatcher died: the stream had begun, so it cannot run again");
-      return refusals_.refuse(StatusCode::kInternal, "the dispatcher died while the request ran");
+      if (const Generation* generation = tables_.items.generations.find(slot); generation && generation->begun)
+        return tables_.refusals.refuse(StatusCode::kInternal,
+                                       "the dispatcher died: the stream had begun, so it cannot run again");
+      return tables_.refusals.refuse(StatusCode::kInternal, "the dispatcher died while the request ran");
     case Verdict::kUnavailable:
-      return refusals_.refuse(StatusCode::kUnavailable, "the request could not be queued again");
+      return tables_.refusals.refuse(StatusCode::kUnavailable, "the request could not be queued again");
     case Verdict::kDone:
       break;
   }
@@ -26,54 +80,54 @@ Refusal AnswerReader::read_refusal(u32 slot, Verdict verdict) {
 }
 
 Refusal AnswerReader::read_status(u32 slot) {
-  const u16 code = slots_.slot(slot).status;
-  if (slots_.slot(slot).kind == Answer::kRefusal && slots_.slot(slot).n_values) return read_reason(slot);
-  const Item& item = items_[slot];
-  const u64 last = slots_.slot(slot).deadline_ns, length_ns = last - item.received_ns;
+  const u16 code = tables_.slots.slot(slot).status;
+  if (tables_.slots.slot(slot).kind == Answer::kRefusal && tables_.slots.slot(slot).n_values) return read_reason(slot);
+  const Item& item = tables_.items[slot];
+  const u64 last = tables_.slots.slot(slot).deadline_ns, length_ns = last - item.received_ns;
   if (code == u16(StatusCode::kDeadlineExceeded)) {
-    bump(memory_.stats.expired[kQueue]);
-    return refusals_.refuse_late(kStageNames[kQueue], item.bound, length_ns);
+    bump(tables_.memory.stats.expired[kQueue]);
+    return tables_.refusals.refuse_late(kStageNames[kQueue], item.bound, length_ns);
   }
   if (code == u16(StatusCode::kResourceExhausted)) {
-    bump(memory_.stats.rejected[kRejectPredictedMiss]);
-    if (Refusal refusal = fit_.check(item, last)) return refusal;
-    items_.shares.refused(items_.tenant(slot));
-    Refusal refusal =
-        refusals_.refuse(StatusCode::kResourceExhausted, "would miss its deadline: its batch would take too long");
-    refusal.retry_after_ns(loads_.predicted_ns(item.route, class_of(item.priority)), 2);
-    return refusals_.name_limit(refusal, item.bound, length_ns);
+    bump(tables_.memory.stats.rejected[kRejectPredictedMiss]);
+    if (Refusal refusal = tables_.fit.check(item, last)) return refusal;
+    tables_.items.shares.refused(tables_.items.tenant(slot));
+    Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                              "would miss its deadline: its batch would take too long");
+    refusal.retry_after_ns(tables_.loads.predicted_ns(item.route, class_of(item.priority)), 2);
+    return tables_.refusals.name_limit(refusal, item.bound, length_ns);
   }
-  return refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal,
-                          "the dispatcher gave the request up");
+  return tables_.refusals.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal,
+                                 "the dispatcher gave the request up");
 }
 
 // A reason in the words of a dispatcher, or of a server behind it.
 Refusal AnswerReader::read_reason(u32 slot) {
-  Slot& s = slots_.slot(slot);
-  const std::span<const u8> room = memory_.segment.answer_room(s);
+  Slot& s = tables_.slots.slot(slot);
+  const std::span<const u8> room = tables_.memory.segment.answer_room(s);
   u32 retry_after_ms = 0;
   const size_t bytes = std::min<size_t>(s.n_values, room.size() - sizeof retry_after_ms);
   std::memcpy(&retry_after_ms, room.data(), sizeof retry_after_ms);
   const std::string_view text(reinterpret_cast<const char*>(room.data()) + sizeof retry_after_ms, bytes);
   const u16 code = s.status;
-  if (code == u16(StatusCode::kDeadlineExceeded)) bump(memory_.stats.expired[kQueue]);
-  if (code == u16(StatusCode::kResourceExhausted)) items_.shares.refused(items_.tenant(slot));
-  Refusal refusal = refusals_.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal, "%s",
-                                     text::repaired_utf8(text).c_str());
+  if (code == u16(StatusCode::kDeadlineExceeded)) bump(tables_.memory.stats.expired[kQueue]);
+  if (code == u16(StatusCode::kResourceExhausted)) tables_.items.shares.refused(tables_.items.tenant(slot));
+  Refusal refusal = tables_.refusals.refuse(code < kStatusCodes ? StatusCode(code) : StatusCode::kInternal, "%s",
+                                            text::repaired_utf8(text).c_str());
   if (retry_after_ms) refusal.retry_after_ns(u64(retry_after_ms) * 1'000'000);
   return refusal;
 }
 
 bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usage& usage) {
-  const Item& item = items_[slot];
-  Slot& s = slots_.slot(slot);
-  const std::span<const u8> found = memory_.segment.answer_room(s);
+  const Item& item = tables_.items[slot];
+  Slot& s = tables_.slots.slot(slot);
+  const std::span<const u8> found = tables_.memory.segment.answer_room(s);
   const u8* bytes = found.data();
   const u64 room = found.size(), n = s.n_values;
   if (item.method == kSteps) {
     const u64 size = answer_bytes(s.kind, s.answer_dtype, n);
     // Only an answer by token can be empty: of a text whose tokens all have none of their own.
-    if ((!size && !rows_by_token(routes_[item.route].task)) || size > room) return false;
+    if ((!size && !rows_by_token(tables_.routes[item.route].task)) || size > room) return false;
     response.request_id = item.request_id;
     response.output = Output::kSlot;
     response.slot = read_slot(s, {bytes, size_t(size)});
@@ -139,8 +193,8 @@ SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const
 
 // The values are one vector, or one after the other.
 bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
-  const Slot& s = slots_.slot(slot);
-  const Route& route = routes_[items_[slot].route];
+  const Slot& s = tables_.slots.slot(slot);
+  const Route& route = tables_.routes[tables_.items[slot].route];
   const bool multi = route.task == Task::kEmbedMulti;
   response.output = multi ? Output::kMulti : Output::kEmbedding;
   if (multi) response.embedding.dimensions = s.dimensions ? s.dimensions : route.dimensions;
@@ -148,7 +202,7 @@ bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
 }
 
 void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
-  const auto& names = routes_.setup(route).labels;
+  const auto& names = tables_.routes.setup(route).labels;
   labels_.clear();
   for (u32 i = 0; i < n; i++) {
     u32 k = scores[i].index;
@@ -157,26 +211,27 @@ void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
 }
 
 bool AnswerReader::read_entities(u32 slot, std::span<const LabelScore> labels) {
-  const std::vector<std::string>& names = routes_.setup(items_[slot].route).labels;
-  return entities_.make(slots_.slot(slot).aggregation, labels, spans_[slot], names);
+  const std::vector<std::string>& names = tables_.routes.setup(tables_.items[slot].route).labels;
+  return entities_.make(tables_.slots.slot(slot).aggregation, labels, tables_.items.spans[slot], names);
 }
 
 Usage AnswerReader::read_usage(u32 slot, u32 output_tokens) {
-  const Item& item = items_[slot];
-  const u32 limit = item.truncated ? routes_.tokens_max(item.route, item.role) : 0;
-  return {slots_.slot(slot).n_tokens.load(kRelaxed), output_tokens, item.truncated, limit};
+  const Item& item = tables_.items[slot];
+  const u32 limit = item.truncated ? tables_.routes.tokens_max(item.route, item.role) : 0;
+  return {tables_.slots.slot(slot).n_tokens.load(kRelaxed), output_tokens, item.truncated, limit};
 }
 
 Timings AnswerReader::read_timings(u32 slot, bool done) {
-  const Item& item = items_[slot];
-  const Slot& s = slots_.slot(slot);
-  const u64 finished = done ? s.finished_ns : clock_.drain_ns, scattered = done ? s.scattered_ns : clock_.drain_ns;
-  const u32 upstream_us = done && memory_.segment.sizes().upstreams ? s.upstream_us : 0;
+  const Item& item = tables_.items[slot];
+  const Slot& s = tables_.slots.slot(slot);
+  const u64 finished = done ? s.finished_ns : tables_.clock.drain_ns,
+            scattered = done ? s.scattered_ns : tables_.clock.drain_ns;
+  const u32 upstream_us = done && tables_.memory.segment.sizes().upstreams ? s.upstream_us : 0;
   auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
   const u32 launch_us = us(s.gathered_ns, s.launched_ns);
   return {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
            us(s.claimed_ns, s.gathered_ns), launch_us - std::min(launch_us, upstream_us), us(s.launched_ns, finished),
-           us(finished, scattered), us(scattered, clock_.drain_ns), upstream_us}};
+           us(finished, scattered), us(scattered, tables_.clock.drain_ns), upstream_us}};
 }
 
 }  // namespace fastqps::service

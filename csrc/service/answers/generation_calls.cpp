@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "service/answers/slot_events.h"
-
 namespace fastqps::service {
 
 static_assert(kStopTokensMax == kStopIdsMax && kSuppressTokensMax == kSuppressIdsMax, "a slot has room for them");
@@ -13,14 +11,15 @@ static_assert(kStopTokensMax == kStopIdsMax && kSuppressTokensMax == kSuppressId
 
 void GenerationCalls::begin(const RequestView& view, u32 r, u32 slot, bool stream) {
   const GenerateOptions& options = view.generate;
-  Slot& s = slots_.slot(slot);
+  Slot& s = tables_.slots.slot(slot);
   write_sampling(view, r, s.sampling);
   s.flags |= u8((options.ignore_eos ? kIgnoreEos : 0) | (options.logprobs ? kLogprobs : 0) |
                 (stream || options.stop_count ? kProgress : 0));
   std::string_view stops[kStopStringsMax];
   stop_strings(view, stops);
-  const text::Detokenizer* detokenizer = view.input == Input::kStep ? nullptr : routes_.setup(r).detokenizer.get();
-  generations_.open(slot).begin(detokenizer, {stops, options.stop_count}, stream);
+  const text::Detokenizer* detokenizer =
+      view.input == Input::kStep ? nullptr : tables_.routes.setup(r).detokenizer.get();
+  tables_.items.generations.open(slot).begin(detokenizer, {stops, options.stop_count}, stream);
 }
 
 void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& sampling) {
@@ -29,11 +28,11 @@ void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& s
   sampling.temperature = options.temperature;
   sampling.top_p = options.has_top_p ? options.top_p : 1;
   sampling.top_k = options.top_k;
-  sampling.max_tokens = answer_limit(options, routes_[r]);
+  sampling.max_tokens = answer_limit(options, tables_.routes[r]);
   StopIds stops;
-  sampling.n_stop_ids = std::min(stop_ids(view, routes_.setup(r).detokenizer.get(), stops), kStopIdsMax);
+  sampling.n_stop_ids = std::min(stop_ids(view, tables_.routes.setup(r).detokenizer.get(), stops), kStopIdsMax);
   std::copy_n(stops.begin(), sampling.n_stop_ids, sampling.stop_ids);
-  const LogitDefaults& checkpoint = routes_.setup(r).logit_defaults;
+  const LogitDefaults& checkpoint = tables_.routes.setup(r).logit_defaults;
   sampling.repetition_penalty =
       options.has_repetition_penalty ? options.repetition_penalty : checkpoint.repetition_penalty;
   sampling.no_repeat_ngram_size =
@@ -47,10 +46,11 @@ void GenerationCalls::write_sampling(const RequestView& view, u32 r, Sampling& s
 // ---- from the slot to the client
 
 void GenerationCalls::read_progress(u32 slot) {
-  const Item& item = items_[slot];
-  const Generation* generation = generations_.find(slot);
+  const Item& item = tables_.items[slot];
+  const Generation* generation = tables_.items.generations.find(slot);
   if (!generation || item.answered) return;
-  const u32 made = slots_.slot(slot).n_made.load(kAcquire);  // pairs with the dispatcher's store: they are readable
+  const u32 made =
+      tables_.slots.slot(slot).n_made.load(kAcquire);  // pairs with the dispatcher's store: they are readable
   if (made <= generation->taken() || made > token_room(slot)) return;  // nothing new, or impossible bytes
   // A chunk of a few bytes takes several times its size in memory. So a client that reads slowly gets the rest in one
   // chunk.
@@ -59,11 +59,11 @@ void GenerationCalls::read_progress(u32 slot) {
 }
 
 bool GenerationCalls::finish(u32 slot) {
-  const Slot& s = slots_.slot(slot);
+  const Slot& s = tables_.slots.slot(slot);
   const u32 made = s.n_values;
   const Finish finish = s.finish;
   const bool sound = s.kind == Answer::kTokens && (finish == Finish::kStop || finish == Finish::kLength) &&
-                     made > generations_.find(slot)->taken() && made <= token_room(slot);
+                     made > tables_.items.generations.find(slot)->taken() && made <= token_room(slot);
   if (sound) advance(slot, made, finish);
   return sound;
 }
@@ -71,7 +71,7 @@ bool GenerationCalls::finish(u32 slot) {
 // Reads the first `made` tokens. Sends the new ones to a stream, and answers if the dispatcher or a stop string has
 // ended the generation.
 void GenerationCalls::advance(u32 slot, u32 made, Finish finish) {
-  Generation& generation = *generations_.find(slot);
+  Generation& generation = *tables_.items.generations.find(slot);
   const bool read_before = generation.taken() > 0;
   GenerationView view = read_tokens(slot, made, finish);
   if (finish == Finish::kNot && !generation.stopped()) {
@@ -83,24 +83,25 @@ void GenerationCalls::advance(u32 slot, u32 made, Finish finish) {
     view = read_tokens(slot, made, finish);
   }
   view.finish_reason = generation.stopped() || finish == Finish::kStop ? FinishReason::kStop : FinishReason::kLength;
-  items_.answer(slot);
+  tables_.items.answer(slot);
   send_last(slot, view, finish != Finish::kNot);
-  if (finish == Finish::kNot) slots_.cancel(slot, Control::kStop);  // no matter whether it has just ended
+  if (finish == Finish::kNot) tables_.slots.cancel(slot, Control::kStop);  // no matter whether it has just ended
 }
 
 // How many tokens the slot's answer can hold.
 u32 GenerationCalls::token_room(u32 slot) const {
-  return u32(
-      std::min<u64>(routes_[items_[slot].route].max_output_tokens, memory_.segment.sizes().answer_bytes / kTokenBytes));
+  return u32(std::min<u64>(tables_.routes[tables_.items[slot].route].max_output_tokens,
+                           tables_.memory.segment.sizes().answer_bytes / kTokenBytes));
 }
 
 // Returns the unread tokens up to the made-th, or up to the one that completes a stop string. It copies ids, because
 // the dispatcher's process could change them between two reads.
 GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
-  Generation& generation = *generations_.find(slot);
-  Slot& s = slots_.slot(slot);
-  const u32* ids = reinterpret_cast<const u32*>(memory_.segment.answer(s));
-  const float* logprobs = reinterpret_cast<const float*>(ids + routes_[items_[slot].route].max_output_tokens);
+  Generation& generation = *tables_.items.generations.find(slot);
+  Slot& s = tables_.slots.slot(slot);
+  const u32* ids = reinterpret_cast<const u32*>(tables_.memory.segment.answer(s));
+  const float* logprobs =
+      reinterpret_cast<const float*>(ids + tables_.routes[tables_.items[slot].route].max_output_tokens);
   const u32 from = generation.taken();
   ids_.assign(ids + from, ids + made);
   text_.clear();
@@ -114,20 +115,20 @@ GenerationView GenerationCalls::read_tokens(u32 slot, u32 made, Finish finish) {
 }
 
 void GenerationCalls::send_chunk(u32 slot, const GenerationView& view) {
-  const Item item = items_[slot];  // a copy: the call may end meanwhile
+  const Item item = tables_.items[slot];  // a copy: the call may end meanwhile
   if (!answers_.send_chunk(item, {item.request_id, view, nullptr, nullptr})) return;  // on_gone() has been called
-  if (!std::exchange(generations_.find(slot)->begun, true)) slots_.begun(slot);
+  if (!std::exchange(tables_.items.generations.find(slot)->begun, true)) tables_.slots.begun(slot);
 }
 
 // done: the dispatcher ended the generation.
 void GenerationCalls::send_last(u32 slot, const GenerationView& view, bool done) {
-  const Item& item = items_[slot];
-  const Generation& generation = *generations_.find(slot);
+  const Item& item = tables_.items[slot];
+  const Generation& generation = *tables_.items.generations.find(slot);
   records_.answered(slot, done ? ItemRecords::Ended::kByDispatcher : ItemRecords::Ended::kByDoor);
-  items_.shares.generated(items_.tenant(slot), generation.taken());
+  tables_.items.shares.generated(tables_.items.tenant(slot), generation.taken());
   const Usage usage = reader_.read_usage(slot, generation.taken());
   const Timings timings = reader_.read_timings(slot, done);
-  const Timings* asked = slots_.slot(slot).flags & kWantTimings ? &timings : nullptr;
+  const Timings* asked = tables_.slots.slot(slot).flags & kWantTimings ? &timings : nullptr;
   if (generation.stream()) return answers_.answer(item, ChunkView{item.request_id, view, &usage, asked});
   ResponseView response;
   response.request_id = item.request_id;

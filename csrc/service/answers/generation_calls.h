@@ -10,23 +10,13 @@
 #include "core/seeds.h"
 #include "service/answers/answer_reader.h"
 #include "service/answers/answers.h"
-#include "service/answers/item_records.h"
-#include "service/tables/generation.h"
 
 namespace fastqps::service {
 
 class GenerationCalls {
  public:
-  GenerationCalls(const DoorMemory& memory, Slots& slots, Items& items, ModelRoutes& routes, Generations& generations,
-                  AnswerReader& reader, ItemRecords& records, Answers& answers)
-      : memory_(memory),
-        slots_(slots),
-        items_(items),
-        routes_(routes),
-        generations_(generations),
-        reader_(reader),
-        records_(records),
-        answers_(answers) {}
+  GenerationCalls(Tables& tables, AnswerReader& reader, ItemRecords& records, Answers& answers)
+      : tables_(tables), reader_(reader), records_(records), answers_(answers) {}
 
   // Call only for a request that RequestChecker accepted, after the slot's flags for scatter are written.
   void begin(const RequestView& view, u32 route, u32 slot, bool stream);
@@ -43,11 +33,7 @@ class GenerationCalls {
   void send_chunk(u32 slot, const GenerationView& view);
   void send_last(u32 slot, const GenerationView& view, bool done);
 
-  const DoorMemory& memory_;
-  Slots& slots_;
-  Items& items_;
-  ModelRoutes& routes_;
-  Generations& generations_;
+  Tables& tables_;
   AnswerReader& reader_;
   ItemRecords& records_;
   Answers& answers_;

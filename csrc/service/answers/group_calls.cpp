@@ -22,9 +22,9 @@ transport::HttpReply usual_reply(size_t) { return {}; }
 
 u32 GroupCalls::open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info) {
   const u32 g = groups_.open(call, start, info);
-  groups_[g].route = routes_.first();  // until it has an item
+  groups_[g].route = tables_.routes.first();  // until it has an item
   if (start.items > 1) groups_[g].kept.expect(start.items);
-  attachment_->set_user(call, u64(g) + 1);
+  tables_.attachment->set_user(call, u64(g) + 1);
   return g;
 }
 
@@ -32,32 +32,12 @@ u32 GroupCalls::open_request(u32 stream, const GroupStart& start, bool in_pieces
   const u32 g = groups_.open(groups_[stream].call, start, info);
   Group& group = groups_[g];
   Group& whole = groups_[stream];
-  group.route = routes_.first();
+  group.route = tables_.routes.first();
   group.stream = stream;
   if (!in_pieces) group.place = whole.items++;
   if (start.items > 1) group.kept.expect(start.items);
   whole.unanswered += start.items;
   return g;
-}
-
-void GroupCalls::link(u32 g, u32 slot, u32 route) {
-  groups_.link(g, slot);
-  groups_[g].route = route;
-  if (groups_[g].stream != Groups::kNone) groups_[groups_[g].stream].route = route;
-}
-
-void GroupCalls::unlink(u32 g, u32 slot) {
-  const u32 stream = groups_[g].stream;
-  groups_.unlink(g, slot);
-  free_if_done(g);
-  if (stream != Groups::kNone) free_if_done(stream);
-}
-
-void GroupCalls::free_if_done(u32 g) {
-  if (!groups_[g].done()) return;
-  if (groups_[g].ordered.blocked) std::erase(blocked_, g);
-  if (groups_[g].holds_connection) attachment_->released(groups_[g].connection);
-  groups_.free(g);
 }
 
 bool GroupCalls::may_take(u32 g, u32 index) const {
@@ -72,7 +52,7 @@ void GroupCalls::answer(u32 g, u32 index, const ResponseView& response) {
   Group& group = groups_[g];
   group.unanswered--;
   if (group.gone) return;
-  if (!response.status) groups_.note_answer(g, clock_.drain_ns);
+  if (!response.status) groups_.note_answer(g, tables_.clock.drain_ns);
   if (group.kind == GroupKind::kEach || group.kind == GroupKind::kRows) {
     if (send(g, {&response, 1})) sent_one(g);
   } else if (group.kind == GroupKind::kInOrder) {
@@ -112,10 +92,7 @@ bool GroupCalls::send_waiting(u32 g) {
   OrderedAnswers& ordered = group.ordered;
   while (ordered.waiting.contains(ordered.sent)) {
     if (failed(g) && ordered.sent == group.failure.index) break;
-    if (!attachment_->writable(group.call)) {
-      if (!std::exchange(ordered.blocked, true)) blocked_.push_back(g);
-      return true;
-    }
+    if (!tables_.attachment->writable(group.call)) return groups_.block(g), true;
     const std::string message = groups_.take(g);
     if (!send_message(
             group, message.size(), [&](u8* out) { return std::copy(message.begin(), message.end(), out); },
@@ -126,14 +103,10 @@ bool GroupCalls::send_waiting(u32 g) {
 }
 
 void GroupCalls::resume_blocked() {
-  for (size_t i = blocked_.size(); i-- > 0;) {
-    const u32 g = blocked_[i];
-    if (groups_[g].gone || !attachment_->writable(groups_[g].call)) continue;
-    blocked_[i] = blocked_.back();
-    blocked_.pop_back();
-    groups_[g].ordered.blocked = false;
-    if (send_waiting(g)) end_if_sent(g);
-  }
+  groups_.unblock([this](const Group& group) { return !group.gone && tables_.attachment->writable(group.call); },
+                  [this](u32 g) {
+                    if (send_waiting(g)) end_if_sent(g);
+                  });
 }
 
 void GroupCalls::refuse(u32 g, u32 index, u64 request_id, const Refusal& refusal) {
@@ -194,7 +167,7 @@ void GroupCalls::end_failed(u32 g) {
 void GroupCalls::answer(u32 g, const ChunkView& last) {
   groups_[g].unanswered--;
   if (groups_[g].gone) return;
-  groups_.note_answer(g, clock_.drain_ns);
+  groups_.note_answer(g, tables_.clock.drain_ns);
   if (send_chunk(g, last)) sent_one(g);
 }
 
@@ -249,7 +222,7 @@ bool GroupCalls::add_row(u32 g, size_t room, Write write) {
   if (full) flush_rows(g);
   if (!rows.begin) {
     const size_t size = std::max(full ? kMoreBytes : kFirstBytes, room + seal);
-    u8* out = attachment_->begin_message(groups_[g].call, size);
+    u8* out = tables_.attachment->begin_message(groups_[g].call, size);
     if (!out) return false;
     rows = {out, out, out + size};
     filled_.push_back(g);
@@ -263,7 +236,7 @@ void GroupCalls::flush_rows(u32 g) {
   if (!group.rows.begin) return;
   const RowMessage rows = std::exchange(group.rows, {});
   const u8* end = group.writer->seal(rows.begin, rows.at);
-  attachment_->commit_message(group.call, size_t(end - rows.begin));
+  tables_.attachment->commit_message(group.call, size_t(end - rows.begin));
 }
 
 void GroupCalls::flush_rows() {
@@ -272,25 +245,25 @@ void GroupCalls::flush_rows() {
 }
 
 AnsweredCall GroupCalls::answered(const Group& group) {
-  const RouteSetup& setup = routes_.setup(group.route);
+  const RouteSetup& setup = tables_.routes.setup(group.route);
   return {group.context, setup.version, setup.detokenizer.get()};
 }
 
 // False: the call has ended, and on_gone() has been or will be called.
 template <class Write, class Reply>
 bool GroupCalls::send_message(const Group& group, size_t room, Write write, Reply reply) {
-  u8* out = attachment_->begin_message(group.call, room);
+  u8* out = tables_.attachment->begin_message(group.call, room);
   if (!out) return false;
   const size_t size = size_t(write(out) - out);
-  attachment_->set_header(group.call, routes_.header(group.route));
-  attachment_->set_reply(group.call, reply(size));
-  attachment_->commit_message(group.call, size);
+  tables_.attachment->set_header(group.call, tables_.routes.header(group.route));
+  tables_.attachment->set_reply(group.call, reply(size));
+  tables_.attachment->commit_message(group.call, size);
   return true;
 }
 
 // An item of a call that may have more of them is answered.
 void GroupCalls::sent_one(u32 g) {
-  groups_[g].active_ns = clock_.drain_ns;
+  groups_[g].active_ns = tables_.clock.drain_ns;
   end_if_sent(g);
 }
 
@@ -324,10 +297,10 @@ void GroupCalls::end(u32 g, const Status& status) {
   if (group.gone || !group.open) return;
   if (group.stream != Groups::kNone) return end_request(g, status);
   flush_rows(g);
-  attachment_->finish(group.call, status);
-  counts_.call(group.route, group.method, status.code, group.received_ns);
+  tables_.attachment->finish(group.call, status);
+  tables_.counts.call(group.route, group.method, status.code, group.received_ns);
   group.open = false;
-  free_if_done(g);
+  groups_.free_if_done(g);
 }
 
 // The answer to the request has been sent or kept, unless it failed.
@@ -348,7 +321,7 @@ void GroupCalls::end_request(u32 g, const Status& status) {
 void GroupCalls::close_request(u32 g) {
   if (groups_[g].stream == Groups::kNone) return;
   groups_[g].open = false;
-  free_if_done(g);
+  groups_.free_if_done(g);
 }
 
 void GroupCalls::end_reading(u32 stream) {
@@ -362,7 +335,7 @@ void GroupCalls::end_drained(u32 g) {
 }
 
 void GroupCalls::hold(u32 g) {
-  if (groups_.hold(g)) attachment_->hold(groups_[g].call);
+  if (groups_.hold(g)) tables_.attachment->hold(groups_[g].call);
 }
 
 }  // namespace fastqps::service

@@ -1,42 +1,24 @@
 // Open calls of many items, which are answered by one message when all items are, or by one message each.
 #pragma once
 #include "contract/response_view.h"
-#include "service/answers/call_counts.h"
-#include "service/formats/answer_writer.h"
-#include "service/tables/groups.h"
-#include "service/tables/model_routes.h"
+#include "service/formats/protocol.h"
+#include "service/tables/tables.h"
 
 namespace fastqps::service {
 
 class GroupCalls {
  public:
-  GroupCalls(const DoorMemory& memory, const Attachment& attachment, ModelRoutes& routes, CallCounts& counts,
-             const TurnClock& clock, u64 kept_bytes_max)
-      : attachment_(attachment),
-        routes_(routes),
-        counts_(counts),
-        clock_(clock),
-        groups_(memory.segment.sizes().slots, kept_bytes_max) {}
+  explicit GroupCalls(Tables& tables) : tables_(tables), groups_(tables.groups) {}
 
   Group& operator[](u32 group) { return groups_[group]; }
   u32 size() const { return groups_.size(); }
-  u32 next(u32 slot) const { return groups_.next(slot); }
-  const Groups& table() const { return groups_; }
-  void count_tokens(u32 group, u32 tokens) { groups_.count_tokens(group, tokens); }
   u32 open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info);
   // The group of a request of a stream. Its end is a message, and the stream goes on.
   // in_pieces: its answers go out as they come. Otherwise each waits for the answers to the requests before.
   u32 open_request(u32 stream, const GroupStart& start, bool in_pieces, const transport::CallInfo& info);
 
-  void link(u32 group, u32 slot, u32 route);
-  // Frees the group if this was its last item.
-  void unlink(u32 group, u32 slot);
-  void free_if_done(u32 group);
-
   // Whether there is memory for an answer that waits for others of its call.
   bool may_take(u32 group, u32 index) const;
-  u64 kept_bytes() const { return groups_.kept_bytes(); }
-  u64 kept_bytes_max() const { return groups_.kept_bytes_max(); }
   // One item's answer.
   void answer(u32 group, u32 index, const ResponseView& response);
   void refuse(u32 group, u32 index, u64 request_id, const Refusal& refusal);
@@ -69,7 +51,8 @@ class GroupCalls {
   void resume_blocked();
   template <class MayGo>
   void resume_held(MayGo may_go) {
-    if (groups_.any_held()) groups_.resume(may_go, [this](transport::CallId call) { attachment_->resume(call); });
+    if (groups_.any_held())
+      groups_.resume(may_go, [this](transport::CallId call) { tables_.attachment->resume(call); });
   }
 
  private:
@@ -93,13 +76,9 @@ class GroupCalls {
   void end_together(u32 group);
   void keep_failure(Group& group, u32 index, const Refusal& refusal);
 
-  const Attachment& attachment_;
-  ModelRoutes& routes_;
-  CallCounts& counts_;
-  const TurnClock& clock_;
-  Groups groups_;
-  std::vector<u32> blocked_;  // groups
-  std::vector<u32> filled_;   // groups with rows of this turn
+  Tables& tables_;
+  Groups& groups_;
+  std::vector<u32> filled_;  // groups with rows of this turn
 };
 
 }  // namespace fastqps::service

@@ -1,36 +1,13 @@
 // Items that end without an answer, because their client is gone, their deadline has passed, or no dispatcher is left.
 #pragma once
 #include "service/answers/answers.h"
-#include "service/answers/item_records.h"
-#include "service/intake/call_fit.h"
-#include "service/intake/waiting_room.h"
-#include "service/tables/slots.h"
-#include "service/tokenize/tokenizers.h"
-#include "service/upkeep/phase_watch.h"
 
 namespace fastqps::service {
 
 class Withdrawals {
  public:
-  Withdrawals(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, WaitingRoom& room,
-              ModelRoutes& routes, GroupCalls& groups, Tokenizers& tokenizers, ItemRecords& records, Answers& answers,
-              CallCounts& counts, const CallFit& fit, RefusalWriter& refusals, const PhaseWatch& phase,
-              const TimeLimits& times)
-      : memory_(memory),
-        attachment_(attachment),
-        slots_(slots),
-        items_(items),
-        room_(room),
-        routes_(routes),
-        groups_(groups),
-        tokenizers_(tokenizers),
-        records_(records),
-        answers_(answers),
-        counts_(counts),
-        fit_(fit),
-        refusals_(refusals),
-        phase_(phase),
-        times_(times) {}
+  Withdrawals(Tables& tables, GroupCalls& groups, ItemRecords& records, Answers& answers)
+      : tables_(tables), groups_(groups), records_(records), answers_(answers) {}
 
   // The call of one item, or of a group, has ended early. Returns kHeld if a dispatcher or a tokenizer still holds a
   // slot. user: the call's user word, 0 if it was never set.
@@ -61,21 +38,10 @@ class Withdrawals {
   void drop_text(u32 slot);
   void drop_waiting(u32 slot);
 
-  const DoorMemory& memory_;
-  const Attachment& attachment_;
-  Slots& slots_;
-  Items& items_;
-  WaitingRoom& room_;
-  ModelRoutes& routes_;
+  Tables& tables_;
   GroupCalls& groups_;
-  Tokenizers& tokenizers_;
   ItemRecords& records_;
   Answers& answers_;
-  CallCounts& counts_;
-  const CallFit& fit_;
-  RefusalWriter& refusals_;
-  const PhaseWatch& phase_;
-  const TimeLimits times_;
   u32 cut_off_ = 0;
 };
 

@@ -2,11 +2,163 @@
 
 #include <algorithm>
 
-#include "service/answers/slot_events.h"
-#include "service/tables/generation.h"
 #include "transport/rpc/shares.h"
 
 namespace fastqps::service {
+
+namespace {
+
+// By Task.
+constexpr const char* kDoes[] = {"embeds texts",   "classifies texts",        "generates text",
+                                 "finds entities", "gives sparse embeddings", "makes a vector of each token"};
+
+}  // namespace
+
+Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& route) {
+  ReasonText reason;
+  if (const FieldError error = check_request(view, reason)) return refusals_.refuse(error);
+  const i32 found = routes_.find(view.model);
+  if (found == ModelRoutes::kUnknown) return not_served(view.model);
+  if (found == ModelRoutes::kStarting) return refusals_.refuse(StatusCode::kUnavailable, "the model is starting");
+  route = u32(found);
+  if (Refusal refusal = check_task(from.wants, route)) return refusal;
+  if (Refusal refusal = check_options(view.output, route)) return refusal;
+  return routes_[route].task == Task::kGenerate ? check_generator(view, route)
+                                                : check_encoder(view, route, from.streams);
+}
+
+// Lists the served models, as many as the message has room for.
+Refusal RequestChecker::not_served(std::string_view name) {
+  Refusal refusal =
+      refusals_.refuse_field("model", "'%.*s' is not served here; served: %s", int(std::min<size_t>(name.size(), 100)),
+                             name.data(), routes_.names().c_str());
+  refusal.code = StatusCode::kNotFound;
+  return refusal;
+}
+
+// Of methods that are for one task alone.
+Refusal RequestChecker::check_task(Output wants, u32 r) {
+  static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration,
+                                     Output::kEntities,  Output::kSparse,         Output::kMulti};  // by Task
+  const auto task = u32(routes_[r].task);
+  const bool text = wants == Output::kText;
+  if (text && routes_[r].task == Task::kGenerate && !routes_.setup(r).detokenizer)
+    return refusals_.refuse_field(
+        "model",
+        "'%s' has no tokenizer, so its answers have no text; ask for logprobs, which name the "
+        "tokens by their ids, or call Predict",
+        routes_.name(r));
+  if (wants == Output::kNone || (text ? Output::kGeneration : wants) == kMade[task]) return {};
+  return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
+}
+
+// Refuses the options of other tasks. Embedders and classifiers ignore each other's.
+Refusal RequestChecker::check_options(const OutputOptions& o, u32 r) {
+  const Task task = routes_[r].task;
+  const bool ignores = task == Task::kEmbed || task == Task::kClassify;
+  if (!ignores && task != Task::kEmbedMulti) {
+    if (o.dtype) return meaningless("output.dtype", u32(o.dtype), r);
+    if (o.dimensions) return meaningless("output.dimensions", o.dimensions, r);
+    if (o.has_normalize) return meaningless("output.normalize", o.normalize, r);
+  }
+  if (!ignores) {
+    if (o.top_labels) return meaningless("output.top_labels", o.top_labels, r);
+    if (o.raw_scores) return meaningless("output.raw_scores", 1, r);
+  }
+  if (o.aggregation && task != Task::kClassifyTokens) return meaningless("output.aggregation", u32(o.aggregation), r);
+  if (o.max_active_dims && task != Task::kEmbedSparse)
+    return meaningless("output.max_active_dims", o.max_active_dims, r);
+  return {};
+}
+
+Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool streams) {
+  const Route& route = routes_[r];
+  const OutputOptions& output = view.output;
+  const char* name = routes_.name(r);
+  if (streams) return refusals_.refuse_field("model", "'%s' does not generate text; call Predict", name);
+  if (view.has_generate)
+    return refusals_.refuse_field("generate", "the model '%s' does not generate text; leave it unset", name);
+  if (output.dimensions > route.dimensions)
+    return refusals_.refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
+  const bool normalized = output.has_normalize ? output.normalize : route.normalize;
+  if (DType(output.dtype) == DType::kInt8 && !normalized &&
+      (route.task == Task::kEmbed || route.task == Task::kEmbedMulti))
+    return refusals_.refuse_field(
+        "output.dtype",
+        "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set normalize, or use "
+        "DTYPE_FLOAT16");
+  if (route.task == Task::kEmbedSparse && output.max_active_dims > sparse_weights(route.dimensions))
+    return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,
+                                  sparse_weights(route.dimensions));
+  if (route.task == Task::kEmbedMulti && view.input == Input::kPair)
+    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which makes a vector of each token",
+                                  name);
+  return route.task == Task::kClassifyTokens ? check_token_classifier(view, r) : Refusal{};
+}
+
+Refusal RequestChecker::check_token_classifier(const RequestView& view, u32 r) {
+  const char* name = routes_.name(r);
+  if (view.input == Input::kPair)
+    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which finds entities in a text",
+                                  name);
+  if (view.input == Input::kTokenIds)
+    return refusals_.refuse_field("token_ids",
+                                  "the model '%s' says where in a text its entities are; send the text itself", name);
+  return {};
+}
+
+// Of an option of another task.
+Refusal RequestChecker::meaningless(const char* field, u32 value, u32 r) {
+  return refusals_.refuse_field(field, "%u, but the model '%s' %s; leave it unset", value, routes_.name(r),
+                                kDoes[u32(routes_[r].task)]);
+}
+
+Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
+  const Route& route = routes_[r];
+  const GenerateOptions& options = view.generate;
+  const char* name = routes_.name(r);
+  if (view.input == Input::kPair)
+    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
+  const u32 beside = options.lowers_max_tokens ? route.prefix_tokens + route.max_input_tokens : 0;
+  if (const u32 most = route.max_output_tokens + beside; options.max_tokens > most)
+    return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, most);
+  const u32 max_tokens = answer_limit(options, route);
+  if (options.min_tokens > max_tokens)
+    return refusals_.refuse_field("generate.min_tokens", "%u, at most max_tokens, %u", options.min_tokens, max_tokens);
+  if (options.stop_count && !routes_.setup(r).detokenizer)
+    return refusals_.refuse_field(
+        "generate.stop", "the model '%s' has no tokenizer, so stop strings cannot be found; use stop_token_ids", name);
+  return check_token_options(view, r);
+}
+
+Refusal RequestChecker::check_token_options(const RequestView& view, u32 r) {
+  const u32 vocab = routes_[r].vocab_size;
+  StopIds stops;
+  if (const u32 n = stop_ids(view, routes_.setup(r).detokenizer.get(), stops); n > kStopTokensMax)
+    return refusals_.refuse_field("generate.stop",
+                                  "%u of the strings are special tokens, at most %u beside %u stop_token_ids",
+                                  n - view.generate.stop_token_count, kStopTokensMax - view.generate.stop_token_count,
+                                  view.generate.stop_token_count);
+  u32 ids[std::max(kStopTokensMax, kSuppressTokensMax)];
+  const auto unknown = [vocab](u32 id) { return id >= vocab; };
+  stop_tokens(view, ids);
+  const u32* end = ids + view.generate.stop_token_count;
+  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
+    return refusals_.refuse_field("generate.stop_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  suppress_tokens(view, ids);
+  end = ids + view.generate.suppress_token_count;
+  if (const u32* id = std::find_if<const u32*>(ids, end, unknown); id != end)
+    return refusals_.refuse_field("generate.suppress_token_ids", "id %u, the vocabulary has %u", *id, vocab);
+  const std::vector<u32>& forced = routes_.setup(r).forced_ids;
+  const auto suppressed = [&](u32 id) { return std::find<const u32*>(ids, end, id) != end; };
+  if (!forced.empty() && std::all_of(forced.begin(), forced.end(), suppressed))
+    return refusals_.refuse_field(
+        "generate.suppress_token_ids",
+        "%zu ids, with all %zu that the checkpoint's forced_eos_token_id forces; leave one of those out",
+        size_t(end - ids), forced.size());
+  return {};
+}
+
 namespace {
 
 // Of the slots, so much for each class below the highest is kept for those above it.
@@ -23,41 +175,45 @@ ItemTime Admission::time_of(const RequestView& view, const Origin& from) const {
   };
   const bool grouped = from.group != Groups::kNone;
   const u64 call = from.info->deadline_ns ? from.info->deadline_ns : Deadlines::kNone;
-  const u64 own = std::min(call, after(std::min(view.timeout_us, kLongestUs) * 1000)), most = after(times_.most_ns());
+  const u64 own = std::min(call, after(std::min(view.timeout_us, kLongestUs) * 1000)),
+            most = after(tables_.options.times().most_ns());
   // A stream's deadline says nothing of one request.
-  if (view.timeout_us || (call != Deadlines::kNone && !(grouped && groups_.streams(from.group)))) {
+  if (view.timeout_us || (call != Deadlines::kNone && !(grouped && tables_.groups.streams(from.group)))) {
     const u64 last = std::min(own, most);
     return time(last, last, most < own ? TimeBound::kMax : TimeBound::kOwn);
   }
-  if (!times_.default_ns) return time(call, call, TimeBound::kOwn);
-  if (!grouped || !groups_.open_items(from.group)) {
-    const u64 last = std::min(call, after(times_.default_ns));
+  if (!tables_.options.times().default_ns) return time(call, call, TimeBound::kOwn);
+  if (!grouped || !tables_.groups.open_items(from.group)) {
+    const u64 last = std::min(call, after(tables_.options.times().default_ns));
     return time(last, last, TimeBound::kDefault);
   }
-  const u64 last = std::min(call, most), due = groups_.due_ns(from.group, received, times_.default_ns);
+  const u64 last = std::min(call, most),
+            due = tables_.groups.due_ns(from.group, received, tables_.options.times().default_ns);
   return time(std::min(due, last), last, TimeBound::kDefault);
 }
 
 Refusal Admission::check(const RequestView& view, u32 r, TenantId tenant, const Origin& from, u64 now,
                          const ItemTime& time) {
-  const Route& route = memory_.route(r);
+  const Route& route = tables_.memory.route(r);
   if (time.due_ns && time.due_ns <= now) {
-    bump(memory_.stats.expired[kReceive]);
-    return refusals_.refuse_late(kStageNames[kReceive], time.bound, time.due_ns - from.info->receive_ns);
+    bump(tables_.memory.stats.expired[kReceive]);
+    return tables_.refusals.refuse_late(kStageNames[kReceive], time.bound, time.due_ns - from.info->receive_ns);
   }
   if (!route.dispatchers.load(kRelaxed))
-    return refusals_.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
+    return tables_.refusals.refuse(StatusCode::kUnavailable, "no dispatcher of this model is left");
   const u32 kind = class_of(u8(view.priority));
   // A generation of few tokens takes less time than the usual one. The usual length is not known, so the route's limit
   // stands for it.
   const u32 most = route.max_output_tokens;
   const double share = most ? double(answer_limit(view.generate, route)) / most : 1;
-  const u64 before = ahead(r, kind, tenant), predicted = loads_.predicted_ns(r, kind, share, before);
-  if (loads_.full(r, kind) && !has_few(r, kind, tenant, from)) {
-    bump(memory_.stats.rejected[kRejectQueueFull]);
-    if (Refusal refusal = fit_.check_room(from.group, route.max_queue_items, "--max-queue-items")) return refusal;
-    Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
-                                       route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
+  const u64 before = ahead(r, kind, tenant), predicted = tables_.loads.predicted_ns(r, kind, share, before);
+  if (tables_.loads.full(r, kind) && !has_few(r, kind, tenant, from)) {
+    bump(tables_.memory.stats.rejected[kRejectQueueFull]);
+    if (Refusal refusal = tables_.fit.check_room(from.group, route.max_queue_items, "--max-queue-items"))
+      return refusal;
+    Refusal refusal =
+        tables_.refusals.refuse(StatusCode::kResourceExhausted, "the queue is full: %u items of class %s%s wait",
+                                route.max_queue_items, kPriorityNames[kind], kind == kHigh ? "" : " or higher");
     refusal.retry_after_ns(predicted);
     return refusal;
   }
@@ -71,8 +227,9 @@ Refusal Admission::check_late(const Late& late, const Origin& from, u64 now, con
   u64 predicted = late.predicted_ns, left = time.due_ns - now;
   if (time.bound == TimeBound::kDefault && from.group != Groups::kNone) {
     // Every answer to an item of its call begins its time anew: only the others' items count.
-    const u64 own = groups_.open_items(from.group);
-    const u64 others = loads_.predicted_ns(late.route, late.kind, late.share, late.ahead - std::min(late.ahead, own));
+    const u64 own = tables_.groups.open_items(from.group);
+    const u64 others =
+        tables_.loads.predicted_ns(late.route, late.kind, late.share, late.ahead - std::min(late.ahead, own));
     const u64 most = time.last_ns ? time.last_ns - now : Deadlines::kNone;
     if (others <= left && predicted <= most) return {};
     if (others > left)
@@ -80,70 +237,76 @@ Refusal Admission::check_late(const Late& late, const Origin& from, u64 now, con
     else
       left = most;
   }
-  bump(memory_.stats.rejected[kRejectPredictedMiss]);
+  bump(tables_.memory.stats.rejected[kRejectPredictedMiss]);
   const u64 received = from.info->receive_ns;
-  if (Refusal refusal = fit_.check(from.group, late.route, received, time.last_ns, time.bound)) return refusal;
-  Refusal refusal = refusals_.refuse(
+  if (Refusal refusal = tables_.fit.check(from.group, late.route, received, time.last_ns, time.bound)) return refusal;
+  Refusal refusal = tables_.refusals.refuse(
       StatusCode::kResourceExhausted, "would miss its deadline: about %llu ms to an answer, %llu ms left",
       (unsigned long long)(predicted / 1'000'000), (unsigned long long)(left / 1'000'000));
   refusal.retry_after_ns(predicted - left);
-  return refusals_.name_limit(refusal, time.bound, now + left - received);
+  return tables_.refusals.name_limit(refusal, time.bound, now + left - received);
 }
 
 // Items of its class that are served before a new one of this tenant: those in rings; and while the tenant's own are
 // served, as many of each other tenant's. Doors take turns, too.
 u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
-  const u64 held_back = loads_.held_back(r, kind);
-  if (!held_back) return loads_.in_rings(r, kind);
-  const u64 own = items_.counts.waiting_of(tenant, r, kind), weight = items_.weight(tenant);
-  const u64 doors = std::max<u64>(1, loads_.holding_doors(r, kind));
-  const u64 sharers = own ? own * std::max(weight, room_.weights(r, kind)) / weight : room_.before(r, kind, tenant);
-  return loads_.in_rings(r, kind) + std::min(held_back, sharers * doors);
+  const u64 held_back = tables_.loads.held_back(r, kind);
+  if (!held_back) return tables_.loads.in_rings(r, kind);
+  const u64 own = tables_.items.counts.waiting_of(tenant, r, kind), weight = tables_.items.weight(tenant);
+  const u64 doors = std::max<u64>(1, tables_.loads.holding_doors(r, kind));
+  const u64 sharers =
+      own ? own * std::max(weight, tables_.room.weights(r, kind)) / weight : tables_.room.before(r, kind, tenant);
+  return tables_.loads.in_rings(r, kind) + std::min(held_back, sharers * doors);
 }
 
 // Whether a tenant has few waiting items next to the one with most here. A full queue takes its next one all the same,
 // and another one makes way: many greedy tenants together leave no place free. Of a batch only the first: it may fail
 // as a whole, and would have pushed others out for nothing.
 bool Admission::has_few(u32 r, u32 kind, TenantId tenant, const Origin& from) const {
-  const u32 waiting = items_.counts.waiting(tenant, r, kind);
-  return !from.batch_slots && transport::Shares::little(double(waiting) / items_.weight(tenant), room_.most(r, kind));
+  const u32 waiting = tables_.items.counts.waiting(tenant, r, kind);
+  return !from.batch_slots &&
+         transport::Shares::little(double(waiting) / tables_.items.weight(tenant), tables_.room.most(r, kind));
 }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other
 // items is exempt and may use all free places: otherwise one as large as a small queue would be rejected at every
 // retry, even by an idle server.
 Refusal Admission::check_share(u32 r, u32 kind, TenantId tenant, const Origin& from, u64 predicted_ns) {
-  const u32 all = memory_.segment.sizes().slots, left = all - slots_.used(), reserved = all * kind / kReservedPart;
-  const u32 waiting = items_.counts.waiting(tenant, r, kind), held = items_.counts.slots(tenant, kind);
-  const u64 free = loads_.free(r, kind);
+  const u32 all = tables_.memory.segment.sizes().slots, left = all - tables_.slots.used(),
+            reserved = all * kind / kReservedPart;
+  const u32 waiting = tables_.items.counts.waiting(tenant, r, kind), held = tables_.items.counts.slots(tenant, kind);
+  const u64 free = tables_.loads.free(r, kind);
   const bool whole = from.batch_slots && held <= from.batch_slots;  // all that its tenant has is of this batch
   Refusal refusal;
   Reject why = kRejectTenant;
   if (waiting > from.batch_slots && transport::Shares::over(waiting, free) && !has_few(r, kind, tenant, from)) {
-    refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "this tenant has its share of the queue: %u of its items wait, and %llu places are free",
-                               waiting, (unsigned long long)free);
+    refusal = tables_.refusals.refuse(
+        StatusCode::kResourceExhausted,
+        "this tenant has its share of the queue: %u of its items wait, and %llu places are free", waiting,
+        (unsigned long long)free);
   } else if (left && held > from.batch_slots && transport::Shares::over(held, left)) {
-    refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "this tenant has its share of this front door's %u slots: %u", all, held);
+    refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                      "this tenant has its share of this front door's %u slots: %u", all, held);
   } else if (left && left <= reserved && !whole) {
     why = kRejectSlots;
-    refusal = refusals_.refuse(StatusCode::kResourceExhausted,
-                               "the last %u of this front door's %u slots are for higher classes", reserved, all);
+    refusal =
+        tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                "the last %u of this front door's %u slots are for higher classes", reserved, all);
   } else {
     return {};
   }
-  bump(memory_.stats.rejected[why]);
+  bump(tables_.memory.stats.rejected[why]);
   refusal.retry_after_ns(predicted_ns);
   return refusal;
 }
 
 Refusal Admission::no_slot(u32 route, u32 kind, u32 group) {
-  bump(memory_.stats.rejected[kRejectSlots]);
-  if (Refusal refusal = fit_.check_room(group, memory_.segment.sizes().slots, "--slots")) return refusal;
-  Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use",
-                                     memory_.segment.sizes().slots);
-  refusal.retry_after_ns(loads_.predicted_ns(route, kind));
+  bump(tables_.memory.stats.rejected[kRejectSlots]);
+  if (Refusal refusal = tables_.fit.check_room(group, tables_.memory.segment.sizes().slots, "--slots")) return refusal;
+  Refusal refusal =
+      tables_.refusals.refuse(StatusCode::kResourceExhausted, "all %u slots of this front door are in use",
+                              tables_.memory.segment.sizes().slots);
+  refusal.retry_after_ns(tables_.loads.predicted_ns(route, kind));
   return refusal;
 }
 

@@ -1,28 +1,42 @@
-// Decides whether a route accepts one more request, before the request is tokenized, so that a rejection costs
-// microseconds.
+// Whether a request is accepted: by its own fields, and by what waits.
 #pragma once
+#include <string_view>
+
 #include "contract/request_view.h"
-#include "service/intake/call_fit.h"
-#include "service/intake/waiting_room.h"
-#include "service/tables/items.h"
-#include "service/tables/refusal.h"
-#include "service/tables/slots.h"
+#include "contract/response_view.h"
+#include "service/tables/tables.h"
 
 namespace fastqps::service {
 
+// Checks a request against the limits of all models (check_request.cpp) and of the model that it names. Each refusal
+// names the field, the value and the limit.
+class RequestChecker {
+ public:
+  RequestChecker(ModelRoutes& routes, RefusalWriter& refusals) : routes_(routes), refusals_(refusals) {}
+
+  // Finds the route that serves the request's model.
+  Refusal check(const RequestView& view, const Origin& from, u32& route);
+  Refusal refuse(const FieldError& error) { return refusals_.refuse(error); }
+
+ private:
+  Refusal check_options(const OutputOptions& output, u32 route);
+  Refusal check_encoder(const RequestView& view, u32 route, bool streams);
+  Refusal check_token_classifier(const RequestView& view, u32 route);
+  Refusal check_generator(const RequestView& view, u32 route);
+  Refusal check_token_options(const RequestView& view, u32 route);
+  Refusal not_served(std::string_view model);
+  Refusal check_task(Output wants, u32 route);
+  Refusal meaningless(const char* field, u32 value, u32 route);
+
+  ModelRoutes& routes_;
+  RefusalWriter& refusals_;
+};
+
+// Decides whether a route accepts one more request, before the request is tokenized, so that a rejection costs
+// microseconds.
 class Admission {
  public:
-  Admission(const DoorMemory& memory, Slots& slots, Items& items, const WaitingRoom& room, const Groups& groups,
-            QueueLoads& loads, const CallFit& fit, RefusalWriter& refusals, const TimeLimits& times)
-      : memory_(memory),
-        slots_(slots),
-        items_(items),
-        room_(room),
-        groups_(groups),
-        loads_(loads),
-        fit_(fit),
-        refusals_(refusals),
-        times_(times) {}
+  explicit Admission(Tables& tables) : tables_(tables) {}
 
   // The client's timeout binds the whole call, up to the server's maximum. Without one an item has the server's default
   // from the time when its turn comes: items of its own call before it do not count.
@@ -44,15 +58,7 @@ class Admission {
   bool has_few(u32 route, u32 kind, TenantId tenant, const Origin& from) const;
   u64 ahead(u32 route, u32 kind, TenantId tenant) const;
 
-  const DoorMemory& memory_;
-  Slots& slots_;
-  Items& items_;
-  const WaitingRoom& room_;
-  const Groups& groups_;
-  QueueLoads& loads_;
-  const CallFit& fit_;
-  RefusalWriter& refusals_;
-  const TimeLimits times_;
+  Tables& tables_;
 };
 
 }  // namespace fastqps::service

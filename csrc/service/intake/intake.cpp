@@ -2,12 +2,99 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "core/clock.h"
-#include "service/answers/slot_events.h"
 
 namespace fastqps::service {
+
+u64 RequestQueue::stamp() { return stamp_ns_ = now_ns(); }
+
+Refusal RequestQueue::put(u32 slot) {
+  const Item& item = tables_.items[slot];
+  Slot& s = tables_.slots.slot(slot);
+  const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
+  if (item.group != Groups::kNone) tables_.groups.count_tokens(item.group, n_tokens);
+  const u32 r = item.route, kind = class_of(item.priority);
+  // An item's wait for a dispatcher begins when its earlier stages end. Reading the clock for every item would cost a
+  // percent of its work, so only the first item of a turn does, and later ones use the newest reading.
+  if (stamp_ns_ < tables_.attachment->turn_ns()) stamp();
+  if (tables_.memory.is_poison(s, stamp_ns_))
+    return refuse(slot, kRejectPoison,
+                  tables_.refusals.refuse(StatusCode::kInternal,
+                                          "this request has broken dispatchers and is refused for ten minutes"));
+  if (const Refusal refusal = hold_answer(slot)) return refuse(slot, kRejectSlots, refusal);
+  tables_.items.shares.accepted(tables_.items.tenant(slot), n_tokens, stamp_ns_);
+  owed_[r] += tables_.loads.crowded(r);
+  tables_.loads.added(r, kind, n_tokens);
+  if (!tables_.room.size(r, kind) && has_room(r, kind)) {
+    if (item.grouped) tables_.room.pass(slot);
+    tables_.loads.put(r, kind);
+    tables_.slots.put(slot, r, kind, 0, stamp_ns_);
+  } else {
+    tables_.loads.held(r, kind);
+    s.queued_ns.store(stamp_ns_, kRelaxed);  // relaxed: still ours
+    tables_.room.add(slot,
+                     {r, kind, tables_.items.tenant(slot), u32(cost_of(tables_.memory.route(r).task, s)), stamp_ns_});
+  }
+  return {};
+}
+
+const Refusal& RequestQueue::refuse(u32 slot, Reject why, const Refusal& refusal) {
+  bump(tables_.memory.stats.rejected[why]);
+  if (refusal.code == StatusCode::kResourceExhausted) tables_.items.shares.refused(tables_.items.tenant(slot));
+  tables_.slots.discard(slot);
+  return refusal;
+}
+
+bool RequestQueue::has_room(u32 route, u32 kind) const {
+  return tables_.loads.room(route, kind) && tables_.slots.has_room(route, kind);
+}
+
+void RequestQueue::feed() {
+  for (u32 r = 0; r < tables_.memory.segment.sizes().routes(); r++) {
+    if (owed_[r]) make_way(r);
+    for (u32 kind = 0; tables_.room.size() && kind < kPriorities; kind++)
+      while (tables_.room.size(r, kind) && has_room(r, kind)) {
+        const WaitingRoom::Next next = tables_.room.take(r, kind);
+        tables_.loads.fed(r, kind);
+        tables_.slots.put(next.slot, r, kind, 0, next.since_ns);
+      }
+  }
+}
+
+bool RequestQueue::can_feed() const {
+  for (u32 r = 0; tables_.room.size() && r < tables_.memory.segment.sizes().routes(); r++)
+    for (u32 kind = 0; kind < kPriorities; kind++)
+      if (tables_.room.size(r, kind) && has_room(r, kind)) return true;
+  return false;
+}
+
+// For each item that a full queue has accepted since, because those of lower classes do not count against it or its
+// tenant has few, one of the lowest class that waits here is answered: the last one of the tenant that has most. Not at
+// once, in put(): to answer an item may end the call that is being read.
+void RequestQueue::make_way(u32 route) {
+  for (u32 c = kPriorities; c-- > 0;)
+    for (; owed_[route] && tables_.room.size(route, c) && tables_.loads.exceeds(route, c); owed_[route]--) {
+      withdrawals_.evict(tables_.room.youngest(route, c), tables_.loads.predicted_ns(route, c));
+      tables_.loads.evicted(route, c);
+    }
+  owed_[route] = 0;
+}
+
+// Only an answer that grows with the input may need more room than a slot has.
+Refusal RequestQueue::hold_answer(u32 slot) {
+  Slot& s = tables_.slots.slot(slot);
+  const u32 r = tables_.items[slot].route;
+  const Route& route = tables_.memory.route(r);
+  const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
+  const u64 bytes = rows_by_token(route.task) ? answer_bytes(route, s, n_tokens) : 0;
+  if (tables_.items.large_answers.hold(slot, bytes)) return {};
+  Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
+                                            "all %llu places of this front door for large answers are in use",
+                                            (unsigned long long)tables_.memory.segment.sizes().large_answers);
+  refusal.retry_after_ns(tables_.loads.predicted_ns(r, class_of(tables_.items[slot].priority)));
+  return refusal;
+}
 
 namespace {
 constexpr char kConnectionPrefix[] = "connection:";
@@ -15,120 +102,52 @@ constexpr char kConnectionPrefix[] = "connection:";
 
 Intake::ParseBegin Intake::begin_parse(const Origin& from) {
   const bool timed = sample_++ % DoorMemory::kSampleEvery == 0;
-  return {timed, timed || (from.info->traced && attachment_->traces()) ? now_ns() : 0};
-}
-
-Refusal Intake::check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin) {
-  u32 route = 0;
-  if (Refusal refusal = checker_.check(view, from, route)) return refusal;
-  const ItemTime time = admission_.time_of(view, from);
-  const TenantId tenant = tenants_.of(view, *from.info);
-  if (Refusal refusal = admission_.check(view, route, tenant, from, attachment_->turn_ns(), time))
-    return refused(tenant, refusal);
-  const i64 taken = slots_.take();
-  if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority)), from.group));
-
-  const u32 slot = u32(taken);
-  Item& item = begin_item(view, from, route, slot, time);
-  item.traced = records_.is_traced(view, from, slot, route);
-  item.stamped = begin.timed || view.output.timings || (item.traced && attachment_->traces());
-  const u64 parsed_ns = item.stamped ? now_ns() : 0;
-  const Refusal refusal = input_.fill(view, route, slot, item);
-  if (item.stamped) stamp(from, item, slot, begin.ns, parsed_ns, begin.timed);
-  if (refusal) {
-    input_.drop(slot);
-    slots_.give_back(slot);
-    return refused(tenant, refusal);
-  }
-  link(slot, group_of(view, *from.info), tenant);
-  items_.deadlines.set(slot, time.due_ns);
-  if (memory_.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
-  return item.tokenizing ? Refusal{} : enqueue(slot);
-}
-
-Refusal Intake::enqueue(u32 slot) {
-  if (const u32 g = items_[slot].group; g != Groups::kNone)
-    groups_.count_tokens(g, slots_.slot(slot).n_tokens.load(kRelaxed));  // relaxed: still ours
-  return queue_.put(slot);
+  return {timed, timed || (from.info->traced && tables_.attachment->traces()) ? now_ns() : 0};
 }
 
 // Counts what is refused for load. No other tenant has taken the row of this one meanwhile.
 Refusal Intake::refused(TenantId tenant, const Refusal& refusal) {
-  if (refusal.code == StatusCode::kResourceExhausted) items_.shares.refused(tenant);
+  if (refusal.code == StatusCode::kResourceExhausted) tables_.items.shares.refused(tenant);
   return refusal;
 }
 
-Item& Intake::begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, const ItemTime& time) {
-  Slot& s = slots_.slot(slot);
-  s.deadline_ns = time.last_ns;
-  s.dimensions = view.output.dimensions ? view.output.dimensions : view.output.max_active_dims;
-  s.top_labels = u16(std::min<u32>(view.output.top_labels, 0xffff));
-  s.dtype = u8(view.output.dtype);
-  s.aggregation = Aggregation(view.output.aggregation ? view.output.aggregation : i32(Aggregation::kSimple));
-  s.flags = u8((view.output.has_normalize ? kNormalizeSet : 0) | (view.output.normalize ? kNormalize : 0) |
-               (view.output.raw_scores ? kRawScores : 0) | (view.output.timings ? kWantTimings : 0));
-  // Constructed in place: copying a fresh item would stall on the narrow stores that filled it.
-  return *new (&items_[slot]) Item{.call = from.call,
-                                   .connection = from.info->connection,
-                                   .request_id = view.request_id,
-                                   .received_ns = from.info->receive_ns,
-                                   .group = from.group,
-                                   .index = from.index,
-                                   .route = u16(route),
-                                   .method = from.method,
-                                   .priority = u8(view.priority & 15),
-                                   .bare = !view.generate.add_special_tokens,
-                                   .bound = time.bound};
-}
-
 // Stores the times of the item's first stages.
-void Intake::stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed) {
-  items_.times(slot) = {begun_ns, parsed_ns};
+void Intake::stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns) {
+  Item& item = tables_.items[slot];
+  tables_.items.times(slot) = {begin.ns, parsed_ns};
   const u64 now = queue_.stamp();
-  if (timed) {
-    item.parse_us = u32((parsed_ns - begun_ns) / 1000);
-    memory_.sample(kReceive, begun_ns - std::min(begun_ns, from.info->receive_ns));
-    memory_.sample(kParse, parsed_ns - begun_ns);
+  if (begin.timed) {
+    item.parse_us = u32((parsed_ns - begin.ns) / 1000);
+    tables_.memory.sample(kReceive, begin.ns - std::min(begin.ns, from.info->receive_ns));
+    tables_.memory.sample(kParse, parsed_ns - begin.ns);
   }
   if (item.tokenizing) {
-    item.sampled = timed;  // the stage ends when the worker is done
+    item.sampled = begin.timed;  // the stage ends when the worker is done
     return;
   }
   item.tokenize_us = u32((now - parsed_ns) / 1000);
-  if (timed) memory_.sample(kTokenize, now - parsed_ns);
-}
-
-void Intake::link(u32 slot, std::string_view group, TenantId tenant) {
-  Item& item = items_[slot];
-  items_.hold(slot, tenant);
-  if (memory_.segment.sizes().caller_bytes) name_caller(slot, group, tenant);
-  if (!group.empty()) {
-    item.grouped = true;
-    room_.join(slot, group, tenant, item.route, class_of(item.priority));
-  }
-  if (item.group == Groups::kNone) return attachment_->set_user(item.call, u64(slot) + 1);
-  groups_.link(item.group, slot, item.route);
+  if (begin.timed) tables_.memory.sample(kTokenize, now - parsed_ns);
 }
 
 // Of an edge: the server that answers is fair between its callers, too. Connections are told apart by their numbers,
 // which are those of one server only.
-void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
-  CallerContext& caller = memory_.segment.caller(slots_.slot(slot));
-  std::string_view name = tenants_.name(tenant);
+void Intake::name_caller(u32 slot, std::string_view siblings, TenantId tenant) {
+  CallerContext& caller = tables_.memory.segment.caller(tables_.slots.slot(slot));
+  std::string_view name = tables_.tenants.name(tenant);
   char text[sizeof kConnectionPrefix - 1 + 16];
   if (name == Tenants::kConnectionName) {
-    const transport::ConnectionId connection = items_[slot].connection;
-    const u64 number = memory_.segment.header().boot_id[0] ^
-                       (u64(connection.generation) << 40 ^ u64(memory_.door) << 32) ^ u64(connection.index);
+    const transport::ConnectionId connection = tables_.items[slot].connection;
+    const u64 number = tables_.memory.segment.header().boot_id[0] ^
+                       (u64(connection.generation) << 40 ^ u64(tables_.memory.door) << 32) ^ u64(connection.index);
     char* at = std::copy_n(kConnectionPrefix, sizeof kConnectionPrefix - 1, text);
     for (int shift = 60; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[number >> shift & 15];
     name = {text, sizeof text};
   }
   caller.tenant_bytes = u16(std::min(name.size(), sizeof caller.tenant));
-  caller.group_bytes = u16(std::min(group.size(), sizeof caller.group));
+  caller.group_bytes = u16(std::min(siblings.size(), sizeof caller.group));
   std::memcpy(caller.tenant, name.data(), caller.tenant_bytes);
-  std::memcpy(caller.group, group.data(), caller.group_bytes);
-  const Item& item = items_[slot];
+  std::memcpy(caller.group, siblings.data(), caller.group_bytes);
+  const Item& item = tables_.items[slot];
   const auto set_span = [&caller](const auto& from, std::string_view state) {
     std::memcpy(caller.span.trace_id, from.trace_id, sizeof caller.span.trace_id);
     std::memcpy(caller.span.span_id, from.span_id, sizeof caller.span.span_id);
@@ -136,29 +155,29 @@ void Intake::name_caller(u32 slot, std::string_view group, TenantId tenant) {
   };
   caller.span = {};
   if (item.method == kSteps) {  // of an edge in front of this one
-    const StepSpan& span = items_.span(slot);
+    const StepSpan& span = tables_.items.span(slot);
     if (*std::max_element(std::begin(span.span_id), std::end(span.span_id))) set_span(span, span.state);
-  } else if (const TraceRecord* call = item.traced ? attachment_->trace(item.call) : nullptr) {
+  } else if (const TraceRecord* call = item.traced ? tables_.attachment->trace(item.call) : nullptr) {
     set_span(*call, {call->state, call->state_bytes});
   }
 }
 
 Refusal Intake::finish_text(TokenizeResult& result) {
-  Item& item = items_[result.slot];
+  Item& item = tables_.items[result.slot];
   item.tokenizing = false;
   if (item.stamped) {
-    const u64 now = attachment_->turn_ns();
-    const u64 took = now - std::min(now, items_.times(result.slot).parse_ended_ns);
+    const u64 now = tables_.attachment->turn_ns();
+    const u64 took = now - std::min(now, tables_.items.times(result.slot).parse_ended_ns);
     item.tokenize_us = u32(took / 1000);
-    if (item.sampled) memory_.sample(kTokenize, took);
+    if (item.sampled) tables_.memory.sample(kTokenize, took);
   }
   const Refusal refusal = input_.check(result, item);
   if (refusal || item.answered) {  // answered: expired or cancelled meanwhile
-    slots_.discard(result.slot);
+    tables_.slots.discard(result.slot);
     return refusal;
   }
   input_.write(result, item);
-  return enqueue(result.slot);
+  return queue_.put(result.slot);
 }
 
 }  // namespace fastqps::service

@@ -1,12 +1,11 @@
-// Accepts requests: from a message's bytes to a slot in a ring.
+// Accepts requests: from a message's bytes to a slot in a ring, or in the waiting room until there is a place.
 #pragma once
 #include <string_view>
+#include <vector>
 
-#include "service/answers/generation_calls.h"
-#include "service/answers/slot_events.h"
+#include "core/clock.h"
+#include "service/answers/answer_path.h"
 #include "service/intake/admission.h"
-#include "service/intake/request_checker.h"
-#include "service/intake/request_queue.h"
 #include "service/intake/slot_input.h"
 
 namespace fastqps::service {
@@ -15,33 +14,76 @@ inline std::string_view as_text(std::span<const u8> message) {
   return {reinterpret_cast<const char*>(message.data()), message.size()};
 }
 
+// Puts complete slots into the rings of their routes, for dispatchers to claim, or into the waiting room.
+class RequestQueue {
+ public:
+  RequestQueue(Tables& tables, Withdrawals& withdrawals)
+      : tables_(tables), withdrawals_(withdrawals), owed_(tables.memory.segment.sizes().routes()) {}
+
+  // After a refusal the slot is free again and the item is gone.
+  Refusal put(u32 slot);
+  // Gives the rings what they have room for, in the order of service. Called once a turn, after QueueLoads::look().
+  void feed();
+  // Whether there is something that feed() would give.
+  bool can_feed() const;
+  // Reads the clock for an item's own times. The wait of items that are put later in this turn counts from here.
+  u64 stamp();
+
+ private:
+  bool has_room(u32 route, u32 kind) const;
+  void make_way(u32 route);
+  Refusal hold_answer(u32 slot);
+  const Refusal& refuse(u32 slot, Reject why, const Refusal& refusal);
+
+  Tables& tables_;
+  Withdrawals& withdrawals_;
+  std::vector<u32> owed_;  // by route: items that were accepted although the queue was full
+  u64 stamp_ns_ = 0;       // the newest reading of the clock
+};
+
 class Intake {
  public:
-  Intake(const DoorMemory& memory, const Attachment& attachment, Slots& slots, Items& items, Tenants& tenants,
-         WaitingRoom& room, GroupCalls& groups, ItemRecords& records, GenerationCalls& generating,
-         RequestChecker& checker, Admission& admission, SlotInput& input, RequestQueue& queue)
-      : memory_(memory),
-        attachment_(attachment),
-        slots_(slots),
-        items_(items),
-        tenants_(tenants),
-        room_(room),
-        groups_(groups),
-        records_(records),
-        generating_(generating),
-        checker_(checker),
-        admission_(admission),
-        input_(input),
-        queue_(queue) {}
+  Intake(Tables& tables, AnswerPath& answers, RequestQueue& queue)
+      : tables_(tables),
+        records_(answers.records),
+        generating_(answers.generating),
+        queue_(queue),
+        checker_(tables.routes, tables.refusals),
+        admission_(tables),
+        input_(tables) {}
 
-  // Reads one item with read(view), which returns a FieldError, then checks and queues it. After a refusal no slot is
-  // held, and `view` holds the fields that could be read, at least the request_id if there is one.
-  template <class Read>
-  Refusal accept(Read read, const Origin& from, RequestView& view) {
-    slots_.expect_take();
+  // The path of one item. parse(view) reads it and returns a FieldError. After a refusal no slot is held, and `view`
+  // holds the fields that could be read, at least the request_id if there is one.
+  template <class Parse>
+  Refusal accept(Parse parse, const Origin& from, RequestView& view) {
+    tables_.slots.expect_take();
     const ParseBegin begin = begin_parse(from);
-    if (const FieldError error = read(view)) return checker_.refuse(error);
-    return check_and_queue(view, from, begin);
+    if (const FieldError error = parse(view)) return tables_.refusals.refuse(error);
+
+    u32 route = 0;
+    if (Refusal refusal = checker_.check(view, from, route)) return refusal;
+
+    const ItemTime time = admission_.time_of(view, from);
+    const TenantId tenant = tables_.tenants.of(view, *from.info);
+    if (Refusal refusal = admission_.check(view, route, tenant, from, tables_.attachment->turn_ns(), time))
+      return refused(tenant, refusal);
+    const i64 taken = tables_.slots.take();
+    if (taken < 0) return refused(tenant, admission_.no_slot(route, class_of(u8(view.priority)), from.group));
+
+    const u32 slot = u32(taken);
+    Item& item = tables_.items.begin(slot, view, from, route, time);
+    item.traced = records_.is_traced(view, from, slot, route);
+    item.stamped = begin.timed || view.output.timings || (item.traced && tables_.attachment->traces());
+    const u64 parsed_ns = item.stamped ? now_ns() : 0;
+    const Refusal refusal = input_.fill(view, route, slot, item);
+    if (item.stamped) stamp(from, slot, begin, parsed_ns);
+    if (refusal) return tables_.slots.discard(slot), refused(tenant, refusal);
+
+    const std::string_view siblings = group_of(view, *from.info);
+    tables_.items.hold(slot, tenant, siblings, time.due_ns);
+    if (tables_.memory.segment.sizes().caller_bytes) name_caller(slot, siblings, tenant);
+    if (tables_.memory.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
+    return item.tokenizing ? Refusal{} : queue_.put(slot);
   }
   // The same for the bytes of a PredictRequest.
   Refusal accept(std::string_view message, const Origin& from, RequestView& view) {
@@ -57,27 +99,17 @@ class Intake {
     u64 ns;      // 0: not read
   };
   ParseBegin begin_parse(const Origin& from);
-  Refusal check_and_queue(const RequestView& view, const Origin& from, ParseBegin begin);
-  Item& begin_item(const RequestView& view, const Origin& from, u32 route, u32 slot, const ItemTime& time);
-  void stamp(const Origin& from, Item& item, u32 slot, u64 begun_ns, u64 parsed_ns, bool timed);
+  void stamp(const Origin& from, u32 slot, ParseBegin begin, u64 parsed_ns);
   Refusal refused(TenantId tenant, const Refusal& refusal);
-  Refusal enqueue(u32 slot);
-  void link(u32 slot, std::string_view group, TenantId tenant);
-  void name_caller(u32 slot, std::string_view group, TenantId tenant);
+  void name_caller(u32 slot, std::string_view siblings, TenantId tenant);
 
-  const DoorMemory& memory_;
-  const Attachment& attachment_;
-  Slots& slots_;
-  Items& items_;
-  Tenants& tenants_;
-  WaitingRoom& room_;
-  GroupCalls& groups_;
+  Tables& tables_;
   ItemRecords& records_;
   GenerationCalls& generating_;
-  RequestChecker& checker_;
-  Admission& admission_;
-  SlotInput& input_;
   RequestQueue& queue_;
+  RequestChecker checker_;
+  Admission admission_;
+  SlotInput input_;
   u32 sample_ = 0;
 };
 

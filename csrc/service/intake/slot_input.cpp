@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "service/answers/slot_events.h"
-
 namespace fastqps::service {
 
 namespace {
@@ -27,20 +25,20 @@ const char* field_of(const Item& item) { return item.pair ? "pair" : "text"; }
 }  // namespace
 
 Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
-  const Route& route = routes_[r];
+  const Route& route = tables_.routes[r];
   if (view.input == Input::kStep) return fill_step(view, route, slot);
-  item.truncate = routes_.cuts(view.truncation);
+  item.truncate = tables_.routes.cuts(view.truncation);
   if (Refusal refusal = take_role(view, r, item)) return refusal;
   if (view.input == Input::kTokenIds) return fill_ids(view, route, slot, item);
   if (Refusal refusal = check_tokenizer(view, r)) return refusal;
-  const RouteSetup& setup = routes_.setup(r);
+  const RouteSetup& setup = tables_.routes.setup(r);
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
   if (setup.characters_max && !item.pair)
     if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
   if (Refusal refusal = bound_text(view, item)) return refusal;
   if (Refusal refusal = put_prompt(view, r, text)) return refusal;
-  const u32 most = routes_.tokens_max(r, item.role);
+  const u32 most = tables_.routes.tokens_max(r, item.role);
   const text::Cut cut = !item.truncate                  ? text::Cut::kCounted
                         : item.pair && view.keep_second ? text::Cut::kFirst
                                                         : text::Cut::kLongest;
@@ -52,12 +50,12 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     job.spans = route.task == Task::kClassifyTokens;
     return hand_over(std::move(job), item);
   }
-  Slot& s = slots_.slot(slot);
-  u32* ids = memory_.segment.ids(s);
+  Slot& s = tables_.slots.slot(slot);
+  u32* ids = tables_.memory.segment.ids(s);
   text::Tokenizer& tokenizer = *setup.tokenizer;
   const bool spans = route.task == Task::kClassifyTokens;
   const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most, cut)
-                                : spans   ? tokenizer.encode_spans(text, ids, most, spans_.of(slot), cut)
+                                : spans   ? tokenizer.encode_spans(text, ids, most, tables_.items.spans.of(slot), cut)
                                           : tokenizer.encode(text, ids, most, cut);
   if (!encoded.n_total && setup.empty_id) {
     write_empty(slot, *setup.empty_id);
@@ -74,38 +72,38 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
 }
 
 Refusal SlotInput::take_role(const RequestView& view, u32 r, Item& item) {
-  const std::vector<InputRole>& roles = routes_.setup(r).roles;
+  const std::vector<InputRole>& roles = tables_.routes.setup(r).roles;
   if (roles.empty()) return {};
   item.role = role_of(roles, view.prompt_name) & 15;
   const std::string& why = roles[item.role].refusal;
-  return why.empty() ? Refusal{} : refusals_.refuse_field("prompt_name", "%s", why.c_str());
+  return why.empty() ? Refusal{} : tables_.refusals.refuse_field("prompt_name", "%s", why.c_str());
 }
 
 // The ids are in the slot.
 void SlotInput::finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens) {
-  Slot& s = slots_.slot(slot);
-  const std::vector<InputRole>& roles = routes_.setup(item.route).roles;
-  const u32 n = roles.empty() ? n_tokens : roles[item.role].finish(memory_.segment.ids(s), n_tokens);
+  Slot& s = tables_.slots.slot(slot);
+  const std::vector<InputRole>& roles = tables_.routes.setup(item.route).roles;
+  const u32 n = roles.empty() ? n_tokens : roles[item.role].finish(tables_.memory.segment.ids(s), n_tokens);
   s.first_len = first_len + n - n_tokens;  // what is added stands behind a single text
   s.n_tokens.store(n, kRelaxed);
 }
 
 Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
-  const RouteSetup& setup = routes_.setup(r);
+  const RouteSetup& setup = tables_.routes.setup(r);
   if (!setup.external_tokenizer && !setup.tokenizer)
-    return refusals_.refuse_field(view.input == Input::kPair ? "pair" : "text",
-                                  "the model '%s' has no tokenizer; send token ids", routes_.name(r));
+    return tables_.refusals.refuse_field(view.input == Input::kPair ? "pair" : "text",
+                                         "the model '%s' has no tokenizer; send token ids", tables_.routes.name(r));
   if (setup.pairs_only && view.input == Input::kText)
-    return refusals_.refuse_field("text",
-                                  "the model '%s' scores pairs of texts; send a pair, or start the server with "
-                                  "--allow-single-texts",
-                                  routes_.name(r));
+    return tables_.refusals.refuse_field("text",
+                                         "the model '%s' scores pairs of texts; send a pair, or start the server with "
+                                         "--allow-single-texts",
+                                         tables_.routes.name(r));
   return {};
 }
 
 // Puts the prompt in front of the text: the one that the request names, else the model's default one.
 Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& text) {
-  const RouteSetup& setup = routes_.setup(r);
+  const RouteSetup& setup = tables_.routes.setup(r);
   std::string_view prompt = setup.default_prompt;
   if (!view.prompt_name.empty()) {
     const auto named = [&](const auto& each) { return each.first == view.prompt_name; };
@@ -120,14 +118,14 @@ Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& 
 // Lists the prompts, as many as the message has room for.
 Refusal SlotInput::unknown_prompt(std::string_view name, u32 r) {
   constexpr const char* kWayOut = "put another in front of the text";
-  const RouteSetup& setup = routes_.setup(r);
+  const RouteSetup& setup = tables_.routes.setup(r);
   if (setup.prompts.empty())
-    return refusals_.refuse_field("prompt_name", "'%.*s', but the model '%s' has no prompts; %s", shown(name),
-                                  name.data(), routes_.name(r), kWayOut);
+    return tables_.refusals.refuse_field("prompt_name", "'%.*s', but the model '%s' has no prompts; %s", shown(name),
+                                         name.data(), tables_.routes.name(r), kWayOut);
   std::string names;
   for (const auto& [each, _] : setup.prompts) names.append(names.empty() ? "'" : ", '").append(each).append("'");
-  return refusals_.refuse_field("prompt_name", "'%.*s' is no prompt of the model '%s'; %s, or name one of %s",
-                                shown(name), name.data(), routes_.name(r), kWayOut, names.c_str());
+  return tables_.refusals.refuse_field("prompt_name", "'%.*s' is no prompt of the model '%s'; %s, or name one of %s",
+                                       shown(name), name.data(), tables_.routes.name(r), kWayOut, names.c_str());
 }
 
 // Refuses or cuts a text of more characters than its model's package would read.
@@ -135,7 +133,7 @@ Refusal SlotInput::bound_characters(u32 most, std::string_view& text, Item& item
   const size_t bytes = bytes_of_characters(text, most);
   if (bytes == text.size()) return {};
   if (!item.truncate)
-    return refusals_.refuse_field(
+    return tables_.refusals.refuse_field(
         "text", "more than %u characters, which the model takes at most; set truncate to have it cut", most);
   text = text.substr(0, bytes);
   item.truncated = true;
@@ -146,25 +144,25 @@ Refusal SlotInput::bound_characters(u32 most, std::string_view& text, Item& item
 // One that may be cut is not counted: its tokenizer stops behind the cut.
 Refusal SlotInput::bound_text(const RequestView& view, const Item& item) {
   if (item.truncate) return {};
-  const u32 tokens = routes_[item.route].max_input_tokens;
+  const u32 tokens = tables_.routes[item.route].max_input_tokens;
   const size_t bytes = view.text.size() + view.pair_first.size() + view.pair_second.size();
   const size_t most = std::max(kTextBytesAlways, kBytesPerToken * tokens);
   if (bytes <= most) return {};
-  return refusals_.refuse_field(field_of(item),
-                                "%zu bytes, at most %zu for a model of at most %u tokens; set truncate to have it cut",
-                                bytes, most, tokens);
+  return tables_.refusals.refuse_field(
+      field_of(item), "%zu bytes, at most %zu for a model of at most %u tokens; set truncate to have it cut", bytes,
+      most, tokens);
 }
 
 Refusal SlotInput::hand_over(TokenizeJob job, Item& item) {
   const TextLane lane = job.first.size() + job.second.size() > kLoopTextBytes ? TextLane::kLong : TextLane::kUsual;
-  if (!tokenizers_.push(item.connection, std::move(job), lane)) return busy(TokenizeQueue::kNoRoom);
+  if (!tables_.tokenizers.push(item.connection, std::move(job), lane)) return busy(TokenizeQueue::kNoRoom);
   item.tokenizing = true;
   return {};
 }
 
 Refusal SlotInput::busy(const char* why) {
-  bump(memory_.stats.rejected[kRejectQueueFull]);
-  Refusal refusal = refusals_.refuse(StatusCode::kResourceExhausted, "%s", why);
+  bump(tables_.memory.stats.rejected[kRejectQueueFull]);
+  Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted, "%s", why);
   refusal.retry_after_ms = 100;
   return refusal;
 }
@@ -172,21 +170,22 @@ Refusal SlotInput::busy(const char* why) {
 // n_tokens: tokens written; n_total: tokens of the whole text.
 Refusal SlotInput::check_tokens(const Item& item, u32 n_tokens, u32 n_total) {
   const char* field = field_of(item);
-  const u32 most = routes_.tokens_max(item.route, item.role);
-  if (!n_total) return refusals_.refuse_field(field, "0 tokens, at least 1");
+  const u32 most = tables_.routes.tokens_max(item.route, item.role);
+  if (!n_total) return tables_.refusals.refuse_field(field, "0 tokens, at least 1");
   if (n_total > n_tokens && !item.truncate) return too_long(field, n_total, most);
   if (!n_tokens)
-    return refusals_.refuse_field("pair.second", "too long: it leaves no room for the first text in %u tokens", most);
-  const SpecialsAround& specials = routes_.setup(item.route).specials;
+    return tables_.refusals.refuse_field("pair.second", "too long: it leaves no room for the first text in %u tokens",
+                                         most);
+  const SpecialsAround& specials = tables_.routes.setup(item.route).specials;
   if (item.bare && n_tokens <= specials.leading + specials.trailing)
-    return refusals_.refuse_field(field, "0 tokens, at least 1");
+    return tables_.refusals.refuse_field(field, "0 tokens, at least 1");
   return {};
 }
 
 // Leaves out the special tokens around a text if its request says so, and those in front of a text that begins with
 // them itself, as one that a chat template has made. Returns how many ids are left.
 u32 SlotInput::keep_specials(u32* ids, u32 n, const Item& item) {
-  const auto [leading, trailing] = routes_.setup(item.route).specials;
+  const auto [leading, trailing] = tables_.routes.setup(item.route).specials;
   const bool twice = leading && n >= 2 * leading && std::equal(ids, ids + leading, ids + leading);
   if (!item.bare && !twice) return n;
   const u32 left = n - leading - (item.bare ? trailing : 0);
@@ -195,19 +194,19 @@ u32 SlotInput::keep_specials(u32* ids, u32 n, const Item& item) {
 }
 
 Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slot, Item& item) {
-  Slot& s = slots_.slot(slot);
-  const u32 most = routes_.tokens_max(item.route, item.role);
+  Slot& s = tables_.slots.slot(slot);
+  const u32 most = tables_.routes.tokens_max(item.route, item.role);
   u32 n = std::min(view.token_count, most);
-  if (!n) return refusals_.refuse_field("token_ids", "0 ids, at least 1");
+  if (!n) return tables_.refusals.refuse_field("token_ids", "0 ids, at least 1");
   if (!view.prompt_name.empty())
-    return refusals_.refuse_field("prompt_name", "'%.*s' with token ids, which are used as they are; send text",
-                                  shown(view.prompt_name), view.prompt_name.data());
+    return tables_.refusals.refuse_field("prompt_name", "'%.*s' with token ids, which are used as they are; send text",
+                                         shown(view.prompt_name), view.prompt_name.data());
   if (view.token_count > n && !item.truncate) return too_long("token_ids", view.token_count, most);
-  u32* ids = memory_.segment.ids(s);
+  u32* ids = tables_.memory.segment.ids(s);
   if (view.token_count > n) {
     ids_.resize(view.token_count);  // bounded by the size of a message
     token_ids(view, ids_.data());
-    const u32 first = routes_.setup(item.route).cuts_left ? view.token_count - n : 0;
+    const u32 first = tables_.routes.setup(item.route).cuts_left ? view.token_count - n : 0;
     std::memcpy(ids, &ids_[first], n * sizeof(u32));
     item.truncated = true;
   } else {
@@ -221,11 +220,11 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
 // What an edge has made of a text is used as it is: prompt, role and marks are in it.
 Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 slot) {
   const u32 n = view.token_count;
-  if (!n) return refusals_.refuse_field("ids", "0 ids, at least 1");
+  if (!n) return tables_.refusals.refuse_field("ids", "0 ids, at least 1");
   if (n > route.max_input_tokens)
-    return refusals_.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
-  Slot& s = slots_.slot(slot);
-  u32* ids = memory_.segment.ids(s);
+    return tables_.refusals.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
+  Slot& s = tables_.slots.slot(slot);
+  u32* ids = tables_.memory.segment.ids(s);
   const u32 mark = rows_by_token(route.task) ? kNoOwnAnswer : 0;
   u32 largest = 0;
   for (u32 i = 0; i < n; i++) {
@@ -233,7 +232,7 @@ Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 sl
     largest = std::max(largest, view.tokens[i] & ~mark);
   }
   if (largest >= route.vocab_size)
-    return refusals_.refuse_field("ids", "id %u, the vocabulary has %u", largest, route.vocab_size);
+    return tables_.refusals.refuse_field("ids", "id %u, the vocabulary has %u", largest, route.vocab_size);
   s.first_len = view.first_tokens;
   s.n_tokens.store(n, kRelaxed);
   return {};
@@ -243,51 +242,52 @@ Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 sl
 Refusal SlotInput::check_ids(const char* field, const u32* ids, u32 n, const Route& route) {
   const u32 largest = *std::max_element(ids, ids + n);
   if (largest < route.vocab_size) return {};
-  return refusals_.refuse_field(field, "id %u, the vocabulary has %u", largest, route.vocab_size);
+  return tables_.refusals.refuse_field(field, "id %u, the vocabulary has %u", largest, route.vocab_size);
 }
 
 Refusal SlotInput::too_long(const char* field, u32 tokens, u32 limit) {
-  return refusals_.refuse_field(field, "%u tokens, at most %u; set truncate to have it cut", tokens, limit);
+  return tables_.refusals.refuse_field(field, "%u tokens, at most %u; set truncate to have it cut", tokens, limit);
 }
 
 Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
-  const Route& route = routes_[item.route];
+  const Route& route = tables_.routes[item.route];
   const u32 n_tokens = u32(result.ids.size());
   if (result.busy) return busy(result.failure.c_str());
-  if (!result.failure.empty()) return refusals_.refuse_field(field_of(item), "%s", result.failure.c_str());
-  if (n_tokens > routes_.tokens_max(item.route, item.role))
-    return refusals_.refuse_field(field_of(item), "the tokenizer did not cut it");
+  if (!result.failure.empty()) return tables_.refusals.refuse_field(field_of(item), "%s", result.failure.c_str());
+  if (n_tokens > tables_.routes.tokens_max(item.route, item.role))
+    return tables_.refusals.refuse_field(field_of(item), "the tokenizer did not cut it");
   if (result.spans.size() != (route.task == Task::kClassifyTokens ? n_tokens : 0))
-    return refusals_.refuse_field(field_of(item), "the tokenizer did not say where its tokens are");
-  if (!result.n_total && routes_.setup(item.route).empty_id) return {};
+    return tables_.refusals.refuse_field(field_of(item), "the tokenizer did not say where its tokens are");
+  if (!result.n_total && tables_.routes.setup(item.route).empty_id) return {};
   if (Refusal refusal = check_tokens(item, n_tokens, result.n_total)) return refusal;
   return check_ids(field_of(item), result.ids.data(), n_tokens, route);
 }
 
 void SlotInput::write_empty(u32 slot, u32 id) {
-  Slot& s = slots_.slot(slot);
-  *memory_.segment.ids(s) = id;
+  Slot& s = tables_.slots.slot(slot);
+  *tables_.memory.segment.ids(s) = id;
   s.first_len = 1;
   s.n_tokens.store(1, kRelaxed);
 }
 
 void SlotInput::write(TokenizeResult& result, Item& item) {
-  if (!result.n_total) return write_empty(result.slot, *routes_.setup(item.route).empty_id);  // check() accepted it
+  if (!result.n_total)
+    return write_empty(result.slot, *tables_.routes.setup(item.route).empty_id);  // check() accepted it
   const u32 n_written = u32(result.ids.size()), n_tokens = keep_specials(result.ids.data(), n_written, item);
   result.ids.resize(n_tokens);
-  Slot& s = slots_.slot(result.slot);
-  std::copy(result.ids.begin(), result.ids.end(), memory_.segment.ids(s));
+  Slot& s = tables_.slots.slot(result.slot);
+  std::copy(result.ids.begin(), result.ids.end(), tables_.memory.segment.ids(s));
   finish(result.slot, item, std::min(result.first_len, n_tokens), n_tokens);
   item.truncated |= result.n_total > n_written;
   if (result.spans.empty()) return;
-  spans_.of(result.slot) = std::move(result.spans);
+  tables_.items.spans.of(result.slot) = std::move(result.spans);
   mark_words(result.slot);
 }
 
 // The dispatcher has to know which tokens are of one word.
 void SlotInput::mark_words(u32 slot) {
-  u32* ids = memory_.segment.ids(slots_.slot(slot));
-  for (const text::TokenSpan& span : spans_[slot]) *ids++ |= span.continues_word ? kNoOwnAnswer : 0;
+  u32* ids = tables_.memory.segment.ids(tables_.slots.slot(slot));
+  for (const text::TokenSpan& span : tables_.items.spans[slot]) *ids++ |= span.continues_word ? kNoOwnAnswer : 0;
 }
 
 }  // namespace fastqps::service

@@ -4,24 +4,16 @@
 #include <vector>
 
 #include "contract/request_view.h"
-#include "service/tables/items.h"
-#include "service/tables/refusal.h"
-#include "service/tables/slots.h"
-#include "service/tables/token_spans.h"
-#include "service/tokenize/tokenizers.h"
+#include "service/tables/tables.h"
 
 namespace fastqps::service {
 
 class SlotInput {
  public:
-  SlotInput(const DoorMemory& memory, Slots& slots, ModelRoutes& routes, TokenSpans& spans, Tokenizers& tokenizers,
-            RefusalWriter& refusals)
-      : memory_(memory), slots_(slots), routes_(routes), spans_(spans), tokenizers_(tokenizers), refusals_(refusals) {}
+  explicit SlotInput(Tables& tables) : tables_(tables) {}
 
   // Writes the request's ids into the slot. If it hands the text to another thread instead, it sets item.tokenizing.
   Refusal fill(const RequestView& view, u32 route, u32 slot, Item& item);
-  // Forgets what fill() has kept, because it refused the request.
-  void drop(u32 slot) { spans_.drop(slot); }
   // Writes the ids that another thread has made of the item's text.
   Refusal check(const TokenizeResult& result, const Item& item);
   void write(TokenizeResult& result, Item& item);
@@ -45,12 +37,7 @@ class SlotInput {
   Refusal check_ids(const char* field, const u32* ids, u32 n, const Route& route);
   Refusal too_long(const char* field, u32 tokens, u32 limit);
 
-  const DoorMemory& memory_;
-  Slots& slots_;
-  ModelRoutes& routes_;
-  TokenSpans& spans_;
-  Tokenizers& tokenizers_;
-  RefusalWriter& refusals_;
+  Tables& tables_;
   std::vector<u32> ids_;  // of a request that is cut
   std::string prompted_;  // a text behind its prompt
 };

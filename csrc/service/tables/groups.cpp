@@ -1,8 +1,88 @@
 #include "service/tables/groups.h"
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
+#include <utility>
 
 namespace fastqps::service {
+
+// Blocks grow, so that a large call needs few of them and a small one little memory.
+u8* KeptAnswers::take(size_t bytes) {
+  bytes = (bytes + 7) & ~size_t(7);
+  if (size_t(end_ - free_) < bytes) {
+    const size_t size = std::max(bytes, next_block_);
+    next_block_ = std::min(2 * next_block_, kLargestBlock);
+    blocks_.push_back(std::make_unique_for_overwrite<u8[]>(size));
+    bytes_ += size;
+    free_ = blocks_.back().get();
+    end_ = free_ + size;
+  }
+  return std::exchange(free_, free_ + bytes);
+}
+
+// Not before the first answer: calls that have none yet take no memory.
+void KeptAnswers::make_views() {
+  if (views_.size() == items_) return;
+  bytes_ += missing_bytes();
+  views_.resize(items_);
+}
+
+template <class T>
+std::span<const T> KeptAnswers::copy(std::span<const T> values) {
+  if (values.empty()) return {};
+  u8* at = take(values.size_bytes());
+  std::memcpy(at, values.data(), values.size_bytes());
+  return {reinterpret_cast<const T*>(at), values.size()};
+}
+
+std::string_view KeptAnswers::copy(std::string_view text) {
+  const std::span<const char> bytes = copy(std::span<const char>(text.data(), text.size()));
+  return {bytes.data(), bytes.size()};
+}
+
+template <class T>
+const T* KeptAnswers::copy(const T* value) {
+  return value ? copy(std::span<const T>(value, 1)).data() : nullptr;
+}
+
+// Label names belong to the model's setup, which a reload may free before the call is answered.
+void KeptAnswers::keep(u32 index, const ResponseView& answer) {
+  make_views();
+  ResponseView& kept = views_[index];
+  kept = answer;
+  kept.embedding.values = copy(answer.embedding.values);
+  kept.embedding.raw = copy(answer.embedding.raw);
+  kept.generation.text = copy(answer.generation.text);
+  kept.generation.token_ids = copy(answer.generation.token_ids);
+  kept.generation.logprobs = copy(answer.generation.logprobs);
+  kept.sparse.ids = copy(answer.sparse.ids);
+  kept.sparse.weights = copy(answer.sparse.weights);
+  kept.timings = copy(answer.timings);
+  kept.usage = copy(answer.usage);
+  if (!answer.labels.empty()) {
+    auto* labels = reinterpret_cast<LabelView*>(take(answer.labels.size_bytes()));
+    for (size_t i = 0; i < answer.labels.size(); i++) {
+      labels[i] = answer.labels[i];
+      labels[i].name = copy(answer.labels[i].name);
+    }
+    kept.labels = {labels, answer.labels.size()};
+  }
+  if (!answer.entities.empty()) {
+    auto* entities = reinterpret_cast<EntityView*>(take(answer.entities.size_bytes()));
+    for (size_t i = 0; i < answer.entities.size(); i++) {
+      entities[i] = answer.entities[i];
+      entities[i].label = copy(answer.entities[i].label);
+    }
+    kept.entities = {entities, answer.entities.size()};
+  }
+  if (answer.status) {
+    auto* status = reinterpret_cast<StatusView*>(take(sizeof(StatusView)));
+    *status = *answer.status;
+    status->message = copy(answer.status->message);
+    kept.status = status;
+  }
+}
 
 u32 Groups::open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info) {
   u32 g;
@@ -26,8 +106,15 @@ u32 Groups::open(transport::CallId call, const GroupStart& start, const transpor
   return g;
 }
 
+void Groups::free_if_done(u32 g) {
+  if (!groups_[g].done()) return;
+  if (groups_[g].holds_connection) attachment_->released(groups_[g].connection);
+  free(g);
+}
+
 void Groups::free(u32 g) {
   if (groups_[g].held) std::erase(held_, g);
+  if (groups_[g].ordered.blocked) std::erase(blocked_, g);
   kept_bytes_ -= groups_[g].kept_bytes();
   std::destroy_at(&groups_[g]);  // frees a large batch's memory; assigning a new one takes longer
   std::construct_at(&groups_[g]);
@@ -52,9 +139,10 @@ std::string Groups::take(u32 g) {
   return message;
 }
 
-void Groups::link(u32 g, u32 slot) {
+void Groups::link(u32 g, u32 slot, u32 route) {
   if (groups_[g].stream != kNone) groups_[g].slots++;
   Group& group = groups_[owner(g)];
+  groups_[g].route = group.route = route;
   links_[slot] = {group.first, kNone};
   if (group.first != kNone) links_[group.first].previous = slot;
   group.first = slot;
@@ -62,12 +150,15 @@ void Groups::link(u32 g, u32 slot) {
 }
 
 void Groups::unlink(u32 g, u32 slot) {
-  if (groups_[g].stream != kNone) groups_[g].slots--;
-  Group& group = groups_[owner(g)];
+  const u32 call = owner(g);
+  if (call != g) groups_[g].slots--;
+  Group& group = groups_[call];
   const Link link = links_[slot];
   (link.previous == kNone ? group.first : links_[link.previous].next) = link.next;
   if (link.next != kNone) links_[link.next].previous = link.previous;
   group.slots--;
+  free_if_done(g);
+  if (call != g) free_if_done(call);
 }
 
 bool Groups::hold(u32 g) {

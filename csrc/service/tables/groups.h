@@ -1,16 +1,51 @@
-// Calls of many items: their slots, the number of unanswered items, and whether the call is held.
+// Calls of many items: their slots, the number of unanswered items, the answers that wait for others, and whether the
+// call is held.
 #pragma once
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "contract/response_view.h"
+#include "contract/types.h"
 #include "core/layout.h"
-#include "service/tables/kept_answers.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::service {
+
+// The answers of a call's items until it has all of them. They are copies, because a slot is free when its answer has
+// been read.
+class KeptAnswers {
+ public:
+  void expect(u32 items) { items_ = items; }
+  // Copies the answer and everything that it refers to.
+  void keep(u32 index, const ResponseView& answer);
+  std::span<const ResponseView> all() const { return views_; }
+  // The memory that they take, and that one more takes beside its copy.
+  size_t bytes() const { return bytes_; }
+  size_t missing_bytes() const { return (items_ - views_.size()) * sizeof(ResponseView); }
+
+ private:
+  static constexpr size_t kFirstBlock = 4 << 10, kLargestBlock = 256 << 10;
+
+  template <class T>
+  std::span<const T> copy(std::span<const T> values);
+  std::string_view copy(std::string_view text);
+  template <class T>
+  const T* copy(const T* value);
+  u8* take(size_t bytes);
+  void make_views();
+
+  u32 items_ = 0;
+  std::vector<ResponseView> views_;
+  std::vector<std::unique_ptr<u8[]>> blocks_;
+  u8 *free_ = nullptr, *end_ = nullptr;  // of the newest block
+  size_t next_block_ = kFirstBlock, bytes_ = 0;
+};
 
 class AnswerWriter;
 
@@ -115,14 +150,16 @@ class Groups {
   static constexpr u32 kNone = ~u32(0);
 
   // kept_bytes_max: as PredictOptions::kept_answer_bytes.
-  Groups(u32 slots, u64 kept_bytes_max) : kept_bytes_max_(kept_bytes_max), links_(slots) {}
+  Groups(const Attachment& attachment, u32 slots, u64 kept_bytes_max)
+      : attachment_(attachment), kept_bytes_max_(kept_bytes_max), links_(slots) {}
 
   Group& operator[](u32 g) { return groups_[g]; }
   const Group& operator[](u32 g) const { return groups_[g]; }
   // Open or not; at most as many as the transport has calls, and requests of streams that have unanswered items.
   u32 size() const { return u32(groups_.size()); }
   u32 open(transport::CallId call, const GroupStart& start, const transport::CallInfo& info);
-  void free(u32 g);
+  // Frees a group whose call has ended, with its last slot.
+  void free_if_done(u32 g);
 
   // An answer that waits for others of its call; as written, for those of its stream before it.
   void keep(u32 g, u32 index, const ResponseView& answer);
@@ -151,11 +188,27 @@ class Groups {
     return std::max(received_ns, answered_ns(g)) + timeout_ns;
   }
 
-  // A slot of a request is in the list of its stream.
-  void link(u32 g, u32 slot);
+  // A slot of a request is in the list of its stream. unlink() frees the groups that it ends.
+  void link(u32 g, u32 slot, u32 route);
   void unlink(u32 g, u32 slot);
   u32 next(u32 slot) const { return links_[slot].next; }  // of the same group, or kNone
 
+  // The next answer of a stream waits until its client has read more.
+  void block(u32 g) {
+    if (!std::exchange(groups_[g].ordered.blocked, true)) blocked_.push_back(g);
+  }
+  // Calls go(g) for each such stream for which may_go(group) returns true.
+  template <class MayGo, class Go>
+  void unblock(MayGo may_go, Go go) {
+    for (size_t i = blocked_.size(); i-- > 0;) {
+      const u32 g = blocked_[i];
+      if (!may_go(groups_[g])) continue;
+      blocked_[i] = blocked_.back();
+      blocked_.pop_back();
+      groups_[g].ordered.blocked = false;
+      go(g);
+    }
+  }
   // Returns false if it is held already.
   bool hold(u32 g);
   bool any_held() const { return !held_.empty(); }
@@ -173,15 +226,17 @@ class Groups {
   }
 
  private:
+  void free(u32 g);
   u32 owner(u32 g) const { return groups_[g].stream == kNone ? g : groups_[g].stream; }
 
   struct Link {
     u32 next = kNone, previous = kNone;
   };
+  const Attachment& attachment_;
   const u64 kept_bytes_max_;
   u64 kept_bytes_ = 0;  // of all groups
   std::vector<Group> groups_;
-  std::vector<u32> free_, held_;
+  std::vector<u32> free_, held_, blocked_;
   std::vector<Link> links_;  // by slot
 };
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 namespace fastqps::service {
+
 namespace {
 
 constexpr u64 kMs = 1'000'000;

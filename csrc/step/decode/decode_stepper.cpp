@@ -9,8 +9,6 @@
 namespace fastqps {
 namespace {
 
-constexpr u16 kCancelled = 1, kResourceExhausted = 8, kInternal = 13;  // gRPC codes
-
 // What stands in a slot is another process's: within what the step's memory and the answer's can take.
 Sampling checked(const Sampling& asked, const Route& route) {
   Sampling s = asked;
@@ -132,7 +130,7 @@ void DecodeStepper::shed(u32 lane) {
     // An eighth more: half of all generations take longer than expected, and those that join later make it longer.
     if (!slot.deadline_ns || start + expected + expected / 8 <= slot.deadline_ns) continue;
     if (!std::exchange(doubted, true)) times_.doubt(running);
-    claimer_.drop(claimed_, i, kResourceExhausted);
+    claimer_.drop(claimed_, i, StatusCode::kResourceExhausted);
   }
 }
 
@@ -151,7 +149,7 @@ void DecodeStepper::join(u32 s) {
     if (*std::max_element(ids, ids + n) < route_->vocab_size)  // an id beyond it would end the device's process
       kv = batches_[lane].admit(step.rows, ids, n, checked(slot.sampling, *route_), slot.flags);
     if (kv == DecodeBatch::kNobody) {
-      claimed_.dropped.push_back({claim, kInternal});
+      claimed_.dropped.push_back({claim, StatusCode::kInternal});
       continue;
     }
     const u32 at = place(lane, kv);
@@ -174,15 +172,15 @@ void DecodeStepper::end(u32 place, u32 made) {
 bool DecodeStepper::answer_dropped(u32 lane) {
   if (claimed_.dropped.empty() && ended_.empty()) return true;
   const u64 now = now_ns();
-  auto give_back = [&](const Request& request, u16 code) {
+  auto give_back = [&](const Request& request, StatusCode code) {
     Slot& slot = claimer_.slot(request.claim);
-    slot.status = code;
+    slot.status = u16(code);
     slot.kind = Answer::kNone;
     stamp(slot, request, now, now);
     return claimer_.finish(request.claim);
   };
   for (const Request& request : ended_) {
-    if (!give_back(request, kCancelled)) return false;
+    if (!give_back(request, StatusCode::kCancelled)) return false;
     // Their cache slots serve others: front doors count on that.
     clock_.answered(1, request.claimed_ns, now, times_.steps_ns(batches_[lane].going(), request.made));
   }

@@ -6,11 +6,7 @@
 #include "step/table_index.h"
 
 namespace fastqps {
-namespace {
-
-constexpr u16 kResourceExhausted = 8, kInternal = 13;  // gRPC codes
-
-}  // namespace
+namespace {}  // namespace
 
 u32 EncodeStepper::add(const StepBuffers& buffers, u32 lane) {
   EncodeStep& step = steps_.emplace_back();
@@ -61,7 +57,7 @@ void EncodeStepper::pack_known(EncodeStep& step) {
   if (first_beyond(b.input_ids, step.n_tokens, route_->vocab_size) == step.n_tokens) return;
   for (u32 i = step.n_items; i-- > 0;) {  // backwards, because drop() moves later ones
     const u32 first = u32(b.cu_seqlens[i]), n = u32(b.cu_seqlens[i + 1]) - first;
-    if (first_beyond(b.input_ids + first, n, route_->vocab_size) < n) claimer_.drop(batch, i, kInternal);
+    if (first_beyond(b.input_ids + first, n, route_->vocab_size) < n) claimer_.drop(batch, i, StatusCode::kInternal);
   }
   pack_known(step);
 }
@@ -81,7 +77,7 @@ void EncodeStepper::shed(u32 s) {
     // A margin of an eighth: half of all steps take longer than expected, and a late answer is wasted work.
     if (!expected || std::max(now, clock_.until_ns(progress_[s].lane)) + expected + expected / 8 <= deadline) return;
     clock_.times().doubt(batch.n_tokens);
-    claimer_.drop(batch, first, kResourceExhausted);
+    claimer_.drop(batch, first, StatusCode::kResourceExhausted);
   }
 }
 
@@ -90,7 +86,7 @@ bool EncodeStepper::answer_dropped(const Batch& batch) {
   for (const auto& [claim, code] : batch.dropped) {
     Slot& slot = claimer_.slot(claim);
     if (!claimer_.launch(claim)) return false;
-    slot.status = code;
+    slot.status = u16(code);
     slot.kind = Answer::kNone;
     slot.batch_items = 0;
     slot.claimed_ns = slot.gathered_ns = slot.launched_ns = slot.finished_ns = slot.scattered_ns = batch.claimed_ns;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "contract/status.h"
 #include "step/buffers.h"
 #include "step/encode/vector_form.h"
 
@@ -74,13 +75,13 @@ void write_answer(const Segment& segment, const Route& route, const float* row, 
 }
 
 void write_answer_by_token(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot) {
-  constexpr u16 kInternal = 13;  // gRPC code
   const std::span<u8> room = segment.answer_room(slot);
   const u32* ids = segment.ids(slot);
   const bool written = route.task == Task::kClassifyTokens
                            ? write_token_labels(route, rows, {ids, n_tokens}, slot, room)
                            : write_vectors(route, rows, {ids, n_tokens}, slot, room);
-  slot.status = written ? 0 : kInternal;  // a front door that left no room for the answer is broken
+  slot.status = u16(written ? StatusCode::kOk
+                            : StatusCode::kInternal);  // a front door that left no room for the answer is broken
   if (!written) slot.kind = Answer::kNone;
 }
 

@@ -34,7 +34,7 @@ struct Dispatcher {
   void answer_dropped(const Batch& batch) {
     for (const auto& [claim, code] : batch.dropped) {
       if (!claimer.launch(claim)) fenced();
-      claimer.slot(claim).status = code;
+      claimer.slot(claim).status = u16(code);
       claimer.slot(claim).kind = Answer::kNone;
       if (!claimer.finish(claim)) fenced();
     }

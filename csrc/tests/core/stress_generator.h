@@ -49,7 +49,7 @@ struct Generator {
     claimer.read_controls(batch, [this](u32 door, u32 slot, u32 seq) { drop(door, slot, seq); });
     for (const auto& [claim, code] : batch.dropped) {
       if (!claimer.launch(claim)) fenced();
-      end({claim}, code);
+      end({claim}, u16(code));
     }
     if (!claimed) return;
     const size_t n = batch.claims.size();

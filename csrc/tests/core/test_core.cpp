@@ -986,7 +986,7 @@ TEST(controls_are_for_what_is_claimed_and_what_runs) {
   CHECK(slots_of(b) == List{fine});
   CHECK_EQ(b.n_tokens, 7u);
   CHECK_EQ(b.dropped.size(), 1u);
-  CHECK(b.dropped[0].claim.slot == claimed && b.dropped[0].code == 1);
+  CHECK(b.dropped[0].claim.slot == claimed && b.dropped[0].code == StatusCode::kCancelled);
   gone.clear();
   g.read_controls(b, [&](u32, u32, u32) { gone.push_back(1); });  // once
   CHECK(gone.empty());
@@ -1079,8 +1079,8 @@ TEST(expired_and_cancelled_claims_are_dropped) {
   CHECK(slots_of(b) == List{fine});
   CHECK_EQ(b.n_tokens, 6u);
   CHECK_EQ(b.dropped.size(), 2u);
-  CHECK(b.dropped[0].claim.slot == late && b.dropped[0].code == 4);
-  CHECK(b.dropped[1].claim.slot == gone && b.dropped[1].code == 1);
+  CHECK(b.dropped[0].claim.slot == late && b.dropped[0].code == StatusCode::kDeadlineExceeded);
+  CHECK(b.dropped[1].claim.slot == gone && b.dropped[1].code == StatusCode::kCancelled);
   CHECK_EQ(control.head.load(), 2u);
 }
 

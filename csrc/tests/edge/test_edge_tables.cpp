@@ -255,11 +255,11 @@ TEST(tokens_fit_or_are_broken) {
 
 TEST(refusals_fit) {
   World world;
-  write_refusal(world.segment, 14, std::string(5000, 'w'), 250, world.slot());
+  write_refusal(world.segment, StatusCode::kUnavailable, std::string(5000, 'w'), 250, world.slot());
   CHECK_EQ(world.slot().status, 14u);
   CHECK(world.slot().kind == Answer::kRefusal &&
         world.slot().n_values + 4 <= world.segment.answer_room(world.slot()).size());
-  write_refusal(world.segment, 1, {}, 0, world.slot());
+  write_refusal(world.segment, StatusCode::kCancelled, {}, 0, world.slot());
   CHECK_EQ(world.slot().n_values, 0u);
 }
 

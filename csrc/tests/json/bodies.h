@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "service/formats/answer_writer.h"
+#include "service/formats/protocol.h"
 #include "tests/service/reader_world.h"
 
 namespace fastqps::test {

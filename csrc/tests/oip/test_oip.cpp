@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "protocols/oip/infer_message.h"
-#include "service/intake/request_checker.h"
+#include "service/intake/admission.h"
 #include "tests/service/reader_world.h"
 
 using namespace fastqps;

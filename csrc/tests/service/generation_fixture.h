@@ -257,7 +257,7 @@ class TestDispatcher {
     }
     for (const auto& [c, code] : batch.dropped) {  // expired
       CHECK(claimer_.launch(c));
-      claimer_.slot(c).status = code;
+      claimer_.slot(c).status = u16(code);
       CHECK(claimer_.finish(c));
     }
     claimer_.publish();

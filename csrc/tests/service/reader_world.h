@@ -6,8 +6,8 @@
 #include "contract/utf8.h"
 #include "contract/wire.h"
 #include "core/segment.h"
-#include "service/formats/request_reader.h"
-#include "service/tables/model_routes.h"
+#include "service/formats/protocol.h"
+#include "service/tables/routes.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <deque>
 
-#include "service/intake/queue_loads.h"
-#include "service/tables/tenant_counts.h"
+#include "service/tables/queue_loads.h"
+#include "service/tables/tenants.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 #include "transport/rpc/shares.h"

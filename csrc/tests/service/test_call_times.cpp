@@ -1,8 +1,6 @@
 // How long requests and calls of many may take, and what they are refused with.
 #include "service/answers/answer_path.h"
-#include "service/answers/slot_events.h"
 #include "service/intake/admission.h"
-#include "service/tables/service_tables.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 
@@ -50,13 +48,11 @@ struct World {
   Segment segment = test::made_segment({.slots = 64, .max_tokens = 8, .answer_bytes = 64});
   SlotEvents events{tables, answers};
   WakeFds fds;
-  ServiceTables tables{segment, &fds, options, events};
-  PhaseWatch phase{tables.memory, tables.attachment};
-  AnswerPath answers{tables, phase, options};
-  Groups groups{64, 1 << 20};
-  CallFit fit{groups, tables.loads, tables.refusals, options.times()};
-  Admission admission{tables.memory, tables.slots, tables.items,    tables.room,    groups,
-                      tables.loads,  fit,          tables.refusals, options.times()};
+  Tables tables{segment, &fds, options, events};
+  AnswerPath answers{tables};
+  Groups& groups = tables.groups;
+  const CallFit& fit = tables.fit;
+  Admission admission{tables};
   CallInfo info{};
 };
 
@@ -93,7 +89,7 @@ TEST(an_item_behind_others_of_its_call_has_the_default_from_the_newest_answer) {
   World w;
   const u32 g = w.open(GroupKind::kTogether, 3);
   check(w.time(g), 10, 10, TimeBound::kDefault);  // nothing of its call is before it
-  w.groups.link(g, 5);
+  w.groups.link(g, 5, 0);
   check(w.time(g), 10, 60, TimeBound::kDefault);
   w.groups.note_answer(g, kReceived + 8 * kS);
   check(w.time(g), 18, 60, TimeBound::kDefault);
@@ -109,7 +105,7 @@ TEST(a_deadline_of_a_stream_gives_its_requests_no_longer_time) {
   w.info.deadline_ns = kReceived + 30 * kS;
   const u32 g = w.open(GroupKind::kEach);
   check(w.time(g), 10, 10, TimeBound::kDefault);
-  w.groups.link(g, 5);
+  w.groups.link(g, 5, 0);
   check(w.time(g), 10, 30, TimeBound::kDefault);
   check(w.time(g, 40), 30, 30, TimeBound::kOwn);
 }
@@ -191,7 +187,7 @@ TEST(an_item_is_refused_for_the_items_of_others_only) {
   const Origin from{.call = {}, .info = &w.info, .method = kPredictBatch, .group = g};
   const auto refused = [&] { return w.admission.check(view, 0, 0, from, kReceived, w.time(g)).code; };
   CHECK(refused() == StatusCode::kResourceExhausted);
-  for (u32 slot = 0; slot < 60; slot++) w.groups.link(g, slot);
+  for (u32 slot = 0; slot < 60; slot++) w.groups.link(g, slot, 0);
   CHECK(refused() == StatusCode::kOk);
 }
 
@@ -214,7 +210,7 @@ TEST(a_refusal_for_lack_of_time_names_the_limit_of_the_server) {
     w.answer(100);
     w.info.deadline_ns = c.own_ms ? kReceived + c.own_ms * kMs : 0;
     const u32 g = c.of_its_call ? w.open(GroupKind::kTogether, 8) : Groups::kNone;
-    for (u32 slot = 0; slot < c.of_its_call; slot++) w.groups.link(g, slot);
+    for (u32 slot = 0; slot < c.of_its_call; slot++) w.groups.link(g, slot, 0);
     RequestView view;
     const Origin from{.call = {}, .info = &w.info, .method = kPredictBatch, .group = g};
     const ItemTime time = w.admission.time_of(view, from);

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "core/waiting.h"
-#include "service/tokenize/text_worker.h"
+#include "service/tables/tokenizers.h"
 #include "tests/service/generation_fixture.h"
 #include "tests/transport/transport_fixture.h"
 #include "transport/rpc/fair_queue.h"

@@ -1,5 +1,5 @@
 // The names of fields in each protocol, against a literal table.
-#include "service/formats/field_names.h"
+#include "service/formats/protocol.h"
 #include "tests/check.h"
 
 using namespace fastqps;

@@ -74,7 +74,8 @@ TEST(a_call_that_has_gone_gives_its_memory_back) {
 // The places of a call's answers take memory from the first one on, and are given back.
 TEST(places_of_answers_count) {
   constexpr u32 kAnswers = 100;
-  Groups groups(4, (kAnswers + 50) * sizeof(ResponseView));
+  const Attachment none;
+  Groups groups(none, 4, (kAnswers + 50) * sizeof(ResponseView));
   const auto open = [&] {
     const u32 g = groups.open({}, {GroupKind::kTogether, kOther, nullptr, kAnswers}, {});
     groups[g].kept.expect(kAnswers);
@@ -86,14 +87,16 @@ TEST(places_of_answers_count) {
   groups.keep(one, 0, ResponseView());
   CHECK_EQ(groups.kept_bytes(), kAnswers * sizeof(ResponseView));
   CHECK(!groups.may_keep(other));
-  groups.free(one);
+  groups[one].open = false;
+  groups.free_if_done(one);
   CHECK_EQ(groups.kept_bytes(), u64(0));
   CHECK(groups.may_keep(other));
 }
 
 // Those of a stream's requests are the stream's.
 TEST(answers_of_a_stream_wait_in_the_same_memory) {
-  Groups groups(4, 1000);
+  const Attachment none;
+  Groups groups(none, 4, 1000);
   const auto open = [&] { return groups.open({}, {GroupKind::kRequests, kOther, nullptr}, {}); };
   const u32 stream = open(), request = open(), other = open();
   groups[request].stream = stream;
@@ -104,7 +107,8 @@ TEST(answers_of_a_stream_wait_in_the_same_memory) {
   groups[stream].ordered.sent = 1;
   CHECK_EQ(groups.take(stream).size(), size_t(600));
   CHECK(groups.may_keep(stream) && groups.may_keep(request) && !groups.may_keep(other));
-  groups.free(other);
+  groups[other].open = false;
+  groups.free_if_done(other);
   groups.keep(stream, 2, std::string(500, 'x'));
   CHECK(groups.may_keep(stream));
 }

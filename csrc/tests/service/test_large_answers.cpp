@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "service/tables/large_answers.h"
+#include "service/tables/items.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 

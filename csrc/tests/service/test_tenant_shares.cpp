@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "service/tables/tenant_shares.h"
+#include "service/tables/tenants.h"
 #include "tests/made_segment.h"
 #include "tests/service/named_tenants.h"
 

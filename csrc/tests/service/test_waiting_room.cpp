@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "service/intake/waiting_room.h"
+#include "service/tables/waiting_room.h"
 #include "tests/made_segment.h"
 #include "tests/service/named_tenants.h"
 

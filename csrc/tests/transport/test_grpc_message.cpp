@@ -1,6 +1,6 @@
 #include <random>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "tests/check.h"
 #include "tests/frames.h"
 #include "transport/framing/grpc_message.h"

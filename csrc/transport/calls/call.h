@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "core/layout.h"
 #include "transport/framing/grpc_message.h"
 #include "transport/framing/inflate.h"

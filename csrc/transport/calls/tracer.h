@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "core/layout.h"
 #include "core/seeds.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "transport/http/http_request.h"
 
 namespace fastqps::transport {

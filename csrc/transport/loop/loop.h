@@ -20,7 +20,7 @@ namespace fastqps::transport {
 
 class FrontDoor;
 
-class Loop {
+class Loop final : public LoopControl {
  public:
   // The loop adds health, and load reports where there are any, to the service's methods. counters: may lie in shared
   // memory.
@@ -34,10 +34,8 @@ class Loop {
   // The same of a route of plain HTTP.
   bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id);
   const HttpRoutes& http_routes() const;
-  // Before run(), or on the loop's thread: at most 255 headers, kept for ever.
-  HeaderId add_header(std::string_view name, std::string_view value);
-  // On the loop's thread: its value in answers from now on.
-  void change_header(HeaderId header, std::string_view value);
+  HeaderId add_header(std::string_view name, std::string_view value) override;
+  void change_header(HeaderId header, std::string_view value) override;
 
   // Before run(): the header by which calls name their tenant, in lower case; empty: they name none.
   void set_tenant_header(std::string_view name);
@@ -45,14 +43,9 @@ class Loop {
   // Runs until stop(), or until a drain has ended.
   void run();
 
-  // Any thread, also from a signal handler's thread.
-  void stop();
-  // Stops accepting, says NOT_SERVING, sends GOAWAY, finishes what is open; run() returns when all is done or after
-  // grace_ns.
-  void drain(u64 grace_ns);
-  // The health of the whole server, "", and of each of its services. At the start "" is NOT_SERVING and nothing else is
-  // known.
-  void set_serving(Serving serving);
+  void stop() override;
+  void drain(u64 grace_ns) override;
+  void set_serving(Serving serving) override;
   // Set the TLS context of new connections (nullptr: no encryption) and the tokens of new calls (nullptr: none). Before
   // run() they hold from the first connection on.
   void set_tls(std::shared_ptr<const TlsContext> context);

@@ -1,7 +1,7 @@
 // The counters of the transport: plain numbers that only the loop writes. They may lie in shared memory. Other threads
 // and processes read each one whole, but all at slightly different moments.
 #pragma once
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "contract/types.h"
 #include "transport/net/net_counters.h"
 #include "transport/rpc/methods.h"

@@ -1,9 +1,12 @@
-// The interface between the transport (HTTP/2, gRPC framing) and the service.
+// The interface between the transport (HTTP/2, gRPC framing) and the service: what each may call of the other. The
+// service knows the loop that runs it only as a LoopControl.
 //
 // One turn of the loop: wait; read ready connections, and after each read on_message() of the methods whose messages
 // are complete; on_turn(); one write per connection that has something to say; timers.
 #pragma once
-#include "contract/grpc_status.h"
+#include <string_view>
+
+#include "contract/status.h"
 #include "core/layout.h"
 #include "transport/rpc/method.h"
 
@@ -40,8 +43,29 @@ class Service {
   virtual bool may_accept(u32 connections) = 0;
 };
 
-// A header that every answer of some kind carries, registered before the loop starts. 0: none.
+// A header that every answer of some kind carries. 0: none.
 using HeaderId = u8;
+
+enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
+
+// The loop, as the service that it runs sees it.
+class LoopControl {
+ public:
+  // The health of the whole server, "", and of each of its services. At the start "" is NOT_SERVING and nothing else is
+  // known. This and the next two: from any thread, also from a signal handler's thread.
+  virtual void set_serving(Serving serving) = 0;
+  // Stops accepting, reports NOT_SERVING, sends GOAWAY, finishes open calls. The loop ends when all are done or after
+  // grace_ns.
+  virtual void drain(u64 grace_ns) = 0;
+  virtual void stop() = 0;
+  // Before the loop runs, or on its thread: at most 255 headers, kept for ever. 0: there is no room.
+  virtual HeaderId add_header(std::string_view name, std::string_view value) = 0;
+  // On the loop's thread: its value in answers from now on.
+  virtual void change_header(HeaderId header, std::string_view value) = 0;
+
+ protected:
+  ~LoopControl() = default;
+};
 
 struct DoorState;
 

@@ -31,8 +31,6 @@ inline bool take_standing(Transport& transport, CallId call, const char* what, u
   return false;
 }
 
-enum class Serving : u8 { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };  // as grpc.health.v1
-
 class Health {
  public:
   void add_methods(MethodTable& methods);

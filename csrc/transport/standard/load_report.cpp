@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "contract/grpc_status.h"
+#include "contract/status.h"
 #include "contract/wire.h"
 
 namespace fastqps::transport {

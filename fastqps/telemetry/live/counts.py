@@ -14,7 +14,7 @@ import numpy as np
 
 from fastqps import __version__
 from fastqps._core import CLASSES, IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
-from fastqps.api.codes import CODES
+from fastqps.errors import StatusCode
 from fastqps.telemetry.live.seen import Seen
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.meter import Load
@@ -137,7 +137,11 @@ def read_counts(seen: Seen, started: float, load: Load | None) -> Counts:
         reasons=list(readiness.reasons),
         degraded=list(readiness.degraded),
         restarts=dict(seen.restarts()),
-        codes=dict(zip(CODES, np.sum([door.items.sum(axis=0) for door in doors], axis=0).tolist(), strict=True)),
+        codes=dict(
+            zip(
+                StatusCode.__members__, np.sum([door.items.sum(axis=0) for door in doors], axis=0).tolist(), strict=True
+            )
+        ),
         calls=sum(int(door.requests[:, :_OWN].sum()) for door in doors),
         refused={reason: sum(door.rejected[reason] for door in doors) for reason in REJECTS},
         expired=sum(sum(door.expired.values()) for door in doors),

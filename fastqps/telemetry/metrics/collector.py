@@ -15,7 +15,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 
 from fastqps._core import CLASSES, COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats, now_ns
-from fastqps.api.codes import CODES, FAULTS
+from fastqps.errors import FAULTS, StatusCode
 from fastqps.telemetry.metrics.families import NS, counter, gauge
 from fastqps.telemetry.metrics.fill import WINDOW_S as FILL_S
 from fastqps.telemetry.metrics.fill import FillWindow
@@ -96,10 +96,10 @@ class Metrics:
             for k, method in enumerate(METHODS):
                 # Calls that the transport answers itself (health, unknown methods) belong to no model.
                 named = "" if method == "other" else model
-                for c, code in enumerate(CODES):
+                for c, code in enumerate(StatusCode.__members__):
                     if by_method[m, k, c] or (c == 0 and method in NATIVE_METHODS):
                         requests.append(((named, method, code), float(by_method[m, k, c])))
-            for c, code in enumerate(CODES):
+            for c, code in enumerate(StatusCode.__members__):
                 if by_item[m, c] or code in SHOWN_CODES:
                     items.append(((model, code), float(by_item[m, c])))
         yield counter("requests", "Calls answered.", requests, "model", "method", "code")

@@ -10,9 +10,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
-from fastqps import __version__
+from fastqps import __version__, errors
 from fastqps._core import METHODS, STAGES, TraceRecord
-from fastqps.api.codes import CODES
 
 # Other methods belong to protocols that are spoken over gRPC and HTTP alike, so they have no service of gRPC.
 SERVICES = dict.fromkeys(("Predict", "PredictBatch", "PredictStream", "Generate"), "fastqps.v1.PredictService")
@@ -49,7 +48,7 @@ class SpanMaker:
         own = SpanContext(trace_id, int.from_bytes(record.span_id, "big"), False, _SAMPLED, state)
         parent_id = int.from_bytes(record.parent_id, "big")
         parent = SpanContext(trace_id, parent_id, not record.is_item, _SAMPLED, state) if parent_id else None
-        failed = CODES[record.code] in FAILURES
+        failed = errors.StatusCode(record.code).name in FAILURES
         start_ns, end_ns = span_ns(record)
         found = [
             ReadableSpan(
@@ -59,7 +58,7 @@ class SpanMaker:
                 resource=self._resource,
                 attributes=self._attributes(record),
                 kind=SpanKind.INTERNAL if record.is_item else SpanKind.SERVER,
-                status=Status(StatusCode.ERROR, CODES[record.code]) if failed else Status(),
+                status=Status(StatusCode.ERROR, errors.StatusCode(record.code).name) if failed else Status(),
                 start_time=start_ns + epoch_ns,
                 end_time=end_ns + epoch_ns,
                 instrumentation_scope=_SCOPE,

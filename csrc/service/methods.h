@@ -1,0 +1,129 @@
+// How calls become items: of one message and one item, of one message and many, and of streams of messages.
+#pragma once
+#include "core/clock.h"
+#include "service/answers/withdrawals.h"
+#include "service/formats/protocol.h"
+#include "service/intake/intake.h"
+
+namespace fastqps::service {
+
+// Predict and Generate: calls of one message and one item.
+class SingleMethod final : public transport::Method {
+ public:
+  SingleMethod(Intake& intake, Answers& answers, Withdrawals& withdrawals, Rpc rpc)
+      : intake_(intake), answers_(answers), withdrawals_(withdrawals), rpc_(rpc) {}
+
+  transport::Took on_message(transport::CallId call, std::span<const u8> message,
+                             const transport::CallInfo& info) override {
+    RequestView view;
+    const Origin from{.call = call, .info = &info, .method = rpc_, .streams = rpc_ == kGenerate};
+    if (const Refusal refusal = intake_.accept(as_text(message), from, view)) answers_.refuse(from, view, refusal);
+    return transport::Took::kAll;
+  }
+  transport::Gone on_gone(transport::CallId, u64 user) override { return withdrawals_.call_gone(user); }
+
+ private:
+  Intake& intake_;
+  Answers& answers_;
+  Withdrawals& withdrawals_;
+  const Rpc rpc_;
+};
+
+// The parts of the service that a method with items uses.
+struct ItemsPath {
+  const Attachment& attachment;
+  GroupCalls& groups;
+  Intake& intake;
+  Answers& answers;
+  Withdrawals& withdrawals;
+  CallCounts& counts;
+  RefusalWriter& refusals;
+  const u32 items_max;     // of one message
+  const u32 inflight_max;  // of one stream
+};
+
+// How long reading a message takes. Of a short one it does not matter: reading it again takes a small share of a slice.
+class ReadTime {
+ public:
+  explicit ReadTime(std::span<const u8> message) : began_(message.size() > kShort ? now_ns() : 0) {}
+  u64 ns() const { return began_ ? now_ns() - began_ : 0; }
+
+ private:
+  static constexpr size_t kShort = 512;
+  const u64 began_;
+};
+
+// Takes the items of a message that were not taken yet: as many as the connection's part of the turn allows.
+// group: of the message, kTogether. It may be free afterwards.
+// read_ns: what reading it has taken. The next part reads it again, so this one takes items for at least as long.
+transport::Took take_items(const ItemsPath& path, RequestReader& reader, u32 group, size_t message_bytes, u64 read_ns,
+                           Rpc rpc, transport::CallId call, const transport::CallInfo& info);
+// The message turned out wrong after its group was opened: the items that were not taken fail.
+void refuse_items(const ItemsPath& path, const FieldError& error, u32 group, Rpc rpc, transport::CallId call,
+                  const transport::CallInfo& info);
+
+// A call of one message of many items, answered by one message when all items are: PredictBatch, and the unary methods
+// of other protocols.
+class ItemsMethod final : public transport::Method {
+ public:
+  // Methods may share a reader: it keeps nothing between two calls of on_message().
+  ItemsMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc)
+      : path_(path), reader_(reader), writer_(writer), rpc_(rpc) {}
+
+  // After a part the loop delivers the same message again.
+  transport::Took on_message(transport::CallId call, std::span<const u8> message,
+                             const transport::CallInfo& info) override;
+  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  // Whether it has taken a part of the call's message.
+  bool began(u64 user) const { return user && path_.groups[u32(user - 1)].writer == &writer_; }
+
+ private:
+  void refuse(transport::CallId call, const FieldError& error, const transport::CallInfo& info);
+
+  const ItemsPath path_;
+  RequestReader& reader_;
+  const AnswerWriter& writer_;
+  const Rpc rpc_;
+};
+
+// A stream whose messages have one item each, or, of kRequests, many: PredictStream, and the streams of other
+// protocols.
+class StreamMethod final : public transport::Method {
+ public:
+  // kind: how its items are answered, not kTogether. Methods may share a reader.
+  StreamMethod(const ItemsPath& path, RequestReader& reader, const AnswerWriter& writer, Rpc rpc, GroupKind kind)
+      : path_(path), reader_(reader), writer_(writer), rpc_(rpc), kind_(kind) {}
+
+  transport::Took on_message(transport::CallId call, std::span<const u8> message,
+                             const transport::CallInfo& info) override;
+  void on_half_close(transport::CallId call, const transport::CallInfo& info) override;
+  transport::Gone on_gone(transport::CallId, u64 user) override { return path_.withdrawals.group_gone(user); }
+  bool on_idle(transport::CallId, u64 user) override;
+
+  // The following are for the streams of all methods.
+  // Called once a turn: resumes streams that were held because too many items were in flight or unread.
+  void resume_held();
+  // Called once a second during a drain. A stream may be endless, but a drain is not, so idle streams are ended. Late
+  // in the drain, streams are no longer read, and each ends with its last answer. A stream whose client has half-closed
+  // ends by itself.
+  void close_streams(u64 now, bool late);
+
+ private:
+  u32 group_of(transport::CallId call, const transport::CallInfo& info) {
+    return info.user ? u32(info.user - 1) : path_.groups.open(call, {kind_, rpc_, &writer_}, info);
+  }
+  transport::Took take_item(u32 group, transport::CallId call, std::span<const u8> message,
+                            const transport::CallInfo& info);
+  transport::Took take_request(u32 stream, transport::CallId call, std::span<const u8> message,
+                               const transport::CallInfo& info);
+  FieldError read(std::span<const u8> message, const transport::CallInfo& info, Group& group, RequestView& view,
+                  ReasonText& reason);
+
+  const ItemsPath path_;
+  RequestReader& reader_;
+  const AnswerWriter& writer_;
+  const Rpc rpc_;
+  const GroupKind kind_;
+};
+
+}  // namespace fastqps::service

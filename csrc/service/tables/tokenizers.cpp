@@ -1,0 +1,49 @@
+#include "service/tables/tokenizers.h"
+
+#include "transport/rpc/background.h"
+
+namespace fastqps::service {
+
+namespace {
+
+TokenizeResult tokenized(const TokenizeJob& job) {
+  TokenizeResult result{job.slot, std::vector<u32>(job.tokens_max), 0, 0, ""};
+  u32* ids = result.ids.data();
+  text::Tokenizer& tokenizer = *job.tokenizer;
+  const u32 most = job.tokens_max;
+  const text::Encoded encoded = job.pair    ? tokenizer.encode_pair(job.first, job.second, ids, most, job.cut)
+                                : job.spans ? tokenizer.encode_spans(job.first, ids, most, result.spans, job.cut)
+                                            : tokenizer.encode(job.first, ids, most, job.cut);
+  result.ids.resize(encoded.n_tokens);
+  result.first_len = encoded.first_len;
+  result.n_total = encoded.n_total;
+  return result;
+}
+
+}  // namespace
+
+TextWorker::~TextWorker() {
+  queue_.close();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool TextWorker::push(transport::ConnectionId from, TokenizeJob job) {
+  if (!queue_.push(from, std::move(job))) return false;
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  return true;
+}
+
+void TextWorker::work() {
+  transport::work_in_background();
+  constexpr int kForEver = -1;
+  while (true) {
+    std::vector<TokenizeJob> jobs = queue_.pop(1, kForEver);
+    if (queue_.closed()) return;
+    for (const TokenizeJob& job : jobs) {
+      transport::give_way();
+      queue_.done({tokenized(job)});
+    }
+  }
+}
+
+}  // namespace fastqps::service
