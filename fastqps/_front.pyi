@@ -5,8 +5,7 @@ from types import ModuleType
 from typing import Final, Literal
 
 from fastqps._core import Segment, WakeFds
-from fastqps.models.card import ModelCard
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 wire: ModuleType  # the wire format's functions, for tests
 
@@ -84,10 +83,10 @@ class Door:
         self,
         route: int,
         generation: int,
-        card: ModelCard,
-        logit_options: LogitOptions,
+        card: str,  # ModelCard.to_json()
         *,
         tokenizer: str,
+        special_tokens: SpecialTokens,
         external: bool,
         detokenizer: str,
         specials: tuple[int, int],

@@ -39,7 +39,8 @@ CXX: dict[str, tuple[str, ...]] = {
     "bind": ("contract", "core", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
 }
 CXX_CONTENTS = {
-    "contract": "what all floors speak of: status codes, requests and answers, protobuf read and written in place",
+    "contract": "what all floors speak of: status codes, requests and answers, protobuf read and written in place; "
+    "a model's card and a front door's settings, read from JSON",
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
     "text": "tokenizers",
     "step": "gather and scatter of slots and packed buffers (`encode`, `decode`); the devices: `cpu`, `cuda`, `sim`",

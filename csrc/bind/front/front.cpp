@@ -71,38 +71,21 @@ class Door {
 
   const DoorSettings& settings() const { return settings_; }
 
-  // model_card, logit_options: ModelCard and LogitOptions of fastqps/models.
+  // card: JSON of the route's ModelCard.
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
-  // detokenizer: path of the tokenizer.json of a model that generates, or empty.
+  // special_tokens: those that it adds to a text. detokenizer: as tokenizer, of a model that generates.
   // specials: how many special tokens it puts in front of a text and behind it; of other models (0, 0).
   // From any thread; the loop takes it over between two turns.
-  void set_route(u32 route, u32 generation, const py::object& model_card, const py::object& logit_options,
-                 const std::string& tokenizer, bool external, const std::string& detokenizer,
+  void set_route(u32 route, u32 generation, const std::string& card, const std::string& tokenizer,
+                 const std::string& special_tokens, bool external, const std::string& detokenizer,
                  std::pair<u32, u32> specials) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
-    const Attributes card{model_card}, options{logit_options};
+    const auto special = bind::special_tokens(special_tokens);
     service::RouteSetup setup;
+    setup.generation = generation;
+    setup.set_card(read_model_card(card));
     setup.external_tokenizer = external;
     setup.specials = {specials.first, specials.second};
-    setup.cuts_left = card.get<bool>("cuts_left");
-    setup.pairs_only = card.get<bool>("pairs_only");
-    setup.logit_defaults = {options.get<float>("repetition_penalty"), options.get<u32>("no_repeat_ngram_size"),
-                            options.get<u32>("min_new_tokens"), options.get<u32>("min_length")};
-    setup.forced_ids = options.get<std::vector<u32>>("forced");
-    if (card.get<bool>("static")) setup.empty_id = card.get<std::optional<u32>>("empty_id");
-    setup.characters_max = card.get<u32>("max_characters");
-    setup.prompts = card.get<std::vector<std::pair<std::string, std::string>>>("prompts");
-    setup.default_prompt = model_card.attr("prompt")("").cast<std::string>();
-    for (const py::handle each : model_card.attr("roles")) {
-      const Attributes role{each};
-      setup.roles.push_back({role.get<std::string>("name"), role.get<u32>("max_tokens"), role.get<u32>("expanded_to"),
-                             role.get<u32>("expansion_id"), role.get<std::vector<u32>>("skipped"),
-                             role.get<std::string>("refusal")});
-    }
-    setup.labels = card.get<std::vector<std::string>>("labels");
-    setup.version = card.get<std::string>("name") + "@" + card.get<std::string>("version");
-    setup.generation = generation;
-    const auto special = special_tokens(card.get<std::string>("special_tokens"));
     const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     std::string why;
     if (!tokenizer.empty()) {
@@ -316,8 +299,8 @@ PYBIND11_MODULE(_front, m) {
       .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
       .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
       .def("drop_route", &Door::drop_route, "route"_a)
-      .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, "logit_options"_a, py::kw_only(),
-           "tokenizer"_a, "external"_a, "detokenizer"_a, "specials"_a)
+      .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, py::kw_only(), "tokenizer"_a,
+           "special_tokens"_a, "external"_a, "detokenizer"_a, "specials"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")
