@@ -77,7 +77,7 @@ def measure(bench: Bench) -> None:
 
 def _hop(bench: Bench) -> Iterator[Subject]:
     one = bench.write(map(request, texts(1)))
-    whole, small = (
+    full, small = (
         write_body(bench.folder / f"body-{dimensions}", request(texts(1)[0], dimensions)) for dimensions in (0, 4)
     )
     null, remote = (
@@ -91,8 +91,8 @@ def _hop(bench: Bench) -> Iterator[Subject]:
         return Subject(name, counted(of, load), of.pid)
 
     for name, load in (("fair", FAIR), ("deep", DEEP)):
-        yield subject(f"server alone, {name}", bench.h2load(server.address, whole, load))
-        yield subject(f"server behind an edge, {name}", bench.h2load(edge_beside.address, whole, load))
+        yield subject(f"server alone, {name}", bench.h2load(server.address, full, load))
+        yield subject(f"server behind an edge, {name}", bench.h2load(edge_beside.address, full, load))
     yield subject("server alone, small", bench.h2load(server.address, small, DEEP))
     yield subject("edge, small", bench.h2load(edge.address, small, DEEP), edge)
     yield subject("server alone, paced", bench.grpc(server.address, one, OPEN, rate=PACE))

@@ -33,9 +33,9 @@ def native_us(program: str) -> Run:
     """The times that a program of csrc/bench prints, by name."""
     path = ROOT / "build/native/bench" / program
     done = subprocess.run([path, "2000"], capture_output=True, text=True, timeout=60, check=False)
-    if not (found := re.findall(r"(\w+_us) ([\d.]+)", done.stdout)):
+    if not (figures := re.findall(r"(\w+_us) ([\d.]+)", done.stdout)):
         raise BenchError(f"{path}: {done.stderr or done.stdout}")
-    return {name: float(value) for name, value in found}
+    return {name: float(value) for name, value in figures}
 
 
 def python_us(items: int, rounds: int = 50) -> float:

@@ -67,12 +67,12 @@ def _message(priority: pb.Priority = pb.PRIORITY_UNSPECIFIED, tenant: str = "", 
     return pb.PredictRequest(token_ids={"ids": ids}, priority=priority, tenant=tenant, group=group)
 
 
-def _run(*loads: Mixed, **found: float) -> Run:
-    return found | {"step_us": loads[-1].step_us, "not_valid": float(any(load.doubtful for load in loads))}
+def _run(*loads: Mixed, **figures: float) -> Run:
+    return figures | {"step_us": loads[-1].step_us, "not_valid": float(any(load.doubtful for load in loads))}
 
 
 def _growth(before: Mixed, after: Mixed, kind: str, percent: float) -> float:
-    """Of a percentile of a kind's waits from one load to another, in steps of the device."""
+    """The growth of a percentile of a kind's waits from one load to another, in steps of the device."""
     return (after.ends[kind].wait(percent) - before.ends[kind].wait(percent)) / after.step_us
 
 
@@ -87,10 +87,10 @@ def _classes(mix: Mix, capacity: float, asked: Many, percent: float, seeds: Iter
 
     modest = [calls("HIGH", MODEST), calls("NORMAL", MODEST)]
     alone, flood = mix.run(*modest), mix.run(*modest, calls("LOW", FLOOD))
-    found = {"HIGH wait": flood.ends["HIGH"].wait(percent)}
+    figures = {"HIGH wait": flood.ends["HIGH"].wait(percent)}
     for name in ("HIGH", "NORMAL"):
-        found |= {f"{name} growth": _growth(alone, flood, name, percent), f"{name} lost": flood.ends[name].lost}
-    return _run(alone, flood, **found)
+        figures |= {f"{name} growth": _growth(alone, flood, name, percent), f"{name} lost": flood.ends[name].lost}
+    return _run(alone, flood, **figures)
 
 
 def _shares(mix: Mix) -> Run:
@@ -154,11 +154,11 @@ def _siblings(mix: Mix, seeds: Iterator[int]) -> Run:
     crowd = Kind("strangers", strangers, mix.poisson(LOAD * CAPACITY, seed))
     loads = [mix.run(family(True)), mix.run(crowd), mix.run(family(True), crowd), mix.run(family(False), crowd)]
     alone, strange, *both = loads
-    found, unloaded_us = {}, _last(alone.ends["family"])
+    figures, unloaded_us = {}, _last(alone.ends["family"])
     for name, among in zip(("group", "no group"), both, strict=True):
-        found[f"{name} last"] = (_last(among.ends["family"]) - among.step_us) / unloaded_us
-        found[f"{name} growth"] = _growth(strange, among, "strangers", 99)
-    return _run(*loads, **found)
+        figures[f"{name} last"] = (_last(among.ends["family"]) - among.step_us) / unloaded_us
+        figures[f"{name} growth"] = _growth(strange, among, "strangers", 99)
+    return _run(*loads, **figures)
 
 
 def _last(ends: Ends) -> float:

@@ -78,7 +78,7 @@ def _measure(model: Model, bench: Bench) -> None:
         for size, server in servers.items()
     )
     offered = saturated[prefix + before].median() / 2
-    found = bench.measure(
+    measured_subjects = bench.measure(
         Subject(f"{prefix}{size}, {kind}", measured)
         for size, server in ((size, servers[size]) for size in ("auto", before))
         for kind, measured in (
@@ -96,7 +96,7 @@ def _measure(model: Model, bench: Bench) -> None:
     for kind, what in (("half load", "at half load"), ("beside bulk", f"of urgent calls beside calls of {BULK} items")):
         name = f"{prefix}p50 {what}, over that with {before}"
         ours, theirs = (f"{prefix}{size}, {kind}" for size in ("auto", before))
-        bench.rows.append(Claim(name, "×", ours, theirs, figure="response_p50_us").row(found))
+        bench.rows.append(Claim(name, "×", ours, theirs, figure="response_p50_us").row(measured_subjects))
 
 
 def _long_enough(server: _Server, payloads: Path, load: Load) -> Load:
@@ -112,8 +112,8 @@ def _saturated(run: Measure, load: Load) -> Measure:
     in_flight = load.connections * load.inflight
 
     def measured() -> Run:
-        found = run()
-        return found | {"rate": in_flight * 1e6 / found["service_mean_us"]}
+        figures = run()
+        return figures | {"rate": in_flight * 1e6 / figures["service_mean_us"]}
 
     return measured
 
@@ -127,8 +127,8 @@ class _Server(ServerProcess):
         super().__init__(*flags, cpus=[SERVER_CPU], on_line=self._see)
 
     def _see(self, line: str) -> None:
-        if "auto: " in line and (found := _CHOSEN.search(line)):
-            self.chosen = int(found[1])
+        if "auto: " in line and (chosen := _CHOSEN.search(line)):
+            self.chosen = int(chosen[1])
 
 
 def _serve(model: Model, size: str) -> _Server:
@@ -145,11 +145,11 @@ def _message(text: str, model: Model, priority: pb.Priority = pb.PRIORITY_UNSPEC
 
 
 def _bulk(many: Sequence[str], model: Model) -> list[pb.PredictBatchRequest]:
-    found = batches(many, BULK)
-    for batch in found:
+    bulk = batches(many, BULK)
+    for batch in bulk:
         for item in batch.items:
             item.CopyFrom(_message(item.text, model))
-    return found
+    return bulk
 
 
 def _beside_bulk(bench: Bench, address: str, bulk: Path, urgent: Path, load: Load, rate: float) -> Run:
@@ -158,6 +158,6 @@ def _beside_bulk(bench: Bench, address: str, bulk: Path, urgent: Path, load: Loa
     longer = replace(load, connections=2, inflight=calls // 2, seconds=load.seconds + 1)
     with ThreadPoolExecutor(1) as pool:
         saturating = pool.submit(loadgen, address, PREDICT_BATCH, bulk, longer, LOAD_CPU)
-        found = bench.grpc(address, urgent, replace(load, connections=4, inflight=64), rate=rate)()
+        figures = bench.grpc(address, urgent, replace(load, connections=4, inflight=64), rate=rate)()
         saturating.result()
-    return found
+    return figures

@@ -18,7 +18,7 @@ from fastqps.v1 import predict_pb2 as pb
 
 PREDICT = "/fastqps.v1.PredictService/Predict"
 PREDICT_BATCH = "/fastqps.v1.PredictService/PredictBatch"
-# What gRPC clients send beside the necessary.
+# Metadata that gRPC clients send beside the necessary.
 TRACE = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 HEADERS = {"grpc-timeout": "10S", "user-agent": "grpc-python/1.66.0 grpc-c/43.0.0 (linux; chttp2)", **TRACE}
 PATIENCE_S = 300.0  # of a call to a model on a CPU, for slow machines: the admission predicts the wait, too
@@ -87,7 +87,7 @@ def loadgen(
     run = run_generator(flags, cpus=[] if cpu is None else [cpu], on_line=lambda line: None)
     if run.interrupted:
         raise KeyboardInterrupt
-    result = {key: value for key, value in run.found.items() if key not in LONG}
+    result = {key: value for key, value in run.results.items() if key not in LONG}
     if result["empty_answers"] or not (may_fail or set(result["status_with_warmup"]) == {"OK"}):
         seen = {key: result[key] for key in ("status_with_warmup", "empty_answers")}
         raise BenchError(f"not every answer was OK: {seen}")
@@ -97,8 +97,8 @@ def loadgen(
 def read_samples(path: Path) -> Iterator[tuple[int, pb.PredictResponse]]:
     """(payload number, answer) of each answer that loadgen kept."""
     for line in path.read_text().splitlines():
-        found = json.loads(line)
-        yield found["payload"], pb.PredictResponse.FromString(base64.b64decode(found["answer"]))
+        sample = json.loads(line)
+        yield sample["payload"], pb.PredictResponse.FromString(base64.b64decode(sample["answer"]))
 
 
 # ---- wrk, which speaks HTTP/1.1 without pipelining: one request for all connections, its answers counted
@@ -143,10 +143,10 @@ def wrk(address: str, path: str, script: Path, seconds: float, cpu: int) -> WrkR
 
 
 def parse_wrk(text: str) -> WrkRun:
-    """What wrk printed."""
-    found = re.search(r"(\d+) requests in ([\d.]+)(ms|s|m),", text)
+    """Parses the output of wrk."""
+    requests = re.search(r"(\d+) requests in ([\d.]+)(ms|s|m),", text)
     p99 = re.search(r"^ *99% +([\d.]+)(us|ms|s|m)$", text, re.MULTILINE)
-    if not found or not p99 or not int(found[1]) or "Non-2xx" in text or "Socket errors" in text:
+    if not requests or not p99 or not int(requests[1]) or "Non-2xx" in text or "Socket errors" in text:
         raise BenchError(f"wrk: {text.strip()}")
-    count = int(found[1])
-    return WrkRun(count / (float(found[2]) * _UNITS[found[3]]), count, 1e6 * float(p99[1]) * _UNITS[p99[2]])
+    count = int(requests[1])
+    return WrkRun(count / (float(requests[2]) * _UNITS[requests[3]]), count, 1e6 * float(p99[1]) * _UNITS[p99[2]])

@@ -98,8 +98,8 @@ class Mix:
         flags += ["--deadline", f"{self.deadline_s}s", "--grace", f"{self.deadline_s + 1}s"]
         flags += ["--connections", "1", "--streams", str(STREAMS)]
         before = fetch_counts(self.server.admin)
-        found = run_generator(flags, cpus=[LOAD_CPU], on_line=lambda line: None)
-        if found.interrupted:
+        generated = run_generator(flags, cpus=[LOAD_CPU], on_line=lambda line: None)
+        if generated.interrupted:
             raise KeyboardInterrupt
         after = fetch_counts(self.server.admin)
         idle = [dispatcher.idle for dispatcher in view(before, after).dispatchers]
@@ -107,7 +107,7 @@ class Mix:
         busy_ns = _total(after, "busy_ns") - _total(before, "busy_ns")
         steps = _total(after, "steps") - _total(before, "steps")
         step_us = busy_ns / 1000 / max(1, steps)
-        return Mixed(self._read(calls, kinds, first), step_us, behind or found.found["verdict"] == "INVALID")
+        return Mixed(self._read(calls, kinds, first), step_us, behind or generated.results["verdict"] == "INVALID")
 
     def saturate(self, messages: Mapping[str, Sequence[pb.PredictRequest]], in_flight: int) -> dict[str, float]:
         """Rates by kind, where each kind always has ``in_flight`` calls open, on a connection of its own."""
@@ -120,12 +120,12 @@ class Mix:
 
     def _read(self, calls: Path, kinds: Sequence[Kind], first: NDArray[np.int64]) -> dict[str, Ends]:
         with calls.open() as file:
-            found = [(int(row["payload"]), float(row["response_us"]), row["outcome"]) for row in csv.DictReader(file)]
-        if strange := {outcome for *_, outcome in found} - _OF_LOAD:
+            rows = [(int(row["payload"]), float(row["response_us"]), row["outcome"]) for row in csv.DictReader(file)]
+        if strange := {outcome for *_, outcome in rows} - _OF_LOAD:
             raise BenchError(f"calls ended with {', '.join(sorted(strange))}")
-        payload = np.array([one[0] for one in found], np.int64)
-        ok = np.array([one[2] == "OK" for one in found], bool)
-        wait_us = np.where(ok, [one[1] for one in found], self.deadline_s * 1e6)
+        payload = np.array([one[0] for one in rows], np.int64)
+        ok = np.array([one[2] == "OK" for one in rows], bool)
+        wait_us = np.where(ok, [one[1] for one in rows], self.deadline_s * 1e6)
         ends = {}
         for kind, begin, end in zip(kinds, first, first[1:], strict=False):
             mine = (payload >= begin) & (payload < end)

@@ -1,4 +1,4 @@
-"""What servers keep beside noisy neighbours: each server on one core with its neighbour, the load on the other core.
+"""Measures servers beside noisy neighbours: each server on one core with its neighbour, the load on the other core.
 
 The servers compute nothing, so that the host path is what suffers. Others have a modelled device that is their limit:
 the host has to keep that busy with what its neighbour leaves of the core, and prepares more or fewer steps ahead.
@@ -65,8 +65,8 @@ def measure(bench: Bench) -> None:
     """All servers in turn, alone and beside each neighbour."""
     install_mosec()
     servers = list(_servers(bench))
-    found = bench.measure(subject for server in servers for subject in server.subjects())
-    bench.rows += rows(servers, found)
+    subjects = bench.measure(subject for server in servers for subject in server.subjects())
+    bench.rows += rows(servers, subjects)
 
 
 def _servers(bench: Bench) -> Iterator[Server]:
@@ -91,14 +91,14 @@ def _servers(bench: Bench) -> Iterator[Server]:
         yield Server(f"… steps of 0.4 ms, {steps} in flight", few, neighbours=["spinner"])
 
 
-def rows(servers: Sequence[Server], found: Subjects) -> Iterator[Row]:
-    """For each neighbour and server the share of the rate that it kept, and p99."""
+def rows(servers: Sequence[Server], subjects: Subjects) -> Iterator[Row]:
+    """The share of the rate that each server kept beside each neighbour, and p99."""
     for name in NEIGHBOURS:
         for server in (server for server in servers if name in server.neighbours):
             alone, disturbed = (f"{server.name}, {kind}" for kind in (ALONE, name))
             kept = Claim(f"{server.name} beside {name}: kept", "%", disturbed, alone, server.accept, scale=100)
-            yield kept.row(found)
-            note = f"{found[alone].median('service_p99_us') / 1e3:.3g} ms alone"
-            failed = found[disturbed].count("failed")
+            yield kept.row(subjects)
+            note = f"{subjects[alone].median('service_p99_us') / 1e3:.3g} ms alone"
+            failed = subjects[disturbed].count("failed")
             note += f"; {failed} calls failed" if failed else ""
-            yield Claim("… p99", "ms", disturbed, figure="service_p99_us", scale=1e-3, note=note).row(found)
+            yield Claim("… p99", "ms", disturbed, figure="service_p99_us", scale=1e-3, note=note).row(subjects)

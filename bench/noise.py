@@ -38,8 +38,8 @@ def stream_memory() -> Iterator[None]:
     """Copies memory that is twice as large as the last-level cache, so that it evicts what others have there."""
     import numpy as np  # here: a fork storm copies whatever is loaded
 
-    most = min(STREAM_BYTES_MAX, machine.memory_bytes() // 16)
-    size = min(max(2 * last_level_cache_bytes(), STREAM_BYTES_MIN), most)
+    largest = min(STREAM_BYTES_MAX, machine.memory_bytes() // 16)
+    size = min(max(2 * last_level_cache_bytes(), STREAM_BYTES_MIN), largest)
     source, target = np.ones(size, np.uint8), np.ones(size, np.uint8)
     while True:
         np.copyto(target, source)

@@ -24,7 +24,7 @@ def measure(bench: Bench) -> None:
     body = write_body(bench.folder / "body", request(texts(1)[0]))
     constant = ("--service", f"{10**9 // KNOWN}ns")
     echo, known = (f"127.0.0.1:{bench.start(printing_server('loadgen.server', *more))[0]}" for more in ((), constant))
-    found = bench.measure(
+    subjects = bench.measure(
         [
             Subject("closed", bench.grpc(echo, payloads, DEEP)),
             Subject("h2load", bench.h2load(echo, body, DEEP)),
@@ -34,9 +34,9 @@ def measure(bench: Bench) -> None:
         ],
         CLAIMS,
     )
-    bench.rows.append(_offered(found["open"]))
+    bench.rows.append(_offered(subjects["open"]))
     both = apart(f"loadgen apart from h2load, {KNOWN:,}/s server", "closed, known", "h2load, known", 10)
-    bench.rows.append(both.row(found))
+    bench.rows.append(both.row(subjects))
 
 
 def _offered(subject: Subject) -> Row:

@@ -46,7 +46,7 @@ _RATE = 4000  # of the device, whatever the size of its steps: an item takes as 
 
 
 def claims() -> Iterator[Claim]:
-    """By rate, and by CPU time of the server, which other programs disturb less."""
+    """Compares rates, and the server's CPU time, which other programs disturb less."""
     shares = [(name, "Predict", "", accept, goal) for name, accept, goal in _SHARES]
     beside = [(name, other, "×", accept, None) for name, other, accept in _PEERS]
     for name, other, unit, accept, goal in [*shares, *beside]:

@@ -65,7 +65,7 @@ def _machines(results: dict[str, dict[str, Any]]) -> list[str]:
         noise = where["other_programs_cpu_share"]
         busy = f", while other programs took {100 * noise:.0f} % of the CPU time" if noise > QUIET else ""
         parts.setdefault(f"{machine}, torch {where['torch']}", []).append(f"{name} ({part['commit']}{busy})")
-    return [f"* {machine}: {', '.join(found)}; `make bench`." for machine, found in parts.items()]
+    return [f"* {machine}: {', '.join(entries)}; `make bench`." for machine, entries in parts.items()]
 
 
 def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:
@@ -92,20 +92,20 @@ def gpu_table(runs: Sequence[dict[str, Any]], how: str) -> str:
         commits = used.setdefault(f"{where['gpu']}, {where['cpu']} with {where['cores']} cores", [])
         commits += [commit] if commit not in commits else []
     facts = [f"{machine}, commit {', '.join(commits)}" for machine, commits in used.items()]
-    said = f"{'; '.join(facts)}; `make gpu-check`." if facts else "To measure: `make gpu-check` where there is a GPU"
-    return "\n".join([*lines, "", said if facts else f"{said} ([how]({how}))."])
+    source = f"{'; '.join(facts)}; `make gpu-check`." if facts else "To measure: `make gpu-check` where there is a GPU"
+    return "\n".join([*lines, "", source if facts else f"{source} ([how]({how}))."])
 
 
 def gpu_runs(folder: Path) -> list[dict[str, Any]]:
     """The GPU suite's files, the oldest first."""
-    found = [json.loads(path.read_text()) for path in folder.glob("*-????-??-??.json")]
-    of_gpus = (run for run in found if run["mode"] == MODE and not run["environment"].get("dry"))
+    runs = [json.loads(path.read_text()) for path in folder.glob("*-????-??-??.json")]
+    of_gpus = (run for run in runs if run["mode"] == MODE and not run["environment"].get("dry"))
     return sorted(of_gpus, key=lambda run: str(run["date"]))
 
 
 def bars(results: dict[str, dict[str, Any]]) -> list[tuple[str, float]]:
     """The plotted ratios of those parts that have been measured."""
-    measured = {(part, row["name"]): row["measured"] for part, found in results.items() for row in found["table"]}
+    measured = {(part, row["name"]): row["measured"] for part, summary in results.items() for row in summary["table"]}
     return [(label, measured[part, row]) for part, row, label in _PLOTTED if measured.get((part, row))]
 
 

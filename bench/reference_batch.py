@@ -103,8 +103,8 @@ class ReferenceBatch:
 
     def drop(self, user: int) -> None:
         """Ends a sequence now; its tokens that are on their way are dropped. ``KeyError`` if it does not run."""
-        found = {sequence.user: kv for kv, sequence in self._sequences.items()}
-        self._release(found[user])
+        kv_by_user = {sequence.user: kv for kv, sequence in self._sequences.items()}
+        self._release(kv_by_user[user])
 
     def _append(self, s: _Step, kv: int, sequence: _Sequence, ids: Sequence[int]) -> None:
         s.runs.append((kv, sequence))

@@ -48,15 +48,15 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         """The row in a result file's table."""
-        found: dict[str, Any] = {"name": self.name, "measured": self.measured, "unit": self.unit}
-        found |= {"accept": self.accept, "goal": self.goal, "at_most": self.at_most, "accepted": self.accepted}
-        return found | {"bound_by": self.note} | ({"interval": list(self.interval)} if self.interval else {})
+        row: dict[str, Any] = {"name": self.name, "measured": self.measured, "unit": self.unit}
+        row |= {"accept": self.accept, "goal": self.goal, "at_most": self.at_most, "accepted": self.accepted}
+        return row | {"bound_by": self.note} | ({"interval": list(self.interval)} if self.interval else {})
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, row: dict[str, Any]) -> Self:
         """Reads ``as_json`` back."""
         keys = ("name", "measured", "unit", "accept", "goal", "at_most", "bound_by", "interval")
-        return cls(*(found.get(key) for key in keys))  # type: ignore[arg-type]
+        return cls(*(row.get(key) for key in keys))  # type: ignore[arg-type]
 
     def _reaches(self, mark: float) -> bool | None:
         """None: the ends of the interval differ in it."""
@@ -88,7 +88,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench/results"
-# Of a load generator's run, what describes the load or the generator itself, and percentiles between p50 and p99.
+# Left out of a load generator's run: facts of the load and the generator, and percentiles other than p50 and p99.
 _LEFT_OUT = {
     *("schema_version", "round", "load", "duration_s", "connections", "streams", "environment", "seeds", "cpu"),
     *("calls", "count", "status_with_warmup", "messages", "empty_answers", "waiting_max"),
@@ -102,17 +102,17 @@ def raw_path(path: Path) -> Path:
     return (ROOT / "build/bench" if path.parent == RESULTS else path.parent / "raw") / path.name
 
 
-def write_summary(path: Path, found: Mapping[str, Any]) -> None:
+def write_summary(path: Path, document: Mapping[str, Any]) -> None:
     """Replaces the file. Each key, each entry of a list and each object in an object has one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(f"{_compact(key)}: {_block(value)}" for key, value in found.items())
+    lines = ",\n".join(f"{_compact(key)}: {_block(value)}" for key, value in document.items())
     replace_file(path, f"{{\n{lines}\n}}\n")
 
 
-def write_raw(path: Path, found: Any) -> None:
+def write_raw(path: Path, document: Any) -> None:
     """Replaces the raw file of a summary."""
     raw_path(path).parent.mkdir(parents=True, exist_ok=True)
-    replace_file(raw_path(path), _compact(found) + "\n")
+    replace_file(raw_path(path), _compact(document) + "\n")
 
 
 def medians(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ def medians(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for point in points:
         runs.setdefault(point["name"], []).append(point)
-    return [{"name": name, **(_median(found) or {})} for name, found in runs.items()]
+    return [{"name": name, **(_median(points_of_name) or {})} for name, points_of_name in runs.items()]
 
 
 def _median(value: Any) -> Any:
@@ -128,8 +128,8 @@ def _median(value: Any) -> Any:
     if isinstance(value, bool | str) or value is None:
         return None
     if isinstance(value, Mapping):
-        found = {key: _median(each) for key, each in value.items() if key not in _LEFT_OUT}
-        return {key: each for key, each in found.items() if each is not None} or None
+        medians = {key: _median(each) for key, each in value.items() if key not in _LEFT_OUT}
+        return {key: each for key, each in medians.items() if each is not None} or None
     if isinstance(value, Sequence):
         return _median_of_all(value)
     return value

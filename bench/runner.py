@@ -70,7 +70,7 @@ class Subject:
         return [run[figure] for run in self.runs if figure in run]
 
     def median(self, figure: str = "rate") -> float:
-        """Over all runs."""
+        """The median over all runs."""
         return statistics.median(self.values(figure))
 
     def count(self, figure: str) -> int:
@@ -78,7 +78,7 @@ class Subject:
         return round(sum(self.values(figure)))
 
     def as_json(self) -> dict[str, Any]:
-        """For the result file."""
+        """The point in the result file."""
         figures = dict.fromkeys(figure for run in self.runs for figure in run)
         return {"name": self.name} | {figure: self.values(figure) for figure in figures}
 
@@ -114,25 +114,25 @@ class Claim:
         """The row of what was measured."""
         used = [subjects[name] for name in (self.subject, self.baseline) if name]
         if self.baseline and not self.combine:
-            found = ratio(*(subject.values(self.figure) for subject in used))
+            relative = ratio(*(subject.values(self.figure) for subject in used))
         else:
             values = used[0].values(self.figure)
             if self.combine:
                 values = [self.combine(*runs) for runs in zip(*(subject.runs for subject in used), strict=True)]
             ends = mean_interval(values) if self.spread or self.combine else None
-            found = Ratio(self.of(values), (ends[0], ends[1]) if ends else None)
+            relative = Ratio(self.of(values), (ends[0], ends[1]) if ends else None)
         note = ""
         if self.baseline:
-            note = f"{' and '.join(number(subject.median(self.figure)) for subject in used)}; {found}"
+            note = f"{' and '.join(number(subject.median(self.figure)) for subject in used)}; {relative}"
         notes = [note, self.note if isinstance(self.note, str) else self.note(subjects)]
         bound, not_valid = (
             sum(subject.count(figure) for subject in used) for figure in ("generator_bound", "not_valid")
         )
         notes += [f"loadgen was the limit in {bound} runs"] if bound else []
         notes += [f"{not_valid} open-loop runs were not VALID"] if not_valid else []
-        interval = (self.scale * found.interval[0], self.scale * found.interval[1]) if found.interval else None
+        interval = (self.scale * relative.interval[0], self.scale * relative.interval[1]) if relative.interval else None
         asked, note = (None, None) if not_valid else (self.accept, self.goal), "; ".join(filter(None, notes))
-        return Row(self.name, self.scale * found.value, self.unit, *asked, self.at_most, note, interval)
+        return Row(self.name, self.scale * relative.value, self.unit, *asked, self.at_most, note, interval)
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ class Ratio:
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Of the medians of figures that were measured in turn. What both have in common in a round, such as a slower
-    machine, does not widen the interval."""
+    """The ratio of the medians of figures that were measured in turn. A disturbance of both in a round, such as a
+    slower machine, does not widen the interval."""
     logs = mean_interval([math.log(a / b) for a, b in zip(ours, theirs, strict=True)])
     value = statistics.median(ours) / statistics.median(theirs)
     return Ratio(value, (math.exp(logs[0]), math.exp(logs[1])) if logs else None)
@@ -202,9 +202,9 @@ class Bench:
             for subject in order[first:] + order[:first]:
                 subject.measure()
         self.points += [subject.as_json() for subject in order]
-        found = {subject.name: subject for subject in order}
-        self.rows += [claim.row(found) for claim in claims]
-        return found
+        by_name = {subject.name: subject for subject in order}
+        self.rows += [claim.row(by_name) for claim in claims]
+        return by_name
 
     def grpc(
         self, address: str, payloads: Path, load: Load, method: str = PREDICT, *, items: int = 1,
@@ -214,8 +214,8 @@ class Bench:
         timed = replace(load, seconds=self.seconds)
 
         def run() -> Run:
-            found = loadgen(address, method, payloads, timed, cpu, rate=rate, samples=samples, may_fail=may_fail)
-            return figures(found, items)
+            results = loadgen(address, method, payloads, timed, cpu, rate=rate, samples=samples, may_fail=may_fail)
+            return figures(results, items)
 
         return run
 
@@ -241,15 +241,15 @@ class Bench:
         return run
 
 
-def figures(found: Mapping[str, Any], items: int = 1) -> Run:
+def figures(results: Mapping[str, Any], items: int = 1) -> Run:
     """The figures of a run of loadgen."""
-    run = {"rate": items * found["rate"], "answers": float(items * sum(found["status_with_warmup"].values()))}
+    run = {"rate": items * results["rate"], "answers": float(items * sum(results["status_with_warmup"].values()))}
     for key in ("service", "response"):
-        run |= {f"{key}_{which}_us": found[f"{key}_time_us"][which] for which in ("p50", "p99", "mean")}
-    run["own_lateness_p99_us"] = found["own_lateness_us"]["p99"]
-    run["failed"] = sum(count for status, count in found["status_with_warmup"].items() if status != "OK")
-    open_loop = found["loop"] == "open"
-    return run | {"not_valid" if open_loop else "generator_bound": float(found["verdict"] != "VALID")}
+        run |= {f"{key}_{which}_us": results[f"{key}_time_us"][which] for which in ("p50", "p99", "mean")}
+    run["own_lateness_p99_us"] = results["own_lateness_us"]["p99"]
+    run["failed"] = sum(count for status, count in results["status_with_warmup"].items() if status != "OK")
+    open_loop = results["loop"] == "open"
+    return run | {"not_valid" if open_loop else "generator_bound": float(results["verdict"] != "VALID")}
 
 
 def counted(server: ServerProcess, load: Measure) -> Measure:
@@ -257,10 +257,10 @@ def counted(server: ServerProcess, load: Measure) -> Measure:
 
     def run() -> Run:
         before = fetch_counts(server.admin)["codes"]
-        found = load()
+        results = load()
         codes = {code: count - before[code] for code, count in fetch_counts(server.admin)["codes"].items()}
         if strange := {code for code, count in codes.items() if count} - {"OK"}:
             raise BenchError(f"the server answered with {', '.join(sorted(strange))}")
-        return found | {"answers": codes["OK"]}
+        return results | {"answers": codes["OK"]}
 
     return run

@@ -68,9 +68,9 @@ def _entities(bench: Bench) -> None:
     checked = bench.grpc(server.address, messages, load, cpu=None, samples=kept)
 
     def predict() -> Run:
-        found = checked()
+        figures = checked()
         _check_entities(kept, exact)
-        return found
+        return figures
 
     peer = Claim("transformers' pipeline, in-process", "/s", "pipeline", note=f"{NOTE}, batch {BATCH}")
     subjects = [
@@ -86,8 +86,8 @@ def _check_entities(kept: Path, exact: list[list[dict[str, Any]]]) -> None:
     if not answers:
         raise BenchError("no answer was kept")
     for payload, answer in answers:
-        found = [(e.label, e.start, e.end) for e in answer.entities.entities]
-        if found != [(e["entity_group"], e["start"], e["end"]) for e in exact[payload]]:
+        entities = [(e.label, e.start, e.end) for e in answer.entities.entities]
+        if entities != [(e["entity_group"], e["start"], e["end"]) for e in exact[payload]]:
             raise BenchError(f"text {payload}: other entities than those of transformers' pipeline")
 
 
@@ -100,12 +100,12 @@ def _rerank(bench: Bench) -> None:
     server, chosen = (bench.server("--model", f"ranker={path}", *flags, *FLAGS, cpus=()) for flags in (FP32, ()))
 
     def rerank(http: str, checked: bool) -> int:
-        found = json.load(urlopen(Request(f"http://{http}/v1/rerank", body)))["results"]
+        results = json.load(urlopen(Request(f"http://{http}/v1/rerank", body)))["results"]
         scores = np.empty(DOCUMENTS)
-        scores[[one["index"] for one in found]] = [one["relevance_score"] for one in found]
+        scores[[one["index"] for one in results]] = [one["relevance_score"] for one in results]
         if checked and np.abs(scores - exact).max() > CLOSE:
             raise BenchError("other scores than those of sentence-transformers' CrossEncoder")
-        return len(found)
+        return len(results)
 
     peer = Claim("CrossEncoder.rank, in-process", "/s", "CrossEncoder", note=f"{NOTE}, {DOCUMENTS} documents")
     subjects = [

@@ -50,20 +50,20 @@ def measure(bench: Bench) -> None:
     server, secure = bench.server(*flags), bench.server(*flags, *_certificate(bench.folder))
     echo, pid = bench.start(printing_server("bench.grpcio_echo"))
     one, many = texts(1), texts(DISTINCT)
-    whole = write_body(bench.folder / "whole", request(one[0]))
+    full = write_body(bench.folder / "whole", request(one[0]))
     small = write_body(bench.folder / "small", request(one[0], dimensions=4))
     repeated, distinct = bench.write(map(request, one)), bench.write(map(request, many))
     loads = {
-        "deep": (server, bench.h2load(server.address, whole, DEEP)),
+        "deep": (server, bench.h2load(server.address, full, DEEP)),
         "small answers": (server, bench.h2load(server.address, small, DEEP)),
-        "one in flight": (server, bench.h2load(server.address, whole, SINGLE)),
-        "TLS": (secure, bench.h2load(secure.address, whole, DEEP, "https")),
-        "TLS, one in flight": (secure, bench.h2load(secure.address, whole, SINGLE, "https")),
+        "one in flight": (server, bench.h2load(server.address, full, SINGLE)),
+        "TLS": (secure, bench.h2load(secure.address, full, DEEP, "https")),
+        "TLS, one in flight": (secure, bench.h2load(secure.address, full, SINGLE, "https")),
         "repeated text": (server, bench.grpc(server.address, repeated, DEEP)),
         "distinct texts": (server, bench.grpc(server.address, distinct, DEEP)),
     }
     subjects = [Subject(name, counted(of, load), of.pid) for name, (of, load) in loads.items()]
-    bench.measure([*subjects, Subject(ECHO, bench.h2load(echo, whole, DEEP), pid)], CLAIMS)
+    bench.measure([*subjects, Subject(ECHO, bench.h2load(echo, full, DEEP), pid)], CLAIMS)
 
 
 def _certificate(folder: Path) -> tuple[str, str]:

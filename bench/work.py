@@ -66,11 +66,11 @@ def measure(bench: Bench) -> None:
         checked = bench.grpc(server.address, unary, load, cpu=None, samples=kept)
 
         def predict() -> Run:
-            found = checked()
+            figures = checked()
             peer.check(kept)
-            return found
+            return figures
 
-        def note(found: Subjects) -> str:
+        def note(subjects: Subjects) -> str:
             return f"{THREADS} cores, {DTYPE}; least cosine {peer.cosine_least:.5f}"
 
         subjects = [
@@ -119,8 +119,9 @@ class _Peer:
     def check(self, kept: Path) -> None:
         """Compares the server's kept answers with the exact ones."""
         answers = list(read_samples(kept))
-        found = [np.asarray(answer.embedding.values, np.float32) @ self._exact[payload] for payload, answer in answers]
-        self.cosine_least = min(self.cosine_least, float(min(found, default=-1.0)))
+        vectors = ((np.asarray(answer.embedding.values, np.float32), self._exact[i]) for i, answer in answers)
+        cosines = [vector @ exact for vector, exact in vectors]
+        self.cosine_least = min(self.cosine_least, float(min(cosines, default=-1.0)))
         if self.cosine_least < COSINE_MIN:
             raise BenchError(f"an answer has cosine {self.cosine_least:.5f} to sentence-transformers' in fp32")
 

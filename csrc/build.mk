@@ -11,8 +11,8 @@ FLAGS := -std=c++20 -g1 -Wall -Wextra -pthread -fPIC -fvisibility=hidden -fno-pl
   $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all,-O3) $(if $(NGHTTP2),-I$(NGHTTP2)/include)
 LIBRARIES := -Wl,--as-needed $(if $(NGHTTP2),-L$(NGHTTP2)/lib) -lnghttp2 -lsimdjson -lz -lssl -lcrypto
 
-PARTS := contract core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text step step/encode step/decode step/cpu/decode step/cpu step/cpu/int8 step/cuda step/sim \
-  transport/net transport/tls transport/framing transport/standard transport/rpc transport/http transport/calls transport/calls/rare transport/http1 transport/http2 transport/loop \
+PARTS := contract core text/unicode text/words text/spaced text/bpe text/unigram text/wordpiece text/load text step step/encode step/decode step/cpu step/cpu/int8 step/cuda step/sim \
+  transport/net transport/tls transport/framing transport/standard transport/rpc transport/http transport/calls transport/http1 transport/http2 transport/loop \
   h2client edge/upstream edge/messages edge service service/formats service/tables service/intake service/answers \
   protocols/json protocols/oip protocols/openai protocols/tei protocols/rerank protocols/step
 # A folder is one unit of compilation, since reading common headers takes most of the time. In these folders each file is

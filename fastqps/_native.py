@@ -14,7 +14,7 @@ from pathlib import Path
 # The folders of csrc that decide what is in each extension, with all that they hold: those that csrc/build.mk compiles
 # into it. Beside them csrc/build.mk itself and the headers in csrc/bind.
 PARTS = {
-    "_core": "contract core text step bind/core",
+    "_core": "contract core supervisor text step bind/core",
     "_front": "contract core text transport h2client edge service protocols bind/front",
 }
 SUFFIXES = (".h", ".cpp", ".inc")

@@ -35,19 +35,19 @@ def lack_of_memory(error: BaseException | None) -> str | None:
     """The line to print for an error that means that the system gives this process no more memory or threads, as under
     ``ulimit -v``; None for any other error. Where that shows is chance, so a traceback would tell nothing."""
     while error is not None:
-        words = str(error) or type(error).__name__
+        message = str(error) or type(error).__name__
         if (
             isinstance(error, MemoryError)
             or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
-            or any(sign in words for sign in _NO_MEMORY)
+            or any(sign in message for sign in _NO_MEMORY)
         ):
-            last = words.strip().splitlines()[-1]
+            last = message.strip().splitlines()[-1]
             return f"not enough memory, or its limit (ulimit -v, that of a container) is too low: {last}"
         error = error.__cause__ or error.__context__
     return None
 
 
-# What threads and libraries say that cannot be started or loaded.
+# Messages of threads and libraries that cannot be started or loaded.
 _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
 
@@ -201,7 +201,7 @@ def from_rpc(error: Any) -> CallError:
         message = "no server can be reached: " + message.removeprefix(_NOT_CONNECTED).removeprefix("UNKNOWN: ")
         if _GOAWAY_FIRST in message:
             message += "; perhaps it speaks TLS, and this client does not (tls_ca or credentials; --tls-ca)"
-    if any(said in message for said in _NO_GRPC):
+    if any(sign in message for sign in _NO_GRPC):
         message = f"this address answers HTTP, and no gRPC: give the port of gRPC, the server's --port ({message})"
     return from_code(error.code().value[0], message, _pushback_ms(error.trailing_metadata() or ()))
 

@@ -15,8 +15,8 @@ def shown(text: str) -> str:
     line = text[:LINE_CHARS_MAX]
     if not line.isprintable():
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    whole = len(line) <= LINE_CHARS_MAX and len(text) <= LINE_CHARS_MAX
-    return line if whole else f"{line[: LINE_CHARS_MAX - 1]}…"
+    fits = len(line) <= LINE_CHARS_MAX and len(text) <= LINE_CHARS_MAX
+    return line if fits else f"{line[: LINE_CHARS_MAX - 1]}…"
 
 
 def say(line: object) -> None:

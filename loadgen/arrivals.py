@@ -74,31 +74,31 @@ class Arrivals:
         draw: Callable[[int], Floats] = rng.standard_exponential
         if self.kind == "gamma":
             draw = lambda size: rng.standard_gamma(form, size) / form  # noqa: E731
-        found: list[Floats] = []
+        chunks: list[Floats] = []
         reached = 0.0
         while reached < total:
             left = total - reached
             gaps = draw(int(left + _OVERSHOOT * np.sqrt(left / form) + 16))
             gaps[0] += reached
-            found.append(np.cumsum(gaps, out=gaps))
+            chunks.append(np.cumsum(gaps, out=gaps))
             reached = float(gaps[-1])
-        places = found[0] if len(found) == 1 else np.concatenate(found)
+        places = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
         return places[: np.searchsorted(places, total)]
 
 
 def _seconds(text: str) -> float:
-    found = duration_ns(text)
-    if found == 0:
+    period_ns = duration_ns(text)
+    if period_ns == 0:
         raise UsageError("0 is no period")
-    return found / 1e9
+    return period_ns / 1e9
 
 
-def _rates(words: list[str]) -> tuple[float, ...]:
+def _rates(parts: list[str]) -> tuple[float, ...]:
     """Rates, of which some may be 0, but not all."""
-    found = tuple(0.0 if word in ("0", "0.0") else rate(word) for word in words)
-    if not any(found):
+    rates = tuple(0.0 if word in ("0", "0.0") else rate(word) for word in parts)
+    if not any(rates):
         raise UsageError("with every rate 0 there are no calls")
-    return found
+    return rates
 
 
 Numbers = tuple[float, ...]
@@ -106,11 +106,11 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Kind:
-    """``read``: its words as numbers. ``shape``: its rate over time. ``mean``: that of the shape in the long run, where
+    """``read``: its parts as numbers. ``shape``: its rate over time. ``mean``: that of the shape in the long run, where
     a run may cut a period short. ``own_rate``: it names its rates. ``begins``: with a rate that is not the mean."""
 
     form: str
-    read: Callable[[list[str]], Numbers] = lambda words: ()
+    read: Callable[[list[str]], Numbers] = lambda parts: ()
     shape: Callable[[Numbers, float, np.random.Generator], Shape] = lambda n, seconds, rng: shapes.constant(seconds)
     mean: Callable[[Numbers], float] | None = None
     own_rate: bool = False
@@ -120,16 +120,16 @@ class Kind:
 KINDS = {
     "constant": Kind("constant"),
     "poisson": Kind("poisson"),
-    "gamma": Kind("gamma:SHAPE", lambda words: (number(words[0], "SHAPE", 0.01, 10_000),)),
+    "gamma": Kind("gamma:SHAPE", lambda parts: (number(parts[0], "SHAPE", 0.01, 10_000),)),
     "onoff": Kind(
         "onoff:ON,OFF",
-        lambda words: (_seconds(words[0]), _seconds(words[1])),
+        lambda parts: (_seconds(parts[0]), _seconds(parts[1])),
         lambda n, seconds, rng: shapes.on_off(n[0], n[1], seconds),
         lambda n: n[0] / sum(n),
     ),
     "mmpp": Kind(
         "mmpp:R1,R2,T1,T2",
-        lambda words: (*_rates(words[:2]), *map(_seconds, words[2:])),
+        lambda parts: (*_rates(parts[:2]), *map(_seconds, parts[2:])),
         lambda n, seconds, rng: shapes.modulated((n[0], n[1]), (n[2], n[3]), seconds, rng),
         lambda n: (n[0] * n[2] + n[1] * n[3]) / (n[2] + n[3]),
         own_rate=True,
@@ -138,7 +138,7 @@ KINDS = {
     "ramp": Kind("ramp:R1,R2", _rates, lambda n, seconds, rng: shapes.ramp(n[0], n[1], seconds), None, True, True),
     "sine": Kind(
         "sine:AMPLITUDE,PERIOD",
-        lambda words: (number(words[0], "AMPLITUDE", 0, 1), _seconds(words[1])),
+        lambda parts: (number(parts[0], "AMPLITUDE", 0, 1), _seconds(parts[1])),
         lambda n, seconds, rng: shapes.sine(n[0], n[1], seconds),
         lambda n: 1.0,
     ),
@@ -150,13 +150,13 @@ def parse(text: str) -> Arrivals:
     kind, colon, rest = text.strip().partition(":")
     if kind not in KINDS:
         raise UsageError(f"{text!r} is no kind of arrivals; there are: {forms(', ')}")
-    words = [word.strip() for word in rest.split(",")] if colon else []
+    parts = [word.strip() for word in rest.split(",")] if colon else []
     form = KINDS[kind].form
     wanted = form.count(",") + 1 if ":" in form else 0
-    if len(words) < 2 if kind == "step" else len(words) != wanted:
+    if len(parts) < 2 if kind == "step" else len(parts) != wanted:
         raise UsageError(f"{text!r} should read {form}")
     try:
-        return Arrivals(kind, KINDS[kind].read(words), text.strip())
+        return Arrivals(kind, KINDS[kind].read(parts), text.strip())
     except UsageError as error:
         raise UsageError(f"{text!r}: {error} ({form})") from None
 

@@ -56,9 +56,9 @@ def _run(arguments: list[str]) -> int:
         progress.close()
         runs.close(engine)
     verdict = results.verdict_of(run)
-    found = results.document(run, verdict, o, arguments)
+    document = results.document(run, verdict, o, arguments)
     if o.json:
-        text = json.dumps(found | {"histograms": files.histograms(run)}, indent=1) + "\n"
+        text = json.dumps(document | {"histograms": files.histograms(run)}, indent=1) + "\n"
         if o.json == "-":
             print(text, end="", flush=True)
         else:
@@ -69,18 +69,19 @@ def _run(arguments: list[str]) -> int:
         files.write_samples(o.samples, run)
     if o.calls:
         files.write_calls(o.calls, run)
-    if set(found["status_with_warmup"]) - results.NEVER_ANSWERED == {"UNIMPLEMENTED"}:
+    if set(document["status_with_warmup"]) - results.NEVER_ANSWERED == {"UNIMPLEMENTED"}:
         raise LoadgenError(f"the server has no method {o.method}: all calls were answered UNIMPLEMENTED")
-    terminal.show(found, sys.stderr if o.json == "-" or o.progress == "json" else sys.stdout)
-    return exit_code(run, verdict, found)
+    terminal.show(document, sys.stderr if o.json == "-" or o.progress == "json" else sys.stdout)
+    return exit_code(run, verdict, document)
 
 
-def exit_code(run: Run, verdict: Verdict, found: dict[str, Any]) -> int:
+def exit_code(run: Run, verdict: Verdict, document: dict[str, Any]) -> int:
     """The exit code of a run that has results."""
     if run.interrupted:
         return INTERRUPTED
     if verdict.failed:
         raise LoadgenError(verdict.reasons[0])
-    if found["verified"] and found["verified"]["wrong"]:
-        raise LoadgenError(f"{found['verified']['wrong']:,} of {found['verified']['checked']:,} answers were wrong")
+    verified = document["verified"]
+    if verified and verified["wrong"]:
+        raise LoadgenError(f"{verified['wrong']:,} of {verified['checked']:,} answers were wrong")
     return _CODES[verdict.word]

@@ -75,12 +75,12 @@ def _library(histogram: Histogram) -> HdrHistogram:
     require()
     from hdrh.histogram import HdrHistogram
 
-    found = HdrHistogram(1, HIGHEST_NS, DIGITS)
-    np.ctypeslib.as_array(found.counts)[:] = histogram.counts
+    library = HdrHistogram(1, HIGHEST_NS, DIGITS)
+    np.ctypeslib.as_array(library.counts)[:] = histogram.counts
     used = np.flatnonzero(histogram.counts)
     if used.size:
-        found.set_internal_tacking_values(int(used[0]), int(used[-1]), histogram.count)
-    return found
+        library.set_internal_tacking_values(int(used[0]), int(used[-1]), histogram.count)
+    return library
 
 
 def require_folder(path: str) -> None:

@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """As ``parse_args``."""
+        """Parses like ``parse_args``."""
         options, unknown = self.parse_known_args(arguments)
         if unknown:
             flag = unknown[0].partition("=")[0]
@@ -61,31 +61,31 @@ def _header(text: str) -> tuple[str, str]:
     return key, value
 
 
-def whole(least: int, most: int) -> Callable[[str], int]:
+def integer(lowest: int, highest: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
-            found = int(text)
+            value = int(text)
         except ValueError:
             raise UsageError(f"{text!r} is no whole number") from None
-        if not least <= found <= most:
-            raise UsageError(f"{found:,} is not between {least:,} and {most:,}")
-        return found
+        if not lowest <= value <= highest:
+            raise UsageError(f"{value:,} is not between {lowest:,} and {highest:,}")
+        return value
 
     return read
 
 
 def _cpus(text: str) -> list[int]:
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > 4095:
             raise UsageError(f"{text!r} is no list of CPUs; write for example 1 or 0-3,8")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        cpus += range(int(first), int(last or first) + 1)
+    return cpus
 
 
 def _field_path(text: str) -> list[int]:
-    return [whole(1, FIELD_MAX)(part) for part in text.split(".")]
+    return [integer(1, FIELD_MAX)(part) for part in text.split(".")]
 
 
 def _share(text: str) -> float:
@@ -108,19 +108,19 @@ def checked(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def parser() -> Parser:
     """All flags; what they mean together is checked by ``options``."""
-    found = Parser(
+    flags = Parser(
         prog="python -m loadgen",
         usage="%(prog)s --target HOST:PORT --method /PKG.SERVICE/METHOD --payload FILE --rate R [FLAGS]",
         description="Open-loop load for any gRPC method: calls are due at times fixed before the run, and latency "
         "counts from these times. Exit codes: 0 VALID, 1 failed, 2 usage, 6 UNSTABLE, 7 INVALID, 130 Ctrl-C.",
         allow_abbrev=False,
     )
-    duration, field = checked(units.duration_ns), checked(whole(1, FIELD_MAX))
+    duration, field = checked(units.duration_ns), checked(integer(1, FIELD_MAX))
 
-    def count(most: int, least: int = 1) -> Callable[[str], Any]:
-        return checked(whole(least, most))
+    def count(highest: int, lowest: int = 1) -> Callable[[str], Any]:
+        return checked(integer(lowest, highest))
 
-    add = found.add_argument_group("what is called").add_argument
+    add = flags.add_argument_group("what is called").add_argument
     add(
         "--target",
         required=True,
@@ -138,7 +138,7 @@ def parser() -> Parser:
     add("--token-file", metavar="FILE", help="file with the token to send; lines with # are left out")
     add("--deadline", type=duration, default=0, help="of each call, from the time it is due; default: none")
 
-    add = found.add_argument_group("what is sent").add_argument
+    add = flags.add_argument_group("what is sent").add_argument
     add("--payload", nargs="+", action="extend", default=[], metavar="FILE", help="a serialized message each")
     add("--delimited", action="store_true", help="payload files hold many messages, each behind its length (varint)")
     add("--empty-payload", action="store_true", help="send a message without fields")
@@ -149,7 +149,7 @@ def parser() -> Parser:
     add("--unique", action="store_true", help="a text of its own for each call")
     add("--payload-order", choices=ORDERS, default="round-robin")
 
-    add = found.add_argument_group("how much").add_argument
+    add = flags.add_argument_group("how much").add_argument
     add("--rate", type=checked(units.rate), metavar="R", help="calls per second, the mean; 2.5k and 1M work too")
     add("--arrivals", type=checked(arrivals.parse), metavar="KIND", help=f"{arrivals.forms(' ')}; default poisson")
     add("--trace", metavar="FILE", help="recorded arrivals: JSONL or CSV of t_us[,payload,deadline_ms], or µs per line")
@@ -159,7 +159,7 @@ def parser() -> Parser:
     add("--warmup", type=duration, help="before it, not counted; default 1s, of a trace: 0")
     add("--seed", type=count(2**63, 0), default=1, metavar="N", help="of arrivals, texts and payload order; default 1")
 
-    add = found.add_argument_group("connections").add_argument
+    add = flags.add_argument_group("connections").add_argument
     add("--connections", type=count(10_000), default=8, metavar="C", help="default 8")
     add("--streams", type=count(100_000), metavar="S", help="most calls open on each, default 1000; bidi: streams, 1")
     add("--stream-in-flight", type=count(1_000_000), default=256, metavar="N", help="bidi: most unanswered per stream")
@@ -168,7 +168,7 @@ def parser() -> Parser:
     add("--connect-timeout", type=duration, default=5_000_000_000)
     add("--grace", type=duration, default=5_000_000_000, help="for calls still open at the end; default 5s")
 
-    add = found.add_argument_group("answers").add_argument
+    add = flags.add_argument_group("answers").add_argument
     add("--request-id-field", type=field, default=0, metavar="N", help="number requests in this field of the message")
     add("--response-id-field", type=field, default=0, metavar="N", help="where answers repeat it")
     add("--timeout-field", type=field, default=0, metavar="N", help="field that takes the time left, in µs")
@@ -178,10 +178,10 @@ def parser() -> Parser:
         help="with the others to the same payload; the payload; delimited messages, one for each payload")  # fmt: skip
     add("--samples", metavar="FILE", help="write some answers there as JSON lines (payload, answer in base64)")
 
-    add = found.add_argument_group("results").add_argument
+    add = flags.add_argument_group("results").add_argument
     add("--json", metavar="FILE", help="all results; - for stdout")
     add("--calls", metavar="FILE", help="each measured call as CSV: t_us,payload,response_us,outcome; open loop only")
     add("--hgrm", metavar="PREFIX", help="PREFIX.hgrm, PREFIX.service.hgrm (percentiles), PREFIX.hlog (V2 log)")
     add("--progress", choices=("auto", "json", "off"), default="auto",
         help="auto: a line on a terminal; json: an object per interval on stdout")  # fmt: skip
-    return found
+    return flags

@@ -38,9 +38,9 @@ class Histogram:
     min_ns: int
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Histogram:
-        """From the engine's dict."""
-        return cls(found["counts"], found["count"], found["sum_ns"], found["max_ns"], found["min_ns"])
+    def of(cls, fields: Mapping[str, Any]) -> Histogram:
+        """A histogram from the engine's dict."""
+        return cls(fields["counts"], fields["count"], fields["sum_ns"], fields["max_ns"], fields["min_ns"])
 
     @property
     def mean_ns(self) -> float:
@@ -62,10 +62,10 @@ class Histogram:
     def summary_us(self) -> dict[str, Any]:
         """The summary for results. ``too_few``: percentiles that have fewer than 10 samples beyond them."""
         values = self._percentiles_ns(list(PERCENTILES.values()))
-        found: dict[str, Any] = {name: us(value) for name, value in zip(PERCENTILES, values, strict=True)}
-        found |= {"max": us(self.max_ns), "mean": us(self.mean_ns), "count": self.count}
-        found["too_few"] = [name for name, percentile in PERCENTILES.items() if self.weak(percentile)]
-        return found
+        summary: dict[str, Any] = {name: us(value) for name, value in zip(PERCENTILES, values, strict=True)}
+        summary |= {"max": us(self.max_ns), "mean": us(self.mean_ns), "count": self.count}
+        summary["too_few"] = [name for name, percentile in PERCENTILES.items() if self.weak(percentile)]
+        return summary
 
     def weak(self, percentile: float) -> bool:
         """Whether too few samples lie beyond this percentile."""
@@ -78,12 +78,12 @@ class Histogram:
 
     def spectrum_percentiles(self) -> list[float]:
         """The percentiles of the spectrum that have samples: the last one below 100 % has at least one beyond it."""
-        found = []
+        percentiles = []
         half = 50.0
         while half * 2 / 100 * self.count >= 1:
-            found += [100 - half * 2 + half * tick / _TICKS_PER_HALF for tick in range(_TICKS_PER_HALF)]
+            percentiles += [100 - half * 2 + half * tick / _TICKS_PER_HALF for tick in range(_TICKS_PER_HALF)]
             half /= 2
-        return [*(p for p in found if (100 - p) / 100 * self.count >= 1), 100.0] if self.count else []
+        return [*(p for p in percentiles if (100 - p) / 100 * self.count >= 1), 100.0] if self.count else []
 
     def upto(self, percentiles: Sequence[float]) -> NDArray[np.int64]:
         """The number of values that are not above each percentile, int64[len(percentiles)]."""
@@ -100,7 +100,7 @@ class Histogram:
 
 
 def sparse(indexes: NDArray[np.uint32], counts: Counts) -> Histogram:
-    """From places and their counts; sum, largest and smallest are as exact as the layout."""
+    """A histogram from places and their counts; sum, largest and smallest are as exact as the layout."""
     full = np.zeros(LENGTH, dtype=np.uint64)
     np.add.at(full, indexes, counts)  # a place may come several times
     n = int(counts.sum())

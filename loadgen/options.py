@@ -87,21 +87,21 @@ def _check_tls(options: argparse.Namespace) -> None:
 
 def tls_options(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments of the engine. ``UsageError`` for files that cannot be read."""
-    found: dict[str, Any] = {"tls": bool(options.tls_ca or options.tls_insecure)}
+    tls: dict[str, Any] = {"tls": bool(options.tls_ca or options.tls_insecure)}
     for name in ("tls_ca", "tls_cert", "tls_key"):
         path = getattr(options, name)
         try:
-            found[name] = Path(path).read_bytes() if path else b""
+            tls[name] = Path(path).read_bytes() if path else b""
         except OSError as error:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"{flag} {path}: cannot be read: {error.strerror}") from None
-    return found
+    return tls
 
 
 def headers(options: argparse.Namespace) -> list[tuple[str, str]]:
     """The metadata of each call, with the token of ``--token-file``. ``UsageError`` for a file that holds none."""
-    found: list[tuple[str, str]] = options.header
-    return [*found, (AUTHORIZATION, f"Bearer {_token(options.token_file)}")] if options.token_file else found
+    headers: list[tuple[str, str]] = options.header
+    return [*headers, (AUTHORIZATION, f"Bearer {_token(options.token_file)}")] if options.token_file else headers
 
 
 def _token(path: str) -> str:

@@ -24,7 +24,7 @@ def from_files(paths: Sequence[str], delimited: bool) -> list[bytes]:
 
     Raises ``UsageError`` for a file that is not there, is empty, or does not hold whole messages.
     """
-    found: list[bytes] = []
+    messages: list[bytes] = []
     for path in paths:
         try:
             with Path(path).open("rb") as file:
@@ -34,11 +34,11 @@ def from_files(paths: Sequence[str], delimited: bool) -> list[bytes]:
         if not data:
             raise UsageError(f"the payload file {path} is empty (a message without fields: --empty-payload)")
         try:
-            found += wire.delimited(data) if delimited else [data]
+            messages += wire.delimited(data) if delimited else [data]
         except ValueError as error:
             raise UsageError(f"the payload file {path} holds no delimited messages: {error}") from None
-    _check(found)
-    return found
+    _check(messages)
+    return messages
 
 
 def from_texts(field: int, lengths: Lengths, count: int, seed: int) -> list[bytes]:
@@ -47,9 +47,9 @@ def from_texts(field: int, lengths: Lengths, count: int, seed: int) -> list[byte
         raise UsageError(f"--text-field {field} is no field number; they are 1 to {wire.FIELD_MAX}")
     if not 1 <= count <= PAYLOADS_MAX:
         raise UsageError(f"{count:,} different payloads; a run has 1 to {PAYLOADS_MAX:,}")
-    found = [wire.text_field(field, text) for text in texts(lengths, count, random.Random(f"texts {seed}"))]
-    _check(found)
-    return found
+    messages = [wire.text_field(field, text) for text in texts(lengths, count, random.Random(f"texts {seed}"))]
+    _check(messages)
+    return messages
 
 
 def _check(payloads: list[bytes]) -> None:

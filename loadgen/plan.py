@@ -60,7 +60,7 @@ def make(o: argparse.Namespace) -> Plan:
         measure_until_ns=end_ns,
         closed=o.closed or 0,
         expected=_expected(o, messages),
-        load=_words(o, messages, end_ns),
+        load=_described(o, messages, end_ns),
     )
 
 
@@ -75,12 +75,12 @@ def _messages(o: argparse.Namespace, calls: int) -> list[bytes]:
 def _order(o: argparse.Namespace, calls: int, messages: int, asked: NDArray[np.int64] | None) -> NDArray[np.uint32]:
     if o.closed:  # as long as it takes until every payload had its turn about once
         calls = messages if o.payload_order == "round-robin" else max(messages, 100_000)
-    found = payloads.order(o.payload_order, calls, messages, o.seed)
+    order = payloads.order(o.payload_order, calls, messages, o.seed)
     if asked is None:
-        return found
+        return order
     if asked.max(initial=-1) >= messages:
         raise UsageError(f"the trace {o.trace} names payload {asked.max()}; there are {messages}, counted from 0")
-    return np.where(asked < 0, found, asked).astype(np.uint32)
+    return np.where(asked < 0, order, asked).astype(np.uint32)
 
 
 def _expected(o: argparse.Namespace, messages: list[bytes]) -> list[bytes] | None:
@@ -88,20 +88,20 @@ def _expected(o: argparse.Namespace, messages: list[bytes]) -> list[bytes] | Non
         return None
     if o.expect == "echo":
         return messages
-    found = payloads.from_files([o.expect], delimited=True)
-    if len(found) != len(messages):
-        raise UsageError(f"--expect {o.expect} holds {len(found)} answers for {len(messages)} payloads")
-    return found
+    answers = payloads.from_files([o.expect], delimited=True)
+    if len(answers) != len(messages):
+        raise UsageError(f"--expect {o.expect} holds {len(answers)} answers for {len(messages)} payloads")
+    return answers
 
 
-def _words(o: argparse.Namespace, messages: list[bytes], end_ns: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"arrivals": o.arrivals.text, "rate": o.rate} if o.arrivals else {}
+def _described(o: argparse.Namespace, messages: list[bytes], end_ns: int) -> dict[str, Any]:
+    load: dict[str, Any] = {"arrivals": o.arrivals.text, "rate": o.rate} if o.arrivals else {}
     if o.trace:
-        found = {"arrivals": "trace", "trace": o.trace, "speedup": o.speedup or 1.0}
+        load = {"arrivals": "trace", "trace": o.trace, "speedup": o.speedup or 1.0}
     if o.closed:
-        found = {"in_flight": o.closed}
+        load = {"in_flight": o.closed}
     sizes = [len(message) for message in messages]
-    return found | {
+    return load | {
         "duration_s": (end_ns - o.warmup) / 1e9,
         "warmup_s": o.warmup / 1e9,
         "deadline_s": o.deadline / 1e9,

@@ -1,14 +1,18 @@
-"""From a run to its results: the verdict, and the JSON that holds everything. docs/loadgen.md says what each key is."""
+"""Turns a run into its results: the verdict, and the JSON that holds everything. docs/loadgen.md defines each key."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import platform
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 
-from loadgen.environment import environment
 from loadgen.histogram import Histogram
 from loadgen.run import Run, target_words
 from loadgen.verdict import LATENESS_LEAST_NS, Measured, Verdict, judge
@@ -37,7 +41,7 @@ def verdict_of(run: Run) -> Verdict:
     delayed = [thread["run_delay_s"] / thread["wall_s"] for thread in threads]
     awake = [1 - thread["slept_s"] / thread["wall_s"] for thread in threads]
     wanted = [thread["cpu_s"] / thread["wall_s"] + late for thread, late in zip(threads, delayed, strict=True)]
-    found = judge(
+    verdict = judge(
         Measured(
             closed=bool(run.plan.closed),
             due=result["due"],
@@ -52,20 +56,20 @@ def verdict_of(run: Run) -> Verdict:
             abandoned=0 if result["stopped"] else result["outcomes"].get("UNFINISHED", 0),
         )
     )
-    if result["due"] and not result["outcomes"].get("OK") and not _never_came_to_it(run, found):
+    if result["due"] and not result["outcomes"].get("OK") and not _never_came_to_it(run, verdict):
         return Verdict(
-            "INVALID", [f"no call was answered OK: {status_words(result['outcomes'])}", *found.reasons], True
+            "INVALID", [f"no call was answered OK: {status_words(result['outcomes'])}", *verdict.reasons], True
         )
-    return found
+    return verdict
 
 
-def _never_came_to_it(run: Run, found: Verdict) -> bool:
+def _never_came_to_it(run: Run, verdict: Verdict) -> bool:
     """The generator fell so far behind that most measured calls were not even sent, while earlier ones were answered:
     its own limit, no failure of the server."""
     outcomes = run.result["outcomes"]
     unsent = sum(outcomes.get(name, 0) for name in ("NOT_SENT", "EXPIRED_UNSENT"))
     earlier = run.result["outcomes_all"].get("OK", 0)
-    return found.word == "INVALID" and unsent > run.result["due"] / 2 and earlier > 0
+    return verdict.word == "INVALID" and unsent > run.result["due"] / 2 and earlier > 0
 
 
 def _own_share(run: Run) -> float:
@@ -119,39 +123,39 @@ def document(run: Run, verdict: Verdict, o: argparse.Namespace, command: Sequenc
         "empty_answers": result["empty_answers"],
         "streams": _streams(run) if o.call == "bidi" else None,
         "verified": answers,
-        "environment": environment(),
+        "environment": _environment(),
         "seeds": dict.fromkeys(("arrivals", "payload_order", "texts"), o.seed),
         "command": ["python", "-m", "loadgen", *command],
         "started": datetime.fromtimestamp(run.started_unix_s, UTC).isoformat(timespec="milliseconds"),
     }
 
 
-def summary(found: dict[str, Any], closed: bool) -> dict[str, Any]:
+def summary(histogram: dict[str, Any], closed: bool) -> dict[str, Any]:
     """The summary of one kind of time. For a closed loop it states what the times do not show."""
-    return Histogram.of(found).summary_us() | ({"note": CLOSED_NOTE} if closed else {})
+    return Histogram.of(histogram).summary_us() | ({"note": CLOSED_NOTE} if closed else {})
 
 
 def notes(run: Run, answers: dict[str, Any] | None) -> list[str]:
     """Notes for readers of the figures, which do not invalidate them."""
-    result, found = run.result, []
+    result, notes = run.result, []
     timed = (result["lateness"], result["own_lateness"], result["response"])
     late_ns, own_ns, response_ns = (Histogram.of(times).percentile_ns(99) for times in timed)
     waited_ns = late_ns - own_ns
     if not run.plan.closed and waited_ns > max(1_000_000, response_ns // 10):
-        found.append(
+        notes.append(
             f"calls waited {waited_ns / 1e6:.1f} ms (p99) for the server before they could be sent (no free stream, no "
             "window): that is latency. If the server is not at its limit: more --connections or --streams"
         )
     if answers and not answers["checked"]:
-        found.append("--verify compared nothing: too few answers to the same payload, or too small a share")
+        notes.append("--verify compared nothing: too few answers to the same payload, or too small a share")
     threads = result["threads"]
     delayed = sum(thread["run_delay_s"] for thread in threads) / max(1e-9, sum(thread["wall_s"] for thread in threads))
     if delayed > _DELAYED_MOST:
-        found.append(f"other programs had the generator's CPU for {delayed:.0%} of the time; give it one (--cpus)")
+        notes.append(f"other programs had the generator's CPU for {delayed:.0%} of the time; give it one (--cpus)")
     lost = sum(connection["connects"] - 1 for connection in result["connections"])
     if lost > 0:
-        found.append(f"connections were made again {lost} times")
-    return found
+        notes.append(f"connections were made again {lost} times")
+    return notes
 
 
 def verified(run: Run, o: argparse.Namespace) -> dict[str, Any] | None:
@@ -200,9 +204,35 @@ def _cpu(run: Run) -> dict[str, Any]:
 
 
 def _streams(run: Run) -> dict[str, Any]:
-    found = run.result
+    result = run.result
     return {
-        "outcomes": found["stream_outcomes"],
-        "wrong_ids": found["wrong_ids"],
-        "late_answers": found["late_answers"],
+        "outcomes": result["stream_outcomes"],
+        "wrong_ids": result["wrong_ids"],
+        "late_answers": result["late_answers"],
     }
+
+
+def _environment() -> dict[str, Any]:
+    """The machine of the generator, and its software."""
+    from loadgen import _native  # not for a run that fails before
+
+    cpuinfo = _text("/proc/cpuinfo")
+    model = re.search(r"model name\s*: (.*)", cpuinfo)
+    return {
+        "cpu": model[1] if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "allowed_cpus": sorted(os.sched_getaffinity(0)),
+        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "numpy": metadata.version("numpy"),
+        "nghttp2": _native.NGHTTP2,
+        "compiler": _native.COMPILER,
+    }
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -117,7 +117,7 @@ def _follow(
     limit_s: float,
     cut: bool = False,
 ) -> None:
-    """Until the run has ended; cuts it off when nothing can come of it."""
+    """Waits until the run has ended; cuts it off when nothing can come of it."""
     give_up_s = time.monotonic() + limit_s
     while True:
         ended = engine.wait(_WATCH_S)

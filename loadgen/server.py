@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from loadgen import units
 from loadgen.errors import OK, LoadgenError, UsageError
-from loadgen.flags import Parser, checked, whole
+from loadgen.flags import Parser, checked, integer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m loadgen.server", description=(__doc__ or "").partition("\n\n")[2], allow_abbrev=False
     )
     add = parser.add_argument
-    add("--port", type=checked(whole(0, 65535)), default=0, help="0, the default: any free one; it is printed")
+    add("--port", type=checked(integer(0, 65535)), default=0, help="0, the default: any free one; it is printed")
     add("--service", type=checked(units.duration_ns), default=0, metavar="TIME", help="of each job, as 2ms")
     try:
         o = parser.parse(list(sys.argv[1:] if arguments is None else arguments))
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(port: int, service_ns: int) -> None:
-    """Until a signal comes. Raises ``UsageError`` for a port that cannot be had."""
+    """Serves until a signal comes. Raises ``UsageError`` for a port that cannot be had."""
     try:
         from loadgen._native import Server
     except ImportError as error:

@@ -85,7 +85,7 @@ def steps(rates: tuple[float, ...], seconds: float) -> Shape:
 
 
 def ramp(first: float, last: float, seconds: float) -> Shape:
-    """From one rate to the other in a straight line."""
+    """A straight line from one rate to the other."""
     t_s = np.linspace(0.0, seconds, _STEPS_PER_CURVE + 1)
     return Shape(t_s, first * t_s + (last - first) * t_s**2 / (2 * seconds))
 

@@ -41,8 +41,8 @@ class Progress:
         self._began_ns = at_ns
         if self._json:
             window = {"measure_from": self._plan.measure_from_ns, "measure_until": self._plan.measure_until_ns}
-            told = {f"{name}_monotonic_ns": at_ns + ns for name, ns in window.items()}
-            print(json.dumps({"phase": "start", **told}), flush=True)
+            times = {f"{name}_monotonic_ns": at_ns + ns for name, ns in window.items()}
+            print(json.dumps({"phase": "start", **times}), flush=True)
 
     def __call__(self, seconds: list[Second]) -> None:
         """Prints the seconds that are complete."""
@@ -83,45 +83,45 @@ class Progress:
         return " · ".join([*parts, f"{second.in_flight + second.waiting:,} open"])
 
 
-def table(found: dict[str, Any]) -> str:
+def table(document: dict[str, Any]) -> str:
     """The results as text, from their JSON."""
-    load = found["load"]
+    load = document["load"]
     what = f"{load['in_flight']:,} in flight" if "in_flight" in load else load["arrivals"]
-    lines = [f"{found['verdict']}  {found['method']} on {found['target']}, {found['loop']} loop, {what}"]
-    lines += [f"  {reason}" for reason in found["reasons"]]
-    if found["interrupted"]:
+    lines = [f"{document['verdict']}  {document['method']} on {document['target']}, {document['loop']} loop, {what}"]
+    lines += [f"  {reason}" for reason in document["reasons"]]
+    if document["interrupted"]:
         lines.append("  interrupted: this is what was measured until then")
     lines.append("")
-    rates = [("offered", found["offered_rate"]), ("sent", found["achieved_rate"]), ("OK", found["rate"])]
+    rates = [("offered", document["offered_rate"]), ("sent", document["achieved_rate"]), ("OK", document["rate"])]
     figures = " · ".join(
         f"{name} {rate:,.4g}/s" if rate < 1000 else f"{name} {rate:,.0f}/s" for name, rate in rates if rate is not None
     )
-    lines.append(f"rates      {figures} over {found['duration_s']:.4g} s")
-    lines.append(f"status     {status_words(found['status'])}")
+    lines.append(f"rates      {figures} over {document['duration_s']:.4g} s")
+    lines.append(f"status     {status_words(document['status'])}")
     lines += [
         "",
         " " * 17 + "".join(f"{'p99.9' if name == 'p999' else name:>10}" for name in _COLUMNS) + f"{'count':>13}",
     ]
-    rows = {name: found[key] for name, key in _ROWS.items() if found.get(key, {}).get("count")}
+    rows = {name: document[key] for name, key in _ROWS.items() if document.get(key, {}).get("count")}
     for name, row in rows.items():
         lines.append(
             f"{name:<17}" + "".join(f"{_cell(row, column):>10}" for column in _COLUMNS) + f"{row['count']:>13,}"
         )
     if any(row["too_few"] for row in rows.values()):
         lines.append("–: fewer than 10 samples beyond it")
-    if found["loop"] == "closed":
+    if document["loop"] == "closed":
         lines.append("closed loop: a slow server is asked less, so these latencies are not for SLOs")
-    cpu = found["cpu"]
+    cpu = document["cpu"]
     lines += ["", f"generator  {cpu['fraction']:.0%} of the CPU time of {len(cpu['threads'])} thread(s)"]
-    if found["verified"]:
-        lines.append(f"verified   {found['verified']['checked']:,} answers, {found['verified']['wrong']:,} wrong")
-    lines += [f"note       {note}" for note in found["notes"]]
+    if document["verified"]:
+        lines.append(f"verified   {document['verified']['checked']:,} answers, {document['verified']['wrong']:,} wrong")
+    lines += [f"note       {note}" for note in document["notes"]]
     return "\n".join(lines)
 
 
-def show(found: dict[str, Any], stream: TextIO) -> None:
+def show(document: dict[str, Any], stream: TextIO) -> None:
     """Prints the table."""
-    print(table(found), file=stream, flush=True)
+    print(table(document), file=stream, flush=True)
 
 
 def _cell(row: dict[str, Any], column: str) -> str:

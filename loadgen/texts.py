@@ -44,7 +44,7 @@ class Lengths:
     draw: Callable[[random.Random], float]
 
     def words(self, rng: random.Random) -> int:
-        """From 1 to ``WORDS_MAX``."""
+        """Draws a number of words from 1 to ``WORDS_MAX``."""
         return max(1, min(WORDS_MAX, round(self.draw(rng))))
 
 

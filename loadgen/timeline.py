@@ -37,11 +37,11 @@ class Second:
         self.status: Counter[str] = Counter()
         for step in steps:
             self.status.update(step["outcomes"])
-        found = merged(steps)
-        self.answered = found.count
-        self.p50_ns, self.p99_ns = found.percentile_ns(50), found.percentile_ns(99)
-        self._places = np.flatnonzero(found.counts).astype(np.uint32)  # not all of it: a run may last for days
-        self._counts = found.counts[self._places]
+        histogram = merged(steps)
+        self.answered = histogram.count
+        self.p50_ns, self.p99_ns = histogram.percentile_ns(50), histogram.percentile_ns(99)
+        self._places = np.flatnonzero(histogram.counts).astype(np.uint32)  # not all of it: a run may last for days
+        self._counts = histogram.counts[self._places]
 
     @property
     def response(self) -> Histogram:
@@ -103,11 +103,11 @@ class Timeline:
         return "drain", (middle_ns - self._until_ns) // NS
 
     def _note(self, step: Interval) -> None:
-        whole = step["end_ns"] == (step["index"] + 1) * self._step
-        if whole and self._place(step)[0] == "measured" and step["end_ns"] <= self._until_ns:
+        complete = step["end_ns"] == (step["index"] + 1) * self._step
+        if complete and self._place(step)[0] == "measured" and step["end_ns"] <= self._until_ns:
             self.open_calls.append(step["in_flight"] + step["waiting"])
-            found = merged([step])
-            self.p50_ns.append(found.percentile_ns(50) if found.count else float("nan"))
+            histogram = merged([step])
+            self.p50_ns.append(histogram.percentile_ns(50) if histogram.count else float("nan"))
 
     def _close(self, least_end_ns: int = 0) -> None:
         phase, _ = self._place(self._gathered[0])

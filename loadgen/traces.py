@@ -111,16 +111,16 @@ def _named(cells: list[str], names: list[str]) -> dict[str, object]:
         raise UsageError(f"{','.join(cells)!r} holds something that is no number") from None
 
 
-def _row(found: object) -> _Row:
-    if not isinstance(found, dict) or "t_us" not in found:
+def _row(row: object) -> _Row:
+    if not isinstance(row, dict) or "t_us" not in row:
         raise UsageError("t_us is missing")
-    if unknown := sorted(set(found) - set(_KEYS)):
+    if unknown := sorted(set(row) - set(_KEYS)):
         raise UsageError(f"unknown key {unknown[0]!r}; there are {', '.join(_KEYS)}")
-    values = {key: value for key, value in found.items() if value is not None}
+    values = {key: value for key, value in row.items() if value is not None}
     for key, value in values.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        whole = key != "payload" or (number and value % 1 == 0)
-        if not number or not 0 <= value <= _MOST[key] or not whole or (key == "deadline_ms" and value == 0):
+        integral = key != "payload" or (number and value % 1 == 0)
+        if not number or not 0 <= value <= _MOST[key] or not integral or (key == "deadline_ms" and value == 0):
             raise UsageError(f"{key} is {_shown(value)}")
     return float(values["t_us"]), int(values.get("payload", -1)), float(values.get("deadline_ms", -1))
 

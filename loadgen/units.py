@@ -19,10 +19,10 @@ def duration_ns(text: str) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or (match[2] not in NS_PER_UNIT and not (match[2] == "" and float(match[1]) == 0)):
         raise UsageError(f"{text!r} is no duration; write for example 10s or 500us (units: {', '.join(NS_PER_UNIT)})")
-    found = round(Fraction(match[1]) * NS_PER_UNIT.get(match[2], 0))
-    if found > DURATION_NS_MAX:
+    duration = round(Fraction(match[1]) * NS_PER_UNIT.get(match[2], 0))
+    if duration > DURATION_NS_MAX:
         raise UsageError(f"{text} is too long; durations are at most {DURATION_NS_MAX // NS_PER_UNIT['h']}h")
-    return found
+    return duration
 
 
 def rate(text: str) -> float:
@@ -30,22 +30,23 @@ def rate(text: str) -> float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2] not in _SCALE:
         raise UsageError(f"{text!r} is no rate; write calls per second above 0, for example 2000 or 2.5k")
-    found = float(match[1]) * _SCALE[match[2]]
-    if not 0 < found < math.inf:
+    per_s = float(match[1]) * _SCALE[match[2]]
+    if not 0 < per_s < math.inf:
         raise UsageError(f"a rate of {text} makes no calls; write calls per second above 0")
-    return found
+    return per_s
 
 
-def number(text: str, what: str, least: float = 0.0, most: float = math.inf, above: bool = False) -> float:
-    """A finite number from ``least`` (above it, if ``above``) to ``most``; the error names it as ``what``."""
+def number(text: str, what: str, lowest: float = 0.0, highest: float = math.inf, above: bool = False) -> float:
+    """A finite number from ``lowest`` (above it, if ``above``) to ``highest``; the error names it as ``what``."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
         raise UsageError(f"{what} is {text!r}, which is no number") from None
-    if not math.isfinite(found) or found < least or found > most or (above and found == least):
-        bound = f"{'above' if above else 'at least'} {least:g}" + (f" and at most {most:g}" if most < math.inf else "")
+    if not math.isfinite(value) or value < lowest or value > highest or (above and value == lowest):
+        bound = f"{'above' if above else 'at least'} {lowest:g}"
+        bound += f" and at most {highest:g}" if highest < math.inf else ""
         raise UsageError(f"{what} is {text}; it must be {bound}")
-    return found
+    return value
 
 
 def format_duration(ns: float) -> str:

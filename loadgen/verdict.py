@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 LATENESS_LEAST_NS = 1_000_000  # below that nobody's latency is in doubt
 LATENESS_SHARE = 0.05  # of the p99 response time
 ACHIEVED_LEAST = 0.995
-# Of a thread's time, in closed loops and where calls were not sent in time:
+# Shares of a thread's time, in closed loops and where calls were not sent in time:
 BUSY_MOST = 0.98  # then it could hardly have asked for more
 DELAYED_MOST = 0.5  # that it waited for a CPU
 _INTERVALS_LEAST = 5
@@ -80,21 +80,21 @@ def judge(run: Measured) -> Verdict:
 def _generator_bound(run: Measured) -> list[str]:
     if run.closed:
         return _no_time(run)
-    found = []
+    reasons = []
     limit_ns = max(LATENESS_LEAST_NS, LATENESS_SHARE * run.p99_ns)
     if run.own_lateness_p99_ns > limit_ns:
         late = f"{format_duration(run.own_lateness_p99_ns)}, the limit is {format_duration(limit_ns)}"
-        found.append(f"generator-bound: the p99 of the lateness that it caused itself is {late}")
+        reasons.append(f"generator-bound: the p99 of the lateness that it caused itself is {late}")
     if run.sent < ACHIEVED_LEAST * run.due:
         if run.own_share > 0.5:
-            found.append(f"generator-bound: it sent {run.sent / run.due:.1%} of the calls that were due in time")
+            reasons.append(f"generator-bound: it sent {run.sent / run.due:.1%} of the calls that were due in time")
         else:  # no stream was free; but perhaps only as it had not read the answers that were there
-            found += _no_time(run)
-    return found
+            reasons += _no_time(run)
+    return reasons
 
 
 def _no_time(run: Measured) -> list[str]:
-    """Whether the generator's threads had time for more calls than they made."""
+    """Why the generator's threads had no time for more calls than they made; none if they had."""
     if run.busy and min(run.busy) > BUSY_MOST:
         busy = f"its threads were busy {min(run.busy):.1%} of the time"
         return [f"generator-bound: {busy}; the server may be faster than this"]
@@ -120,7 +120,7 @@ def _unstable(run: Measured) -> str:
 
 
 def _growth(values: Floats) -> float:
-    """By how much a line through them rises; 0 if that may be chance (95 % interval of its slope), if it is little
+    """The rise of a line through them; 0 if that may be chance (95 % interval of its slope), if it is little
     beside their mean, or if a third of them is not higher than the one before."""
     n = len(values)
     through = line(range(n), values.tolist())

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.gpu.plan import BEFORE_S, PASSES, STEPS, chosen
-from bench.gpu.preflight import Found, examine
+from bench.gpu.preflight import Machine, examine
 from bench.gpu.results import Results, merge, page, slug
 from bench.gpu.suite import Suite, perform
 from bench.result_file import RESULTS
@@ -43,13 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gpu-check: {error}", file=sys.stderr)
         return 2
     calls = {part: {name: options.longer * STEPS[name].limit_s for name in names} for part, names in steps.items()}
-    found = examine()
-    print("\n".join(found.describe()), flush=True)
-    if found.why and not options.dry:
+    machine = examine()
+    print("\n".join(machine.describe()), flush=True)
+    if machine.why and not options.dry:
         _print_plan(options.part, calls)
         return 0
     with ended_by_signals():
-        return _measure(options, calls, found, began_s)
+        return _measure(options, calls, machine, began_s)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -87,7 +87,7 @@ def _interpret_kernels() -> None:
 
 
 def _print_plan(named: list[str], calls: Calls) -> None:
-    """What would run, in order, with its limits."""
+    """Prints the steps that would run, in order, with their limits."""
     print(f"gpu-check: no GPU here, so nothing is measured. With one, {COMMAND} would run:")
     for part, steps in calls.items():
         print(f"{part}: {PASSES[part].what}" if part else "steps:")
@@ -99,14 +99,14 @@ def _print_plan(named: list[str], calls: Calls) -> None:
     print(f"On a machine with a CUDA GPU and a torch that can use it: {COMMAND}{wanted} (docs/gpu-check.md)")
 
 
-def _measure(options: argparse.Namespace, calls: Calls, found: Found, began_s: float) -> int:
-    name = "dry" if options.dry else slug(str(found.facts["gpu"]))
+def _measure(options: argparse.Namespace, calls: Calls, machine: Machine, began_s: float) -> int:
+    name = "dry" if options.dry else slug(str(machine.facts["gpu"]))
     folder = options.results or (Path(tempfile.mkdtemp(prefix="fastqps-gpu-check-")) if options.dry else RESULTS)
     today = time.strftime("%Y-%m-%d", time.gmtime())
     results = Results(folder / f"{name}-{today}.json")
     facts = {
         "command": " ".join(["python -m bench.gpu", *sys.argv[1:]]), "commit": options.commit or commit(),
-        "date": today, "environment": found.facts | ({"dry": True} if options.dry else {}),
+        "date": today, "environment": machine.facts | ({"dry": True} if options.dry else {}),
     }  # fmt: skip
     steps = list(dict.fromkeys(step for limits_s in calls.values() for step in limits_s))
     try:
@@ -123,7 +123,7 @@ def _measure(options: argparse.Namespace, calls: Calls, found: Found, began_s: f
         return 2
     well = True
     with log:
-        suite = Suite(options.dry, results, log, found.without())
+        suite = Suite(options.dry, results, log, machine.without())
         try:
             for limits in calls.values():
                 well &= suite.run(limits, began_s + BEFORE_S)

@@ -82,11 +82,11 @@ class Arms:
 
     def serve(self, arms: Sequence[Arm], base: Settings, payloads: Payloads, *, slow: bool = False) -> None:
         """Prepares servers for these arms, each of which starts at its first turn."""
-        most: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
+        settings_by_server: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
         for arm in arms:
-            found = most.setdefault(_key(arm), {**base, **arm.server})
-            found |= {key: max(value, found.get(key, value)) for key, value in arm.limits.items()}
-        for key, settings in most.items():
+            settings = settings_by_server.setdefault(_key(arm), {**base, **arm.server})
+            settings |= {key: max(value, settings.get(key, value)) for key, value in arm.limits.items()}
+        for key, settings in settings_by_server.items():
             self._servers[key] = open_server(self._run, settings, payloads, slow=slow)
             self._stack.enter_context(self._servers[key])
 
@@ -139,8 +139,8 @@ class Arms:
         if over and under:
             turns = [[claim.value(point) for point in self._points[name]] for name in (over, under)]
             together = min(map(len, turns))
-            found = ratio(*(values[:together] for values in turns))
-            value, interval = found.value, found.interval
+            relative = ratio(*(values[:together] for values in turns))
+            value, interval = relative.value, relative.interval
             note = f"{_verdict(interval)}; {over} {self.rate(over):,.0f}/s, {self._note(over)}; "
             note += f"{under} {self.rate(under):,.0f}/s, {self._note(under)}"
         elif over and not claim.under:
@@ -163,7 +163,7 @@ def _stands_for(name: str, arm: str) -> bool:
 
 
 def _verdict(interval: tuple[float, float] | None) -> str:
-    """Of a ratio."""
+    """The interval of a ratio in words: a win, a loss or inconclusive."""
     if interval is None:
         return "one turn: no interval"
     if interval[0] <= 1 <= interval[1]:

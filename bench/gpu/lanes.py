@@ -136,8 +136,8 @@ class DecodeMix:
         self._batch.begin(self._step)
         for _ in range(prompts):
             self._named += 1
-            most = card.max_output_tokens
-            self._batch.admit(self._step, ids, user=self._named, max_tokens=most, ignore_eos=True)
+            max_tokens = card.max_output_tokens
+            self._batch.admit(self._step, ids, user=self._named, max_tokens=max_tokens, ignore_eos=True)
             self._users.add(self._named)
         took_us = self._run(self._batch.seal(self._step))
         ended = {user for user, _, _, finish in self._batch.retire(self._step) if finish}

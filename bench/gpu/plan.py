@@ -65,15 +65,15 @@ def chosen(named: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
     ``ValueError`` names what is neither a pass nor a step.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    steps: dict[str, tuple[str, ...]] = {}
     for name in named or PASSES:
         if name in PASSES:
-            found[name] = PASSES[name].steps
+            steps[name] = PASSES[name].steps
         elif name in STEPS:
-            found[""] = (*found.get("", ()), name)
+            steps[""] = (*steps.get("", ()), name)
         else:
             raise ValueError(f"no pass or step {name!r}; passes: {', '.join(PASSES)}; steps: {', '.join(STEPS)}")
-    return found
+    return steps
 
 
 H200 = "H200"

@@ -1,4 +1,4 @@
-"""What this machine has and lacks for the suite, all of it at once, before anything is measured.
+"""Lists everything that this machine has and lacks for the suite, before anything is measured.
 
 Packages, compilers, headers and the build are seen to before, by tools/gpu_check.sh. What torch says of the GPU is
 asked in a process of its own: this one takes no CUDA context.
@@ -57,7 +57,7 @@ class Lack:
 
 
 @dataclass(frozen=True)
-class Found:
+class Machine:
     """``facts`` go into the results; with ``gpu`` among them if torch can use one. Else ``why`` not."""
 
     facts: dict[str, Any]
@@ -79,28 +79,28 @@ class Found:
             yield f"  {lack.what}" + (f"; left out: {', '.join(lack.steps)}" if lack.steps else "")
 
 
-def examine() -> Found:
+def examine() -> Machine:
     """Looks at everything."""
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask_torch)
         facts = environment(*PACKAGES) | _driver() | _resources()
         facts |= asked.result()
     why = str(facts.pop("why", ""))
-    return Found(facts, list(_lacks(facts)), why)
+    return Machine(facts, list(_lacks(facts)), why)
 
 
 def ask_torch() -> dict[str, Any]:
-    """What torch says of its first GPU; without ``gpu`` where it has none, with ``why`` then."""
+    """The facts that torch reports of its first GPU; without one, ``why`` instead of ``gpu``."""
     try:
         done = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=_ASK_S, check=False)
     except subprocess.TimeoutExpired:
         return {"why": f"torch did not say within {_ASK_S} s which GPUs there are"}
     if done.returncode:
         return {"why": (done.stderr.strip().splitlines() or ["torch cannot be imported"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    if not found["gpus"]:
-        found["why"] = f"torch has {'no GPU that it can use' if found['cuda'] else 'been built without CUDA'}"
-    return found
+    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if not facts["gpus"]:
+        facts["why"] = f"torch has {'no GPU that it can use' if facts['cuda'] else 'been built without CUDA'}"
+    return facts
 
 
 def _driver() -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _resources() -> dict[str, Any]:
 
 
 def _lacks(facts: dict[str, Any]) -> Iterator[Lack]:
-    """What there is too little of, what shares the GPU, and packages of single steps."""
+    """Resources that are too small, programs that share the GPU, and missing packages of single steps."""
     for name in sorted({name for step in STEPS.values() for name in step.needs}):
         if find_spec(name) is None:
             yield Lack(f"Python package {name}", tuple(s for s, step in STEPS.items() if name in step.needs))

@@ -36,12 +36,12 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Of each point."""
+        """The length of each point's measurement."""
         return 1.0 if self.dry else 2.5
 
     @property
     def device(self) -> str:
-        """For ``--device``. In a dry run the tests' own CUDA, where they give it."""
+        """The value of ``--device``. In a dry run it is the tests' own CUDA, where they give it."""
         return "cpu" if self.dry and not os.environ.get(FAKE_LIBRARY) else "cuda:0"
 
     @property
@@ -51,12 +51,12 @@ class Run:
 
     @property
     def argument(self) -> str:
-        """What stands behind the colon of the step's name."""
+        """The part of the step's name behind its colon."""
         return self.step.partition(":")[2]
 
     @property
     def left_s(self) -> float:
-        """Until it has to end."""
+        """The seconds until the step has to end."""
         return self.ends_s - time.monotonic()
 
     def enough(self, seconds: float, what: str) -> bool:
@@ -80,7 +80,7 @@ class Run:
         return checkpoint(self.shape(name), self.cache)
 
     def attempt(self, name: str, work: Callable[[], T]) -> T | None:
-        """What ``work`` gives. None: it failed, which is kept for ``finish``; what does not need it goes on."""
+        """The result of ``work``. None: it failed, and ``finish`` raises the error; other work goes on until then."""
         try:
             return work()
         except Exception as error:  # whatever it is, it is told
@@ -91,8 +91,8 @@ class Run:
     def finish(self) -> None:
         """Raises if an attempt failed, with all of their errors."""
         if self._failed:
-            said = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in self._failed.items())
-            raise RuntimeError(said) from next(iter(self._failed.values()))
+            errors = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in self._failed.items())
+            raise RuntimeError(errors) from next(iter(self._failed.values()))
 
     def target(self, key: str, measured: float, bound_by: str, interval: Interval | None = None) -> None:
         """A figure that something is asked of."""
@@ -106,9 +106,9 @@ class Run:
         self.results.row(self.step, Row(name, measured, unit, note=note, interval=interval))
 
     def raw(self, name: str, value: Any) -> None:
-        """What figures were made of."""
+        """Keeps the raw measurements behind figures."""
         self.results.raw(self.step, name, value)
 
     def say(self, text: str) -> None:
-        """For whoever watches."""
+        """Prints a line for whoever watches."""
         print(f"   {text}", flush=True)

@@ -50,15 +50,15 @@ class GpuSampler:
 
     def between(self, begin_s: float, end_s: float) -> Clocks:
         """Medians from ``begin_s`` to ``end_s`` of CLOCK_MONOTONIC, or ``missing``: why there are none."""
-        found = [sample for sample in tuple(self._samples) if begin_s <= sample.at_s <= end_s]
-        if not found:
+        samples = [sample for sample in tuple(self._samples) if begin_s <= sample.at_s <= end_s]
+        if not samples:
             return {"missing": self.missing or "no sample in that time"}
         medians = {
-            name: median(getattr(each, name) for each in found) for name in ("sm_mhz", "power_w", "temperature_c")
+            name: median(getattr(each, name) for each in samples) for name in ("sm_mhz", "power_w", "temperature_c")
         }
-        slowed = {name: fmean(bool(sample.reasons & bit) for sample in found) for bit, name in _REASONS.items()}
+        slowed = {name: fmean(bool(sample.reasons & bit) for sample in samples) for bit, name in _REASONS.items()}
         slowed = {name: round(share, 3) for name, share in slowed.items() if share}
-        return {**medians, "slowed": slowed, "samples": len(found)}
+        return {**medians, "slowed": slowed, "samples": len(samples)}
 
     def __enter__(self) -> Self:
         """Begins to sample. Without NVML, or a GPU that answers it, there are no samples."""
@@ -102,9 +102,9 @@ class GpuSampler:
 
 
 def describe(clocks: Clocks) -> str:
-    """For people."""
+    """The clocks in words."""
     if "missing" in clocks:
         return f"clock and power unknown ({clocks['missing']})"
     slowed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in clocks["slowed"].items())
-    found = f"SM {clocks['sm_mhz']:,.0f} MHz, {clocks['power_w']:.0f} W, {clocks['temperature_c']:.0f} °C"
-    return f"{found}, {f'slowed by {slowed} of the time' if slowed else 'not slowed'}"
+    clocks_text = f"SM {clocks['sm_mhz']:,.0f} MHz, {clocks['power_w']:.0f} W, {clocks['temperature_c']:.0f} °C"
+    return f"{clocks_text}, {f'slowed by {slowed} of the time' if slowed else 'not slowed'}"

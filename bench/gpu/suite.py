@@ -73,17 +73,17 @@ class Suite:
 
     def _tell(self, step: str, error: str, at: int) -> None:
         """The step's figures, what it left out, and the end of its output where it failed."""
-        found = self._results.read()
-        for row in rows_of(found, step):
+        document = self._results.read()
+        for row in rows_of(document, step):
             reached = f" [{row.verdict}]" if row.verdict else ""
             print(f"   {row.name}: {number(row.measured)} {row.unit}{reached}; {row.note[:200]}")
-        for what in found["steps"][step].get("left_out", ()):
+        for what in document["steps"][step].get("left_out", ()):
             print(f"   left out: {what}")
         if error:
-            with Path(self._log.name).open(errors="replace") as written:
-                written.seek(at)
-                print(*(f"   | {line.rstrip()[:200]}" for line in written.readlines()[-TAIL:]), sep="\n")
-            print(f"   {found['steps'][step]['error']}")
+            with Path(self._log.name).open(errors="replace") as log:
+                log.seek(at)
+                print(*(f"   | {line.rstrip()[:200]}" for line in log.readlines()[-TAIL:]), sep="\n")
+            print(f"   {document['steps'][step]['error']}")
 
 
 def perform(step: str, results: Results, ends_s: float, *, dry: bool = False) -> bool:
@@ -126,8 +126,8 @@ def run_step(command: Sequence[str], ends_s: float, log: IO[str]) -> str:
 
 def end_session(session: int) -> None:
     """Kills every process of a session: servers have process groups of their own in it."""
-    while found := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _session(pid) == session]:
-        for pid in found:
+    while pids := [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _session(pid) == session]:
+        for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -136,7 +136,7 @@ def end_session(session: int) -> None:
 
 
 def _session(pid: int) -> int:
-    """Of a process; 0 for one that has ended."""
+    """The session of a process; 0 for one that has ended."""
     try:
         state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
     except (OSError, ValueError):
@@ -146,7 +146,7 @@ def _session(pid: int) -> int:
 
 def _quiet() -> dict[str, str]:
     """Nothing is fetched from anywhere, no progress bars, and what one step compiles the next ones do not."""
-    found = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    found |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
-    found["TRITON_CACHE_DIR"] = os.environ.get("TRITON_CACHE_DIR") or str(CACHE.parent / "triton")
-    return {**os.environ, **found}
+    variables = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    variables |= {"TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
+    variables["TRITON_CACHE_DIR"] = os.environ.get("TRITON_CACHE_DIR") or str(CACHE.parent / "triton")
+    return {**os.environ, **variables}

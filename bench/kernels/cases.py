@@ -1,4 +1,4 @@
-"""What ``compile`` compiles: each launcher's calls for models of true shapes, in each type."""
+"""The cases of ``compile``: each launcher's calls for models of true shapes, in each type."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fastqps.kernels.embed_norm import embed_norm
 from fastqps.kernels.embed_tokens import embed_tokens
 from fastqps.kernels.last_rows import last_rows
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.kernels.logit_options import logit_options
 from fastqps.kernels.pool import pool
 from fastqps.kernels.quantise_rows import quantise_rows
 from fastqps.kernels.results import Activation
 from fastqps.kernels.rope_kv import rope_kv
 from fastqps.kernels.sampling.chunks import sample_chunks
+from fastqps.kernels.sampling.logit_options import logit_options
 from fastqps.kernels.sampling.sample import sample
 from fastqps.kernels.slot_attention import slot_attention
 from fastqps.kernels.stamps import end_step
@@ -108,7 +108,7 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
     tables = Tables(words, places, kinds, weight, weight, 1e-12)
     embed = partial(embed_norm, ids=ids, types=ids, cu_seqlens=marks, counts=counts, tables=tables, stamps=stamps)
     norm = partial(add_norm, x=x, weight=weight, bias=weight, eps=1e-12, kind="layer", residual=x, count=counts)
-    norm = partial(norm, want_sum=model.gated)
+    norm = partial(norm, return_sum=model.gated)
     inner = meta(_ROWS, model.inner * (2 if model.gated else 1), dtype=dtype)
     act = partial(activate, inner, model.activation, gated=model.gated, count=counts)
     qkv = meta(_ROWS, 3 * model.width, dtype=dtype)
@@ -137,8 +137,8 @@ def _encoder_cases(model: Encoder, type_name: str, dtype: torch.dtype, fp8: bool
         yield Case(f"{at} pool {mode}", partial(pool, x, marks, counts, mode, stamps=stamps))
     yield Case(f"{at} end_step", partial(end_step, stamps))
     if fp8:
-        yield Case(f"{at} embed_norm fp8", partial(embed, want_fp8=True))
-        yield Case(f"{at} add_norm fp8", partial(norm, want_fp8=True))
+        yield Case(f"{at} embed_norm fp8", partial(embed, return_fp8=True))
+        yield Case(f"{at} add_norm fp8", partial(norm, return_fp8=True))
         yield Case(f"{at} activate fp8", partial(act, fp8=True))
         yield Case(f"{at} quantise_rows", partial(quantise_rows, x, counts))
 
@@ -175,12 +175,14 @@ def _decoder_cases(model: Decoder, type_name: str, dtype: torch.dtype, fp8: bool
     at = f"{model.name} {type_name}"
     norm = partial(add_norm, x, weight, None, 1e-6, "rms", count=count)
     yield Case(f"{at} rms_norm", norm)
-    yield Case(f"{at} add_norm", partial(norm, residual=x, want_sum=True))
+    yield Case(f"{at} add_norm", partial(norm, residual=x, return_sum=True))
     act = partial(activate, meta(_STEP, 2 * model.inner, dtype=dtype), "silu", gated=True, count=count)
     yield Case(f"{at} activate", act)
     if fp8:
         yield Case(f"{at} activate fp8", partial(act, fp8=True))
-        yield Case(f"{at} add_norm fp8", partial(norm, residual=x, want_sum=True, want_values=False, want_fp8=True))
+        yield Case(
+            f"{at} add_norm fp8", partial(norm, residual=x, return_sum=True, return_values=False, return_fp8=True)
+        )
 
 
 def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator[Case]:
@@ -213,5 +215,5 @@ def _slots_cases(model: Decoder, type_name: str, dtype: torch.dtype) -> Iterator
     yield Case(f"{at} logit_options", change)
     yield Case(f"{at} sample_chunks", partial(sample_chunks, logits, starts, rows, params, counts))
     draw = partial(sample, logits, starts, rows, starts, params, ints(3), counts, stamps=stamps)
-    written = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
-    yield Case(f"{at} sample", partial(draw, **written))
+    outputs = {"tokens": starts, "logprobs": logprobs, "finish": starts, "last_token": starts}
+    yield Case(f"{at} sample", partial(draw, **outputs))

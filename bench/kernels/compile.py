@@ -21,7 +21,7 @@ TARGETS: dict[str, Target] = {
 
 @dataclass(frozen=True)
 class Build:
-    """What became of one kernel. ``case`` names the launcher's call, ``kernel`` one kernel that it launches."""
+    """The outcome for one kernel. ``case`` names the launcher's call, ``kernel`` one kernel that it launches."""
 
     case: str
     kernel: str
@@ -120,9 +120,10 @@ def table(builds: Iterable[Build]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for b in builds:
-        told = b.error.replace("\n", " ")[:200] or " ".join(f"{name} {count}" for name, count in b.instructions.items())
+        error = b.error.replace("\n", " ")[:200]
+        counts = " ".join(f"{name} {count}" for name, count in b.instructions.items())
         lines.append(
             f"| {b.case} | {b.kernel} | {b.target} | {b.warps} | {b.stages} | {b.registers} | {b.spill_bytes} "
-            f"| {b.shared_bytes} | {b.occupancy:.0%} | {told} |"
+            f"| {b.shared_bytes} | {b.occupancy:.0%} | {error or counts} |"
         )
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What is read from a compiled kernel's machine code, and the GPUs that kernels are compiled for.
+"""Reads a compiled kernel's machine code, and names the GPUs that kernels are compiled for.
 
 NVIDIA's is read by the tools that come with Triton, AMD's from the assembly text and the metadata that LLVM writes
 behind it.
@@ -39,7 +39,7 @@ class Target(Protocol):
         """The share of a multiprocessor's warp slots that programs of this size can fill, by registers and memory."""
 
     def compiler(self) -> str:
-        """What made the machine code, with its version."""
+        """The compiler that made the machine code, with its version."""
 
 
 # Instructions by what they tell, on sm_80 to sm_90.
@@ -93,9 +93,9 @@ class NvidiaTarget:
     def compiler(self) -> str:
         from triton import knobs
 
-        said = _run(knobs.nvidia.ptxas.path, "--version")
-        found = re.search(r"release [\w., ]+", said)
-        return f"ptxas {found.group() if found else said}"
+        output = _run(knobs.nvidia.ptxas.path, "--version")
+        release = re.search(r"release [\w., ]+", output)
+        return f"ptxas {release.group() if release else output}"
 
 
 def _disassembled(kernel: Any) -> str:
@@ -168,7 +168,8 @@ class AmdTarget:
 
 
 def _read_assembly(text: str) -> MachineCode:
-    """Of one kernel. Its private segment holds spilled vector registers; scalar ones are spilled to vector ones."""
+    """Reads the assembly of one kernel. Its private segment holds spilled vector registers; scalar ones are spilled
+    to vector ones."""
     used = {name: int(size) for name, size in re.findall(r"^\s+\.(\w+):\s+(\d+)$", text, re.MULTILINE)}
     code = re.findall(r"^\t([a-z]\w+.*)$", text, re.MULTILINE)
     counts = {name: sum(bool(re.match(p, line)) for line in code) for name, p in _AMD.items()}

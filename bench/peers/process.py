@@ -59,7 +59,7 @@ def minilm_onnx() -> Path:
 
 
 def run(*command: str) -> str:
-    """What a command prints. ``BenchError`` where it fails."""
+    """Runs a command and returns its output. ``BenchError`` where it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
@@ -106,6 +106,6 @@ def peer_process(
             yield PeerProcess(" ".join(command), process, log, answers)
 
 
-def least_cosine(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> float:
-    """Of unit vectors, row by row."""
-    return float((found * wanted).sum(1).min())
+def least_cosine(vectors: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    """The least cosine of two lists of unit vectors, row by row."""
+    return float((vectors * expected).sum(1).min())

@@ -79,12 +79,12 @@ def encoder_way(name: str, infers: Sequence[Infer], batch: int, tokenizer: Path,
         parts = list(_batches(many, batch))
 
         def work(infer: Infer, begin: int) -> list[Rows]:
-            found = []
+            rows = []
             for part in parts[begin :: len(infers)]:
                 encoded = loaded.encode_batch_fast([many[i] for i in part])
                 ids = np.array([each.ids for each in encoded], np.int64)
-                found.append(infer(ids, np.array([each.attention_mask for each in encoded], np.int64)))
-            return found
+                rows.append(infer(ids, np.array([each.attention_mask for each in encoded], np.int64)))
+            return rows
 
         out = np.empty((len(many), 0), np.float32)
         with ThreadPoolExecutor(len(infers)) as pool:
@@ -139,8 +139,8 @@ def _onnxruntime(
     with tempfile.TemporaryDirectory() as folder:
         used = Path(folder) / "fused.onnx"
         # Its own fusions of BERT: attention, norms with their residuals, gelu with its bias.
-        found = optimizer.optimize_model(model, "bert", num_heads=12, hidden_size=384, opt_level=0)
-        found.save_model_to_file(str(used))
+        optimized = optimizer.optimize_model(model, "bert", num_heads=12, hidden_size=384, opt_level=0)
+        optimized.save_model_to_file(str(used))
         if precision == "int8":
             fused, used = used, Path(folder) / "int8.onnx"
             vnni = any(flag in Path("/proc/cpuinfo").read_text() for flag in ("avx512_vnni", "avx_vnni"))

@@ -87,7 +87,7 @@ def litserve(cpu: int) -> Served:
 def _served(
     command: Sequence[str], port: int, health: str, cpu: int, folder: Path, **environment: str
 ) -> Iterator[tuple[str, int]]:
-    """From ``with`` on, when it answers a GET of ``health``; it is asked to end at the end."""
+    """A server that answers a GET of ``health`` from ``with`` on; it is asked to end at the end."""
     environment |= {"PATH": f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin"}
     options: dict[str, Any] = {
         "end_s": _STOP_S,
@@ -118,5 +118,5 @@ def _answers(health: str) -> bool:
 
 def _free_port() -> int:
     """A port of the loopback interface that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

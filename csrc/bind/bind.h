@@ -3,8 +3,12 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 #include "core/segment.h"
 #include "core/wake.h"
+#include "step/cpu/cpu_ops.h"
+#include "text/tokenizer.h"
 
 namespace fastqps::bind {
 
@@ -40,5 +44,20 @@ extern const char* const kBuiltSources;
 inline void check_identity(const char* name) {
   pybind11::module_::import("fastqps._native").attr("check")(name, kBuiltVersion, kBuiltSources);
 }
+
+// Special tokens as Python names them.
+inline text::SpecialTokens special_tokens(const std::string& name) {
+  const auto found = text::special_tokens_named(name);
+  if (!found) throw pybind11::value_error("special_tokens: '" + name + "' is none of all, none, trailing");
+  return *found;
+}
+
+// An array that Python gives by its address, and the type of its numbers.
+template <class T = void>
+T* address(u64 value) {
+  return reinterpret_cast<T*>(value);
+}
+
+inline step::Number number(bool bfloat16) { return bfloat16 ? step::Number::kBfloat16 : step::Number::kFloat32; }
 
 }  // namespace fastqps::bind

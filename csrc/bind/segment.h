@@ -1,5 +1,7 @@
-// What the parts of the segment's class have in common.
+// The common part of the definitions of the segment's class.
 #pragma once
+#include <pybind11/numpy.h>
+
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "bind/bind.h"
 #include "contract/card.h"
+#include "core/layout/histogram.h"
 
 namespace fastqps::bind {
 
@@ -34,6 +37,19 @@ template <class T>
 T& checked(T& thing, u32 i, u32 n) {
   if (i >= n) throw pybind11::index_error();
   return thing;
+}
+
+// A histogram of the segment as Python reads it.
+struct HistogramCounts {
+  u64 count, sum;
+  pybind11::array_t<u64> buckets;
+};
+
+inline HistogramCounts read(const Histogram& h) {
+  pybind11::array_t<u64> buckets(Histogram::kBuckets);
+  u64* out = buckets.mutable_data();
+  for (u32 i = 0; i < Histogram::kBuckets; i++) out[i] = h.bucket[i].load(kRelaxed);
+  return {h.count.load(kRelaxed), h.sum.load(kRelaxed), buckets};
 }
 
 }  // namespace fastqps::bind

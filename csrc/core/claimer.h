@@ -5,12 +5,15 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "contract/status.h"
 #include "core/clock.h"
 #include "core/ring.h"
+#include "core/segment.h"
 #include "core/wake.h"
 
 namespace fastqps {
@@ -47,7 +50,7 @@ struct BatchLimits {
   u64 delay_ns = 0;  // how long the first request of a batch may wait for others
 };
 
-// What a dispatcher is doing when it claims, which decides what it may take.
+// The state of a dispatcher when it claims, which decides what it may take.
 enum class ClaimMode : u8 {
   kFree,      // nothing: it takes any request, and may sleep
   kLaneFree,  // other lanes of it run, this one is free: as kFree, but for suspects, which run alone
@@ -471,5 +474,20 @@ class Claimer {
   u64 slept_ns_ = 0, delayed_ns_ = 0;
   u64 woke_ns_ = now_ns();  // awake time is counted up to here
 };
+
+// Writes an answer that says why there is none.
+inline void write_refusal(const Segment& segment, StatusCode code, std::string_view message, u32 retry_after_ms,
+                          Slot& slot) {
+  constexpr size_t kMessageMax = 400;
+  const std::span<u8> room = segment.answer_room(slot);
+  slot.status = u16(code);
+  slot.batch_items = 0;
+  slot.kind = Answer::kNone;
+  if (room.size() < sizeof retry_after_ms) return;
+  slot.kind = Answer::kRefusal;
+  slot.n_values = u32(std::min({message.size(), kMessageMax, room.size() - sizeof retry_after_ms}));
+  std::memcpy(room.data(), &retry_after_ms, sizeof retry_after_ms);
+  std::copy_n(message.data(), slot.n_values, room.data() + sizeof retry_after_ms);
+}
 
 }  // namespace fastqps

@@ -25,7 +25,6 @@
 #include "core/layout/stats.h"
 #include "core/layout/tenant_table.h"
 #include "core/layout/upstream_table.h"
-#include "core/word.h"
 
 namespace fastqps {
 
@@ -48,11 +47,11 @@ struct Sizes {
   u64 large_answer_bytes = 0;
   // Parts of the tokens that go to the classes in which requests wait. Suspects have none: they run alone.
   u32 class_weights[kClasses] = {16, 4, 1, 0};
-  // Of an edge, whose dispatchers send their steps to other servers; else 0.
+  // Only for an edge, whose dispatchers send their steps to other servers; else 0.
   u32 caller_bytes = 0;  // room in every slot for its tenant, group and span: sizeof(CallerContext)
   u32 upstreams = 0;     // 1: each dispatcher has an UpstreamTable
   u32 routes() const { return models * kGenerations; }
-  // Of a front door: those of requests, and behind them one for a canary of each dispatcher.
+  // All slots of a front door: those of requests, and behind them one for a canary of each dispatcher.
   u32 all_slots() const { return slots + dispatchers; }
   bool is_canary(u32 slot) const { return slot >= slots; }
 };

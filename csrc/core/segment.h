@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "contract/types.h"
 #include "core/layout.h"
 
 namespace fastqps {
@@ -40,7 +41,7 @@ class Segment {
   BusyRing& busy_ring(u32 dispatcher) const { return at<BusyRing>(header().busy_rings)[dispatcher]; }
   TraceRing& trace_ring(u32 door) const { return at<TraceRing>(header().trace_rings)[door]; }
   TenantTable& tenant_table(u32 door) const { return at<TenantTable>(header().tenant_tables)[door]; }
-  // Of an edge's dispatcher.
+  // Only for a dispatcher of an edge.
   UpstreamTable& upstream_table(u32 dispatcher) const {
     return at<UpstreamTable>(header().upstream_tables)[dispatcher];
   }
@@ -78,7 +79,7 @@ class Segment {
   }
   u8* answer(Slot& slot) const { return answer_room(slot).data(); }
 
-  // Of an edge's slot.
+  // Only for a slot of an edge.
   CallerContext& caller(Slot& slot) const {
     return *reinterpret_cast<CallerContext*>(reinterpret_cast<char*>(&slot) + header().caller_offset);
   }
@@ -94,5 +95,18 @@ class Segment {
   }
   char* base_ = nullptr;
 };
+
+// Shared memory in pages of 2 MiB. With pages of 4 KiB, thousands of slots need more entries than a core's TLB has, and
+// each request then waits for the page tables several times.
+
+// Maps a file to read and write, at an address where its huge pages can be mapped as such. nullptr: errno says why.
+void* map_for_huge_pages(int fd, u64 bytes);
+
+// Makes huge pages of the file's pages, which must all be there, as far as the kernel can (Linux 6.1): it has no other
+// effect, and needs no setting of the machine. 0, or the errno of what has failed.
+int make_huge_pages(int fd, u64 bytes);
+
+// Tries it with one page. Empty: it can be done; else why not.
+std::string why_no_huge_pages();
 
 }  // namespace fastqps

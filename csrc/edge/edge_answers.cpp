@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/refusal.h"
+#include "core/claimer.h"
 #include "edge/edge_dispatcher.h"
 #include "edge/slot_item.h"
 
@@ -53,7 +53,7 @@ void EdgeDispatcher::answered(Link& link, const StepRow& answer) {
   route_.task == Task::kGenerate ? take_tokens(answer.item, link, answer) : take_row(answer.item, link, answer);
 }
 
-// What another server may take is sent there, as far as the budget goes.
+// Sends items that another server may take, as far as the budget goes.
 void EdgeDispatcher::take_refusal(u32 number, Link& link, const StepRow& answer) {
   Flight& flight = flights_[number];
   const StatusCode code = code_of(answer);
@@ -197,7 +197,7 @@ void EdgeDispatcher::lose(u32 number, bool broke) {
   send_again(number);
 }
 
-// What front doors learn from: how many items come back, and how long that takes.
+// Counts for front doors how many items come back, and how long that takes.
 void EdgeDispatcher::count(u64 claimed_ns, u64 now_ns) {
   DispatcherLine& own = claimer_.own();
   bump(own.items_done);

@@ -272,7 +272,7 @@ void EdgeDispatcher::withdraw(u32 door, u32 slot, u32 seq) {
   refuse(number, StatusCode::kCancelled, {});
 }
 
-// What a link had when it ended is sent to others.
+// Sends the items of a link that has ended to others.
 void EdgeDispatcher::collect_ended() {
   upstreams_.for_each_link([this](Link& link) {
     if (link.state() == Link::State::kRetiring && !link.in_flight) link.flush(now_ns_);

@@ -108,7 +108,7 @@ class EdgeDispatcher final : private Link::Host {
   u64 awake_ns_ = 0;        // when it last ran
   u64 reported_ns_ = 0;
   u32 sampled_ = 0;
-  // Of other threads.
+  // Orders of other threads.
   struct Commands {
     std::optional<std::vector<Target>> targets;
     std::optional<std::pair<std::string, std::shared_ptr<const h2client::ClientTls>>> credentials;

@@ -68,7 +68,7 @@ class Window {
   double waited_us_ = 0, step_us_ = 0;
 };
 
-// What the edge asks of a server, and what both must have in common.
+// The terms that the edge and a server must share.
 struct Terms {
   std::string model, version;
   u32 max_input_tokens = 0, max_output_tokens = 0;

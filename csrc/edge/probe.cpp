@@ -1,10 +1,9 @@
-#include "edge/probe.h"
-
 #include <poll.h>
 
 #include <algorithm>
 
 #include "core/clock.h"
+#include "edge/upstreams.h"
 
 namespace fastqps::edge {
 namespace {

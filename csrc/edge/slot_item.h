@@ -11,7 +11,7 @@ namespace fastqps::edge {
 StepItem read_item(const Segment& segment, const Route& route, u32 number, const Claim& claim, u64 now_ns,
                    StepGenerate& generate);
 
-// What came of tokens that were written, or could not be.
+// The outcome of writing tokens.
 enum class Written : u8 {
   kDone,    // the answer is complete
   kPart,    // more follow

@@ -23,7 +23,7 @@
 #include <string_view>
 
 #include "contract/types.h"
-#include "transport/net/output_buffer.h"
+#include "transport/net/session.h"
 
 namespace fastqps::h2client {
 

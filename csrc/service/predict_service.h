@@ -10,9 +10,27 @@
 #include "service/intake/intake.h"
 #include "service/methods.h"
 #include "service/upkeep.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 namespace fastqps::service {
+
+// The parts on an answer's path from its slot to its call.
+struct AnswerPath {
+  explicit AnswerPath(Tables& tables)
+      : groups(tables),
+        answers(tables, groups),
+        reader(tables),
+        records(tables),
+        generating(tables, reader, records, answers),
+        withdrawals(tables, groups, records, answers) {}
+
+  GroupCalls groups;
+  Answers answers;
+  AnswerReader reader;
+  ItemRecords records;
+  GenerationCalls generating;
+  Withdrawals withdrawals;
+};
 
 // PredictBatchRequest and PredictBatchResponse.
 class NativeBatchReader final : public RequestReader {

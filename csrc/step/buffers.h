@@ -1,10 +1,17 @@
 // The static memory of one step: gather packs inputs into it, the device fills the output rows, scatter reads them.
 #pragma once
-#include <span>
+#include <algorithm>
 
+#include "contract/types.h"
 #include "core/claimer.h"
 
 namespace fastqps {
+
+// The size of one step of any kind.
+struct StepSize {
+  u32 items, tokens;  // of a decoder: runs and rows
+  u32 new_items;      // items that were in no earlier step; all of an encoder's
+};
 
 inline constexpr u32 kLanesMax = 8;  // most lanes of one dispatcher
 
@@ -25,26 +32,15 @@ struct StepBuffers {
   u32 max_items = 0, max_tokens = 0, width = 0;
 };
 
-// A packed batch of an encoder.
-struct EncodeStep {
-  StepBuffers buffers;
-  Batch batch;
-  u32 n_items = 0, n_tokens = 0;
-};
-
-// Packs the claimed requests into the step's buffers. Sets n_items and n_tokens.
-void pack(const Segment& segment, const Route& route, EncodeStep& step);
-
-// Writes the answer of output row `row` into the slot, in the form that its request and its route ask for: dimensions,
-// normalisation and dtype of an embedding; order and number of a sparse one's weights; activation and top labels of a
-// classification.
-void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot);
-
-// The same of the rows of n_tokens tokens, which it may overwrite.
-void write_answer_by_token(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot);
-// Its parts, by task: a label for each token or word of a token classifier, and a vector for each token that has one.
-// ids: the request's, with their marks. Return false, and write nothing, if the answer might not fit into the room.
-bool write_token_labels(const Route& route, float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room);
-bool write_vectors(const Route& route, const float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room);
+// Checks the indexes of a step into the rows of a table. Returns the place of the first one below `least` or not below
+// `rows`; n if there is none. One pass, which compilers vectorize.
+inline u32 first_beyond(const i32* indexes, u32 n, u32 rows, i32 least = 0) {
+  const auto distance = [least](i32 index) { return u32(index) - u32(least); };  // below `least`: a very large one
+  const u32 end = rows - u32(least);
+  u32 largest = 0;
+  for (u32 i = 0; i < n; i++) largest = std::max(largest, distance(indexes[i]));
+  if (largest < end) return n;
+  return u32(std::find_if(indexes, indexes + n, [&](i32 index) { return distance(index) >= end; }) - indexes);
+}
 
 }  // namespace fastqps

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/refusal.h"
+#include "core/claimer.h"
 
 namespace fastqps {
 

@@ -8,11 +8,10 @@
 
 #include "step/buffers.h"
 #include "step/lanes.h"
-#include "step/step_size.h"
 
 namespace fastqps {
 
-// What gather() returns besides the number of a step.
+// Results of gather() besides the number of a step.
 inline constexpr i32 kNothing = -1;  // nothing for the device now
 inline constexpr i32 kFenced = -2;   // this process has been declared dead: exit at once
 

@@ -28,7 +28,8 @@ void compute(void* given) {
     }
 }
 
-// What compilers call for `#pragma omp parallel`. torch has loaded the library, so that its name is known here.
+// The function that compilers call for `#pragma omp parallel`. torch has loaded the library, so that its name is known
+// here.
 using Parallel = void (*)(void (*)(void*), void*, unsigned threads, unsigned flags);
 
 Parallel openmp() {

@@ -81,7 +81,7 @@ Encoded TemplateTokenizer::encode_with(std::string_view text, u32* out, u32 max_
   return {kept + n_special, n + n_special, kept + n_special, n > kept};
 }
 
-// Of a pair that is too long. The longer text is cut down to the shorter one, then both to half of the room each, the
+// Cuts a pair that is too long. The longer text is cut down to the shorter one, then both to half of the room each, the
 // odd token to the one that was longer (the second where they were equal). Or the first is cut to what the second
 // leaves.
 TemplateTokenizer::Lengths TemplateTokenizer::cut_pair(Lengths whole, u32 room, Cut cut) {

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from fastqps.admin.asked import error, parse, unknown_model
 from fastqps.admin.http import Answer, Request
-from fastqps.process.limits import Limits, ModelLimits
 from fastqps.process.readiness import Readiness
+from fastqps.process.served_models import Limits, ModelLimits
 
 KEYS = tuple(field.name for field in dataclasses.fields(Limits))
 
@@ -32,7 +32,7 @@ class Limited(Protocol):
 
     @property
     def limits(self) -> Changes:
-        """What changes them."""
+        """The limits of its models, and the way to change them."""
 
     def readiness(self) -> Readiness:
         """Whether the server serves, and why not."""
@@ -47,10 +47,10 @@ class LimitsPage:
     def answer(self, request: Request) -> Answer:
         """The page."""
         limits = self._server.limits
-        found = limits.all()
+        limited = limits.all()
         if request.method != "POST":
-            return Answer.data(200, {"models": [_data(each) for each in found]})
-        if not found:
+            return Answer.data(200, {"models": [_data(each) for each in limited]})
+        if not limited:
             return error(400, "this server is an edge (--device remote): change limits at its upstreams")
         if not self._server.readiness().answers:
             return error(503, "the server is not ready")
@@ -58,33 +58,33 @@ class LimitsPage:
             model, asked = parse(request.body, ("model", *KEYS), self._server.models)
             if model < 0:
                 return unknown_model(self._server.models)
-            now = _changed(found[model], asked)
+            now = _changed(limited[model], asked)
         except ValueError as wrong:
             return error(400, str(wrong))
         return Answer.data(200, _data(limits.change(model, now)))
 
 
-def _changed(found: ModelLimits, asked: dict[str, Any]) -> Limits:
+def _changed(model: ModelLimits, asked: dict[str, Any]) -> Limits:
     if not asked:
         raise ValueError(f"nothing to change; give at least one of: {', '.join(KEYS)}")
     for key, value in asked.items():
-        _check(key, value, found)
-    return dataclasses.replace(found.now, **asked)
+        _check(key, value, model)
+    return dataclasses.replace(model.now, **asked)
 
 
-def _check(key: str, value: Any, found: ModelLimits) -> None:
-    most, shown = getattr(found.most, key), f"{key}: {json.dumps(value)[:100]}"
-    if most is None:
+def _check(key: str, value: Any, model: ModelLimits) -> None:
+    limit, shown = getattr(model.most, key), f"{key}: {json.dumps(value)[:100]}"
+    if limit is None:
         does, has = ("does not generate", "items") if key == "running" else ("generates", "running")
-        raise ValueError(f"{shown}: {found.model} {does}; its limit is {has}")
-    if type(value) is not type(most):
-        raise ValueError(f"{shown} is not {'true or false' if isinstance(most, bool) else 'a whole number'}")
-    if isinstance(most, bool):
-        if value > most:
+        raise ValueError(f"{shown}: {model.model} {does}; its limit is {has}")
+    if type(value) is not type(limit):
+        raise ValueError(f"{shown} is not {'true or false' if isinstance(limit, bool) else 'a whole number'}")
+    if isinstance(limit, bool):
+        if value > limit:
             raise ValueError(f"{shown}, but the server was started with --async-steps off")
-    elif not 1 <= value <= most:
-        raise ValueError(f"{shown} is not between 1 and {most}, the most that the server was started for")
+    elif not 1 <= value <= limit:
+        raise ValueError(f"{shown} is not between 1 and {limit}, the most that the server was started for")
 
 
-def _data(found: ModelLimits) -> dict[str, Any]:
-    return {"model": found.model, **dataclasses.asdict(found.now), "most": dataclasses.asdict(found.most)}
+def _data(model: ModelLimits) -> dict[str, Any]:
+    return {"model": model.model, **dataclasses.asdict(model.now), "most": dataclasses.asdict(model.most)}

@@ -163,9 +163,13 @@ class Admin:
         return Answer.data(503 if hopeless else 200, {"live": not hopeless, "reasons": hopeless})
 
     def _readyz(self, request: Request) -> Answer:
-        found = self._served.readiness()
-        status: dict[str, Any] = {"ready": not found.reasons, "reasons": found.reasons, "degraded": found.degraded}
-        return Answer.data(503 if found.reasons else 200, status)
+        readiness = self._served.readiness()
+        status: dict[str, Any] = {
+            "ready": not readiness.reasons,
+            "reasons": readiness.reasons,
+            "degraded": readiness.degraded,
+        }
+        return Answer.data(503 if readiness.reasons else 200, status)
 
     def _metrics_page(self, request: Request) -> Answer:
         body, content_type = self._metrics.page(request.headers.get("accept", ""))

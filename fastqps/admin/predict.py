@@ -48,13 +48,13 @@ class Predict:
         except ValueError as error:
             return 400, error_json(INVALID_ARGUMENT, str(error))
         try:
-            found = await self._connected().predict_batch(requests)
+            predictions = await self._connected().predict_batch(requests)
         except CallError as error:
             return HTTP_STATUS.get(error.code, 500), error_json(error.code, error.message)
-        answers = [prediction_json(item) for item in found]
+        answers = [prediction_json(item) for item in predictions]
         if not single:
             return 200, answers
-        failure = getattr(found[0], "error", None)
+        failure = getattr(predictions[0], "error", None)
         return HTTP_STATUS.get(failure.code if failure else 0, 500), answers[0]
 
     async def close(self) -> None:

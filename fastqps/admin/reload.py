@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from fastqps.admin.asked import check_text, error, parse, unknown_model
 from fastqps.admin.http import Answer, Request
-from fastqps.process.reloaded import Reloaded, ReloadRefused, ServedVersion
+from fastqps.process.served_models import Reloaded, ReloadRefused, ServedVersion
 
 WAIT_S = 50.0  # then the answer is that it still runs; less than a client of this port is given
 KEYS = ("model", "from")
@@ -65,8 +65,8 @@ class ReloadPage:
             return Answer.data(202, self._state())
         if task.cancelled() or task.exception() is not None:
             return error(503, "the server is about to end")
-        found = task.result()
-        return Answer.data(_STATUS[found.outcome], _data(found))
+        reloaded = task.result()
+        return Answer.data(_STATUS[reloaded.outcome], _data(reloaded))
 
     def _state(self) -> dict[str, Any]:
         last = self._server.reloads.last
@@ -77,12 +77,12 @@ class ReloadPage:
         }
 
 
-def _data(found: Reloaded) -> dict[str, Any]:
+def _data(reloaded: Reloaded) -> dict[str, Any]:
     return {
-        "model": found.model,
-        "outcome": found.outcome,
-        "version": found.version,
-        "before": found.before,
-        "reason": found.reason,
-        "seconds": round(found.took_s, 3),
+        "model": reloaded.model,
+        "outcome": reloaded.outcome,
+        "version": reloaded.version,
+        "before": reloaded.before,
+        "reason": reloaded.reason,
+        "seconds": round(reloaded.took_s, 3),
     }

@@ -57,7 +57,7 @@ class _Layer:
         def linear(
             kind: SiteKind, parts: Sequence[str], outputs: int, inputs: int
         ) -> tuple[Weight, torch.Tensor | None, Site]:
-            """Of parts that share the outputs."""
+            """Joins the product of ``parts`` that share the outputs."""
             each = outputs // len(parts)
             matrices = [scaled(weights.matrix(f"{at}{part}.weight", each, inputs), by.get(part)) for part in parts]
             biased = [part for part in parts if part not in names.unbiased]
@@ -84,11 +84,11 @@ class _Layer:
         self.down = ops.linear(*linear("down", [names.down], hidden, inner))
         self.down_norm = norm(names.down_norm)
 
-    def __call__(self, x: Rows, step: Step, into: Reader | None) -> Rows:
+    def __call__(self, x: Rows, step: Step, reader: Reader | None) -> Rows:
         ops = self._ops
         attended = ops.attend(self.qkv(x), step, self._attention)
         x = self.out_norm.add_post(self.out, ops.rows(attended, self.out), x.tensor, self.up)
-        return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, into)
+        return self.down_norm.add_post(self.down, self.up(x, self.down), x.tensor, reader)
 
 
 def _norm(weights: Weights, name: str, width: int, config: BertConfig) -> tuple[torch.Tensor, torch.Tensor, float]:

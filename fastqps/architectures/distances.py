@@ -37,10 +37,10 @@ def alibi_biases(heads: int, max_tokens: int) -> torch.Tensor:
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """Powers of 2^(-8 / heads). What a number of heads has beyond a power of two takes those between the powers."""
-    whole = 1 << (heads.bit_length() - 1)
-    slopes = [2.0 ** (-8 / whole * (i + 1)) for i in range(whole)]
-    return slopes + [2.0 ** (-4 / whole * (2 * i + 1)) for i in range(heads - whole)]
+    """Powers of 2^(-8 / heads). Heads beyond a power of two take the slopes between those powers."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 / power * (i + 1)) for i in range(power)]
+    return slopes + [2.0 ** (-4 / power * (2 * i + 1)) for i in range(heads - power)]
 
 
 class DistanceVectors:

@@ -1,4 +1,4 @@
-"""From hidden states to output rows: small projections in fp32 of each item, behind a pooling, or of each token."""
+"""Turns hidden states into output rows: small projections in fp32 of each item, behind a pooling, or of each token."""
 
 from __future__ import annotations
 

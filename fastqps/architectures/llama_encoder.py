@@ -22,7 +22,7 @@ class _Normalised:
     def __call__(self, x: Rows) -> torch.Tensor:
         return self._norm(self._linear(x), None).tensor
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         return residual.add_(self(x))
 
 

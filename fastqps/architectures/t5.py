@@ -56,8 +56,8 @@ class T5:
 
     def __init__(self, weights: Weights, config: T5Config, max_tokens: int, ops: EncoderOps) -> None:
         self.hidden = config.hidden
-        tied = "encoder.embed_tokens.weight"  # to the decoder's; files have one of both, or both
-        name = tied if weights.get("shared.weight") is None else "shared.weight"
+        encoder_table = "encoder.embed_tokens.weight"  # to the decoder's; files have one of both, or both
+        name = encoder_table if weights.get("shared.weight") is None else "shared.weight"
         words = weights(name, config.vocab, self.hidden)
         self._embedding = ops.embedding(Tables(words))
         table = weights(f"encoder.block.0.{_ATTENTION}.relative_attention_bias.weight", config.buckets, config.heads)

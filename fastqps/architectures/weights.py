@@ -65,50 +65,52 @@ class Weights:
 
     def __call__(self, name: str, *shape: int) -> torch.Tensor:
         """The tensor as float32; ``ModelError`` if it is missing or has not that shape."""
-        found = self.get(name)
-        if found is None:
+        tensor = self.get(name)
+        if tensor is None:
             raise ModelError(f"{self.where}: the checkpoint has no tensor {name!r}")
-        if tuple(found.shape) != shape:
-            raise ModelError(f"{self.where}: {name} has shape {tuple(found.shape)}, config.json says {shape}")
-        return found
+        if tuple(tensor.shape) != shape:
+            raise ModelError(f"{self.where}: {name} has shape {tuple(tensor.shape)}, config.json says {shape}")
+        return tensor
 
     def get(self, name: str) -> torch.Tensor | None:
         """The tensor as float32, or None."""
         self._read.add(name)
-        found = self._tensors.get(name)
-        if found is None:
+        tensor = self._tensors.get(name)
+        if tensor is None:
             return None
-        if found.dtype.itemsize == 1:
-            return self._quantised(name, found).dequantised()
-        if not found.is_floating_point():
-            kind = str(found.dtype).removeprefix("torch.")
+        if tensor.dtype.itemsize == 1:
+            return self._quantised(name, tensor).dequantised()
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
             raise ModelError(f"{self.where}: {name} is {kind}; weights are floats")
-        return found.to(torch.float32, copy=True)
+        return tensor.to(torch.float32, copy=True)
 
     def matrix(self, name: str, outputs: int, inputs: int) -> Weight:
         """The weight of a product: as the file has it where that is quantised, else as float32."""
-        found = self._tensors.get(name)
-        if found is None or found.dtype.itemsize > 1 or tuple(found.shape) != (outputs, inputs):
+        tensor = self._tensors.get(name)
+        if tensor is None or tensor.dtype.itemsize > 1 or tuple(tensor.shape) != (outputs, inputs):
             return self(name, outputs, inputs)
         self._read.add(name)
-        return self._quantised(name, found)
+        return self._quantised(name, tensor)
 
-    def _quantised(self, name: str, found: torch.Tensor) -> Quantised:
+    def _quantised(self, name: str, tensor: torch.Tensor) -> Quantised:
         """A quantised tensor. ``ModelError`` where it is not FP8, or has not one scale for all rows or one for each."""
         scales = self._tensors.get(f"{name}_scale")
-        if found.dtype != E4M3 or scales is None:
-            kind = str(found.dtype).removeprefix("torch.")
+        if tensor.dtype != E4M3 or scales is None:
+            kind = str(tensor.dtype).removeprefix("torch.")
             raise ModelError(f"{self.where}: {name} is {kind}{'' if scales is not None else ' without scales'}")
-        if scales.numel() not in (1, len(found)) or scales.dtype.itemsize == 1 or not scales.is_floating_point():
+        if scales.numel() not in (1, len(tensor)) or scales.dtype.itemsize == 1 or not scales.is_floating_point():
             kind = f"{str(scales.dtype).removeprefix('torch.')} scales of shape {tuple(scales.shape)}"
             raise ModelError(
-                f"{self.where}: {name} of shape {tuple(found.shape)} has {kind}; "
+                f"{self.where}: {name} of shape {tuple(tensor.shape)} has {kind}; "
                 "one float for all or one for each row is supported"
             )
         if not scales.is_meta and not scales.isfinite().all():
             raise ModelError(f"{self.where}: {name}_scale holds what is no number, or infinite")
         self._read.add(f"{name}_scale")
-        return Quantised(found.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(found)).contiguous())
+        return Quantised(
+            tensor.clone(), scales.to(torch.float32, copy=True).reshape(-1).expand(len(tensor)).contiguous()
+        )
 
     def check_added(self) -> None:
         """``ModelError`` where the adapter has a tensor that neither its base has nor the model, now made, has read.
@@ -151,16 +153,16 @@ def merge(adapter: Adapter, tensors: Tensors, plain: Callable[[str], str], data:
     Without ``data`` only shapes are checked, and new tensors are on ``meta``. Raises ``ModelError`` where the
     adapter is for another model.
     """
-    found = load_tensors(adapter.root / ADAPTER_WEIGHTS, data)
+    loaded = load_tensors(adapter.root / ADAPTER_WEIGHTS, data)
     added = frozenset(map(plain, adapter.replaced)) - tensors.keys()
     for name, tensor in adapter.replaced.items():
-        tensors[plain(name)] = found[tensor.name]
+        tensors[plain(name)] = loaded[tensor.name]
     for name, update in adapter.updates.items():
         at = plain(name)
         base = tensors.get(at)
         _check(adapter, name, update, base)
         if data and base is not None:
-            change = found[update.up.name].float() @ found[update.down.name].float() * update.scale
+            change = loaded[update.up.name].float() @ loaded[update.down.name].float() * update.scale
             tensors[at] = base.float() + (change.T if update.table else change)
     return added
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Slo
 from fastqps.bench.measure.workload import UNIQUE, Workload, parse_call
-from fastqps.bench.slo import Slo
 from fastqps.config.units import parse_duration
 from fastqps.errors import ConfigError
 from loadgen import units
@@ -81,9 +81,9 @@ class Common:
 
 def read_common(options: argparse.Namespace) -> Common:
     """Raises ``ConfigError`` for what cannot be."""
-    for name, least, most in (("repetitions", 1, REPETITIONS_MAX), ("load_threads", 1, 64), ("repeat", 1, 1 << 20)):
-        if not least <= getattr(options, name) <= most:
-            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: {least} to {most}")
+    for name, lowest, highest in (("repetitions", 1, REPETITIONS_MAX), ("load_threads", 1, 64), ("repeat", 1, 1 << 20)):
+        if not lowest <= getattr(options, name) <= highest:
+            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: {lowest} to {highest}")
     if not 0 <= options.seed < 1 << 31:
         raise ConfigError(f"--seed {options.seed}: 0 to {(1 << 31) - 1}")
     workload = Workload(
@@ -110,17 +110,17 @@ def read_common(options: argparse.Namespace) -> Common:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if options.model and not options.address:
-        found["model"] = [options.model]
+        settings["model"] = [options.model]
     if options.device:
-        found["device"] = options.device
+        settings["device"] = options.device
     for text in options.set:
         key, equals, value = text.partition("=")
         if not equals:
             raise ConfigError(f"--set {text}: write KEY=VALUE, for example dispatchers=2")
-        found[key.strip().replace("_", "-")] = value
-    return found
+        settings[key.strip().replace("_", "-")] = value
+    return settings
 
 
 def _seconds(options: argparse.Namespace, name: str) -> float:
@@ -144,12 +144,12 @@ def parse_values(flag: str, text: str) -> list[str]:
     return values
 
 
-def parse_counts(flag: str, text: str, most: int) -> list[int]:
-    """Parses a list of whole numbers from 1 to ``most``."""
+def parse_counts(flag: str, text: str, largest: int) -> list[int]:
+    """Parses a list of whole numbers from 1 to ``largest``."""
     values = parse_values(flag, text)
     for value in values:
-        if not value.isdecimal() or not 1 <= int(value) <= most:
-            raise ConfigError(f"--{flag} {text!r}: {value!r} is not a whole number from 1 to {most}")
+        if not value.isdecimal() or not 1 <= int(value) <= largest:
+            raise ConfigError(f"--{flag} {text!r}: {value!r} is not a whole number from 1 to {largest}")
     return [int(value) for value in values]
 
 

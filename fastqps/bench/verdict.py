@@ -18,14 +18,14 @@ OVERLOADS = ("sweep", "overload")  # these exceed the capacity on purpose: UNSTA
 _WORST_FIRST: tuple[Outcome, ...] = ("FAILED", "INVALID", "SLO_NOT_MET", "UNSTABLE", "INCONCLUSIVE", "VALID")
 
 
-def conclude(result: Result, points: Iterable[Point], found: Outcome = "VALID", *, overloads: str = "") -> None:
-    """Sets the verdict to the worst of ``found``, the answer itself, and of the points that it rests on; a note names
+def conclude(result: Result, points: Iterable[Point], answer: Outcome = "VALID", *, overloads: str = "") -> None:
+    """Sets the verdict to the worst of ``answer``, the mode's own, and of the points that it rests on; a note names
     the points in doubt. ``overloads``: the mode that measured the points, if not the result's own."""
     doubts: dict[tuple[Outcome, str], list[str]] = {}
     for point in points:
         if (doubt := _doubt(point)) and not (doubt[0] == UNSTABLE and (overloads or result.mode) in OVERLOADS):
             doubts.setdefault(doubt, []).append(point.name)
-    result.verdict = min((found, *(word for word, _ in doubts)), key=_WORST_FIRST.index)
+    result.verdict = min((answer, *(outcome for outcome, _ in doubts)), key=_WORST_FIRST.index)
     result.notes += [why.format(" and ".join(dict.fromkeys(names))) for (_, why), names in doubts.items()]
 
 
@@ -47,7 +47,7 @@ def is_open(metric: str, interval: Sequence[float]) -> bool:
 
 
 def _doubt(point: Point) -> tuple[Outcome, str] | None:
-    """What keeps a point from being VALID; None: nothing. The sentence has a place for names."""
+    """The doubt that keeps a point from being VALID; None: there is none. The sentence has a place for names."""
     if point.verdict == FAILED:
         return "FAILED", "the server went away at {}"
     if not point.measured:

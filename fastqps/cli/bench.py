@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         import matplotlib  # noqa: F401  draws the report when all is measured: too late to learn that it is missing
 
-        from fastqps.bench.session import run_alone, run_mode
+        from fastqps.bench.modes.session import run_alone, run_mode
     except ImportError as error:
         if (error.name or "").startswith("fastqps"):
             raise

@@ -24,7 +24,7 @@ class ArgumentParser(argparse.ArgumentParser):
         raise ConfigError(f"{message} (see: {self.prog} --help)")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """As ``parse_args``; an unknown argument is an error that names the closest flag of the command."""
+        """Parses like ``parse_args``; an unknown argument is an error that names the closest flag of the command."""
         options, unknown = self.parse_known_args(arguments)
         if unknown:
             self._chosen(options)._refuse(unknown[0].partition("=")[0])

@@ -108,9 +108,9 @@ def _here(options: argparse.Namespace) -> Ask:
     def ask(texts: list[Text]) -> list[dict[str, Any]]:
         try:
             if engine.card.task == "generate":
-                return [generation_json(found) for found in engine.generate(_prompts(texts), **asked)]
-            found = engine.predict(texts, prompt_name=options.prompt_name, truncate=options.truncate)
-            return [answer_json(each) for each in found]
+                return [generation_json(generation) for generation in engine.generate(_prompts(texts), **asked)]
+            predictions = engine.predict(texts, prompt_name=options.prompt_name, truncate=options.truncate)
+            return [answer_json(each) for each in predictions]
         except ValueError as error:
             raise _wrong(error) from None
 
@@ -140,10 +140,10 @@ def _engine(options: argparse.Namespace) -> Engine:
 
 def _wrong(error: ValueError) -> ConfigError:
     """The engine's error with this command's flags in place of the engine's options."""
-    said = str(error)
+    message = str(error)
     for option, flag in _FLAGS_OF_OPTIONS.items():
-        said = said.replace(option, flag)
-    return ConfigError(said)
+        message = message.replace(option, flag)
+    return ConfigError(message)
 
 
 def _prompts(texts: list[Text]) -> list[str]:
@@ -156,7 +156,7 @@ def _at_server(options: argparse.Namespace) -> Ask:
     from fastqps.api.prediction_json import prediction_json
 
     client, asked = _connect(options), _asked(options)
-    return lambda texts: [prediction_json(found) for found in client.predict_batch(texts, **asked)]
+    return lambda texts: [prediction_json(prediction) for prediction in client.predict_batch(texts, **asked)]
 
 
 def _stream(options: argparse.Namespace, texts: Iterator[Text]) -> int:

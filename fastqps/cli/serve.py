@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.print_config:
         print(effective_toml(Loaded(config, loaded.origin)), end="")
         return OK
-    from fastqps.supervisor import serve
+    from fastqps.supervisor.server.serve import serve
 
     return serve(config, notes=_notes(loaded.config.device))
 

@@ -31,11 +31,11 @@ def check_flags(options: argparse.Namespace) -> None:
 
 def client_options(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of a client. Raises ``ConfigError`` with the flag whose file cannot be read."""
-    found: dict[str, Any] = {name: getattr(options, name) or "" for name in _FLAGS[:3]}
-    for name, path in found.items():
+    paths: dict[str, Any] = {name: getattr(options, name) or "" for name in _FLAGS[:3]}
+    for name, path in paths.items():
         if path:
             _read(f"--{name.replace('_', '-')}", path)
-    return {**found, "token": _token(options.token_file) if options.token_file else ""}
+    return {**paths, "token": _token(options.token_file) if options.token_file else ""}
 
 
 def _read(flag: str, path: str) -> str:

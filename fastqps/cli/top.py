@@ -44,7 +44,7 @@ def _show(watch: Watch, interval_s: float, *, once: bool) -> None:
         from rich.console import Console
     except ModuleNotFoundError:
         raise FastqpsError("the live view needs the package rich: pip install 'fastqps[bench]', or --plain") from None
-    from fastqps.telemetry.top.live import show, show_once
+    from fastqps.telemetry.top.screen import show, show_once
 
     console = Console(highlight=False)
     if console.is_dumb_terminal:

@@ -21,8 +21,8 @@ def run(options: argparse.Namespace) -> int:
     """One line for fastqps, one for what it runs on."""
     del options
     print(f"fastqps {VERSION}")
-    found = [f"python {platform.python_version()}", *(f"{part} {installed(part)}" for part in PARTS)]
-    print(", ".join(found))
+    versions = [f"python {platform.python_version()}", *(f"{part} {installed(part)}" for part in PARTS)]
+    print(", ".join(versions))
     return OK
 
 

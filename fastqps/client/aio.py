@@ -65,7 +65,7 @@ class AsyncClient(ClientBase):
         await self.close()
 
     async def predict(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Prediction:
-        """As Client.predict()."""
+        """Like Client.predict()."""
         message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
         while True:
@@ -82,7 +82,7 @@ class AsyncClient(ClientBase):
     async def predict_batch(
         self, items: Iterable[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[Prediction | PredictionError]:
-        """As Client.predict_batch()."""
+        """Like Client.predict_batch()."""
         return await self._predict_batches(items, timeout_s, options, BATCH_ITEMS_MAX)
 
     async def _predict_batches(
@@ -129,21 +129,21 @@ class AsyncClient(ClientBase):
     async def embed(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> Vector:
-        """As Client.embed()."""
+        """Like Client.embed()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return rpc.embeddings_or_raise(results)
 
     async def classify(
         self, texts: Sequence[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[list[Label]]:
-        """As Client.classify()."""
+        """Like Client.classify()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.labels_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def rerank(
         self, query: str, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[Rank]:
-        """As Client.rerank()."""
+        """Like Client.rerank()."""
         pairs = [(query, text) for text in texts_only(texts)]
         results = await self.predict_batch(pairs, timeout_s=timeout_s, **options)
         return rpc.ranks_or_raise(results)
@@ -158,7 +158,7 @@ class AsyncClient(ClientBase):
         timeout_s: float | None = None,
         **options: Unpack[Options],
     ) -> list[list[Label]]:
-        """As Client.zero_shot()."""
+        """Like Client.zero_shot()."""
         asked = zero_shot.pairs(texts, labels, hypothesis)
         options |= {"raw_scores": True, "keep_second": True}
         options.pop("top_labels", None)  # the scores of all labels decide
@@ -168,33 +168,33 @@ class AsyncClient(ClientBase):
     async def embed_multi(
         self, items: Sequence[Item], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[Vector]:
-        """As Client.embed_multi()."""
+        """Like Client.embed_multi()."""
         results = await self._predict_batches(texts_only(items), timeout_s, options, MULTI_ITEMS_MAX)
         return [rpc.multi_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def entities(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[list[Entity]]:
-        """As Client.entities()."""
+        """Like Client.entities()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.entities_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def embed_sparse(
         self, texts: Sequence[str], *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> list[SparseEmbedding]:
-        """As Client.embed_sparse()."""
+        """Like Client.embed_sparse()."""
         results = await self.predict_batch(texts_only(texts), timeout_s=timeout_s, **options)
         return [rpc.sparse_or_raise(value) for value in rpc.values_or_raise(results)]
 
     async def generate(self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]) -> Generation:
-        """As Client.generate()."""
+        """Like Client.generate()."""
         return rpc.generation_or_raise(await self.predict(item, timeout_s=timeout_s, **options))
 
     async def generate_stream(
         self, item: Item, *, timeout_s: float | None = None, **options: Unpack[Options]
     ) -> AsyncIterator[Chunk]:
-        """As Client.generate_stream(). Leaving an `async for` does not close its iterator at once; to cancel there and
-        then, use `contextlib.aclosing`, or cancel the task."""
+        """Like Client.generate_stream(). Leaving an `async for` does not close its iterator at once; to cancel there
+        and then, use `contextlib.aclosing`, or cancel the task."""
         message = self._requests(options).message(item)
         attempts = self._attempts(timeout_s)
         while True:
@@ -221,7 +221,7 @@ class AsyncClient(ClientBase):
         timeout_s: float | None = None,
         **options: Unpack[Options],
     ) -> AsyncIterator[Prediction | PredictionError]:
-        """As Client.predict_stream(); `items` may also be an async iterable, and is read by a task of its own."""
+        """Like Client.predict_stream(); `items` may also be an async iterable, and is read by a task of its own."""
         item_timeout_s = self._timeout_s(timeout_s)
         source = aiter(items) if isinstance(items, AsyncIterable) else _each(iter(items))
         call = next(self._methods.stream)(metadata=self._metadata)
@@ -247,7 +247,7 @@ class AsyncClient(ClientBase):
             call.cancel()
 
     async def models(self, *, timeout_s: float | None = None) -> list[Model]:
-        """As Client.models()."""
+        """Like Client.models()."""
         with mapped_errors():
             return read_models(
                 await self._methods.models(
@@ -256,7 +256,7 @@ class AsyncClient(ClientBase):
             )
 
     async def ready(self, *, timeout_s: float = 1.0) -> bool:
-        """As Client.ready()."""
+        """Like Client.ready()."""
         try:
             return rpc.is_serving(
                 await self._methods.health(rpc.health_request(), timeout=timeout_s, metadata=self._metadata)
@@ -266,7 +266,7 @@ class AsyncClient(ClientBase):
 
 
 def _from_stream(error: Any) -> errors.CallError:
-    """As errors.from_rpc(). grpc.aio forgets the server's status if a write meets the end of the stream before the
+    """Like errors.from_rpc(). grpc.aio forgets the server's status if a write meets the end of the stream before the
     status is read, and says INTERNAL; a stream ends so when its server drains or is gone."""
     if error.details() == "Internal error from Core":
         return errors.Unavailable("the server ended the stream while it was being sent to")

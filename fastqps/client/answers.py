@@ -14,9 +14,9 @@ from ..v1 import predict_pb2 as pb
 
 def read_answer(data: bytes, request_id: int) -> Prediction:
     """The answer to one call of Predict."""
-    found = read_prediction(data)
-    _match(found.request_id, request_id)
-    return rpc.value_or_raise(found)
+    prediction = read_prediction(data)
+    _match(prediction.request_id, request_id)
+    return rpc.value_or_raise(prediction)
 
 
 class Batch:
@@ -87,6 +87,6 @@ class Chunks:
             raise errors.Internal("the server ended the stream before the text was complete")
 
 
-def _match(found: int, expected: int) -> None:
-    if found != expected:
-        raise errors.Internal(f"the server answered request_id {found} where {expected} was asked")
+def _match(request_id: int, expected: int) -> None:
+    if request_id != expected:
+        raise errors.Internal(f"the server answered request_id {request_id} where {expected} was asked")

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -14,10 +15,12 @@ from google.protobuf.message import DecodeError
 from .. import errors
 from ..api import rpc
 from ..api.request import Options, Requests, options_help
-from .address import check_address
 from .attempts import Attempts
 
 TENANT_BYTES_MAX = 256
+_SCHEMES = ("dns", "unix", "unix-abstract", "ipv4", "ipv6", "vsock", "xds", "google-c2p")  # gRPC's own
+_HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+[^]]*\]|[^:/\[\]\s]+):([0-9]{1,5})")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]+)")
 
 
 class ClientBase:
@@ -118,10 +121,10 @@ def _credentials(
 
 def _pem(name: str, path: str | PathLike[str], what: bytes = b"CERTIFICATE") -> bytes:
     """Reads a PEM file. gRPC would accept any content, and report each call's server as unreachable."""
-    found = Path(path).read_bytes()
-    if what + b"-----" not in found:
+    pem = Path(path).read_bytes()
+    if what + b"-----" not in pem:
         raise ValueError(f"{name} {path}: it holds no {what.decode().lower()} in PEM")
-    return found
+    return pem
 
 
 def _metadata(token: str, tenant: str) -> tuple[tuple[str, str], ...] | None:
@@ -130,9 +133,9 @@ def _metadata(token: str, tenant: str) -> tuple[tuple[str, str], ...] | None:
         raise ValueError("a token has printable ASCII characters only, and no space")
     if not (tenant.isascii() and tenant.isprintable()) or len(tenant) > TENANT_BYTES_MAX:
         raise ValueError(f"tenant: it must have printable ASCII characters only, at most {TENANT_BYTES_MAX}")
-    found = [("authorization", f"Bearer {token}")] if token else []
-    found += [("fastqps-tenant", tenant)] if tenant else []
-    return tuple(found) or None
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    metadata += [("fastqps-tenant", tenant)] if tenant else []
+    return tuple(metadata) or None
 
 
 class Methods:
@@ -160,3 +163,17 @@ def mapped_errors() -> Iterator[None]:
         raise errors.Cancelled("the client was closed") from None
     except DecodeError as error:
         raise errors.Internal(f"the server's answer cannot be read: {error}") from None
+
+
+def check_address(address: str) -> None:
+    """Raises ValueError for what is neither HOST:PORT nor another gRPC target: gRPC would take any text for the name of
+    a host, and port 443 where there is none."""
+    if address.partition(":")[0] in _SCHEMES:
+        return
+    if url := _URL.match(address):
+        raise ValueError(f"address {address!r} is a URL; give HOST:PORT: {url[1]!r}")
+    found = _HOST_PORT.fullmatch(address)
+    if not found:
+        raise ValueError(f"address {address!r} has no port: HOST:PORT, such as '127.0.0.1:50051' or '[::1]:50051'")
+    if not 0 < int(found[2]) < 1 << 16:
+        raise ValueError(f"address {address!r}: port {found[2]}, must be 1 to 65535")

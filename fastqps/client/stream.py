@@ -77,8 +77,8 @@ class Stream:
         return min(left_s, LOOK_S_MAX)
 
     def silence(self) -> errors.DeadlineExceeded:
-        said = f"the server has answered nothing for {self._silence_s():.3g} s, with {len(self._open)} items open"
-        return errors.DeadlineExceeded(said)
+        message = f"the server has answered nothing for {self._silence_s():.3g} s, with {len(self._open)} items open"
+        return errors.DeadlineExceeded(message)
 
     def _silence_s(self) -> float:
         return self._longest_s + SILENCE_S

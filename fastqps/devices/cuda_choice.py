@@ -52,19 +52,19 @@ def chosen_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def usable_gpus(numbers: Sequence[int] = ()) -> tuple[Gpu, ...]:
-    """Those of these numbers; of none: all that are visible. ``DeviceError`` says, without a flag's name, why not."""
-    found = find_gpus()
-    if not found.visible:
-        raise DeviceError(found.missing)
+    """The GPUs of these numbers, or all visible ones. ``DeviceError`` says, without a flag's name, why not."""
+    gpus = find_gpus()
+    if not gpus.visible:
+        raise DeviceError(gpus.missing)
     if not os.environ.get(FAKE_LIBRARY) and (lack := torch_lack()):
-        raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {lack}")
-    if mismatch := torch_mismatch(found.visible[0].vendor):
-        raise DeviceError(f"a GPU is here ({found.visible[0].name}), but {mismatch}")
-    last = len(found.visible) - 1
+        raise DeviceError(f"a GPU is here ({gpus.visible[0].name}), but {lack}")
+    if mismatch := torch_mismatch(gpus.visible[0].vendor):
+        raise DeviceError(f"a GPU is here ({gpus.visible[0].name}), but {mismatch}")
+    last = len(gpus.visible) - 1
     if (too_high := next((n for n in numbers if n > last), None)) is not None:
         have = "there is only cuda:0" if last == 0 else f"there are cuda:0 to cuda:{last}"
         raise DeviceError(f"there is no cuda:{too_high}; {have}")
-    chosen = tuple(found.visible[n] for n in numbers) if numbers else found.visible
+    chosen = tuple(gpus.visible[n] for n in numbers) if numbers else gpus.visible
     for gpu in chosen:
         try:
             check_gpu(gpu)

@@ -23,8 +23,8 @@ def too_old(torch: Path, triton: Path) -> str:
         ("triton", triton / "__init__.py", TRITON_MIN, "the kernels"),
     ):
         installed = assigned(source, "__version__") or ""
-        found = re.match(r"(\d+)\.(\d+)", installed)
-        if found and (int(found[1]), int(found[2])) < oldest:
+        version = re.match(r"(\d+)\.(\d+)", installed)
+        if version and (int(version[1]), int(version[2])) < oldest:
             needed = ".".join(map(str, oldest))
             advice = f"pip install '{name}>={needed}'"
             return f"{name} {installed} is installed and {need} need {name} {needed} or later: {advice}"
@@ -54,6 +54,6 @@ def assigned(source: Path, name: str) -> str | None:
         else:
             continue
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            found = value.value if isinstance(value, ast.Constant) else None
-            return found if isinstance(found, str) else None
+            constant = value.value if isinstance(value, ast.Constant) else None
+            return constant if isinstance(constant, str) else None
     return None

@@ -1,4 +1,4 @@
-"""What the kernels of a step cost on a GPU: launches, FLOPs and bytes, by the GPU's peaks."""
+"""The cost of a step's kernels on a GPU: launches, FLOPs and bytes, by the GPU's peaks."""
 
 from __future__ import annotations
 

@@ -85,11 +85,11 @@ def list_devices(text: str) -> tuple[Device, ...]:
     devices: list[Device] = []
     seen: dict[str, int] = {}
     for spec in specs:
-        found = _device(spec)
-        times = seen.get(found.label, 0)
-        seen[found.label] = times + 1
-        label = f"{found.label}#{times}" if times else found.label
-        devices.append(Device(found.spec, label, found.profile))
+        device = _device(spec)
+        times = seen.get(device.label, 0)
+        seen[device.label] = times + 1
+        label = f"{device.label}#{times}" if times else device.label
+        devices.append(Device(device.spec, label, device.profile))
     return tuple(devices)
 
 
@@ -101,10 +101,10 @@ def one_device(text: str) -> str:
     text = choose_device().device if text == "auto" else text
     if kind_of(text) != "cuda":
         return text
-    found = list_devices(text)
-    if len(found) > 1 and text != "cuda":
-        raise ConfigError(f"the device {text} is {len(found)} GPUs; here a model runs on one")
-    return found[0].spec
+    devices = list_devices(text)
+    if len(devices) > 1 and text != "cuda":
+        raise ConfigError(f"the device {text} is {len(devices)} GPUs; here a model runs on one")
+    return devices[0].spec
 
 
 def _device(spec: str) -> Device:

@@ -72,11 +72,11 @@ def _document(named: str, folder: Path, bases: int) -> tuple[dict[str, Any], Pat
 
 def _merged(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """``document``, and below it what only ``base`` says, table by table."""
-    found = {**base, **document}
+    merged = {**base, **document}
     for key in base.keys() & document.keys():
         if isinstance(base[key], dict) and isinstance(document[key], dict):
-            found[key] = _merged(base[key], document[key])
-    return found
+            merged[key] = _merged(base[key], document[key])
+    return merged
 
 
 class _Reader:
@@ -92,13 +92,13 @@ class _Reader:
         self._kernels = list(kernels)
         if len(self._kernels) > KERNELS_MAX:
             raise self._error("kernels", f"has {len(self._kernels)} kernels; at most {KERNELS_MAX}")
-        for name, found in kernels.items():
-            self._open(f"kernels.{name}", found)
+        for name, table in kernels.items():
+            self._open(f"kernels.{name}", table)
 
     def profile(self) -> Profile:
         tabled = "step.table" in self._left
         costs_needed = None if not self._kernels else 0.0
-        found = Profile(
+        profile = Profile(
             name=self._name(),
             status=self._choice("status", STATUSES),
             source=self._text("source"),
@@ -117,19 +117,19 @@ class _Reader:
         for key in self._left:
             close = difflib.get_close_matches(key, self._known, n=1, cutoff=0.6)
             raise ConfigError(f"{self._file}: unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
-        if found.table and found.per_token_us:
+        if profile.table and profile.per_token_us:
             raise self._error("step.per_token_us", "has no effect beside step.table; leave one of them out")
-        if found.step_us(TOKENS_MAX, TOKENS_MAX) == 0:
+        if profile.step_us(TOKENS_MAX, TOKENS_MAX) == 0:
             raise self._error("step", "all costs are 0; a device that takes no time is --device null")
-        return found
+        return profile
 
-    def _section(self, key: str, found: Any) -> dict[str, Any]:
-        if not isinstance(found, dict):
+    def _section(self, key: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
             raise self._error(key, "must be a table: write its keys under [" + key + "]")
-        return found
+        return value
 
-    def _open(self, section: str, found: Any) -> None:
-        self._left |= {f"{section}.{key}": value for key, value in self._section(section, found).items()}
+    def _open(self, section: str, table: Any) -> None:
+        self._left |= {f"{section}.{key}": value for key, value in self._section(section, table).items()}
 
     def _take(self, key: str, default: Any) -> Any:
         self._known.append(key)
@@ -158,17 +158,17 @@ class _Reader:
             raise self._error(key, f"{value!r} is not one of {', '.join(choices)}")
         return str(value)
 
-    def _number(self, key: str, most: float, default: float | None = None, above: float = -math.inf) -> float:
-        value = self._checked(key, self._take(key, default), most)
+    def _number(self, key: str, largest: float, default: float | None = None, above: float = -math.inf) -> float:
+        value = self._checked(key, self._take(key, default), largest)
         if value <= above:
             raise self._error(key, f"must be more than {above:g}")
         return value
 
-    def _checked(self, key: str, value: Any, most: float) -> float:
+    def _checked(self, key: str, value: Any, largest: float) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise self._error(key, f"{value!r} is not a number")
-        if not 0 <= value <= most:
-            raise self._error(key, f"{value:g} is not within 0 to {most:g}")
+        if not 0 <= value <= largest:
+            raise self._error(key, f"{value:g} is not within 0 to {largest:g}")
         return float(value)
 
     def _peaks(self) -> Peaks:
@@ -185,16 +185,16 @@ class _Reader:
         if isinstance(launches, bool) or not isinstance(launches, int) or not 0 <= launches <= 1 << 16:
             raise self._error(f"{key}.launches", f"{launches!r} is not a whole number within 0 to {1 << 16}")
         work = [field.name for field in dataclasses.fields(Kernel) if "flops" in field.name or "bytes" in field.name]
-        found = Kernel(
+        kernel = Kernel(
             name=name,
             launches=launches,
             fixed_us=self._number(f"{key}.fixed_us", COST_US_MAX, 0.0),
             tb_share=self._number(f"{key}.tb_share", 1.0, 1.0, above=0),
             **{each: self._number(f"{key}.{each}", _WORK_MAX, 0.0) for each in work},
         )
-        if found.mixed:
+        if kernel.mixed:
             raise self._error(key, "FLOPs and bytes of one kernel must both be per token or both per item")
-        return found
+        return kernel
 
     def _table(self, key: str) -> Points:
         rows = self._take(key, [])

@@ -74,9 +74,9 @@ def _folder() -> Path:
     path = Path(tempfile.gettempdir()) / f"fastqps-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise DeviceError(f"cannot make {path}, the folder of starting processes' locks: {error.strerror}") from None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise DeviceError(f"{path} is not a folder of this user alone; remove it: starting processes lock files in it")
     return path

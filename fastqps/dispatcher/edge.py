@@ -47,7 +47,7 @@ class Edge:
                 say(line)
 
     def serve(self) -> None:
-        """Until ``stopping``, and then until nothing is in flight."""
+        """Serves until ``stopping``, and then until nothing is in flight."""
         while not self.stopping:
             self.turn()
         while not self._native.drain():

@@ -52,10 +52,10 @@ class Lookups:
     def _pass_on(self) -> None:
         """One slow name does not keep back the others. Without any address there is an answer, too."""
         by_name = {each[0]: each for several in self._found.values() for each in several}  # two may lead to one
-        found = list(by_name.values())
-        if found != self._used:
-            self._used = found
-            self._use(found)
+        addresses = list(by_name.values())
+        if addresses != self._used:
+            self._used = addresses
+            self._use(addresses)
 
     def _report(self, host: str, port: int, fault: str) -> None:
         before = self._failing.get((host, port), "")
@@ -73,7 +73,7 @@ class Lookups:
             self._rest()
 
     def _rest(self) -> None:
-        """Until the next look."""
+        """Waits until the next look."""
         began_s, served = time.monotonic(), self._serving()
         while True:
             time.sleep(_POLL_S)
@@ -87,7 +87,7 @@ def addresses_of(host: str, port: int) -> list[Upstream]:
 
     A name with addresses of both kinds means its IPv4 ones: both would lead to the same servers.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    by_family = {family: {str(address[0]) for kind, *_, address in found if kind == family} for family, *_ in found}
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    by_family = {family: {str(address[0]) for kind, *_, address in results if kind == family} for family, *_ in results}
     ips = by_family.get(socket.AF_INET) or by_family.get(socket.AF_INET6) or set()
     return [(f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}", ip, port, host) for ip in sorted(ips)]

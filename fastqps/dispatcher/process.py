@@ -24,7 +24,7 @@ class Loop(Protocol):
 
 
 class Native(Protocol):
-    """What every native loop has."""
+    """The calls that every native loop has."""
 
     def set_ready(self) -> None: ...
     def leave(self) -> None: ...

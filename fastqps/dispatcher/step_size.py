@@ -67,25 +67,25 @@ def step_limits(
 
 
 def _chosen(segment: Segment, settings: DispatcherSettings) -> StepLimits | None:
-    """What another dispatcher has chosen."""
+    """The limits that another dispatcher has chosen; None: none has yet."""
     route = segment.route(settings.route)
     return StepLimits(route.most_items, route.max_batch_tokens) if route.most_items else None
 
 
 def _choose(card: ModelCard, settings: DispatcherSettings, segment: Segment, lanes: Sequence[Lane[Any]]) -> StepLimits:
-    most = StepLimits(settings.max_batch_items, settings.max_batch_tokens)
+    limits = StepLimits(settings.max_batch_items, settings.max_batch_tokens)
     if lanes[0].runners[0].instant:
-        return most  # a step of any size is short, and each costs the host time
+        return limits  # a step of any size is short, and each costs the host time
     choice = _measured(card, settings, segment, lanes)
     if settings.choose_items:
-        most = dataclasses.replace(most, items=choice.items)
-    return _within_step_time(most, choice.rates, card, settings) if settings.max_step_time_ns else most
+        limits = dataclasses.replace(limits, items=choice.items)
+    return _within_step_time(limits, choice.rates, card, settings) if settings.max_step_time_ns else limits
 
 
 def _within_step_time(
-    most: StepLimits, rates: Sequence[tuple[int, float]], card: ModelCard, settings: DispatcherSettings
+    limits: StepLimits, rates: Sequence[tuple[int, float]], card: ModelCard, settings: DispatcherSettings
 ) -> StepLimits:
-    """The largest limits up to ``most`` that keep steps within ``--max-step-time``. All lanes share the device."""
+    """The largest limits up to ``limits`` that keep steps within ``--max-step-time``. All lanes share the device."""
     bound = f"max-step-time: {settings.max_step_time_ns / 1e6:g} ms"
     fit = items_within(settings.max_step_time_ns / 1e9 / settings.lanes, rates)
     if not fit:
@@ -94,13 +94,13 @@ def _within_step_time(
             f"{bound}: warning: a step of {size} takes {size / rate * settings.lanes * 1e3:.1f} ms, and none is shorter"
         )
         fit = 1
-    items = min(most.items, fit)
+    items = min(limits.items, fit)
     if card.task == "generate":  # a step must have room for a longest prompt beside the sequences that run
-        say(f"{bound}: at most {items} sequences of {most.items}")
-        return StepLimits(items, most.tokens)
+        say(f"{bound}: at most {items} sequences of {limits.items}")
+        return StepLimits(items, limits.tokens)
     # Longer and shorter items take about the same time for a token.
-    tokens = min(most.tokens, fit * usual_tokens(card))
-    say(f"{bound}: at most {items} items of {most.items} and {tokens} tokens of {most.tokens}")
+    tokens = min(limits.tokens, fit * usual_tokens(card))
+    say(f"{bound}: at most {items} items of {limits.items} and {tokens} tokens of {limits.tokens}")
     return StepLimits(items, tokens)
 
 
@@ -117,9 +117,9 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     alone = settings.device == "cpu" and settings.threads == 1
     steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
     step_s_max = TOKEN_S_MAX / settings.lanes  # lanes take turns
-    knee = find_knee(steps, steps.most, step_s_max if card.task == "generate" else math.inf)
+    knee = find_knee(steps, steps.items_max, step_s_max if card.task == "generate" else math.inf)
     # A step that holds as many items of usual length as there is room for may hold more that are shorter.
-    items = settings.max_batch_items if knee.items == steps.most else knee.items
+    items = settings.max_batch_items if knee.items == steps.items_max else knee.items
     say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee, settings.lanes)}")
     choice = Choice(now_utc(), items, knee.rates)
     if knee.decided:
@@ -148,8 +148,8 @@ def _reason(knee: Knee, lanes: int) -> str:
     took = f"measured in {knee.seconds:.1f} s"
     if not knee.decided:
         took += "; uncertain, so the next start measures again"
-    found = f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
+    reason = f"{knee.rate:,.0f}/s of at best {knee.best:,.0f}/s ({took})"
     if knee.bounded:
         size, rate = knee.rates[-1]
-        found += f"; {size} would take {lanes * size / rate * 1e3:.1f} ms for a token, more than {TOKEN_S_MAX * 1e3:g}"
-    return found
+        reason += f"; {size} would take {lanes * size / rate * 1e3:.1f} ms for a token, more than {TOKEN_S_MAX * 1e3:g}"
+    return reason

@@ -114,19 +114,19 @@ def measuring() -> Iterator[None]:
 
 def read_choice(path: Path, where: Circumstances) -> Choice:
     """``OSError`` or ``ValueError`` where the file is not one of ours, unharmed and of this version."""
-    found = parse_json(read_regular(path, _BYTES_MAX))
+    document = parse_json(read_regular(path, _BYTES_MAX))
     try:
-        if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']}, not {FORMAT}")
-        if found["where"] != asdict(where):
+        if document["format"] != FORMAT:
+            raise ValueError(f"its format is {document['format']}, not {FORMAT}")
+        if document["where"] != asdict(where):
             raise ValueError("it is of other circumstances")
-        return _checked(found["choice"], where)
+        return _checked(document["choice"], where)
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a file of fastqps: {error!r}") from None
 
 
-def _checked(found: dict[str, Any], where: Circumstances) -> Choice:
-    choice = Choice(found["measured"], found["items"], tuple((size, rate) for size, rate in found["rates"]))
+def _checked(document: dict[str, Any], where: Circumstances) -> Choice:
+    choice = Choice(document["measured"], document["items"], tuple((size, rate) for size, rate in document["rates"]))
     if type(choice.measured) is not str:
         raise ValueError(f"{choice.measured!r} is no time")
     if type(choice.items) is not int or not 1 <= choice.items <= where.max_items:
@@ -139,15 +139,15 @@ def _checked(found: dict[str, Any], where: Circumstances) -> Choice:
 
 def _replace(path: Path, text: str) -> None:
     """Replaces the file as a whole, for readers and other writers at the same time."""
-    written = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # less the umask
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # less the umask
     try:
         with os.fdopen(handle, "w") as stream:
             stream.write(text + "\n")
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(written, path)
+        os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
-            written.unlink()
+            temporary.unlink()
         raise

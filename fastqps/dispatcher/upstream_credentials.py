@@ -37,10 +37,10 @@ class UpstreamCredentials:
     def look(self) -> None:
         """Reads the files once."""
         try:
-            found = self._files.token(), self._files.pem()
-            if found != self._now:
-                self._use(*found)
-                self._now = found
+            credentials = self._files.token(), self._files.pem()
+            if credentials != self._now:
+                self._use(*credentials)
+                self._now = credentials
                 self._say("upstreams: connections are opened with the new token and certificates from now on")
             self._fault = self._told = ""
         except (ConfigError, ValueError) as error:  # TlsError is a ValueError

@@ -98,14 +98,14 @@ def _cores() -> Iterator[Finding]:
 
 def _governor() -> Iterator[Finding]:
     paths = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    found = sorted({path.read_text().strip() for path in paths})
-    if not found:
+    governors = sorted({path.read_text().strip() for path in paths})
+    if not governors:
         yield Finding("cpu governor", "not visible here")
-    elif found == ["performance"]:
+    elif governors == ["performance"]:
         yield Finding("cpu governor", "performance")
     else:
         advice = "cpupower frequency-set -g performance: else the first requests after a pause are slow"
-        yield Finding("cpu governor", ", ".join(found), "note", advice)
+        yield Finding("cpu governor", ", ".join(governors), "note", advice)
 
 
 def _memory() -> Iterator[Finding]:

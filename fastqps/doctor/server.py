@@ -56,7 +56,7 @@ def _described(card: ModelCard) -> str:
 
 
 def _memory(plan: Plan) -> Finding:
-    """What the weights and caches take, at most, beside what there is. Raises ``ModelError``."""
+    """Compares the memory of weights and caches with what the machine has. Raises ``ModelError``."""
     config = plan.config
     if not config.device.startswith(_COMPUTES):
         return Finding("serve: memory", f"no weights are loaded: the device is {config.device}")

@@ -33,12 +33,12 @@ def examine_upstreams(config: Config) -> list[Finding]:
     files = UpstreamFiles(*upstream_files(config))
     token, pem = files.token(), files.pem()
     cards = read_cards(config)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for host, port in map(parse_upstream, config.upstream):
         try:
             addresses = addresses_of(host, port)
         except OSError as error:
-            found.append(Finding(f"{host}:{port}", f"it cannot be looked up: {error.strerror or error}", "lack"))
+            findings.append(Finding(f"{host}:{port}", f"it cannot be looked up: {error.strerror or error}", "lack"))
             continue
         for address in addresses:
             for card in cards:
@@ -49,8 +49,8 @@ def examine_upstreams(config: Config) -> list[Finding]:
                     )  # fmt: skip
                 except TlsError as error:
                     raise ConfigError(f"{files.tls_flags}: {error}") from None
-                found.extend(_findings(address[0], card, answer))
-    return found
+                findings.extend(_findings(address[0], card, answer))
+    return findings
 
 
 def _findings(name: str, card: ModelCard, answer: ProbeAnswer) -> Iterator[Finding]:

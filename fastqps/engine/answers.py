@@ -62,8 +62,8 @@ def vectors(
     card: ModelCard, rows: NDArray[np.float32], dimensions: int | None = None, normalize: bool | None = None
 ) -> NDArray[np.float32]:
     """``embedding`` of each row: float32 [tokens, dimensions]."""
-    found = [embedding(card, row, dimensions, normalize) for row in rows]
-    return np.array(found, np.float32).reshape(len(rows), dimensions or card.dimensions)
+    embeddings = [embedding(card, row, dimensions, normalize) for row in rows]
+    return np.array(embeddings, np.float32).reshape(len(rows), dimensions or card.dimensions)
 
 
 def _scores(card: ModelCard, row: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -85,8 +85,8 @@ def entities(
     """The entities of one text, as transformers' pipeline makes them. rows: [tokens, labels], one for each span."""
     exponentials = np.exp(rows - rows.max(axis=1, keepdims=True))
     scores = exponentials / exponentials.sum(axis=1, keepdims=True)
-    found = _labelled(labels, scores, spans, aggregation)
-    joined = found if aggregation == "none" else _joined(found)
+    labelled = _labelled(labels, scores, spans, aggregation)
+    joined = labelled if aggregation == "none" else _joined(labelled)
     return [entity for entity in joined if entity.label != _OUTSIDE]
 
 
@@ -110,10 +110,10 @@ def _row(scores: NDArray[np.float32], aggregation: Aggregation) -> NDArray[np.fl
     return np.asarray(scores[scores.max(axis=1).argmax()] if aggregation == "max" else scores[0])
 
 
-def _joined(found: Iterator[Entity]) -> Iterator[Entity]:
+def _joined(entities: Iterator[Entity]) -> Iterator[Entity]:
     """Neighbours of one kind as one entity. One that begins with B- begins another."""
     group: list[Entity] = []
-    for entity in found:
+    for entity in entities:
         if group and (entity.label.startswith("B-") or _kind(entity.label) != _kind(group[-1].label)):
             yield _whole(group)
             group = []

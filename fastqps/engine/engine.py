@@ -241,9 +241,9 @@ _MODELS: Mapping[StepKind, Callable[..., Predictor | Generator]] = {
 }
 
 
-def _check_count(name: str, value: int | None, most: int) -> None:
-    if value is not None and not 1 <= value <= most:
-        raise ValueError(f"{name}: {value}, at least 1 and at most {most}")
+def _check_count(name: str, value: int | None, largest: int) -> None:
+    if value is not None and not 1 <= value <= largest:
+        raise ValueError(f"{name}: {value}, at least 1 and at most {largest}")
 
 
 def _of_texts(options: GenerateOptions) -> dict[str, Any]:

@@ -72,10 +72,10 @@ class _Answer:
         made, (characters, tokens) = self.made, self._given
         assert made.logprobs is not None
         self._given = len(made.text), len(made.token_ids)
-        found = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
+        chunk = Chunk(made.text[characters:], made.token_ids[tokens:], made.logprobs[tokens:] if logprobs else None)
         if last:
-            found.finish_reason, found.usage = made.finish_reason, prompt.usage(made)
-        return found
+            chunk.finish_reason, chunk.usage = made.finish_reason, prompt.usage(made)
+        return chunk
 
     def _give_out(self, piece: str) -> bool:
         text, stopped = self._stops.feed(piece)
@@ -239,9 +239,9 @@ class Generator:
 
     def _tokens_of(self, requests: Collection[int]) -> list[Token]:
         """The tokens of these requests so far, or of the next step. Other requests' tokens are kept."""
-        found = self._kept if any(token.request in requests for token in self._kept) else self.step()
-        self._kept = [token for token in found if token.request not in requests]
-        taken = [token for token in found if token.request in requests]
+        tokens = self._kept if any(token.request in requests for token in self._kept) else self.step()
+        self._kept = [token for token in tokens if token.request not in requests]
+        taken = [token for token in tokens if token.request in requests]
         if any(math.isnan(token.logprob) for token in taken):
             raise ModelError(f"model {self.card.name}: logits are NaN or infinite, so no token can be chosen")
         return taken
@@ -260,8 +260,8 @@ class Generator:
 
     def _stopping(self, sampling: Sampling, stops: Sequence[str]) -> Sampling:
         """A stop text that is a special token ends an answer by its id: such tokens have no text."""
-        found = [self._detokenizer.special_id(stop) for stop in stops] if self._detokenizer else []
-        ids = [id for id in found if id is not None]
+        special_ids = [self._detokenizer.special_id(stop) for stop in stops] if self._detokenizer else []
+        ids = [id for id in special_ids if id is not None]
         return replace(sampling, stop_ids=list(dict.fromkeys((*sampling.stop_ids, *ids)))) if ids else sampling
 
     def _add_step(self, runner: Runner[DecodeBuffers]) -> int:
@@ -302,12 +302,12 @@ class Generator:
         if self._tokenizer is None:
             raise ValueError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
         check_text(which, prompt)
-        found = self._tokenizer.encode_items([prompt])[0]
-        if found.truncated and not truncate:
-            raise ValueError(f"{which} has {found.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
-        ids = self._with_specials(found.ids, special)
+        encoded = self._tokenizer.encode_items([prompt])[0]
+        if encoded.truncated and not truncate:
+            raise ValueError(f"{which} has {encoded.n_total} tokens; the model takes {limit} (truncate=True cuts it)")
+        ids = self._with_specials(encoded.ids, special)
         self._check(which, ids)
-        return _Prompt(ids, found.truncated)
+        return _Prompt(ids, encoded.truncated)
 
     def _with_specials(self, ids: list[int], special: bool) -> list[int]:
         """Leaves out those around a text if not ``special``, and those in front of one that begins with them itself."""

@@ -82,9 +82,9 @@ class Predictor:
         return [done[i] for i in range(len(encoded))]
 
     def spans(self, texts: Sequence[str]) -> list[list[TokenSpan | None]]:
-        """Where the tokens of each text stand, of a token classifier."""
+        """The spans of each text's tokens, for a token classifier."""
         assert self._tokenizer, "a token classifier has a tokenizer"
-        return [found.spans or [] for found in self._tokenizer.encode_items(texts)]
+        return [encoded.spans or [] for encoded in self._tokenizer.encode_items(texts)]
 
     def _rows(self, item: int) -> Vector:
         b = self._runner.buffers()
@@ -119,7 +119,7 @@ class Predictor:
             raise ModelError(f"{self.card.path} has no tokenizer.json: only token ids can be given")
         cut: Cut = "counted" if not truncate else "first" if keep_second else "longest"
         tokenized = iter(self._tokenizer.encode_items(texts, role.max_tokens, cut) if texts and self._tokenizer else ())
-        found: list[tuple[Sequence[int], int]] = []
+        encoded: list[tuple[Sequence[int], int]] = []
         for number, item in enumerate(items):
             if self.card.pairs_only and isinstance(item, str):
                 raise ValueError(
@@ -135,25 +135,25 @@ class Predictor:
                     raise ValueError(f"item {number}: its second text leaves no room for the first")
                 if not done.ids and not self.card.static:
                     raise ValueError(f"item {number} has no tokens")
-                found.append(_expanded(done.ids or [self.card.empty_id], max(done.first_len, 1), role))
+                encoded.append(_expanded(done.ids or [self.card.empty_id], max(done.first_len, 1), role))
             elif prompt_name:
                 raise ValueError(
                     f"item {number}: prompt_name {prompt_name!r} with token ids, which are used as they are"
                 )
             else:
-                found.append(_expanded(*self._check_ids(number, item, role, truncate), role))
-        return found
+                encoded.append(_expanded(*self._check_ids(number, item, role, truncate), role))
+        return encoded
 
     def _bound_characters(self, number: int, item: Item, truncate: bool) -> Item:
         """The item, or as many characters of it as its model's package would read."""
-        most = self.card.max_characters
-        if not most or not isinstance(item, str) or len(item) <= most:
+        limit = self.card.max_characters
+        if not limit or not isinstance(item, str) or len(item) <= limit:
             return item
         if not truncate:
             raise ValueError(
-                f"item {number} has {len(item)} characters; the model takes {most} (truncate=True cuts it)"
+                f"item {number} has {len(item)} characters; the model takes {limit} (truncate=True cuts it)"
             )
-        return item[:most]
+        return item[:limit]
 
     def _check_single(self, number: int, item: Item) -> None:
         if not isinstance(item, str):

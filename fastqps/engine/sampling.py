@@ -48,7 +48,7 @@ class Sampling:
 
     @staticmethod
     def of(options: GenerateOptions) -> Sampling:
-        """Those of a call, without what concerns texts."""
+        """The options of a call, without those for texts."""
         if unknown := options.keys() - GenerateOptions.__annotations__.keys():
             raise TypeError(f"{min(unknown)} is no option; there are: {', '.join(GenerateOptions.__annotations__)}")
         given = {name: value for name, value in options.items() if value is not None and name not in _OF_TEXTS}
@@ -117,8 +117,8 @@ def _first(asked: Number | None, otherwise: Number) -> Number:
     return otherwise if asked is None else asked
 
 
-def _check_ids(name: str, ids: Sequence[int], most: int, card: ModelCard) -> None:
-    _check(name, ids, len(ids) <= most, f"at most {most} ids")
+def _check_ids(name: str, ids: Sequence[int], count_max: int, card: ModelCard) -> None:
+    _check(name, ids, len(ids) <= count_max, f"at most {count_max} ids")
     _check(name, ids, all(0 <= i < card.vocab_size for i in ids), f"ids from 0 to {card.vocab_size - 1}")
 
 

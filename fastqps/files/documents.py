@@ -19,8 +19,8 @@ def parse_json(text: bytes) -> Any:
     try:
         return json.loads(text.decode(), parse_int=_whole, parse_float=_real, parse_constant=_real)
     except OverflowError:
-        found = json.loads(text.decode(), parse_int=lambda digits: int(digits[: _DIGITS_SAFE + 10]))
-        raise ValueError(_beyond(found)) from None
+        value = json.loads(text.decode(), parse_int=lambda digits: int(digits[: _DIGITS_SAFE + 10]))
+        raise ValueError(_beyond(value)) from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except MemoryError:
@@ -28,14 +28,14 @@ def parse_json(text: bytes) -> Any:
 
 
 def parse_toml(text: bytes) -> dict[str, Any]:
-    """The table. ``ValueError`` as ``parse_json``."""
+    """The table. Raises ``ValueError`` like ``parse_json``."""
     try:
-        found = tomllib.loads(text.decode())
+        table = tomllib.loads(text.decode())
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if beyond := _beyond(found):
+    if beyond := _beyond(table):
         raise ValueError(beyond)
-    return found
+    return table
 
 
 def _whole(digits: str) -> int:
@@ -50,9 +50,9 @@ def _real(text: str) -> float:
     return value
 
 
-def _beyond(found: Any) -> str:
+def _beyond(document: Any) -> str:
     """Says where a number stands that no float holds; "": there is none."""
-    places = [("the value", found)]
+    places = [("the value", document)]
     while places:
         place, value = places.pop()
         if isinstance(value, int | float) and not -_MOST <= value <= _MOST:

@@ -10,16 +10,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 NUMBER_MAX = 1e100  # its square can still be counted with; no figure of a measurement is near it
 
 
-def misfit(found: Mapping[str, Any], kind: type, optional: frozenset[str] = frozenset()) -> str:
+def misfit(data: Mapping[str, Any], kind: type, optional: frozenset[str] = frozenset()) -> str:
     """The first key whose value is not what the field of ``kind`` says, or that is missing though it has no default;
     empty: there is none. ``optional`` ones may be None."""
     hints = get_type_hints(kind)
     for field in dataclasses.fields(kind):
-        if field.name not in found:
+        if field.name not in data:
             if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
                 return field.name
-        elif not fits(found[field.name], hints[field.name]) and not (
-            field.name in optional and found[field.name] is None
+        elif not fits(data[field.name], hints[field.name]) and not (
+            field.name in optional and data[field.name] is None
         ):
             return field.name
     return ""

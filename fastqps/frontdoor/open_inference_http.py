@@ -11,6 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from fastqps.api.reflection import message_class
 from fastqps.errors import StatusCode
 from fastqps.frontdoor import open_inference
+from fastqps.frontdoor.openapi.open_inference import UNSERVED
 from fastqps.frontdoor.rare_calls import CallFailed
 from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
 from fastqps.frontdoor.served import ServedModels
@@ -19,21 +20,6 @@ _UNAVAILABLE = 503
 # The route of each method that concerns a model. Each exists also for a version of it.
 _MODEL = "/v2/models/{model}"
 _OF_A_MODEL = {"ModelMetadata": "", "ModelReady": "/ready", "ModelConfig": "/config", "ModelStatistics": "/stats"}
-# Those of Triton's methods that have no counterpart here.
-_REGION = "/region/{region}"
-UNSERVED = {
-    "RepositoryModelLoad": [("POST", "/v2/repository/models/{model}/load")],
-    "RepositoryModelUnload": [("POST", "/v2/repository/models/{model}/unload")],
-    "TraceSetting": [(verb, path + "/trace/setting") for verb in ("GET", "POST") for path in ("/v2", _MODEL)],
-    "LogSettings": [("GET", "/v2/logging"), ("POST", "/v2/logging")],
-}
-for _kind in ("System", "Cuda"):
-    _path = f"/v2/{_kind.lower()}sharedmemory"
-    UNSERVED |= {
-        f"{_kind}SharedMemoryStatus": [("GET", f"{_path}{region}/status") for region in ("", _REGION)],
-        f"{_kind}SharedMemoryRegister": [("POST", f"{_path}{_REGION}/register")],
-        f"{_kind}SharedMemoryUnregister": [("POST", f"{_path}{region}/unregister") for region in ("", _REGION)],
-    }
 
 
 def routes(models: ServedModels) -> list[RareRoute]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from fastqps.frontdoor.openapi.document import PATH, document
 from fastqps.frontdoor.served import ServedModel, ServedModels
 
 JSON = "application/json"
@@ -38,14 +39,14 @@ class RareRoute(NamedTuple):
     protocol: str = ""  # in whose form the transport refuses: "openai", "tei"; "": {"error": "MESSAGE"}
 
 
-def json_response(document: object, status: int = 200) -> Response:
+def json_response(value: object, status: int = 200) -> Response:
     """A response with a document of JSON."""
-    return Response(status, JSON, json_bytes(document))
+    return Response(status, JSON, json_bytes(value))
 
 
-def json_bytes(document: object) -> bytes:
+def json_bytes(value: object) -> bytes:
     """The same without the response."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def rare_routes(models: ServedModels) -> list[RareRoute]:
@@ -69,3 +70,15 @@ def rare_routes(models: ServedModels) -> list[RareRoute]:
         RareRoute("GET", "/v1/models", list_models, protocol="openai"),
         RareRoute("GET", "/v1/models/{model}", one_model, protocol="openai"),
     ]
+
+
+def document_route(routes: Callable[[], Sequence[tuple[str, str]]]) -> RareRoute:
+    """The route of the OpenAPI document. ``routes``: all that there are when the first request comes."""
+    made: list[Response] = []
+
+    def answer(_: Request) -> Response:
+        if not made:
+            made.append(json_response(document(routes())))
+        return made[0]
+
+    return RareRoute("GET", PATH, answer)

@@ -81,7 +81,7 @@ def memory_bytes() -> int:
 
 
 def memory_used_bytes(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """Of ``memory_bytes``: what cannot simply be taken back. Of this process's cgroup where that has a limit."""
+    """The part of ``memory_bytes`` in use that cannot simply be reclaimed; this cgroup's, where it has a limit."""
     if cgroup(root, own).memory_limit_bytes is not None:
         for folder, name, cache in (
             (root / _own_path(own, ""), "memory.current", "inactive_file"),

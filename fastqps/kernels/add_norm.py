@@ -78,9 +78,9 @@ def add_norm(
     *,
     residual: torch.Tensor | None = None,
     count: torch.Tensor | None = None,
-    want_sum: bool = False,
-    want_values: bool = True,
-    want_fp8: bool = False,
+    return_sum: bool = False,
+    return_values: bool = True,
+    return_fp8: bool = False,
 ) -> Normed:
     """norm(x + residual) · weight + bias for x, residual [rows, width], weight and bias [width] of any type.
 
@@ -89,9 +89,9 @@ def add_norm(
     check_contiguous(x=x, residual=residual, weight=weight, bias=bias)
     rows, width = x.shape
     shape = row_shape(width, rows)
-    total = torch.empty_like(x) if want_sum else None
-    values = torch.empty_like(x) if want_values else None
-    fp8, scale = empty_fp8(x, width) if want_fp8 else (None, None)
+    total = torch.empty_like(x) if return_sum else None
+    values = torch.empty_like(x) if return_values else None
+    fp8, scale = empty_fp8(x, width) if return_fp8 else (None, None)
     add_norm_kernel[(rows // shape.rows,)](
         x,
         residual,

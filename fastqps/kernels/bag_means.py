@@ -37,7 +37,7 @@ def bag_means_kernel(
     start = tl.load(cu_seqlens + item)
     end = tl.where(live, tl.load(cu_seqlens + item + 1), start)  # padding has no tokens
     sums = tl.zeros([ROWS, COLUMNS], tl.float32)
-    found = tl.zeros([ROWS], tl.int32)
+    counted = tl.zeros([ROWS], tl.int32)
     for at in range(start, end, ROWS):
         tokens = at + tl.arange(0, ROWS)
         id = tl.load(ids + tokens, tokens < end, -1)
@@ -50,8 +50,8 @@ def bag_means_kernel(
         if weights is not None:
             x *= tl.load(weights + id, named, 0.0)[:, None]
         sums += x
-        found += named.to(tl.int32)
-    mean = tl.sum(sums, 0) / tl.maximum(tl.sum(found, 0), 1)
+        counted += named.to(tl.int32)
+    mean = tl.sum(sums, 0) / tl.maximum(tl.sum(counted, 0), 1)
     tl.store(out + item.to(tl.int64) * WIDTH + columns, mean, mask & live)
 
 

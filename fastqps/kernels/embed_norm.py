@@ -16,8 +16,8 @@ from fastqps.kernels.stamps import stamp_start, stamped
 
 @triton.jit
 def marks_around(first, cu_seqlens, n_items, entries, SCAN: tl.constexpr, STRIDE: tl.constexpr, ROWS: tl.constexpr):
-    """Of the marks of cu_seqlens [entries]: the last one up to token ``first``, the first one behind ROWS tokens from
-    there, and those between as bits: bit i is set if an item begins at the i-th token.
+    """Finds three things among the marks of cu_seqlens [entries]: the last one up to token ``first``, the first one
+    behind ROWS tokens from there, and those between as bits. Bit i is set if an item begins at the i-th token.
 
     Compared with SCAN marks at once, each STRIDE-th if there are more, then with those around the tokens: one or two
     loads that depend on each other, where a binary search has eight or more.
@@ -47,11 +47,11 @@ def marks_around(first, cu_seqlens, n_items, entries, SCAN: tl.constexpr, STRIDE
 def padding_before(ids, padding, start, row, SPAN: tl.constexpr = 256):
     """The number of padding tokens from ``start`` up to ``row``."""
     near = tl.arange(0, SPAN)
-    found = tl.zeros([SPAN], tl.int32)
+    counted = tl.zeros([SPAN], tl.int32)
     for at in range(start, row, SPAN):
         there = at + near < row
-        found += (there & (tl.load(ids + at + near, there, 0) == padding)).to(tl.int32)
-    return tl.sum(found, 0)
+        counted += (there & (tl.load(ids + at + near, there, 0) == padding)).to(tl.int32)
+    return tl.sum(counted, 0)
 
 
 @triton.jit(do_not_specialize=["position_offset", "entries"])
@@ -90,7 +90,7 @@ def embed_norm_kernel(
     columns = tl.arange(0, BLOCK)
     mask = columns < WIDTH
 
-    # What lies behind the last token is an older step's: no index may come from it.
+    # Values behind the last token are left from an older step: no index may come from them.
     named, sums = tl.tuple([]), tl.tuple([])
     for i in tl.static_range(ROWS):
         row = tile + i
@@ -145,8 +145,8 @@ def embed_norm(
     counts: torch.Tensor,
     tables: Tables,
     *,
-    want_values: bool = True,
-    want_fp8: bool = False,
+    return_values: bool = True,
+    return_fp8: bool = False,
     stamps: torch.Tensor | None = None,
 ) -> Embedded:
     """The sum of each token's rows, and its layer norm if there is one.
@@ -159,8 +159,8 @@ def embed_norm(
     check_contiguous(ids=ids, types=types, cu_seqlens=cu_seqlens, words=words, places=places, kinds=kinds)
     tokens, width, entries = len(ids), words.shape[1], len(cu_seqlens)
     shape, search = row_shape(width, tokens), search_shape(entries)
-    values = torch.empty(tokens, width, dtype=words.dtype, device=words.device) if want_values else None
-    fp8, scale = empty_fp8(ids, width) if want_fp8 else (None, None)
+    values = torch.empty(tokens, width, dtype=words.dtype, device=words.device) if return_values else None
+    fp8, scale = empty_fp8(ids, width) if return_fp8 else (None, None)
     row_start, row_end = torch.empty_like(ids), torch.empty_like(ids)
     embed_norm_kernel[(tokens // shape.rows,)](
         ids,

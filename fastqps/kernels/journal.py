@@ -109,10 +109,10 @@ class Journal:
 
     def fallbacks(self) -> Mapping[str, int]:
         """How often plain torch's operation replaced each kernel."""
-        found = dict.fromkeys(KERNELS, 0)
+        counts = dict.fromkeys(KERNELS, 0)
         for verdict in self.verdicts():
-            found[verdict.kernel] += bool(verdict.fault)
-        return found
+            counts[verdict.kernel] += bool(verdict.fault)
+        return counts
 
     def _append(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""What a model hands to its embedding and to attention, whatever device computes them."""
+"""The tensors that a model hands to its embedding and to attention, on any device."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Tables:
     def kept(self, keep: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> Tables:
         """The same with each tensor as ``keep`` returns it, the tables in ``dtype``."""
 
-        def found(tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+        def optional(tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
             return None if tensor is None else keep(tensor.to(dtype))
 
         return replace(
             self,
             words=keep(self.words.to(dtype)),
-            places=found(self.places, dtype),
-            kinds=found(self.kinds, dtype),
-            weight=found(self.weight, torch.float32),
-            bias=found(self.bias, torch.float32),
+            places=optional(self.places, dtype),
+            kinds=optional(self.kinds, dtype),
+            weight=optional(self.weight, torch.float32),
+            bias=optional(self.bias, torch.float32),
         )
 
 

@@ -12,7 +12,7 @@ from fastqps.kernels.shapes import slot_attention_shape
 @triton.jit
 def _attend_span(
     query,
-    most,
+    score_max,
     total,
     sums,
     keys,
@@ -35,13 +35,13 @@ def _attend_span(
         value = tl.load(values + place, mask=inside, other=0.0)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee")
         scores = tl.where(at[None, :] < seen[:, None], scores, float("-inf"))
-        more = tl.maximum(most, tl.max(scores, axis=1))
-        weights = tl.exp2(scores - more[:, None])
-        shrink = tl.exp2(most - more)
+        new_max = tl.maximum(score_max, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - new_max[:, None])
+        shrink = tl.exp2(score_max - new_max)
         total = total * shrink + tl.sum(weights, axis=1)
         sums = tl.dot(weights.to(value.dtype), value, sums * shrink[:, None], input_precision="ieee")
-        most = more
-    return most, total, sums
+        score_max = new_max
+    return score_max, total, sums
 
 
 @triton.jit
@@ -101,19 +101,29 @@ def _slot_attention(
     inside = valid[:, None] & (column < HEAD_DIM)
     at_query = (row * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column
     query = tl.load(queries + at_query, mask=inside, other=0.0)
-    most = tl.full([QUERIES], float("-inf"), tl.float32)
+    score_max = tl.full([QUERIES], float("-inf"), tl.float32)
     total = tl.zeros([QUERIES], tl.float32)
     sums = tl.zeros([QUERIES, COLUMNS], tl.float32)
     if prefix is not None:
         keys = prefix + kv_head * prefix_len * HEAD_DIM
         all_seen = tl.zeros([QUERIES], tl.int32) + prefix_len
-        most, total, sums = _attend_span(
-            query, most, total, sums, keys, keys + prefix_part_stride, prefix_len, all_seen,
+        score_max, total, sums = _attend_span(
+            query, score_max, total, sums, keys, keys + prefix_part_stride, prefix_len, all_seen,
             HEAD_DIM, COLUMNS, BLOCK_KEYS,
         )  # fmt: skip
     keys = cache + slot.to(tl.int64) * slot_stride + kv_head * head_stride
-    most, total, sums = _attend_span(
-        query, most, total, sums, keys, keys + part_stride, tl.max(seen, axis=0), seen, HEAD_DIM, COLUMNS, BLOCK_KEYS
+    score_max, total, sums = _attend_span(
+        query,
+        score_max,
+        total,
+        sums,
+        keys,
+        keys + part_stride,
+        tl.max(seen, axis=0),
+        seen,
+        HEAD_DIM,
+        COLUMNS,
+        BLOCK_KEYS,
     )
     to = out + ((index + at // group) * HEADS + head).to(tl.int64)[:, None] * HEAD_DIM + column
     tl.store(to, (sums * (1.0 / total)[:, None]).to(out.dtype.element_ty), mask=inside)

@@ -21,14 +21,14 @@ def stamped(stamps: torch.Tensor | None) -> torch.Tensor | None:
 
 @triton.jit
 def stamp_start(stamps):
-    """For one program of a step's first kernel, at its beginning. Empties the end, in which the last kernel counts."""
+    """Stamps the start of a step, in one program of its first kernel. Empties the end, where the last kernel counts."""
     tl.store(stamps, device_clock_ns())
     tl.store(stamps + 1, 0)
 
 
 @triton.jit
 def stamp_end(stamps):
-    """For every program of a step's last kernel, behind its last store. The last one to come here reads the clock.
+    """Stamps the end of a step, in every program of its last kernel, behind all stores. The last one reads the clock.
 
     Until then the end's place counts those that have come.
     """

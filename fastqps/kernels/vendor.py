@@ -51,7 +51,7 @@ def register_limit(registers: int | None) -> dict[str, int]:
 
 
 def architecture() -> str:
-    """Of the GPU that kernels are compiled for: "sm_90", "gfx942"; "" where there is none, as for the interpreter."""
+    """The architecture that kernels are compiled for: "sm_90", "gfx942"; "" without a GPU, as for the interpreter."""
     target = current_target()
     if target is None:
         return ""

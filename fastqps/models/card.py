@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fastqps.errors import ModelError
+from fastqps.models.files.config_values import Activation
 from fastqps.models.files.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse", "embed_multi"]
-Activation = Literal["identity", "softmax", "sigmoid"]
-
-
-CARD_BYTES_MAX = 256 << 10  # csrc/core/layout/limits.h: kCardBytes
-LABELS_MAX = CARD_BYTES_MAX // 4  # a name takes as many bytes of it, with its quotes and comma
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
 
 
@@ -107,9 +103,9 @@ class ModelCard:
         """Whether its output has a row for each token, not one for each item."""
         return self.task in ("classify_tokens", "embed_multi")
 
-    def cut(self, ids: Sequence[int], most: int) -> Sequence[int]:
-        """At most so many of a client's token ids, cut where the tokenizer cuts a text."""
-        return ids[len(ids) - most :] if self.cuts_left and len(ids) > most else ids[:most]
+    def cut(self, ids: Sequence[int], limit: int) -> Sequence[int]:
+        """At most ``limit`` of a client's token ids, cut where the tokenizer cuts a text."""
+        return ids[len(ids) - limit :] if self.cuts_left and len(ids) > limit else ids[:limit]
 
     def role(self, prompt_name: str) -> InputRole:
         """How an input is taken whose request names this prompt, or none if it is ""."""

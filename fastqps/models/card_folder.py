@@ -43,11 +43,11 @@ class CardFolder:
         for name, digest in self.digests.items():
             path = self.root / name
             with open_regular(path) as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
-            if found != digest:
+                current = hashlib.file_digest(stream, "sha256").hexdigest()
+            if current != digest:
                 raise ModelError(
-                    f"{path}: it has changed since {CARD_FILE} was written: its SHA-256 begins with {found[:12]}, not "
-                    f"{digest[:12]}; write both again: fastqps card"
+                    f"{path}: it has changed since {CARD_FILE} was written: its SHA-256 begins with {current[:12]}, "
+                    f"not {digest[:12]}; write both again: fastqps card"
                 )
         return self.card.version
 
@@ -92,19 +92,19 @@ def open_card(root: Path) -> CardFolder | None:
     path = root / CARD_FILE
     if not has_file(path):
         return None
-    found = read_object(path)
+    document = read_object(path)
     try:
-        if found["format"] != _FORMAT:
-            raise ValueError(f"its format is {found['format']!r}, not {_FORMAT}")
-        card = ModelCard.from_json(json.dumps(found["card"]))
-        digests = {str(name): str(digest) for name, digest in found["files"].items()}
+        if document["format"] != _FORMAT:
+            raise ValueError(f"its format is {document['format']!r}, not {_FORMAT}")
+        card = ModelCard.from_json(json.dumps(document["card"]))
+        digests = {str(name): str(digest) for name, digest in document["files"].items()}
         if outside := next((name for name in digests if not _is_inside(name)), None):
             raise ValueError(f"{outside!r} leads out of the folder")
         if card.tokenizer and card.tokenizer not in digests:
             raise ValueError(f"it has no digest of its tokenizer, {card.tokenizer!r}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{path}: it cannot be used ({type(error).__name__}: {error}); fastqps {found.get('fastqps', '?')} has "
+            f"{path}: it cannot be used ({type(error).__name__}: {error}); fastqps {document.get('fastqps', '?')} has "
             f"written it, and this is {__version__}: write it again: fastqps card"
         ) from error
     if missing := next((name for name in digests if not has_file(root / name)), None):

@@ -6,14 +6,15 @@ import dataclasses
 from pathlib import Path
 
 from fastqps.errors import ModelError
-from fastqps.models.card import CARD_BYTES_MAX, ModelCard
+from fastqps.models.card import ModelCard
 from fastqps.models.card_folder import open_card
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.decoder_card import PROMPT_TOKENS_DEFAULT, decoder_card, decoder_version
 from fastqps.models.encoder_card import default_encoder_limit, encoder_card
+from fastqps.models.files.config_values import CARD_BYTES_MAX
 from fastqps.models.names import resolve, resolve_adapter
-from fastqps.models.static import open_static, static_card
-from fastqps.models.static.card import default_static_limit
+from fastqps.models.static import open_static
+from fastqps.models.static_card import default_static_limit, static_card
 
 # A file's value is not of its kind.
 _UNUSABLE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -72,9 +73,9 @@ def load_card(
 
 def _small(card: ModelCard) -> ModelCard:
     """The card; ``ModelError`` where it has no room in the memory that all processes share."""
-    if (found := len(card.to_json())) > CARD_BYTES_MAX:
+    if (size := len(card.to_json())) > CARD_BYTES_MAX:
         raise ModelError(
-            f"{card.path}: its labels, prompts and tokenizer's parts make a card of {found} bytes; at most "
+            f"{card.path}: its labels, prompts and tokenizer's parts make a card of {size} bytes; at most "
             f"{CARD_BYTES_MAX} are supported"
         )
     return card
@@ -107,15 +108,15 @@ def check_files(card: ModelCard) -> None:
         if card.stamp in ("", files.stamp()):
             return
         if isinstance(files, Checkpoint) and files.generates:
-            found = decoder_version(files, card.prefix_ids)
+            current = decoder_version(files, card.prefix_ids)
         else:
-            found = files.digest()
+            current = files.digest()
     except OSError as error:
         raise ModelError(f"{card.path}: {error}") from error
-    if found != card.version:
+    if current != card.version:
         raise ModelError(
-            f"{card.path}: its files have changed: they are {card.name}@{found} now, and {card.name}@{card.version} is "
-            "served; reload it"
+            f"{card.path}: its files have changed: they are {card.name}@{current} now, and {card.name}@{card.version} "
+            "is served; reload it"
         )
 
 

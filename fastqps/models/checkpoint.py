@@ -21,10 +21,10 @@ from fastqps.models.files.config_keys import config_warnings
 from fastqps.models.files.json_files import optional_object, read_json
 from fastqps.models.files.keys import Keys
 from fastqps.models.files.regular import has_file
+from fastqps.models.files.tensors import WEIGHTS, weight_files
 from fastqps.models.files.ways_out import SETFIT_HEAD, about_setfit, about_tokenizer, about_vocabulary_head
-from fastqps.models.files.weight_files import WEIGHTS, weight_files
 from fastqps.models.sentence_transformers.config import SentenceConfig, lower_cases
-from fastqps.models.sentence_transformers.keys import MODEL_FILE, TRANSFORMER_FILES
+from fastqps.models.sentence_transformers.keys import DECIDING
 from fastqps.models.sentence_transformers.pipeline import Pipeline, read_pipeline
 from fastqps.models.tokenizers.files import (
     Side,
@@ -36,19 +36,6 @@ from fastqps.models.tokenizers.files import (
 from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
 from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 from fastqps.models.tokenizers.vocabulary import split_markers
-
-DECIDING = (  # of a folder with weights, beside them
-    "added_tokens.json",
-    CHAT_TEMPLATE,
-    "config.json",
-    "generation_config.json",
-    "modules.json",
-    MODEL_FILE,
-    *TRANSFORMER_FILES,
-    "special_tokens_map.json",
-    "tokenizer.json",
-    TOKENIZER_CONFIG,
-)
 
 
 @dataclass(frozen=True)
@@ -107,7 +94,7 @@ class Checkpoint:
         return read(self.config)
 
     def token_head_config(self) -> HeadConfig | None:
-        """What a token classifier has in front of its projection to labels; None: nothing."""
+        """The head of a token classifier in front of its projection to labels; None: it has none."""
         read = self._encoders.read_token_head
         return read(self.config) if read else None
 
@@ -145,21 +132,21 @@ class Checkpoint:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the operator about the files, a sentence each."""
-        found = [*config_warnings(self.config, self.family.code), *self.sentence.warnings, *self.pipeline.warnings]
+        warnings = [*config_warnings(self.config, self.family.code), *self.sentence.warnings, *self.pipeline.warnings]
         if self.task == "embed" and not has_file(self.root / "modules.json"):
             head = self.architecture.rpartition("For")[2] if "For" in self.architecture else ""
             left_out = f"The head of {self.architecture} is left out, and there" if head else "There"
-            found.append(
+            warnings.append(
                 f"{left_out} is no modules.json: embeddings are the mean of all tokens' last states, not normalised, "
                 "whatever the model was trained for."
             )
             if head == "MaskedLM" and self._encoders.read_vocabulary_head:
-                found.append(about_vocabulary_head())
+                warnings.append(about_vocabulary_head())
         if has_file(self.root / SETFIT_HEAD):
-            found.append(about_setfit())
+            warnings.append(about_setfit())
         if not self.tokenizer():
-            found.append(about_tokenizer(self.encoder))
-        return tuple(found)
+            warnings.append(about_tokenizer(self.encoder))
+        return tuple(warnings)
 
     @property
     def architecture(self) -> str:
@@ -217,11 +204,11 @@ class Checkpoint:
         if not path:
             return without_tokenizer(self.optional_json(TOKENIZER_CONFIG), side)
         named = self.family.tokenizer, self.family.tokenizer_decides, self.config.get("tokenizer_class")
-        found = read_tokenizer_files(Path(path), *named, usual_side=side)
+        files = read_tokenizer_files(Path(path), *named, usual_side=side)
         markers = self.sentence.multi.markers if self.sentence.multi else ()
-        if markers and (apart := split_markers(tokenizer_source(path, found.parts), markers)):
+        if markers and (apart := split_markers(tokenizer_source(path, files.parts), markers)):
             return read_tokenizer_files(Path(path), *named, usual_side=side, markers=apart)
-        return found
+        return files
 
     def named_token(self, *names: str) -> int:
         """The id of the special token that the tokenizer's files know by one of these names; -1: they know none."""

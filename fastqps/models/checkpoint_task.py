@@ -1,4 +1,4 @@
-"""What a checkpoint is for: its family, its task, and the files of sentence-transformers that go with that."""
+"""Decides the purpose of a checkpoint: its family, its task, and its sentence-transformers files."""
 
 from __future__ import annotations
 

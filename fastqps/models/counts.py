@@ -10,8 +10,7 @@ from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.families.decoder import DecoderConfig
 from fastqps.models.families.encoder import BertConfig, EncoderConfig
 from fastqps.models.files.config_keys import CONFIG
-from fastqps.models.files.tensors import Tensor, read_tensors
-from fastqps.models.files.weight_files import WEIGHTS
+from fastqps.models.files.tensors import WEIGHTS, Tensor, read_tensors
 
 # Fields that some side of a tensor is as long as.
 _WIDTHS = ("hidden", "inner", "heads", "kv_heads", "head_size", "head_dim", "types", "buckets", "relative_buckets")
@@ -30,10 +29,10 @@ def check_counts(checkpoint: Checkpoint, config: EncoderConfig | DecoderConfig, 
         _check_shape("rows of keys", keys, config.kv_heads * config.head_dim, config.hidden, config.layers)
     elif config.layers > len(tensors) and not (isinstance(config, BertConfig) and config.shared_layers):
         raise ModelError(f"{CONFIG} says {config.layers} layers, and the weights have {len(tensors)} tensors")
-    words = config.embedding if isinstance(config, BertConfig) and config.embedding else config.hidden
-    _check_shape("words", tensors, config.vocab, words)
-    if words != config.hidden:
-        _check_shape("hidden states", tensors, config.hidden, words)
+    embedding_width = config.embedding if isinstance(config, BertConfig) and config.embedding else config.hidden
+    _check_shape("words", tensors, config.vocab, embedding_width)
+    if embedding_width != config.hidden:
+        _check_shape("hidden states", tensors, config.hidden, embedding_width)
     if labels:
         _check_shape("labels", tensors, labels, config.hidden)
     longest = max(side for tensor in tensors for side in tensor.shape)
@@ -49,13 +48,13 @@ def check_counts(checkpoint: Checkpoint, config: EncoderConfig | DecoderConfig, 
 
 
 def _tensors(files: Iterable[Path]) -> list[Tensor]:
-    """Those that hold a number: without one, a header can state any size."""
+    """The tensors that hold a number: without one, a header can state any size."""
     return [tensor for file in files for tensor in read_tensors(file).values() if 0 not in tensor.shape]
 
 
 def _check_shape(what: str, tensors: Iterable[Tensor], rows: int, width: int, times: int = 1) -> None:
     """``times``: as many tensors have it."""
-    found = sum(tensor.shape == (rows, width) for tensor in tensors)
-    if found < times:
-        who = "no tensor has it" if times == 1 else f"{found} tensors have it, and {times} layers need it"
+    count = sum(tensor.shape == (rows, width) for tensor in tensors)
+    if count < times:
+        who = "no tensor has it" if times == 1 else f"{count} tensors have it, and {times} layers need it"
         raise ModelError(f"{CONFIG} says {rows} {what} of {width} numbers, the shape [{rows}, {width}]: {who}")

@@ -110,8 +110,8 @@ def _prefix_ids(checkpoint: Checkpoint, text: str, vocab: int) -> tuple[int, ...
     def encode(special: SpecialTokens) -> list[int]:
         return Tokenizer.from_source(source, max_tokens=_PREFIX_TOKENS_MAX, special_tokens=special).encode(text)
 
-    whole = encode("all")
-    ids = whole[: len(whole) - len(encode("trailing"))] + encode("none")
+    with_special = encode("all")
+    ids = with_special[: len(with_special) - len(encode("trailing"))] + encode("none")
     if not ids or max(ids) >= vocab:
         raise ModelError(
             f"{checkpoint.root}: the prefix becomes {len(ids)} token ids that a vocabulary of {vocab} lacks"
@@ -126,32 +126,32 @@ def _output_limit(room: int, asked: int) -> int:
 
 def _input_limit(checkpoint: Checkpoint, asked: int, context: int, prefix_len: int, max_output_tokens: int) -> int:
     """The tokens that the context leaves for prompts."""
-    found = min(asked, context - prefix_len - max_output_tokens)
-    if found >= 1:
-        return found
+    room = min(asked, context - prefix_len - max_output_tokens)
+    if room >= 1:
+        return room
     prefix = f"a prefix of {prefix_len} tokens and " if prefix_len else ""
-    said = (
+    reason = (
         f"{checkpoint.root}: {prefix}{max_output_tokens} output tokens leave no room for a prompt in the "
         f"model's context of {context} positions"
     )
     if context < 2:
-        raise ModelError(said)
+        raise ModelError(reason)
     output_max = context - prefix_len - 1
     lower = ("prefix",) if prefix_len and max_output_tokens < context else ()
     if output_max < 1 and lower:
-        raise LimitError(said, lower)
-    raise LimitError(f"{said}; at most {output_max if lower else context - 1} do", ("max_output_tokens", *lower))
+        raise LimitError(reason, lower)
+    raise LimitError(f"{reason}; at most {output_max if lower else context - 1} do", ("max_output_tokens", *lower))
 
 
 def _eos_ids(checkpoint: Checkpoint, generation: Keys) -> tuple[int, ...]:
     """generation_config.json's; without that file, config.json's. None is possible, as in transformers."""
     alone = has_file(checkpoint.encoder / GENERATION_CONFIG)
-    said: Any = (generation if alone else checkpoint.config).get("eos_token_id")
-    if said is None:
+    stated: Any = (generation if alone else checkpoint.config).get("eos_token_id")
+    if stated is None:
         return ()
-    ids = said if isinstance(said, list) else [said]
+    ids = stated if isinstance(stated, list) else [stated]
     if not all(type(i) is int and 0 <= i < _ID_END for i in ids):
-        raise ModelError(f"{checkpoint.root}: eos_token_id {said!r} is neither a token id nor a list of such")
+        raise ModelError(f"{checkpoint.root}: eos_token_id {stated!r} is neither a token id nor a list of such")
     return tuple(dict.fromkeys(ids))
 
 

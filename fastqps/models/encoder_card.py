@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.card import LABELS_MAX, Activation, InputRole, ModelCard, shorter
+from fastqps.models.card import InputRole, ModelCard, shorter
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.models.counts import check_counts
 from fastqps.models.families.encoder import EncoderConfig
-from fastqps.models.files.config_values import size
+from fastqps.models.files.config_values import LABELS_MAX, Activation, size
 from fastqps.models.input_roles import input_roles
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS
@@ -43,13 +43,13 @@ def encoder_card(
     special = _special_ids(checkpoint)
     prompts = NO_PROMPTS if checkpoint.task == "classify_tokens" else checkpoint.sentence.prompts
     own = _own_limit(checkpoint, config)
-    most = _default_max(checkpoint) if max_input_tokens is None else max_input_tokens
-    limit = min(own, most)
+    limit_max = _default_max(checkpoint) if max_input_tokens is None else max_input_tokens
+    limit = min(own, limit_max)
     roles: tuple[InputRole, ...] = ()
     warnings: tuple[str, ...] = ()
     if checkpoint.task == "embed_multi":
         roles, warnings = input_roles(
-            checkpoint, limit, most if config.input_limit is None else min(most, config.input_limit)
+            checkpoint, limit, limit_max if config.input_limit is None else min(limit_max, config.input_limit)
         )
     return ModelCard(
         name=name,
@@ -102,10 +102,10 @@ def _labels(checkpoint: Checkpoint) -> tuple[str, ...]:
     rows = adapter.replaced_rows(f"{checkpoint.labels_name}.weight") if adapter else None
     names, ids = config.get("id2label"), config.get("label2id")
     if names is None:
-        return _unnamed(rows or size(config, "num_labels", 2, most=LABELS_MAX))
+        return _unnamed(rows or size(config, "num_labels", 2, largest=LABELS_MAX))
     if not isinstance(names, dict) or not names or {str(i) for i in range(len(names))} != names.keys():
         raise ModelError("config.json: id2label has to name the labels 0, 1, 2 and so on, each once")
-    count = rows or size(config, "num_labels", len(names), most=LABELS_MAX)
+    count = rows or size(config, "num_labels", len(names), largest=LABELS_MAX)
     if count != len(names):
         return _unnamed(count)
     labels = tuple(str(names[str(i)]) for i in range(count))
@@ -159,12 +159,12 @@ def _cross_encoder_activation(checkpoint: Checkpoint, labels: int) -> Activation
     if not named:
         return "sigmoid" if labels == 1 else "identity"
     known: dict[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid", "Softmax": "softmax"}
-    found = known.get(torch_class(named))
-    if found is None:
+    activation = known.get(torch_class(named))
+    if activation is None:
         raise ModelError(
             f"{checkpoint.root}: {key} {named!r} is not supported; supported are torch.nn's {', '.join(known)}"
         )
-    return found
+    return activation
 
 
 def default_encoder_limit(checkpoint: Checkpoint) -> int:
@@ -193,6 +193,6 @@ def _special_ids(checkpoint: Checkpoint) -> dict[str, int]:
         keys = [f"{name}_token_id" for name in names if isinstance(checkpoint.config.get(f"{name}_token_id"), int)]
         if named >= 0 or not keys or checkpoint.config[keys[0]] < 0:
             return named
-        return size(checkpoint.config, keys[0], least=0)
+        return size(checkpoint.config, keys[0], smallest=0)
 
     return {"pad": find("pad"), "cls": find("cls", "bos"), "sep": find("sep", "eos")}

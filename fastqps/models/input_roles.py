@@ -63,13 +63,13 @@ def _query(checkpoint: Checkpoint, multi: MultiVector, plain: int, longest: int,
 
 
 def _expansion_id(checkpoint: Checkpoint, expansion: Expansion, source: str) -> int:
-    found = ids_of_tokens(source, [expansion.token])[0] if expansion.token else checkpoint.tokenizer_files.mask_id
-    if found is None or found < 0:
+    token_id = ids_of_tokens(source, [expansion.token])[0] if expansion.token else checkpoint.tokenizer_files.mask_id
+    if token_id is None or token_id < 0:
         raise ModelError(
             f"{checkpoint.root}: queries are expanded by {expansion.token or 'the mask token'!r}, which its tokenizer "
             "does not have"
         )
-    return found
+    return token_id
 
 
 def _skipped(checkpoint: Checkpoint, multi: MultiVector, source: str) -> tuple[tuple[int, ...], tuple[str, ...]]:

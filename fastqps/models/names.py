@@ -1,4 +1,4 @@
-"""From what a user writes after --model or --adapter to a directory that holds a checkpoint or an adapter."""
+"""Finds the directory of the checkpoint or adapter that a user names after --model or --adapter."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def resolve(name_or_dir: str) -> tuple[str, Path]:
     path = Path(name_or_dir).expanduser()
     if _is_checkpoint(path):
         root = path.resolve()
-        found = open_card(root)
-        return found.card.name if found else root.name, root
+        card_folder = open_card(root)
+        return card_folder.card.name if card_folder else root.name, root
     refuse_adapter(path)
     raise ModelError(about_path(path, PACKAGED))
 

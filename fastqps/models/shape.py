@@ -26,8 +26,8 @@ def shape_of(root: Path) -> str:
     for file in root.rglob("*.safetensors"):
         with suppress(ModelError):
             tensors += [(tensor.name, tensor.kind, tensor.shape) for tensor in read_tensors(file).values()]
-    said = _shape_keys(optional_object(root / "config.json"))
-    digested = json.dumps([said, sorted(tensors)], sort_keys=True)
+    config = _shape_keys(optional_object(root / "config.json"))
+    digested = json.dumps([config, sorted(tensors)], sort_keys=True)
     return hashlib.sha256(digested.encode()).hexdigest()[:_DIGITS]
 
 

@@ -13,7 +13,7 @@ from fastqps.models.files.logit_options import LogitOptions
 
 @dataclass(frozen=True)
 class LogitRules:
-    """The lists of tokens in a checkpoint's options, as records for all devices (csrc/step/decode/logit_options.h).
+    """The lists of tokens in a checkpoint's options, as records for all devices (csrc/step/cpu/logit_options.h).
 
     Rules for the tokens of all sequences of a model. Without options there is no rule.
     """
@@ -77,7 +77,7 @@ class DecodeStep:
 
 @dataclass(frozen=True)
 class DecodeState:
-    """By cache slot: keys and values, the tokens, the sampling parameters. All steps of a runner share it.
+    """The state by cache slot: keys and values, the tokens, the sampling parameters. All steps of a runner share it.
 
     The last cache slot is for padding. Every sequence sees the prefix before its own slot. The cache's memory is the
     system's until a slot is first used.
@@ -137,5 +137,5 @@ class DecodeState:
         return self.prefix.shape[3]
 
     def of_prefix(self) -> DecodeState:
-        """For the step that computes the prefix: its memory is the cache, of one slot, and nothing stands before it."""
+        """The state of the step that computes the prefix: its memory is a cache of one slot, with nothing before it."""
         return replace(self, cache=self.prefix.unsqueeze(2), prefix=self.prefix[:, :, :, :0])

@@ -59,28 +59,28 @@ class Linear(Reader, Protocol):
     def __call__(self, x: Rows) -> torch.Tensor:
         """x [rows, inputs] → x · weightᵀ + bias [rows, outputs]"""
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         """The product plus ``residual`` [rows, outputs], which nobody reads any more."""
 
 
 class Activated(Reader, Protocol):
-    def __call__(self, x: Rows, into: Reader) -> Rows:
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
         """x [rows, inputs] → activation(x · weightᵀ + bias), or gated: activation(x · gateᵀ) * (x · upᵀ)."""
 
 
 class Norm(Protocol):
-    """``into`` is who reads the rows next, besides the residual; None: whoever asks for ``values``.
+    """``reader`` is who reads the rows next, besides the residual; None: whoever asks for ``values``.
 
     ``x`` may be overwritten where a product is added to it.
     """
 
-    def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
+    def __call__(self, x: torch.Tensor, reader: Reader | None) -> Rows:
         """norm(x), x [rows, width]"""
 
-    def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> tuple[torch.Tensor, Rows]:
         """x + linear(h) and the norm of it: of models that normalise what goes into a block."""
 
-    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
+    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> Rows:
         """norm(x + linear(h)), with ``values``: of models that normalise what a block gives."""
 
 
@@ -112,12 +112,12 @@ class Ops(Protocol):
     def norm(self, weight: torch.Tensor, bias: torch.Tensor | None, eps: float, kind: Literal["layer", "rms"]) -> Norm:
         """weight, bias: [width]"""
 
-    def rows(self, x: torch.Tensor, into: Reader) -> Rows:
-        """x [rows, width], quantised where ``into`` reads that."""
+    def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
+        """x [rows, width], quantised where ``reader`` reads that."""
 
 
 class Embedding(Protocol):
-    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+    def __call__(self, step: Step, reader: Reader | None) -> tuple[Rows, Step]:
         """The sum of each token's rows [tokens, width] in the tables, normalised if there is a norm, with ``values``.
 
         And the step with what the device has found out of it in passing, for all that follows.
@@ -185,11 +185,11 @@ class DecodeOps(Ops, Protocol):
     def change_logits(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> torch.Tensor:
         """logits [S, vocabulary] → the same as each run's options and ``state.rules`` have them, for ``sample``.
 
-        ``logits`` may be overwritten. The reference semantics are those of csrc/step/decode/logit_options.h.
+        ``logits`` may be overwritten. The reference semantics are those of csrc/step/cpu/logit_options.h.
         """
 
     def sample(self, logits: torch.Tensor, step: DecodeStep, state: DecodeState) -> None:
         """logits [S, vocabulary] → ``tokens``, ``logprobs`` and ``finish`` of the step, and ``last_token``.
 
-        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode/sample_kernel.h.
+        Last of all in a step. The reference semantics are those of csrc/step/cpu/decode_sample_kernel.h.
         """

@@ -44,6 +44,6 @@ def function(activation: str) -> Function:
     return _FUNCTIONS[kind_of(activation)]
 
 
-def rows_for(x: torch.Tensor, into: Reader | None) -> Rows:
-    """x [rows, width] with what ``into`` reads of it."""
-    return Rows(x, *quantise_rows(x)) if into is not None and into.fp8 else Rows(x)
+def rows_for(x: torch.Tensor, reader: Reader | None) -> Rows:
+    """x [rows, width] with what ``reader`` reads of it."""
+    return Rows(x, *quantise_rows(x)) if reader is not None and reader.fp8 else Rows(x)

@@ -56,9 +56,9 @@ class Knee:
         return [rate for size, rate in self.rates if size <= self.items][-1]
 
 
-def sizes_up_to(most: int) -> list[int]:
-    """1, 2, 4 … and ``most``."""
-    return [*(1 << i for i in range((most - 1).bit_length())), most]
+def sizes_up_to(largest: int) -> list[int]:
+    """1, 2, 4 … and ``largest``."""
+    return [*(1 << i for i in range((largest - 1).bit_length())), largest]
 
 
 def items_within(step_s: float, rates: Sequence[tuple[int, float]]) -> int:
@@ -74,7 +74,7 @@ def items_within(step_s: float, rates: Sequence[tuple[int, float]]) -> int:
 
 
 def find_knee(
-    time_steps: TimeSteps, most: int, crowd_step_s: float = math.inf, clock: Callable[[], float] = time.monotonic
+    time_steps: TimeSteps, items_max: int, crowd_step_s: float = math.inf, clock: Callable[[], float] = time.monotonic
 ) -> Knee:
     """``time_steps`` runs steps of a size: (seconds, steps). All sizes take turns, so that a disturbance meets all.
     ``clock`` tells how long the measurement takes. No size of more than ``CROWD`` items is taken whose step takes
@@ -83,7 +83,7 @@ def find_knee(
     Of several sizes that may reach ``SHARE`` within the error of the measurement, the largest is taken. Where the error
     is too large for that, it is the larger one of those that the two halves of the rounds find.
     """
-    search = _Search(time_steps, sizes_up_to(most), crowd_step_s, clock)
+    search = _Search(time_steps, sizes_up_to(items_max), crowd_step_s, clock)
     while not search.over():
         search.run_round()
     return search.knee()
@@ -172,14 +172,14 @@ class _Search:
         return len(self._allowed()) < len(self._taken)
 
     def _best_rate(self, rounds: slice) -> float:
-        """Of all sizes, also of those that were not measured: each doubling gains at most what the last one has."""
+        """The best rate of all sizes. Sizes that were not measured gain at most what the last measured doubling has."""
         best = max(self._rate(size, rounds) for size in self._allowed())
         if self._top == self._sizes[-1] or self._bounded():
             return best
         return max(best, self._rate(self._top, rounds) * self._last_gain())
 
     def _last_gain(self) -> float:
-        """Of the last doubling, at most: what was not measured must not be taken for slow."""
+        """The largest gain that the last doubling can have: a size that was not measured must not count as slow."""
         if len(self._allowed()) < 2:
             return math.inf
         *_, before, last = self._allowed()
@@ -191,10 +191,10 @@ class _Search:
         return self._step_s(self._top) >= _LONG_S and self._last_gain() * (1 + margin) < _GAIN_MIN
 
     def _error(self) -> float:
-        """Of a ratio of two rates, at 95 %: by how far the halves of the rounds are apart, from size to size.
+        """The error of a ratio of two rates, at 95 %, from how far the halves of the rounds are apart, size by size.
 
-        Sizes that are far too slow do not count. What makes one half slower for all sizes alike is in no ratio. A size
-        that joined last counts with the second round that it was measured in.
+        Sizes that are far too slow do not count. A disturbance that slows one half for all sizes changes no ratio. A
+        size that joined last counts with the second round that it was measured in.
         """
         if sum(len(taken) > 1 for taken in self._taken.values()) < max(1, len(self._taken) - 1):
             return math.inf

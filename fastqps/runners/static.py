@@ -30,11 +30,11 @@ def _read_mapping(model: StaticModel) -> NDArray[np.int32] | None:
     tensor, rows = model.by_id.get("mapping"), model.table.shape[0]
     if tensor is None:
         return None
-    found = read_values(tensor)
-    if found.min() < 0 or found.max() >= rows:
-        wrong = found.min() if found.min() < 0 else found.max()
+    rows_by_id = read_values(tensor)
+    if rows_by_id.min() < 0 or rows_by_id.max() >= rows:
+        wrong = rows_by_id.min() if rows_by_id.min() < 0 else rows_by_id.max()
         raise ModelError(f"{tensor.file}: mapping names row {wrong} of {rows}")
-    return np.ascontiguousarray(found, np.int32)
+    return np.ascontiguousarray(rows_by_id, np.int32)
 
 
 class StaticTable:
@@ -95,7 +95,7 @@ class StaticTable:
         return [Strips(weight, bias) for weight, bias, _ in self.dense], [Strips(*layer) for layer in self.head]
 
     def finish(self, rows: Rows) -> Rows:
-        """What follows the mean: projections, and a classifier's normalisation and layers; not its activation."""
+        """Applies projections, and a classifier's normalisation and layers, to means. Leaves out its activation."""
         dense, head = self._products
         for product, (_, _, activation) in zip(dense, self.dense, strict=True):
             rows = _ACTIVATIONS[activation](product(rows))
@@ -162,8 +162,8 @@ def _gelu(x: Rows) -> Rows:
     z = np.abs(x.astype(np.float64)) / np.sqrt(2)
     t = 1 / (1 + 0.3275911 * z)
     erf = 1 - (np.polyval(_GELU_ERF[::-1], t) * t) * np.exp(-z * z)
-    found: Rows = (0.5 * x * (1 + np.copysign(erf, x))).astype(np.float32)
-    return found
+    values: Rows = (0.5 * x * (1 + np.copysign(erf, x))).astype(np.float32)
+    return values
 
 
 # By the name of the class of torch.nn.

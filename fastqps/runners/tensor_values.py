@@ -43,7 +43,9 @@ def read_values(tensor: Tensor) -> NDArray[Any]:
 
 
 def share_values(tensor: Tensor, fd: int, check: Callable[[], None]) -> NDArray[Any]:
-    """As ``read_values``, once for all processes with the same ``fd``: a file in memory, empty or of this tensor.
+    """Reads a tensor like ``read_values``, once for all processes with the same ``fd``.
+
+    ``fd``: a file in memory, empty or of this tensor.
 
     The first process writes it. Its last byte, behind the numbers, is there when they all are, and ``check`` has not
     raised.
@@ -81,23 +83,23 @@ def _fill(memory: mmap.mmap, tensor: Tensor) -> None:
 
 
 def _numbers(memory: mmap.mmap, tensor: Tensor) -> NDArray[Any]:
-    found = np.frombuffer(memory, _DTYPES[tensor.kind], math.prod(tensor.shape)).reshape(tensor.shape)
-    found.flags.writeable = False
-    return found
+    numbers = np.frombuffer(memory, _DTYPES[tensor.kind], math.prod(tensor.shape)).reshape(tensor.shape)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def read_floats(tensor: Tensor) -> NDArray[np.float32]:
     """A small tensor as float32. ``ModelError`` where a number is not finite."""
-    found = read_values(tensor)
-    check_finite(tensor, found)
+    values = read_values(tensor)
+    check_finite(tensor, values)
     if tensor.kind == "BF16":
-        return (found.astype(np.uint32) << 16).view(np.float32)
-    return np.ascontiguousarray(found, np.float32)
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return np.ascontiguousarray(values, np.float32)
 
 
-def check_finite(tensor: Tensor, found: NDArray[Any]) -> None:
+def check_finite(tensor: Tensor, values: NDArray[Any]) -> None:
     """``ModelError`` where one of the tensor's numbers is infinite or NaN."""
-    flat = found.reshape(-1)
+    flat = values.reshape(-1)
     for begin in range(0, flat.size, _CHUNK_NUMBERS):
         chunk = flat[begin : begin + _CHUNK_NUMBERS]
         bits = chunk & _BF16_EXPONENT if tensor.kind == "BF16" else None

@@ -36,7 +36,7 @@ class TimedSteps:
         self._cached: dict[Lane[Any], int] = {}  # sequences with positions in a lane's cache
         b = self._buffers(*self._places[0])
         self._length = min(usual_tokens(card), b.max_tokens)
-        self.most = b.max_runs if isinstance(b, DecodeBuffers) else min(b.max_items, b.max_tokens // self._length)
+        self.items_max = b.max_runs if isinstance(b, DecodeBuffers) else min(b.max_items, b.max_tokens // self._length)
 
     def __call__(self, size: int, for_s: float = BLOCK_S) -> tuple[float, int]:
         """Steps of ``size`` items for so long, at least one: (seconds, steps)."""
@@ -92,8 +92,8 @@ class TimedSteps:
 
     @staticmethod
     def _buffers(lane: Lane[Any], i: int) -> StepBuffers | DecodeBuffers:
-        found: StepBuffers | DecodeBuffers = lane.runners[i].buffers()
-        return found
+        buffers: StepBuffers | DecodeBuffers = lane.runners[i].buffers()
+        return buffers
 
 
 class _Busy:

@@ -1,5 +1,1 @@
 """The supervisor process: everything in a server that is not on the path of a request."""
-
-from fastqps.supervisor.serve import serve
-
-__all__ = ["serve"]

@@ -62,25 +62,25 @@ class Capacity:
 def read_capacity(path: str) -> Capacity:
     """Reads a capacity file. Raises ``ConfigError`` if it cannot be used."""
     try:
-        found = parse_json(read_regular(path, BYTES_MAX))
+        document = parse_json(read_regular(path, BYTES_MAX))
     except OSError as error:
         raise ConfigError(f"--capacity: cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"--capacity: {path} is not JSON: {error}") from None
     try:
-        return _checked(found)
+        return _checked(document)
     except ValueError as error:
         raise ConfigError(f"--capacity: {path}: {error}") from None
 
 
-def _checked(found: Any) -> Capacity:
-    if not isinstance(found, dict) or "rate" not in found:
+def _checked(document: Any) -> Capacity:
+    if not isinstance(document, dict) or "rate" not in document:
         raise ValueError("is no capacity file; fastqps bench find-max writes one")
-    if found.get("schema_version") != SCHEMA_VERSION:
+    if document.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(
-            f"has schema version {_plain(str(found.get('schema_version')))}, this version reads {SCHEMA_VERSION}"
+            f"has schema version {_plain(str(document.get('schema_version')))}, this version reads {SCHEMA_VERSION}"
         )
-    own: dict[str, Any] = {key: found.get(key) for key in (*_TEXTS, *_NUMBERS, "settings")}
+    own: dict[str, Any] = {key: document.get(key) for key in (*_TEXTS, *_NUMBERS, "settings")}
     for key, value in own.items():
         if key in _TEXTS and not isinstance(value, str):
             raise ValueError(f"{key} is {_shown(value)}, not text")
@@ -88,40 +88,40 @@ def _checked(found: Any) -> Capacity:
             raise ValueError(f"{key} is {_shown(value)}, {_A_NUMBER}")
     if not isinstance(own["settings"], dict):
         raise ValueError(f"settings is {_shown(own['settings'])}, not an object")
-    p99_us = _object(found, "slo").get("p99_us")
+    p99_us = _object(document, "slo").get("p99_us")
     if p99_us is not None and not _is_sane(p99_us):
         raise ValueError(f"slo.p99_us is {_shown(p99_us)}, {_A_NUMBER}")
-    at_knee = _figures(_object(found, "at_knee"), "at_knee")
+    at_knee = _figures(_object(document, "at_knee"), "at_knee")
     return Capacity(
         **own, slo_p99_s=p99_us and p99_us * 1e-6, at_knee=at_knee,
-        below_knee=_below_knee(found.get("below_knee", [])),
+        below_knee=_below_knee(document.get("below_knee", [])),
     )  # fmt: skip
 
 
-def _below_knee(found: Any) -> tuple[dict[str, float], ...]:
-    if not isinstance(found, list) or len(found) > BELOW_MAX:
-        raise ValueError(f"below_knee is {_shown(found)}, not a list of at most {BELOW_MAX}")
+def _below_knee(rows: Any) -> tuple[dict[str, float], ...]:
+    if not isinstance(rows, list) or len(rows) > BELOW_MAX:
+        raise ValueError(f"below_knee is {_shown(rows)}, not a list of at most {BELOW_MAX}")
     before = 0.0
-    for k, row in enumerate(found):
+    for k, row in enumerate(rows):
         share = _figures(row, f"below_knee[{k}]").get("share", 0.0)
         if not before < share < 1:
             raise ValueError(f"below_knee[{k}].share is {share:g}, not above {before:g} and below 1")
         before = share
-    return tuple(found)
+    return tuple(rows)
 
 
-def _figures(found: Any, where: str) -> dict[str, float]:
-    if not isinstance(found, dict):
-        raise ValueError(f"{where} is {_shown(found)}, not an object")
-    for key, value in found.items():
+def _figures(figures: Any, where: str) -> dict[str, float]:
+    if not isinstance(figures, dict):
+        raise ValueError(f"{where} is {_shown(figures)}, not an object")
+    for key, value in figures.items():
         if value != 0 and not _is_sane(value):
             raise ValueError(f"{where}.{_plain(key)} is {_shown(value)}, not a number")
-    return found
+    return figures
 
 
-def _object(found: dict[str, Any], key: str) -> dict[str, Any]:
+def _object(document: dict[str, Any], key: str) -> dict[str, Any]:
     """An object of the file, which older files lack."""
-    value = found.get(key) or {}
+    value = document.get(key) or {}
     if not isinstance(value, dict):
         raise ValueError(f"{key} is {_shown(value)}, not an object")
     return value

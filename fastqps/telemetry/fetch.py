@@ -16,7 +16,7 @@ class FetchError(FastqpsError):
 
 
 class NoPageError(FetchError):
-    """What answers there has other pages."""
+    """The server at the address has no such page."""
 
 
 def fetch(admin: str, path: str, timeout_s: float) -> bytes:

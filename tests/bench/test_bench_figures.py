@@ -14,6 +14,7 @@ import pytest
 
 from fastqps.bench.measure.context import fill_in
 from fastqps.bench.measure.processes import Usage
+from fastqps.bench.measure.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
 from fastqps.bench.modes.compare import pairs_of, run_alone, samples
 from fastqps.bench.modes.overload import recovery_s
 from fastqps.bench.modes.soak import of_processes, sample
@@ -23,7 +24,6 @@ from fastqps.bench.results.capacity import read_rate, write_capacity
 from fastqps.bench.results.environment import OTHERS
 from fastqps.bench.results.point import Point, median_point, with_samples_only
 from fastqps.bench.results.result import EXIT_CODES, Result, read_result
-from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us, goodput, share_within
 from fastqps.bench.statistics.intervals import (
     blocks,
     difference_interval,

@@ -89,7 +89,7 @@ def test_a_child_that_speaks_now_and_then_goes_on(play: Any, monkeypatch: pytest
             run, _ = play(f"for _ in range(6): say(t_s=0); time.sleep({silence_s / 4})\nresults(rate=1)")
         except BenchError as error:
             return str(error)
-        assert run.found == {"rate": 1}
+        assert run.results == {"rate": 1}
         return ""
 
     until_in_time(attempt, tries=5)
@@ -232,7 +232,7 @@ def test_calls_that_cannot_be(text: str) -> None:
 def test_json_of_a_run_is_json(play: Any) -> None:
     """As long as it is; a megabyte of it goes through too."""
     run, lines = play("[say(t_s=k, x='y' * 1000) for k in range(1000)]; results(big=['z' * 100] * 10000)")
-    assert len(lines) == 1000 and len(json.dumps(run.found)) > 10**6
+    assert len(lines) == 1000 and len(json.dumps(run.results)) > 10**6
 
 
 def test_streams_name_the_fields_of_the_protocol() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fastqps.bench.search.choice import DOUBT_MAX
-from fastqps.bench.search.search import Found, Knob, Search
+from fastqps.bench.search.search import Knob, Search, SearchOutcome
 from fastqps.bench.statistics.race import Noise, Race, Rules, race
 from loadgen.statistics import t_quantile
 
@@ -96,7 +96,7 @@ def surface(setting: dict[str, Any]) -> float:
     return min(hidden, 3.0) * 100 * items * delay
 
 
-def searched(probe: Callable[[dict[str, Any]], float], **more: Any) -> Found:
+def searched(probe: Callable[[dict[str, Any]], float], **more: Any) -> SearchOutcome:
     return Search(KNOBS, probe, **more).run()
 
 

@@ -13,11 +13,11 @@ from formulas import Asked, Played, prepared
 
 from fastqps.bench import modes
 from fastqps.bench.modes import MODES
+from fastqps.bench.modes.session import run_to_the_end
 from fastqps.bench.report.run_facts import labels_of
 from fastqps.bench.report.terminal import print_result
 from fastqps.bench.results.point import Point
 from fastqps.bench.results.result import Outcome, Result, ServerGone
-from fastqps.bench.session import run_to_the_end
 from fastqps.bench.verdict import _WORST_FIRST, ANSWERS_MIN, MATTERS, STEPS_MIN, conclude, is_open
 
 pytestmark = pytest.mark.compute

@@ -19,10 +19,10 @@ from padded import PaddedDecoder, PaddedEncoder
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.kernels import TRITON_MISSING
-from fastqps.kernels.operations import own_operations
 from fastqps.models import load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cpu.encoder_ops import CpuEncoderOps
+from fastqps.ops.cuda.operations import own_operations
 from fastqps.runners.decoder import DecoderRunner
 from fastqps.runners.encoder import EncoderRunner
 

@@ -191,9 +191,9 @@ def test_the_most_wanted_graph_is_the_one_that_saves_most() -> None:
         demand.note(Shape(512, 256), Shape(1024, 256))
         demand.note(Shape(1152, 512), Shape(4096, 1024))
         demand.note(Shape(4080, 1024), Shape(4096, 1024))  # not worth a capture
-    assert demand.most(there) == Shape(1152, 512)
-    assert demand.most([*there, Shape(1152, 512)]) == Shape(512, 256), "what is there saves nothing more"
-    assert demand.most([*there, Shape(1152, 512), Shape(512, 256)]) is None
+    assert demand.best_shape(there) == Shape(1152, 512)
+    assert demand.best_shape([*there, Shape(1152, 512)]) == Shape(512, 256), "what is there saves nothing more"
+    assert demand.best_shape([*there, Shape(1152, 512), Shape(512, 256)]) is None
 
 
 def test_it_searches_only_where_a_size_has_become_more_usual(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,10 +201,10 @@ def test_it_searches_only_where_a_size_has_become_more_usual(monkeypatch: pytest
     monkeypatch.setattr("fastqps.devices.cuda.demand.smallest", lambda *words: searched.append(words) or there[0])
     for _ in range(STEPS_MIN - 1):
         demand.note(Shape(512, 256), there[0])
-        assert demand.most(there) is None
+        assert demand.best_shape(there) is None
     assert not searched
     demand.note(Shape(512, 256), there[0])
-    assert demand.most(there) == Shape(512, 256) and len(searched) == 1
+    assert demand.best_shape(there) == Shape(512, 256) and len(searched) == 1
 
 
 def test_old_demand_is_forgotten() -> None:
@@ -213,4 +213,4 @@ def test_old_demand_is_forgotten() -> None:
         demand.note(Shape(512, 256), there[0])
     for _ in range(60_000):
         demand.note(Shape(2048, 1024), there[0])
-    assert demand.most([*there, Shape(2048, 1024)]) is None
+    assert demand.best_shape([*there, Shape(2048, 1024)]) is None

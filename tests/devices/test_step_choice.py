@@ -237,7 +237,7 @@ def test_steps_are_timed_through_all_lanes(model: Path, monkeypatch: pytest.Monk
     card = load_card(str(model))
     both = make_lanes(make_runner("cpu", card, 20, 256, dtype="float32", threads=1), 2, 2)
     steps = TimedSteps(card, both)
-    assert steps.most == 8, "of 32 tokens each"
+    assert steps.items_max == 8, "of 32 tokens each"
     for size in (1, 8):
         began = now_ns()
         seconds, count = steps(size)
@@ -257,7 +257,7 @@ def test_a_device_that_works_by_itself_tells_its_own_time(model: Path, tmp_path:
     for size in (1, 8, 64):
         seconds, count = steps(size)
         assert seconds / count == pytest.approx(300e-6 + size * 100e-6, rel=1e-3)
-    knee = find_knee(steps, steps.most)
+    knee = find_knee(steps, steps.items_max)
     assert knee.decided and knee.items == 64, "300 µs are 5 % of the time of a step of 57 items"
 
 
@@ -265,7 +265,7 @@ def test_sequences_of_a_generator_are_timed(tmp_path: Path) -> None:
     card = load_card(str(write_generator(tmp_path / "g")), 16, max_output_tokens=16)
     lanes = make_lanes(make_runner("cpu", card, 12, 64, dtype="float32", threads=1), 1, 2)
     steps = TimedSteps(card, lanes)
-    assert steps.most == 12
+    assert steps.items_max == 12
     seconds, count = steps(12, 0.0)
     assert seconds > 0 and count == 2
     buffers = lanes[0].runners[1].buffers()

@@ -22,10 +22,10 @@ from fastqps import Engine
 from fastqps._core import DecodeBatch
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
-from fastqps.kernels.operations import own_operations, torch_operations
 from fastqps.models import ModelCard, load_card
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
+from fastqps.ops.cuda.operations import own_operations, torch_operations
 from fastqps.runners.decoder import DecoderRunner
 
 pytestmark = [

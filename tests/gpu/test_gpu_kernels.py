@@ -54,7 +54,7 @@ def test_attention_at_true_shapes(dtype: torch.dtype, heads: int, size: int, win
 def test_norms_at_true_widths(dtype: torch.dtype, width: int) -> None:
     x, residual = normal(300, width).to(dtype), normal(300, width, seed=1).to(dtype)
     weight, bias = normal(width, seed=2), normal(width, seed=3)
-    done = add_norm(x, weight, bias, 1e-12, "layer", residual=residual, want_sum=True)
+    done = add_norm(x, weight, bias, 1e-12, "layer", residual=residual, return_sum=True)
     assert done.sum is not None and done.sum.equal(x + residual)
     near(done.values, layer_norm(done.sum, weight, bias), 2 * ROUNDING[dtype])
 
@@ -67,7 +67,7 @@ def test_float8_is_the_nearest(width: int) -> None:
     gated = activate(x, "silu", gated=True, fp8=True)
     check_fp8(gated.fp8, gated.scale, F.silu(x.float()[:, : width // 2]) * x.float()[:, width // 2 :])
     weight = normal(width, seed=1)
-    normed = add_norm(x, weight, None, 1e-6, "rms", want_fp8=True)
+    normed = add_norm(x, weight, None, 1e-6, "rms", return_fp8=True)
     check_fp8(normed.fp8, normed.scale, F.rms_norm(x.float(), (width,), weight, 1e-6))
 
 

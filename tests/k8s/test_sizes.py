@@ -10,9 +10,10 @@ from builds import COMPONENTS, K8S, OVERLAYS, Object, cores, one, overlay, setti
 
 from fastqps.admin.server import END_MAX_S as ADMIN_END_MAX_S
 from fastqps.config import Config
-from fastqps.supervisor import log, server
+from fastqps.supervisor import log
 from fastqps.supervisor.gpu import holder, mps
 from fastqps.supervisor.placement import pinned
+from fastqps.supervisor.server import supervisor
 
 pytestmark = pytest.mark.compute
 
@@ -23,8 +24,8 @@ SPARE_CORES = 2  # for the supervisor, and for the next generation of a model
 def longest_end_s(config: Config) -> float:
     """From SIGTERM to the last process's end, with everything hanging that can."""
     end_s = (config.lame_duck_ns + config.drain_timeout_ns) / 1e9
-    end_s += server.ACCEPT_S + server.DRAIN_SLACK_S
-    end_s += 2 * server.REAP_MAX_S + server.TRACING_GRACE_S  # children, and then a restart that had begun
+    end_s += supervisor.ACCEPT_S + supervisor.DRAIN_SLACK_S
+    end_s += 2 * supervisor.REAP_MAX_S + supervisor.TRACING_GRACE_S  # children, and then a restart that had begun
     end_s += ADMIN_END_MAX_S + 2 * log.FLUSH_S
     if config.share_weights:
         end_s += holder.END_MAX_S + holder.REAP_MAX_S

@@ -200,7 +200,7 @@ def test_a_check_that_ended_its_process(journal: Journal, capsys: pytest.Capture
     for died in ("add_norm", "sample"):
         die_checking(journal, died)
         assert journal.unfinished() == (GPU, died, SHAPE)
-        checked.choose("add_norm", torch_ops.add_norm)(*HOW, want_sum=died == "sample")  # type: ignore[arg-type]
+        checked.choose("add_norm", torch_ops.add_norm)(*HOW, return_sum=died == "sample")  # type: ignore[arg-type]
         assert journal.unfinished() is None
     assert gpu.runs == 0
     checked.choose("quantise_rows", torch_ops.quantise_rows)(X)

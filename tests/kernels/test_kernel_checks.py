@@ -21,9 +21,9 @@ from fastqps.kernels.checks.inputs import Random
 from fastqps.kernels.checks.sample_inputs import LIKELY, RUNS
 from fastqps.kernels.journal import KERNELS
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.kernels.operations import launcher
 from fastqps.kernels.shapes import ROWS_TOGETHER_FROM
 from fastqps.kernels.torch_ops.sample import uniform
+from fastqps.ops.cuda.operations import launcher
 
 pytestmark = [
     pytest.mark.usefixtures("round_as_a_gpu_does"),
@@ -146,12 +146,12 @@ def test_a_shape_is_what_code_depends_on() -> None:
         how = {"x": x, "weight": weight, "bias": None, "eps": 1e-6, "kind": "rms"} | changes
         return shape_of("add_norm", arguments_of(torch_ops.add_norm, (), how))
 
-    assert shape() == "x=float32[:,48]/1 weight=float32[:] eps=1e-06 kind=rms want_values=True"
+    assert shape() == "x=float32[:,48]/1 weight=float32[:] eps=1e-06 kind=rms return_values=True"
     assert shape(x=torch.zeros(9, 48)) == shape() == shape(x=torch.zeros(2049, 48))
     others = [
         {"x": x.half()}, {"x": torch.zeros(5, 64)}, {"x": torch.zeros(2048, 48)},
         {"bias": weight}, {"eps": 1e-5}, {"kind": "layer"}, {"residual": x},
-        {"want_fp8": True}, {"want_values": False}, {"count": torch.zeros(1, dtype=torch.int32)},
+        {"return_fp8": True}, {"return_values": False}, {"count": torch.zeros(1, dtype=torch.int32)},
     ]  # fmt: skip
     assert len({shape(), *(shape(**other) for other in others)}) == 1 + len(others)
     calls_of = {name: [full(name, a) for n, a in CALLS if n == name] for name in ("embed_norm", "sample")}

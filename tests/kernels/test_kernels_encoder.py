@@ -43,7 +43,7 @@ def embedded(step: Packed, **options: Any) -> Embedded:
 @pytest.mark.parametrize("name", LENGTHS)
 def test_rows_know_their_items(name: str) -> None:
     step = packed(LENGTHS[name])
-    done, (starts, ends) = embedded(step, want_values=False), step.bounds()
+    done, (starts, ends) = embedded(step, return_values=False), step.bounds()
     assert torch.equal(done.row_start, starts) and torch.equal(done.row_end, ends)
 
 
@@ -51,7 +51,7 @@ def test_rows_know_their_items(name: str) -> None:
 def test_rows_know_their_items_among_many(items: int, room: int, looks: int) -> None:
     assert (search_shape(room).stride > 1) == (looks == 2)
     step = packed([1] * (items - 2) + [3, 4], spare_tokens=2, spare_items=room - items - 1)
-    done = embedded(step, want_values=False)
+    done = embedded(step, return_values=False)
     assert torch.equal(done.row_start, step.bounds()[0])
 
 
@@ -72,7 +72,7 @@ def test_embedding_with_positions_and_types(name: str) -> None:
     words, places, kinds = normal(50, WIDTH), normal(70, WIDTH, seed=1), normal(2, WIDTH, seed=2)
     weight, bias, total = normal(WIDTH, seed=3), normal(WIDTH, seed=4), sum(step.lengths)
     tables = Tables(words, places, kinds, weight, bias, 1e-12, 2)
-    done = embed_norm(step.ids, step.types, step.cu_seqlens, step.counts, tables, want_fp8=True)
+    done = embed_norm(step.ids, step.types, step.cu_seqlens, step.counts, tables, return_fp8=True)
     x = words[step.ids[:total].long()] + places[places_in_items(step, 1)] + kinds[step.types[:total].long()]
     wanted = F.layer_norm(x, (WIDTH,), weight, bias, 1e-12)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
@@ -96,7 +96,7 @@ def test_padding_in_a_text_is_not_counted(padding: int, longest: int) -> None:
 
 def test_embedding_without_a_norm_is_the_rows() -> None:
     step, words = packed([3, 4]), normal(50, WIDTH)
-    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words), want_fp8=True)
+    done = embed_norm(step.ids, None, step.cu_seqlens, step.counts, Tables(words), return_fp8=True)
     assert done.values is not None and done.fp8 is not None and done.scale is not None
     assert torch.equal(done.values[:7], words[step.ids[:7].long()])
     check_fp8(done.fp8[:7], done.scale[:7], words[step.ids[:7].long()])
@@ -129,7 +129,7 @@ def test_rows_of_one_program_are_as_those_of_several(
         found = []
         for rows in (1, 2, 4):
             rows_of_programs(monkeypatch, "embed_norm", rows)
-            done = embed_norm(*where, replace(tables, position_offset=offset), want_fp8=True)
+            done = embed_norm(*where, replace(tables, position_offset=offset), return_fp8=True)
             assert done.values is not None and done.fp8 is not None and done.scale is not None
             numbers = [done.values[:total], done.fp8[:total].view(torch.uint8), done.scale[:total]]
             found.append([*numbers, done.row_start, done.row_end])

@@ -28,7 +28,7 @@ def test_layer_norm_of_a_sum(width: int) -> None:
 
 def test_rms_norm_keeps_the_sum() -> None:
     x, residual, weight = normal(3, 96), normal(3, 96, seed=1), normal(96)
-    done = add_norm(x, weight, None, 1e-6, "rms", residual=residual, want_sum=True, want_fp8=True)
+    done = add_norm(x, weight, None, 1e-6, "rms", residual=residual, return_sum=True, return_fp8=True)
     wanted = F.rms_norm(x + residual, (96,), weight, 1e-6)
     near(done.sum, x + residual)
     near(done.values, wanted)
@@ -38,7 +38,7 @@ def test_rms_norm_keeps_the_sum() -> None:
 def test_norm_without_residual_or_bias() -> None:
     x, weight = normal(4, 64) + 3, normal(64)
     near(add_norm(x, weight, None, 1e-5, "layer").values, F.layer_norm(x, (64,), weight, None, 1e-5))
-    done = add_norm(x, weight, None, 1e-5, "rms", want_values=False, want_fp8=True)
+    done = add_norm(x, weight, None, 1e-5, "rms", return_values=False, return_fp8=True)
     assert done.values is None
     check_fp8(done.fp8, done.scale, F.rms_norm(x, (64,), weight, 1e-5))
 
@@ -49,7 +49,7 @@ def test_padding_rows_are_not_written(rows: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7.0))
     x, weight = normal(6, 32), normal(32)
     x[rows:] = torch.nan  # whatever is left there from another step
-    done = add_norm(x, weight, None, 1e-6, "rms", residual=x, count=count(rows), want_sum=True)
+    done = add_norm(x, weight, None, 1e-6, "rms", residual=x, count=count(rows), return_sum=True)
     assert done.sum is not None and done.values is not None
     near(done.values[:rows], F.rms_norm(2 * x[:rows], (32,), weight, 1e-6))
     assert (done.sum[rows:] == 7).all() and (done.values[rows:] == 7).all()
@@ -71,7 +71,7 @@ def test_rows_of_one_program_are_as_those_of_several(
         found = []
         for rows in (1, 2, 4):
             rows_of_programs(monkeypatch, "add_norm", rows)
-            done = add_norm(*args, kind, **more, want_sum=True, want_fp8=True)  # type: ignore[arg-type]
+            done = add_norm(*args, kind, **more, return_sum=True, return_fp8=True)  # type: ignore[arg-type]
             assert done.sum is not None and done.values is not None and done.fp8 is not None and done.scale is not None
             assert (done.sum[live:] == 7).all() and (done.values[live:] == 7).all()
             numbers = [done.sum, done.values, done.fp8[:live].view(torch.uint8), done.scale[:live]]

@@ -51,7 +51,7 @@ def test_a_product_is_that_of_the_rounded_numbers(rows: int, outputs: int, input
     close(linear(Rows(x)), want, dtype)
     residual = torch.randn(rows, outputs).to(dtype)
     sums = want + residual.float()
-    close(linear.plus(Rows(x), residual), sums, dtype)
+    close(linear.add_residual(Rows(x), residual), sums, dtype)
     close(CpuInt8Linear(weight, None, dtype)(Rows(x)), want - bias, dtype)
 
 

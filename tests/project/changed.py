@@ -30,6 +30,7 @@ SMOKE = (
 # By the beginning of a path, of which the longest counts: Python tests, and folders of csrc/tests.
 OWNERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "csrc/core/": ((f"{_RECOVERY}/test_ledger.py", "tests/telemetry"), ("core", "service", "step")),
+    "csrc/supervisor/": (("tests/telemetry",), ("core",)),
     "csrc/text/": (("tests/tokenizers",), ("text",)),
     "csrc/step/": ((f"{_E2E}/devices", "tests/devices", "tests/models"), ("step",)),
     "csrc/step/cuda/": (("tests/cuda", f"{_E2E}/devices"), ("cuda",)),

@@ -29,6 +29,7 @@ PYTHON = (
 CXX: dict[str, tuple[str, ...]] = {
     "contract": (),
     "core": ("contract",),
+    "supervisor": ("contract", "core"),
     "text": ("contract",),
     "step": ("contract", "core"),
     "transport": ("contract", "core"),
@@ -36,19 +37,21 @@ CXX: dict[str, tuple[str, ...]] = {
     "edge": ("contract", "core", "transport", "h2client"),
     "service": ("contract", "core", "text", "transport"),
     "protocols": ("contract", "core", "text", "edge", "transport", "service"),
-    "bind": ("contract", "core", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
+    "bind": ("contract", "core", "supervisor", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
 }
 CXX_CONTENTS = {
     "contract": "what all floors speak of: status codes, requests and answers, protobuf read and written in place; "
     "a model's card and a front door's settings, read from JSON",
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
+    "supervisor": "the load of a whole server, from the counters of its processes",
     "text": "tokenizers",
     "step": "gather and scatter of slots and packed buffers (`encode`, `decode`); the devices: `cpu`, `cuda`, `sim`",
     "transport": "from the socket to a call's messages: `net`, `tls`, `framing`, `rpc` (the interface of methods and "
     "of the service), `http`, `calls`, `http1`, `http2`, `standard` (health, load reports), `loop`",
     "h2client": "connections to other servers, for edges and loadgen: the socket, TLS and HTTP/2",
     "edge": "the dispatcher of an edge, which sends claimed requests to other servers: `upstream`, `messages`",
-    "service": "admission, items, batches, generations, answers; knows no protocol",
+    "service": "admission, items, batches, generations, answers; knows no protocol: `formats`, `tables`, `answers`, "
+    "`intake`, each of which includes only those before it",
     "protocols": "readers and writers: `oip`, `openai`, `tei`, `rerank`, `json`, and `step`, the items of edges",
     "bind": "the only floor that sees Python",
 }

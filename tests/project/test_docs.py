@@ -38,6 +38,10 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
+def test_no_page_has_both_sides_of_a_conflict() -> None:
+    assert [page for page in PAGES if re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)] == []
+
+
 def test_the_api_reference_is_that_of_the_docstrings() -> None:
     written = runpy.run_path(str(ROOT / "tools" / "api_reference.py"))["page"]()
     found = (ROOT / "docs" / "python-api.md").read_text()

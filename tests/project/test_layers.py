@@ -131,7 +131,7 @@ def test_python_imports_go_down() -> None:
             ("torch", "grpc", "fastqps.frontdoor.process", "fastqps.runners.lane", "fastqps._front"),
         ),
         (
-            "fastqps.supervisor.serve",
+            "fastqps.supervisor.server.serve",
             ("torch", "fastqps.frontdoor.process", "fastqps.dispatcher.loop", "fastqps._front"),
         ),
         ("fastqps.client.sync", ("torch", "fastqps._core", "fastqps._front", "fastqps.models")),

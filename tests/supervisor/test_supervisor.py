@@ -16,8 +16,8 @@ from process_table import Program, World, in_fake_time
 from fastqps.errors import ConfigError
 from fastqps.supervisor.listener import bind
 from fastqps.supervisor.outcome import Outcome
-from fastqps.supervisor.server import REAP_MAX_S, STOP_GRACE_S
-from fastqps.supervisor.workers import slot
+from fastqps.supervisor.server.supervisor import REAP_MAX_S, STOP_GRACE_S
+from fastqps.supervisor.workers import worker_slot
 from fastqps.supervisor.workers.progress import SILENCE_MAX_NS, STOPPED_MAX_NS, TICK_NS
 from fastqps.supervisor.workers.restarts import RESTARTS_MAX, WINDOW_S
 
@@ -114,7 +114,7 @@ async def test_one_that_cannot_be_reaped() -> None:
     await world.until(lambda: held.killed)
     assert world.state() == (False, True, ("dispatcher 0 (null) is not ready",))
     took_s = await world.until(lambda: not world.state()[1])
-    assert slot.REAP_MAX_S - 0.1 <= took_s < slot.REAP_MAX_S + 1
+    assert worker_slot.REAP_MAX_S - 0.1 <= took_s < worker_slot.REAP_MAX_S + 1
     down = "dispatcher 0 (null) stays down: it was killed and does not end: a driver or a debugger holds it"
     assert world.state() == (False, False, (down,))
     held.end(-signal.SIGKILL)

@@ -25,9 +25,8 @@ from fastqps.admin.predict import Predict
 from fastqps.admin.server import Connection
 from fastqps.admin.server import Server as AdminServer
 from fastqps.process.background import UnexpectedError
-from fastqps.process.limits import Limits, ModelLimits
 from fastqps.process.readiness import Readiness
-from fastqps.process.reloaded import Reloaded, ReloadRefused
+from fastqps.process.served_models import Limits, ModelLimits, Reloaded, ReloadRefused
 from fastqps.supervisor.listener import bind
 from fastqps.telemetry.metrics.meter import LoadMeter
 from fastqps.v1 import predict_pb2 as pb

@@ -32,8 +32,8 @@ from fastqps._core import (
 )
 from fastqps.errors import FAULTS
 from fastqps.telemetry.metrics import Metrics
-from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges
+from fastqps.telemetry.metrics.meter import FillWindow
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_histogram_buckets_are_exact() -> None:
     assert edges[-1] == ("+Inf", len(values))
     assert [count for _, count in edges] == sorted(count for _, count in edges)
     small = [1, 1, 2, 3, 4, 7, 8, 15, 16, 64]
-    whole = dict(Edges(2, 1 << 21, 1, 1, whole=True).cumulative(histogram(*small).buckets, len(small)))
+    whole = dict(Edges(2, 1 << 21, 1, 1, integers=True).cumulative(histogram(*small).buckets, len(small)))
     for edge in (1, 3, 7, 15, 31, 63, 127):
         assert whole[str(edge)] == sum(v <= edge for v in small)
 

@@ -89,7 +89,7 @@ def _values(name: str, size: tuple[int, ...], shape: Shape, chance: Any) -> Any:
 
 
 def _gain(name: str) -> float:
-    """Of a decoder's parameters; 1 for all others."""
+    """The scale of a decoder's parameter; 1 for all others."""
     if "o_proj.weight" in name or "down_proj.weight" in name:
         return 3.0
     return 2.0 if any(part in name for part in ("q_proj.weight", "k_proj.weight", "q_norm", "k_norm")) else 1.0

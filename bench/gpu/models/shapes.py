@@ -31,14 +31,14 @@ class Shape:
 
     @property
     def config(self) -> dict[str, Any]:
-        """As transformers' config has it."""
-        found: dict[str, Any] = {"hidden_size": self.hidden, "num_hidden_layers": self.layers}
-        found |= {"num_attention_heads": self.heads, "intermediate_size": self.inner, "vocab_size": self.vocab}
+        """The keys of transformers' config.json."""
+        keys: dict[str, Any] = {"hidden_size": self.hidden, "num_hidden_layers": self.layers}
+        keys |= {"num_attention_heads": self.heads, "intermediate_size": self.inner, "vocab_size": self.vocab}
         if self.kind == "encoder":
-            return found | {"max_position_embeddings": 512} | self.more
-        found |= {"num_key_value_heads": self.kv_heads, "head_dim": self.head_dim, "tie_word_embeddings": True}
-        found |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}  # answers end at their limit alone
-        return found | {"max_position_embeddings": 4096, "rms_norm_eps": 1e-6} | self.more
+            return keys | {"max_position_embeddings": 512} | self.more
+        keys |= {"num_key_value_heads": self.kv_heads, "head_dim": self.head_dim, "tie_word_embeddings": True}
+        keys |= {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}  # answers end at their limit alone
+        return keys | {"max_position_embeddings": 4096, "rms_norm_eps": 1e-6} | self.more
 
     def products(self) -> tuple[tuple[str, int, int], ...]:
         """(name, K, N) of a layer's matrix products, as they are computed: Q, K and V in one, gate and up in one."""
@@ -52,12 +52,12 @@ class Shape:
 
     @property
     def body_parameters(self) -> int:
-        """Of the layers' matrix products, which are what a token costs; embeddings and head not counted."""
+        """Parameters of the layers' matrix products, the cost of a token; embeddings and head are not counted."""
         return self.layers * sum(k * n for _, k, n in self.products())
 
     @property
     def kv_bytes(self) -> int:
-        """Of one position in the KV cache, in two bytes a number."""
+        """Bytes of one position in the KV cache, at two bytes a number."""
         return 2 * 2 * self.layers * self.kv_heads * self.head_dim
 
     def tiny(self) -> Shape:

@@ -25,10 +25,10 @@ def words(count: int = WORDS, seed: int = 5) -> tuple[str, ...]:
     """Different words of two to four syllables, the same ones for a seed."""
     rng = random.Random(seed)
     syllables = [head + body + tail for head in "bdfgklmnprstvz" for body in "aeiou" for tail in ("", "n", "r", "s")]
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found["".join(rng.choices(syllables, k=rng.randint(2, 4)))] = None
-    return tuple(found)
+    unique: dict[str, None] = {}
+    while len(unique) < count:
+        unique["".join(rng.choices(syllables, k=rng.randint(2, 4)))] = None
+    return tuple(unique)
 
 
 def write_tokenizer(shape: Shape, path: Path) -> None:
@@ -53,8 +53,8 @@ def texts(path: Path, count: int, tokens: int, seed: int = 1) -> list[str]:
     tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
     known = sorted(word.removeprefix("Ġ") for word in tokenizer.get_vocab() if not word.startswith("##"))
     asked = [f" {word}" for word in known if word.isascii() and word.isalpha()]
-    found = tokenizer.encode_batch(asked, add_special_tokens=False)
-    single = [text for text, one in zip(asked, found, strict=True) if len(one.ids) == 1]
+    encodings = tokenizer.encode_batch(asked, add_special_tokens=False)
+    single = [text for text, one in zip(asked, encodings, strict=True) if len(one.ids) == 1]
     rng = random.Random(seed)
     length = tokens - tokenizer.num_special_tokens_to_add(False)
     made = list(dict.fromkeys("".join(rng.choices(single, k=length)) for _ in range(count)))

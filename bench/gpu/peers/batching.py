@@ -66,8 +66,8 @@ class Batching:
                 generation_config=generation, continuous_batching_config=config
             ) as manager:
                 taken = str(getattr(manager, "continuous_batching_config", config))
-                told = {"asked": wanted, "taken": taken, "attention": self.attention}
-                yield Session(manager, self._limit, told | {"transformers": transformers.__version__})
+                facts = {"asked": wanted, "taken": taken, "attention": self.attention}
+                yield Session(manager, self._limit, facts | {"transformers": transformers.__version__})
         finally:
             gc.collect()  # graphs and caches
             if self._cuda:
@@ -107,18 +107,18 @@ class Session:
         return len(prompts) / (time.perf_counter() - began)
 
     def answers(self, prompts: Ids) -> Answers:
-        """In the prompts' order. ``BenchError`` where one is missing or short."""
+        """The answers in the prompts' order. ``BenchError`` where one is missing or short."""
         names = self._manager.add_requests(inputs=prompts, max_new_tokens=self._limit)
-        found: dict[str, list[int]] = {}
-        while len(found) < len(prompts):
+        answers: dict[str, list[int]] = {}
+        while len(answers) < len(prompts):
             result = self._manager.get_result(timeout=PATIENCE_S)
             if result is None or result.error:
                 raise BenchError(f"transformers: {result.error if result else f'no answer for {PATIENCE_S:g} s'}")
             if result.is_finished():
-                found[result.request_id] = list(result.generated_tokens)
-        if short := [len(tokens) for tokens in found.values() if len(tokens) != self._limit]:
+                answers[result.request_id] = list(result.generated_tokens)
+        if short := [len(tokens) for tokens in answers.values() if len(tokens) != self._limit]:
             raise BenchError(f"transformers: {short[0]} tokens instead of {self._limit}")
-        return [found[name] for name in names]
+        return [answers[name] for name in names]
 
 
 def _config(variant: Mapping[str, Any], running: int, cuda: bool) -> tuple[dict[str, Any], Any]:

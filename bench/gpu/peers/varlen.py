@@ -47,7 +47,7 @@ def plain_kernel(
     most_q: int, most_k: int, *, scale: float,
 ) -> torch.Tensor:  # fmt: skip
     """The same, one sequence after the other, on any device."""
-    found, groups = torch.zeros_like(q), q.shape[1] // k.shape[1]
+    out, groups = torch.zeros_like(q), q.shape[1] // k.shape[1]
     ends = (starts[1:].tolist() for starts in (starts_q, starts_k))
     at_q = at_k = 0
     for end_q, end_k in zip(*ends, strict=True):
@@ -55,9 +55,9 @@ def plain_kernel(
         scores = torch.einsum("qhd,khd->hqk", q[at_q:end_q], keys) * scale
         hidden = torch.ones(scores.shape[1:], dtype=torch.bool).triu(1 + scores.shape[2] - scores.shape[1])
         weights = scores.masked_fill(hidden.to(q.device), -torch.inf).softmax(-1)
-        found[at_q:end_q] = torch.einsum("hqk,khd->qhd", weights, values)
+        out[at_q:end_q] = torch.einsum("hqk,khd->qhd", weights, values)
         at_q, at_k = end_q, end_k
-    return found
+    return out
 
 
 def use_varlen(model: Any, kernel: Kernel) -> None:
@@ -86,9 +86,9 @@ def _attention(kernel: Kernel) -> Callable[..., tuple[torch.Tensor, None]]:
             key, value = cache.update(key_states=key, value_states=value, layer_idx=module.layer_idx, **places)
         else:
             key, value = (each.squeeze(0).transpose(0, 1) for each in (key, value))
-        most: list[Any] = [more.get(f"max_seqlen_{side}", more.get(f"max_length_{side}")) for side in "qk"]
+        lengths_max: list[Any] = [more.get(f"max_seqlen_{side}", more.get(f"max_length_{side}")) for side in "qk"]
         rows = query.squeeze(0).transpose(0, 1).contiguous()
         starts = cu_seq_lens_q.to(torch.int32), more["cu_seq_lens_k"].to(torch.int32)
-        return kernel(rows, key.contiguous(), value.contiguous(), *starts, *most, scale=scaling), None
+        return kernel(rows, key.contiguous(), value.contiguous(), *starts, *lengths_max, scale=scaling), None
 
     return attention

@@ -1,1 +1,1 @@
-"""What a step's profile shows: its kernels in order, their bytes and FLOPs, and the GPU's bounds."""
+"""Reads a step's profile: its kernels in order, their bytes and FLOPs, and the GPU's bounds."""

@@ -55,9 +55,9 @@ def measure_peaks(run: Run) -> Peaks:
     timed = _cpu_us if run.dry else _cuda_us
     product_us = timed(partial(torch.mm, a, b), 0.3)
     copy_us = timed(partial(torch.empty_like(source).copy_, source), 0.1)
-    found = Peaks(2 * side**3 / product_us * 1e6, 2 * source.nbytes / copy_us * 1e6)
-    run.raw("peaks", asdict(found))
-    return found
+    peaks = Peaks(2 * side**3 / product_us * 1e6, 2 * source.nbytes / copy_us * 1e6)
+    run.raw("peaks", asdict(peaks))
+    return peaks
 
 
 def _cpu_us(work: Callable[[], object], seconds: float) -> float:
@@ -86,7 +86,7 @@ def _cuda_us(work: Callable[[], object], seconds: float) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """Of all launches of one kind in a step; ``flops`` of matrix products, ``speed`` over bf16."""
+    """The work of all launches of one kind in a step; ``flops`` of matrix products, ``speed`` over bf16."""
 
     launches: int
     bytes: float
@@ -99,7 +99,7 @@ class Work:
 
 
 def encoder_work(shape: Shape, items: int, length: int, size: int) -> dict[str, Work]:
-    """By kind, of ``items`` texts of ``length`` tokens; ``size``: bytes of a number."""
+    """The work by kind, of ``items`` texts of ``length`` tokens; ``size``: bytes of a number."""
     rows = items * length
     row_bytes = float(rows * shape.hidden * size)
     return {
@@ -142,14 +142,14 @@ class DecoderStep:
 
 
 def decoder_work(shape: Shape, step: DecoderStep, size: int, fp8: bool = False) -> dict[str, Work]:
-    """By kind. In FP8 products read one byte a number, and the kernels in front of them write one."""
+    """The work by kind. In FP8 products read one byte a number, and the kernels in front of them write one."""
     layers, inner, vocab = shape.layers, shape.inner, shape.vocab
     heads, head_dim, kv_heads = shape.heads, shape.head_dim, shape.kv_heads
     rows_of = float(step.rows * shape.hidden)
     per_place = 2 * kv_heads * head_dim * size
     queries = step.rows * heads * head_dim
     norms = 2 * rows_of * size if not fp8 else 2 * rows_of * size + rows_of * (size + 1)
-    found = {
+    work = {
         "embed_tokens": Work(1, 2 * rows_of * size),
         "add_norm": Work(2 * layers + 1, 2 * layers * norms + 2.0 * step.runs * shape.hidden * size),
         **_products(shape, step.rows, size, fp8),
@@ -171,14 +171,14 @@ def decoder_work(shape: Shape, step: DecoderStep, size: int, fp8: bool = False) 
         "sample": Work(1, step.runs * vocab / 64 * 8.0),
     }
     if fp8:  # attention writes numbers of the model's type, which the out product cannot read
-        found["quantise_rows"] = Work(layers, layers * float(queries) * (size + 1))
-    return found
+        work["quantise_rows"] = Work(layers, layers * float(queries) * (size + 1))
+    return work
 
 
 def _products(shape: Shape, rows: int, size: int, fp8: bool = False) -> dict[str, Work]:
-    """Of the layers; weights are read once a step."""
-    found, speed, read = {}, FP8_SPEED if fp8 else 1.0, 1 if fp8 else size
+    """The work of the layers' products; weights are read once a step."""
+    work, speed, read = {}, FP8_SPEED if fp8 else 1.0, 1 if fp8 else size
     for name, k, n in shape.products():
         moved = float((rows * k + k * n) * read + rows * n * size)
-        found[f"product {name}"] = Work(shape.layers, shape.layers * moved, shape.layers * 2.0 * rows * k * n, speed)
-    return found
+        work[f"product {name}"] = Work(shape.layers, shape.layers * moved, shape.layers * 2.0 * rows * k * n, speed)
+    return work

@@ -47,7 +47,7 @@ class Kind:
     names: dict[str, float] = field(default_factory=dict)
 
     def describe(self) -> str:
-        """For people, the most frequent name first."""
+        """A line for people, the most frequent name first."""
         names = sorted(self.names.items(), key=lambda item: -item[1])
         listed = ", ".join(f"{launches:g} × {name[:80]}" for name, launches in names)
         return f"{self.launches:.0f} launches, at least {self.bound_us:.0f} µs; {listed}"
@@ -69,7 +69,7 @@ class Gaps:
     copies_us: float
 
     def describe(self) -> str:
-        """For people."""
+        """A line for people."""
         return (
             f"of {self.span_us:.0f} µs under the profiler; median {self.median_us:.2f} µs, largest "
             f"{self.largest_us:.2f} µs behind {self.after[:80]}; beside copies {self.copies_us:.1f} µs"
@@ -90,37 +90,37 @@ def sort_of(name: str) -> tuple[str, str]:
 def steps_of(kernels: Sequence[Kernel], steps: int) -> list[Sequence[Kernel]]:
     """The kernels of each step; [] where the steps differ: one kernel more in the first would shift all others."""
     size, over = divmod(len(kernels), steps)
-    found = [kernels[at : at + size] for at in range(0, len(kernels), size or 1)]
-    names = [[kernel.name for kernel in step] for step in found]
-    return found if kernels and not over and all(each == names[0] for each in names) else []
+    steps_of_kernels = [kernels[at : at + size] for at in range(0, len(kernels), size or 1)]
+    names = [[kernel.name for kernel in step] for step in steps_of_kernels]
+    return steps_of_kernels if kernels and not over and all(each == names[0] for each in names) else []
 
 
 def gaps_of(steps: Sequence[Sequence[Kernel]]) -> Gaps | None:
-    """Of equal steps. None where there are none, or no kernels in them."""
-    found, spans, around = [], [], []
+    """The gaps of equal steps. None where there are no steps, or no kernels in them."""
+    gaps_by_step, spans, around = [], [], []
     for step in steps:
         places = [at for at, kernel in enumerate(step) if sort_of(kernel.name)[0] != "copy"]
         if not places:
             return None
         idle = _idle(step)
         first, last = places[0], places[-1]
-        found.append(idle[first:last])
+        gaps_by_step.append(idle[first:last])
         spans.append(max(kernel.end_us for kernel in step[first : last + 1]) - step[first].start_us)
         around.append(sum(us for us, _ in (*idle[:first], *idle[last:])))
-    if not found:
+    if not gaps_by_step:
         return None
-    every = [gap for gaps in found for gap in gaps] or [(0.0, "")]
-    sums = [sum(us for us, _ in gaps) for gaps in found]
+    every = [gap for gaps in gaps_by_step for gap in gaps] or [(0.0, "")]
+    sums = [sum(us for us, _ in gaps) for gaps in gaps_by_step]
     return Gaps(median(spans), median(sums), median(us for us, _ in every), *max(every), median(around))
 
 
 def _idle(step: Sequence[Kernel]) -> list[tuple[float, str]]:
-    """Between each kernel and the next one: µs in which none ran, and the name in front. Kernels may overlap."""
-    found, end_us = [], step[0].end_us
+    """The gap between each kernel and the next one: its µs, and the kernel in front. Kernels may overlap."""
+    idle, end_us = [], step[0].end_us
     for kernel, following in pairwise(step):
         end_us = max(end_us, kernel.end_us)
-        found.append((max(0.0, following.start_us - end_us), kernel.name))
-    return found
+        idle.append((max(0.0, following.start_us - end_us), kernel.name))
+    return idle
 
 
 def kinds_of(kernels: Sequence[Kernel], steps: int, work: Mapping[str, Work], layers: int, peaks: Peaks) -> list[Kind]:
@@ -131,16 +131,16 @@ def kinds_of(kernels: Sequence[Kernel], steps: int, work: Mapping[str, Work], la
     first = next(iter(steps_of(kernels, steps)), ())
     places = [place for place, kernel in enumerate(first) if sort_of(kernel.name)[0] == "cuBLAS"]
     apart = dict(zip(places, names, strict=True)) if len(places) == len(names) else {}
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     for number, kernel in enumerate(kernels):
         sort, name = sort_of(kernel.name)
         if sort == "cuBLAS" and apart:
             name = apart[number % len(first)]
-        kind = found.setdefault(name, Kind(name, sort))
+        kind = kinds.setdefault(name, Kind(name, sort))
         kind.us += kernel.us / steps
         kind.launches += 1 / steps
         kind.names[kernel.name] = kind.names.get(kernel.name, 0.0) + 1 / steps
-    for kind in found.values():
+    for kind in kinds.values():
         of_it = [name for name in work if name == kind.name or (kind.name == "products" and "product " in name)]
         kind.bound_us = sum(work[name].bound_us(peaks) for name in of_it)
-    return sorted(found.values(), key=lambda kind: -kind.us)
+    return sorted(kinds.values(), key=lambda kind: -kind.us)

@@ -29,8 +29,8 @@ class ModelledServer(Served):
         return Server("", "", 1)
 
     def _post(self, server: Server, wanted: Limits) -> None:
-        most = limits_of(self._base, {})
-        if beyond := {key: value for key, value in wanted.items() if value > most[key]}:
+        limits = limits_of(self._base, {})
+        if beyond := {key: value for key, value in wanted.items() if value > limits[key]}:
             raise BenchError(f"more than it started with: {beyond}")
 
     def _measure(self, load: LoadSpec) -> Point:

@@ -1,4 +1,4 @@
-"""What a point shows beside its rate: whether it counts, and what limited it, always from what was measured of it."""
+"""Observations of a point beside its rate: whether it counts, and what limited it, from its own measurements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RISES = 0.03  # a rate that rises by more while it is measured is of a server th
 
 
 def start_stages(admin: str) -> str:
-    """What the start of a server's dispatchers took, stage by stage, for people: the longest of each."""
+    """The startup times of a server's dispatchers, stage by stage, for people: the longest of each."""
     longest: dict[str, float] = {}
     page = fetch(admin, "/metrics", FETCH_S).decode() if admin else ""
     for sample in (sample for family in text_string_to_metric_families(page) for sample in family.samples):
@@ -31,10 +31,10 @@ def start_stages(admin: str) -> str:
 
 def brief(point: Point) -> dict[str, Any]:
     """A point without what is long: histograms, spectra, timelines."""
-    found = point.as_json()
+    fields = point.as_json()
     for key in ("spectrum", "timeline", "histograms", "generator"):
-        found.pop(key, None)
-    return found | {"by_second": [round(rate) for rate in by_second(point)]}
+        fields.pop(key, None)
+    return fields | {"by_second": [round(rate) for rate in by_second(point)]}
 
 
 def answered(point: Point) -> Point:
@@ -60,38 +60,38 @@ def by_second(point: Point) -> list[float]:
 
 
 def bound_by(point: Point, floor: str = "", ceiling: float | None = None) -> str:
-    """What limits a point; each figure is named.
+    """Names what limits a point, with each figure.
 
     Refused calls and a rising rate are named first. Then, in this order: the generator where it says so itself; the
     device where it is busy 95 % of the time; the transport where the rate is 80 % of ``ceiling``, the null device's;
     else the host, by its busiest role and the device's commonest reason for idling. ``floor`` says how much of the
     device's time is needed at least.
     """
-    told, busy = [_refusals(point), _trend(point)], point.duty_cycle
+    reasons, busy = [_refusals(point), _trend(point)], point.duty_cycle
     if point.verdict == INVALID:
-        told.append("the load generator (INVALID): " + "; ".join(point.reasons)[:120])
+        reasons.append("the load generator (INVALID): " + "; ".join(point.reasons)[:120])
     elif busy is not None and busy >= 0.95:
-        told.append("the device")
+        reasons.append("the device")
     elif ceiling and point.rate >= 0.8 * ceiling:
-        told.append("the transport")
+        reasons.append("the transport")
     else:
-        told.append("the host")
+        reasons.append("the host")
     if busy is not None:
-        told.append(f"device busy {100 * busy:.1f} %")
+        reasons.append(f"device busy {100 * busy:.1f} %")
     if point.idle_reasons:
         reason, share = max(point.idle_reasons.items(), key=lambda item: item[1])
-        told.append(f"idle for {reason} {100 * share:.1f} %")
+        reasons.append(f"idle for {reason} {100 * share:.1f} %")
     if ceiling:
-        told.append(f"{100 * point.rate / ceiling:.0f} % of the transport's ceiling")
+        reasons.append(f"{100 * point.rate / ceiling:.0f} % of the transport's ceiling")
     if point.server_cpu:
         roles = {role: cores for role, cores in point.server_cpu.items() if cores >= 0.05}
-        told.append("cores: " + ", ".join(f"{role} {cores:.1f}" for role, cores in roles.items()))
+        reasons.append("cores: " + ", ".join(f"{role} {cores:.1f}" for role, cores in roles.items()))
     if point.batch and point.batch.get("items"):
-        told.append(f"batch {point.batch['items']:.0f} items")
+        reasons.append(f"batch {point.batch['items']:.0f} items")
     if gpu := next((d for d in point.devices or [] if d.get("sm_utilization") is not None), None):
         tensor = gpu.get("tensor_utilization") or 0.0
-        told.append(f"SM {100 * gpu['sm_utilization']:.0f} %, tensor {100 * tensor:.0f} %")
-    return "; ".join(filter(None, [*told, _clocks(point), floor]))
+        reasons.append(f"SM {100 * gpu['sm_utilization']:.0f} %, tensor {100 * tensor:.0f} %")
+    return "; ".join(filter(None, [*reasons, _clocks(point), floor]))
 
 
 def times(point: Point) -> str:
@@ -100,8 +100,8 @@ def times(point: Point) -> str:
     if point.p99_us is None:
         return ""
     late = point.lateness_us.get("p99") or 0.0
-    told = f"p99 {point.p99_us / 1000:,.1f} ms"
-    return told + (f" with a generator that was {late / 1000:.1f} ms late" if point.offered_rate and late else "")
+    text = f"p99 {point.p99_us / 1000:,.1f} ms"
+    return text + (f" with a generator that was {late / 1000:.1f} ms late" if point.offered_rate and late else "")
 
 
 def _refused(point: Point) -> float:
@@ -125,5 +125,5 @@ def _trend(point: Point) -> str:
 
 def _clocks(point: Point) -> str:
     """Clock, power and temperature of the GPU meanwhile."""
-    found = [device["clocks"] for device in point.devices or () if "clocks" in device]
-    return describe_clocks(found[0]) if found else ""
+    clocks = [device["clocks"] for device in point.devices or () if "clocks" in device]
+    return describe_clocks(clocks[0]) if clocks else ""

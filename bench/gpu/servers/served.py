@@ -27,7 +27,7 @@ from fastqps.host import machine
 
 SETTLE_S = 2.0  # of load in front of the first point with other limits: a server captures graphs that its steps want
 
-# What a running server can change, by setting: so one start serves many points.
+# Settings that a running server can change, with their names in /limits: one start serves many points.
 LIMITS = {"lanes": "lanes", "max-running": "running", "max-batch-items": "items"}
 ANSWER_S = 10.0
 Limits = dict[str, Any]  # by /limits' name
@@ -114,7 +114,7 @@ class Served:
 
 
 def limits_of(base: Settings, settings: Settings) -> Limits:
-    """What a server that started with ``base`` runs with: those of ``LIMITS`` that ``base`` holds.
+    """The limits of a server that started with ``base``: those of ``LIMITS`` that ``base`` holds.
 
     ``ValueError`` for settings that it can only start with.
     """
@@ -128,10 +128,10 @@ def post_limits(admin: str, limits: Limits) -> None:
     request = urllib.request.Request(f"{admin}/limits", json.dumps(limits).encode(), method="POST")
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
-            found = json.load(answer)
+            now = json.load(answer)
     except urllib.error.HTTPError as error:
         raise BenchError(f"/limits {limits}: {error.read().decode(errors='replace').strip()}") from None
     except (OSError, ValueError) as error:
         raise BenchError(f"/limits {limits}: {error}") from None
-    if other := {key: found.get(key) for key, value in limits.items() if found.get(key) != value}:
+    if other := {key: now.get(key) for key, value in limits.items() if now.get(key) != value}:
         raise BenchError(f"/limits: {limits} were asked for, and the server runs with {other}")

@@ -57,11 +57,11 @@ def measure(run: Run) -> None:
             raise AssertionError(f"pytest cannot collect the tests: {(done.stdout + done.stderr)[-1000:]}")
         run.figure("tests on the GPU that can be collected", done.stdout.count("::"), "tests")
         return
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for tests, together in rounds:
-        found |= run_tests(tests, together, run.left_s)
-        counts = Counter(found.values())
-        bad = [test for test, result in found.items() if result in ("FAILED", "ERROR")]
+        results |= run_tests(tests, together, run.left_s)
+        counts = Counter(results.values())
+        bad = [test for test, result in results.items() if result in ("FAILED", "ERROR")]
         run.raw("tests", {**counts, "not passed": bad})
     note = f"{len(bad)} failed, {counts['SKIPPED']} skipped" + (f": {', '.join(bad)[:300]}" if bad else "")
     run.figure("tests on the GPU that passed", counts["PASSED"], "tests", note)
@@ -71,10 +71,10 @@ def measure(run: Run) -> None:
 
 def test_files() -> tuple[list[str], list[str]]:
     """(Those of kernels, which may run side by side; all others)."""
-    found = sorted(TESTS.glob("test_*.py"))
+    files = sorted(TESTS.glob("test_*.py"))
     kernels = [path for path in sorted(ROOT.glob(KERNELS)) if "compile" not in path.name]  # needs no GPU
-    kernels += [path for path in found if "kernels" in path.name]
-    return [str(path) for path in kernels], [str(path) for path in found if path not in kernels]
+    kernels += [path for path in files if "kernels" in path.name]
+    return [str(path) for path in kernels], [str(path) for path in files if path not in kernels]
 
 
 def run_tests(tests: Sequence[str], together: int, limit_s: float) -> dict[str, str]:
@@ -88,6 +88,6 @@ def run_tests(tests: Sequence[str], together: int, limit_s: float) -> dict[str, 
             except subprocess.TimeoutExpired:
                 error = "no time left"
         log.seek(0)
-        said = log.read()
-    print(said, flush=True)
-    return {test: result for result, test in RESULT.findall(said)} | ({error: "ERROR"} if error else {})
+        output = log.read()
+    print(output, flush=True)
+    return {test: result for result, test in RESULT.findall(output)} | ({error: "ERROR"} if error else {})

@@ -91,7 +91,7 @@ def measure(run: Run) -> None:
 
 
 def settings_of(run: Run, model: str) -> dict[str, object]:
-    """Of a server for these requests."""
+    """The settings of a server for these requests."""
     return {
         "model": str(run.checkpoint(model)), "device": run.device, "dtype": run.dtype, "dispatchers": 1,
         "max-input-tokens": TOKENS_IN, "max-output-tokens": tokens_out(run), "max-queue-items": 1 << 14,
@@ -100,7 +100,7 @@ def settings_of(run: Run, model: str) -> dict[str, object]:
 
 
 def tokens_out(run: Run) -> int:
-    """For each prompt."""
+    """The number of tokens that answer each prompt."""
     return 5 if run.dry else TOKENS_OUT
 
 

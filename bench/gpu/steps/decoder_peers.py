@@ -58,7 +58,7 @@ def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
         calls = payloads(run, model, folder)
         with open_server(run, settings, calls, slow=True) as served, peer.open(ASYNCHRONOUS) as session:
             run.raw(f"{model}: configuration", session.config)
-            found = _checked(peer, session, ids[:CHECKED], expected)
+            answers = _checked(peer, session, ids[:CHECKED], expected)
             theirs = partial(_point, session, ids[: _warm_up(run, session, ids, running)])
             ours = partial(served.measure, {}, running)
             for _ in range(1 if run.dry else TURNS):
@@ -69,9 +69,9 @@ def _model(run: Run, model: str, ratios: dict[str, tuple[float, str]]) -> None:
                 note += f"theirs {arms.rate(THEIRS):,.0f}/s, attention: {peer.attention}"
                 ratios[model] = arms.rate(OURS) / arms.rate(THEIRS), note
                 run.target("peer", *min(ratios.values()))
-            same = {"as under a mask": agreement(expected, found)}
+            same = {"as under a mask": agreement(expected, answers)}
             if served.address:  # a formula has none
-                same["as ours"] = agreement(_ours(served.address, ids[: len(found)], len(found[0])), found)
+                same["as ours"] = agreement(_ours(served.address, ids[: len(answers)], len(answers[0])), answers)
             run.raw(f"{model}: share of tokens before answers part", same)
 
 
@@ -93,11 +93,11 @@ def _point(session: Session, ids: Ids) -> Point:
 
 def _checked(peer: Batching, session: Session, ids: Ids, expected: Answers) -> Answers:
     """Its answers. ``BenchError`` where they are others than under a mask; at a tie they may be, since both round."""
-    found = session.answers(ids)
-    parted = [why for each in zip(ids, expected, found, strict=True) if (why := peer.part(*each))]
+    answers = session.answers(ids)
+    parted = [why for each in zip(ids, expected, answers, strict=True) if (why := peer.part(*each))]
     if parted:
         raise BenchError(f"{len(parted)} of {len(ids)} answers are not those under a mask; the first: {parted[0]}")
-    return found
+    return answers
 
 
 def _warm_up(run: Run, session: Session, ids: Ids, running: int) -> int:

@@ -33,7 +33,7 @@ CLAIMS = (
 
 
 def measure(run: Run) -> None:
-    """In process first, then the transport ceiling, then both together; one that fails does not hide the others."""
+    """Measures in process first, then the transport ceiling, then both together. A failure does not hide the others."""
     peaks = measure_peaks(run)
     floor_us = peaks.encoder_us(run.shape(MODEL), TOKENS)
     with TemporaryDirectory() as folder, Arms(run, MODEL, "/s", CLAIMS) as arms:
@@ -59,10 +59,10 @@ def measure(run: Run) -> None:
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Of a server for these requests."""
-    found = {"model": str(run.checkpoint(MODEL)), "device": run.device, "dtype": run.dtype, "slots": 1 << 14}
-    found |= {"max-queue-items": 1 << 15, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
-    return found | ({"max-batch-items": 8, "max-batch-tokens": 512} if run.dry else {})
+    """The settings of a server for these requests."""
+    settings = {"model": str(run.checkpoint(MODEL)), "device": run.device, "dtype": run.dtype, "slots": 1 << 14}
+    settings |= {"max-queue-items": 1 << 15, "frontdoors": max(1, len(machine.allowed_cpus()) // 2)}
+    return settings | ({"max-batch-items": 8, "max-batch-tokens": 512} if run.dry else {})
 
 
 def encoder_texts(run: Run, folder: str) -> Payloads:

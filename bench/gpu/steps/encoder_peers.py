@@ -47,7 +47,7 @@ def measure(run: Run) -> None:
     ):
 
         def compare(kind: str, peer: _Peer) -> None:
-            """In turn, each of the peer's once before to be warm."""
+            """Measures both in turn. Each of the peer's functions runs once before, to be warm."""
             theirs = {"forward": partial(peer.forward, many[:forward]), "encode": partial(peer.encode, many, encode)}
             for name, work in theirs.items():
                 run.say(f"{name}{kind}: {work():,.0f}/s, not counted")
@@ -77,10 +77,10 @@ def _point(work: Callable[[], float]) -> Point:
 
 def _fastest(run: Run, what: str, sizes: tuple[int, ...], rate: Callable[[int], float]) -> int:
     """The batch size with the highest rate, each tried once to be warm."""
-    found = {size: max(rate(size), rate(size)) for size in sizes}
-    run.say(f"{what} by batch size: " + ", ".join(f"{size}: {value:,.0f}/s" for size, value in found.items()))
-    run.raw(f"{what} by batch size", {str(size): value for size, value in found.items()})
-    return max(found, key=lambda size: found[size])
+    rates = {size: max(rate(size), rate(size)) for size in sizes}
+    run.say(f"{what} by batch size: " + ", ".join(f"{size}: {value:,.0f}/s" for size, value in rates.items()))
+    run.raw(f"{what} by batch size", {str(size): value for size, value in rates.items()})
+    return max(rates, key=lambda size: rates[size])
 
 
 class _Peer:
@@ -111,10 +111,10 @@ class _Peer:
         last = None
         while not done or time.perf_counter() - began < self._seconds:
             moved = {key: value.to(self._model.device, non_blocking=True) for key, value in pinned.items()}
-            found = self._model(moved)["sentence_embedding"].to(torch.float32, copy=True)
+            embeddings = self._model(moved)["sentence_embedding"].to(torch.float32, copy=True)
             if last is not None:
                 last.cpu()
-            last = found
+            last = embeddings
             done += len(some)
         assert last is not None
         last.cpu()

@@ -120,8 +120,8 @@ def _profiled(run: Run, once: Callable[[], float], steps: int) -> list[Kernel]:
         if not run.dry:
             torch.cuda.synchronize()
     wanted = "CPU" if run.dry else "CUDA"
-    found = [event for event in profiled.events() or () if event.device_type.name == wanted]
-    events = [event for event in found if not run.dry or event.cpu_parent is None]
+    on_device = [event for event in profiled.events() or () if event.device_type.name == wanted]
+    events = [event for event in on_device if not run.dry or event.cpu_parent is None]
     if not events:
         raise RuntimeError("torch's profiler saw no kernels: CUPTI is missing, or another profiler holds it")
     events.sort(key=lambda event: event.time_range.start)
@@ -146,8 +146,8 @@ def _run_once(run: Run, lane: Lane[Any], made: Made) -> float:
 
 
 def shares(kinds: list[Kind], gaps: Gaps | None, step_us: float) -> str:
-    """Of the profiled step, where its span is known: own kernels, products, gaps."""
+    """Shares of the profiled step, if its span is known: own kernels, products, gaps."""
     whole_us = gaps.span_us if gaps else step_us
     by_sort = {sort: sum(kind.us for kind in kinds if kind.sort == sort) for sort in ("own", "cuBLAS", "other")}
-    told = [f"{sort} {100 * us / whole_us:.0f} %" for sort, us in by_sort.items() if us]
-    return ", ".join(told + ([f"gaps {100 * gaps.sum_us / whole_us:.1f} %"] if gaps else []))
+    parts = [f"{sort} {100 * us / whole_us:.0f} %" for sort, us in by_sort.items() if us]
+    return ", ".join(parts + ([f"gaps {100 * gaps.sum_us / whole_us:.1f} %"] if gaps else []))

@@ -5,7 +5,7 @@
 #include "bind/segment.h"
 #include "core/busy.h"
 #include "core/clock.h"
-#include "core/huge_pages.h"
+#include "core/segment.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -20,7 +20,7 @@ std::string hex(const u64 (&id)[2]) {
   return text;
 }
 
-// What create_segment allocates, in bytes.
+// The bytes that create_segment allocates.
 struct SegmentPlan {
   u64 total_bytes, slot_stride, slots_bytes, rings_bytes, layout_hash;
 };

@@ -3,13 +3,12 @@
 #include <string>
 #include <utility>
 
-#include "bind/arrays.h"
 #include "bind/bind.h"
+#include "step/buffers.h"
+#include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
-#include "step/cpu/decode/cpu_decode.h"
-#include "step/cpu/int8/matrix.h"
-#include "step/decode/logit_options.h"
-#include "step/table_index.h"
+#include "step/cpu/int8/product.h"
+#include "step/cpu/logit_options.h"
 #include "step/team.h"
 
 namespace py = pybind11;
@@ -58,7 +57,7 @@ void register_rows(py::module_& m) {
             {address<const float>(weight), address(rows), address(out), n_rows, width, eps, number(bfloat16)}, threads);
       },
       "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "weight"_a, "width"_a, "eps"_a, "threads"_a, Release(),
-      "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu/decode/cpu_decode.h.");
+      "Root mean square normalisation of rows; step::RmsNorm in csrc/step/cpu/cpu_decode.h.");
   m.def(
       "embed_tokens",
       [](u64 out, bool bfloat16, u32 n_tokens, u64 ids, u64 kv_slots, u64 last_token, u64 table, u32 n_rows, u32 width,
@@ -71,14 +70,14 @@ void register_rows(py::module_& m) {
       "out"_a, "bfloat16"_a, "n_tokens"_a, "ids"_a, "kv_slots"_a, "last_token"_a, "table"_a, "n_rows"_a, "width"_a,
       "positions"_a = 0, "history"_a = 0, "history_len"_a = 0, Release(),
       "Rows of a table by token id, -1 for the last token made; IndexError for an id beyond the table; "
-      "step::TokenEmbedding in csrc/step/cpu/decode/cpu_decode.h.");
+      "step::TokenEmbedding in csrc/step/cpu/cpu_decode.h.");
   m.def(
       "gated_silu",
       [](u64 out, u64 rows, bool bfloat16, u32 n_rows, u32 inner, u32 threads) {
         step::gated_silu({address(rows), address(out), n_rows, inner, number(bfloat16)}, threads);
       },
       "out"_a, "rows"_a, "bfloat16"_a, "n_rows"_a, "inner"_a, "threads"_a, Release(),
-      "silu(gate) * up; step::GatedSilu in csrc/step/cpu/decode/cpu_decode.h.");
+      "silu(gate) * up; step::GatedSilu in csrc/step/cpu/cpu_decode.h.");
 }
 
 step::Activation activation(const std::string& name) {
@@ -239,7 +238,7 @@ void register_logit_options(py::module_& m) {
       "history_len"_a, "eos_ids"_a, "n_eos"_a, "rules"_a, "rule_ids"_a, "n_rules"_a, "n_forced"_a, "threads"_a,
       Release(),
       "Changes float32 logits as the checkpoint's rules and each run's options say; step::LogitChanges in "
-      "csrc/step/decode/logit_options.h.");
+      "csrc/step/cpu/logit_options.h.");
 }
 
 void register_cpu_decode(py::module_& m) {
@@ -276,7 +275,7 @@ void register_cpu_decode(py::module_& m) {
       "out"_a, "qkv"_a, "cache"_a, "bfloat16"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "starts"_a, "n_runs"_a,
       "positions"_a, "kv_slots"_a, "n_slots"_a, "max_len"_a, "scale"_a, "threads"_a, "prefix"_a = 0, "prefix_len"_a = 0,
       "rotary"_a = 0, "q_norm"_a = 0, "k_norm"_a = 0, "eps"_a = 0.0f, "last_rows_only"_a = false, Release(),
-      "Attention over cache slots; step::SlotAttention in csrc/step/cpu/decode/cpu_decode.h. n_slots counts the one "
+      "Attention over cache slots; step::SlotAttention in csrc/step/cpu/cpu_decode.h. n_slots counts the one "
       "for padding.");
   m.def(
       "admit",
@@ -304,7 +303,7 @@ void register_cpu_decode(py::module_& m) {
       },
       "tokens"_a, "logprobs"_a, "finish"_a, "last_token"_a, "logits"_a, "bfloat16"_a, "n_runs"_a, "vocab"_a, "starts"_a,
       "kv_slots"_a, "made"_a, "params"_a, "eos_ids"_a, "n_eos"_a, "threads"_a, Release(),
-      "Draws one token for each run; step::Draw in csrc/step/cpu/decode/cpu_decode.h.");
+      "Draws one token for each run; step::Draw in csrc/step/cpu/cpu_decode.h.");
 }
 
 }  // namespace fastqps::bind

@@ -4,7 +4,6 @@
 
 #include <map>
 
-#include "bind/arrays.h"
 #include "bind/bind.h"
 #include "step/cuda/cuda_step.h"
 

@@ -5,14 +5,16 @@
 #include <map>
 #include <tuple>
 
-#include "bind/histogram_counts.h"
 #include "bind/segment.h"
-#include "core/load_window.h"
+#include "supervisor/load_window.h"
 
 namespace py = pybind11;
 using namespace py::literals;
 
 namespace fastqps::bind {
+
+using supervisor::Load;
+using supervisor::LoadWindow;
 namespace {
 
 using ByName = std::map<std::string, u64>;

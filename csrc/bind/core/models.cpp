@@ -18,7 +18,7 @@ void copy_name(char* to, size_t room, const std::string& from, const char* what)
   std::memcpy(to, from.data(), from.size());
 }
 
-// What waits of each class of a route, as (items, since when).
+// The waiting items of each class of a route, as (items, since when).
 std::vector<std::pair<u64, u64>> waiting(const SegmentHandle& self, u32 route) {
   const Segment& g = self.segment;
   checked(g, route, g.sizes().routes());
@@ -80,7 +80,7 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   r.card_bytes = u32(card_json.size());
 }
 
-// What serves a model now.
+// The generation that serves a model now.
 struct ModelView {
   std::string name;
   u32 serving;

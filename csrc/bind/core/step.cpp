@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "bind/arrays.h"
 #include "bind/bind.h"
+#include "step/buffers.h"
 #include "step/decode/decode_stepper.h"
 #include "step/encode/encode_stepper.h"
-#include "step/table_index.h"
 
 namespace py = pybind11;
 using namespace py::literals;

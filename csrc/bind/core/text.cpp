@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "bind/bind.h"
-#include "bind/special_tokens.h"
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 #include "text/stop_strings.h"
 #include "text/tokenizer.h"
 

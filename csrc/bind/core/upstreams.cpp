@@ -3,7 +3,6 @@
 
 #include <tuple>
 
-#include "bind/histogram_counts.h"
 #include "bind/segment.h"
 
 namespace py = pybind11;

@@ -6,7 +6,7 @@
 
 #include "bind/bind.h"
 #include "edge/edge_dispatcher.h"
-#include "edge/probe.h"
+#include "edge/upstreams.h"
 #include "h2client/client_tls.h"
 
 namespace py = pybind11;

@@ -9,7 +9,6 @@
 
 #include "bind/bind.h"
 #include "bind/segment.h"
-#include "bind/special_tokens.h"
 #include "core/segment.h"
 #include "protocols/oip/open_inference.h"
 #include "protocols/openai/openai.h"
@@ -18,7 +17,7 @@
 #include "protocols/tei/tei.h"
 #include "protocols/tei/tei_http.h"
 #include "service/predict_service.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/front_door.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -32,7 +31,7 @@ using namespace fastqps::transport;
 
 PyObject* tls_error = nullptr;  // fastqps._front.TlsError: (part, what is wrong with it)
 
-// What a client sent, which may be anything: bytes that are not UTF-8 become U+FFFD.
+// Text of a client, which may be anything: bytes that are not UTF-8 become U+FFFD.
 py::object text_of(const std::string& bytes) {
   return py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(bytes.data(), Py_ssize_t(bytes.size()), "replace"));
 }
@@ -57,14 +56,16 @@ class Door {
     service_.add_protocol(tei_);
     service_.add_protocol(tei_http_);
     service_.add_protocol(steps_);
-    loop_ = std::make_unique<transport::Loop>(service_, transport::Limits{.settings = settings_},
-                                              transport::LoopFds{.listener = settings.listener_fd,
-                                                                 .wake = fds_.door[index],
-                                                                 .http = settings.http_fd,
-                                                                 .internal = settings.internal_fd,
-                                                                 .internal_peer = i32(getppid())},
-                                              counters_, transport::LoadSource{&segment_.load(), settings.load_reports},
-                                              trace_source(segment_, index, settings.trace_ratio));
+    loop_ = std::make_unique<transport::FrontDoor>(
+        service_, transport::Limits{.settings = settings_},
+        transport::LoopFds{.listener = settings_.listener_fd,
+                           .wake = fds_.door[index],
+                           .http = settings_.http_fd,
+                           .internal = settings_.internal_fd,
+                           .internal_peer = i32(getppid())},
+        counters_,
+        transport::Reports{{&segment_.load(), settings_.load_reports},
+                           trace_source(segment_, index, settings_.trace_ratio)});
     loop_->set_tenant_header(settings_.tenant_header);
     service_.set_loop(loop_.get(), &counters_);
   }
@@ -154,7 +155,7 @@ class Door {
   // Verb and pattern of each.
   std::vector<std::pair<std::string, std::string>> http_routes() const {
     std::vector<std::pair<std::string, std::string>> found;
-    for (const transport::HttpRow& row : loop_->http_routes().rows())
+    for (const transport::HttpRow& row : loop_->grpc.routes.rows())
       found.emplace_back(transport::name_of(row.verb), row.pattern);
     return found;
   }
@@ -163,7 +164,7 @@ class Door {
     py::gil_scoped_release nogil;
     loop_->run();
     service_.tokenize_queue().close();
-    loop_->rare().close();
+    loop_->grpc.rare.queue().close();
     return service_.cut_off();
   }
   void stop() { loop_->stop(); }
@@ -172,7 +173,7 @@ class Door {
     std::optional<transport::RareCall> call;
     {
       py::gil_scoped_release nogil;
-      call = loop_->rare().pop(timeout_ms);
+      call = loop_->grpc.rare.queue().pop(timeout_ms);
     }
     if (!call) return py::none();
     py::object http = py::none();
@@ -186,13 +187,13 @@ class Door {
   }
   void answer_rare(std::pair<u32, u32> call, std::optional<std::string> message, bool last, int code,
                    const std::string& status) {
-    loop_->rare().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(message), last, StatusCode(code), status});
   }
   void answer_rare_route(std::pair<u32, u32> call, std::string body, u16 status, const std::string& content_type) {
     transport::HttpReply reply{.status = status};
     if (!transport::find_content_type(content_type, &reply.type))
       throw py::value_error("no content type " + content_type);
-    loop_->rare().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
+    loop_->grpc.rare.queue().answer({{call.first, call.second}, std::move(body), true, StatusCode::kOk, {}, reply});
   }
 
   py::list next_texts(bool long_ones, size_t most, int timeout_ms) {
@@ -261,7 +262,7 @@ class Door {
   protocols::TeiHttp tei_http_;
   protocols::Rerank rerank_;
   protocols::StepService steps_;
-  std::unique_ptr<transport::Loop> loop_;
+  std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };
 

@@ -36,7 +36,7 @@ py::object scalar_of(const simdjson::dom::element& value) {
   return py::none();
 }
 
-// Of fields with one name the last one counts, as it does in the readers.
+// The last of several fields with one name counts, as in the readers.
 py::dict dict_of(const simdjson::dom::object& fields) {
   py::dict found;
   for (const auto [name, value] : fields) found[py::str(name.data(), name.size())] = object_of(value);

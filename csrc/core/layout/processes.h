@@ -1,4 +1,4 @@
-// What each process says of itself, and of the server and its devices. In brackets: who writes a word (layout.h).
+// The states of the processes, of the server and of its devices. In brackets: who writes a word (layout.h).
 #pragma once
 #include "core/layout/limits.h"
 

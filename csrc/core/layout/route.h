@@ -1,4 +1,4 @@
-// What a segment says of models: each generation of one is a route. In brackets: who writes a word (layout.h).
+// Models and their routes: each generation of a model is a route. In brackets: who writes a word (layout.h).
 #pragma once
 #include "core/layout/limits.h"
 
@@ -45,7 +45,7 @@ struct alignas(64) Route {
   u32 pair_type_id;       // token type of a pair's second text
   u32 max_output_tokens;  // generators: room for them in a slot's answer
   u32 prefix_tokens;      // generators: ids in front of every prompt, kept in no slot
-  // What its dispatchers use of that now. Each word is a limit by itself, so relaxed accesses are enough. [as
+  // The part that its dispatchers use now. Each word is a limit by itself, so relaxed accesses are enough. [as
   // most_items; then S at any time]
   std::atomic<u32> max_batch_items;
   std::atomic<u32> cache_slots;  // generators: sequences that one dispatcher can run

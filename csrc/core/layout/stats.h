@@ -1,7 +1,8 @@
-// What each process counts, in a block that it alone writes: front door i in block i, dispatcher j in block doors + j.
+// The counters of each process, in a block that it alone writes: front door i in block i, dispatcher j in block doors +
+// j.
 #pragma once
 #include "contract/status.h"
-#include "core/histogram.h"
+#include "core/layout/histogram.h"
 #include "core/layout/limits.h"
 
 namespace fastqps {

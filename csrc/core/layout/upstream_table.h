@@ -1,6 +1,6 @@
-// What an edge's dispatcher knows of the servers that it sends steps to, in shared memory, for metrics and pages.
+// The states and counts of the servers that an edge's dispatcher sends steps to, for metrics and pages.
 #pragma once
-#include "core/histogram.h"
+#include "core/layout/histogram.h"
 #include "core/layout/shared_text.h"
 
 namespace fastqps {

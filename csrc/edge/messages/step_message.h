@@ -39,7 +39,7 @@ struct StepGenerate {
   u32 stop_ids[kIdsMax] = {}, suppress_ids[kIdsMax] = {};
 };
 
-// What an item's answer looks like, and its priority.
+// The form of an item's answer, and its priority.
 struct StepOptions {
   u8 dtype = 0, flags = 0, aggregation = 0, priority = 0;  // flags: SlotFlag
   u16 top_labels = 0, dimensions = 0;
@@ -157,7 +157,7 @@ struct StepRow {
   std::string_view message = {};
   u32 retry_after_ms = 0;
   u32 kind = 0, dtype = 0, n_values = 0;
-  // Of a generation the second part is its logprobs. Read, it is all in the first.
+  // The second part of a generation is its logprobs. After reading, all is in the first.
   std::span<const u8> values = {}, more_values = {};
   u32 finish = 0, batch_items = 0, queue_us = 0, device_us = 0;
 };

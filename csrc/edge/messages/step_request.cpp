@@ -7,7 +7,7 @@ namespace fastqps::edge {
 
 namespace {
 
-// Of other versions of the protocol, too.
+// The fields that all versions of the protocol read.
 using HelloFields = Fields<Field<1, Varint, &StepHello::protocol>, Field<2, Text, &StepHello::model>,
                            Field<3, Text, &StepHello::version>>;
 

@@ -40,7 +40,7 @@ class Greeting {
 // The text with everything but printable ASCII replaced, so that it can stand in a line of a log.
 std::string printable(std::string_view text);
 
-// What the headers and trailers of a server's answer say, and whether it is gRPC.
+// The status in the headers and trailers of a server's answer, and whether it is gRPC.
 class Reply {
  public:
   // A field of the headers or of the trailers.
@@ -209,7 +209,7 @@ class Http2Call {
   void take_body(u8* to, size_t bytes) { queue_.take(to, bytes); }
   std::string reason() const;
 
-  // What the server has said of the end.
+  // The end of the call, as the server reports it.
   struct Parting {
     bool retiring = false;     // it takes no further calls
     std::string goaway;        // its reason

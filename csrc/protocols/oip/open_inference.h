@@ -6,7 +6,7 @@
 #include "service/formats/protocol.h"
 #include "service/methods.h"
 #include "transport/http/http_routes.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 namespace fastqps::protocols {
 

@@ -6,7 +6,7 @@
 #include "contract/utf8.h"
 #include "core/clock.h"
 #include "protocols/openai/common.h"
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {

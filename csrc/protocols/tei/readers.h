@@ -25,7 +25,8 @@ class TeiReader : public service::RequestReader {
  protected:
   using Parse = FieldError (*)(std::string_view message, TeiRequest& request);
   // texts: how many a message has that gives none.
-  TeiReader(service::ModelRoutes& routes, Parse parse, u32 texts) : requests_(routes), parse_(parse), texts_min_(texts) {}
+  TeiReader(service::ModelRoutes& routes, Parse parse, u32 texts)
+      : requests_(routes), parse_(parse), texts_min_(texts) {}
 
   // After all fields.
   virtual FieldError check(ReasonText&) { return {}; }

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/seeds.h"
 #include "service/answers/answer_reader.h"
 #include "service/answers/answers.h"
+#include "transport/rpc/seeds.h"
 
 namespace fastqps::service {
 
@@ -37,7 +37,7 @@ class GenerationCalls {
   AnswerReader& reader_;
   ItemRecords& records_;
   Answers& answers_;
-  Seeds seeds_;
+  transport::Seeds seeds_;
   // of the chunk or answer that is being written
   std::vector<u32> ids_;
   std::string text_;

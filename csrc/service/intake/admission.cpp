@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/rpc/shares.h"
+#include "transport/rpc/fair_queue.h"
 
 namespace fastqps::service {
 

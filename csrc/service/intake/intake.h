@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "service/answers/answer_path.h"
+#include "service/answers/generation_calls.h"
+#include "service/answers/withdrawals.h"
 #include "service/intake/admission.h"
 #include "service/intake/slot_input.h"
 
@@ -43,10 +44,10 @@ class RequestQueue {
 
 class Intake {
  public:
-  Intake(Tables& tables, AnswerPath& answers, RequestQueue& queue)
+  Intake(Tables& tables, ItemRecords& records, GenerationCalls& generating, RequestQueue& queue)
       : tables_(tables),
-        records_(answers.records),
-        generating_(answers.generating),
+        records_(records),
+        generating_(generating),
         queue_(queue),
         checker_(tables.routes, tables.refusals),
         admission_(tables),

@@ -5,7 +5,7 @@
 
 #include "core/segment.h"
 #include "core/wake.h"
-#include "transport/rpc/counters.h"
+#include "transport/net/counters.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::service {

@@ -10,7 +10,7 @@
 
 #include "contract/request_view.h"
 #include "core/layout.h"
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 #include "text/stop_strings.h"
 
 namespace fastqps::service {

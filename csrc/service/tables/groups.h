@@ -13,6 +13,7 @@
 #include "contract/response_view.h"
 #include "contract/types.h"
 #include "core/layout.h"
+#include "service/tables/door.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::service {

@@ -18,7 +18,7 @@
 #include "core/layout.h"
 #include "core/wake.h"
 #include "service/tables/door.h"
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 #include "text/tokenizer.h"
 #include "transport/rpc/service.h"
 

@@ -62,7 +62,7 @@ struct Tables {
   Tokenizers tokenizers;
 };
 
-// The slab's host: passes its events about slots on to the objects that handle them (answers/answer_path.cpp). It is
+// The slab's host: passes its events about slots on to the objects that handle them (predict_service.cpp). It is
 // declared here because the slab calls it directly.
 struct AnswerPath;
 class SlotEvents {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/seeds.h"
+#include "transport/rpc/seeds.h"
 
 namespace fastqps::service {
 
@@ -28,7 +28,7 @@ struct Hex {
 
 Tenants::Tenants(const DoorSettings& settings)
     : named_(!settings.tenant_header.empty()),
-      seed_(Seeds().next()),
+      seed_(transport::Seeds().next()),
       weights_(settings.tenant_weights),
       rows_(kAll),
       buckets_(kBuckets, kOthers) {

@@ -1,6 +1,6 @@
 #include "service/tables/tokenizers.h"
 
-#include "transport/rpc/background.h"
+#include "transport/rpc/fair_queue.h"
 
 namespace fastqps::service {
 

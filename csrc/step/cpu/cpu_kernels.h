@@ -3,13 +3,13 @@
 // clang-format off
 #include "step/cpu/cpu_vectors_kernel.h"
 #include "step/cpu/cpu_rows_kernel.h"
-#include "step/cpu/cpu_projection_kernel.h"
 #include "step/cpu/cpu_attention_kernel.h"
 #include "step/cpu/cpu_bags_kernel.h"
 #ifdef FASTQPS_AVX512_BF16
 #include "step/cpu/cpu_attention_bf16_kernel.h"
 #endif
-#include "step/cpu/decode/kernels.h"
+#include "step/cpu/decode_attention_kernel.h"
+#include "step/cpu/decode_sample_kernel.h"
 // clang-format on
 
 void attend(const Attention& job, float* scratch) {
@@ -51,4 +51,21 @@ void mean_bags(const Bags& job, float* scratch) {
   }
 }
 
-const Kernels kKernels = {kName, attend, normalize, embed, means, maxima, project, mean_bags, &kDecodeKernels};
+void rms_norm(const RmsNorm& job, float* scratch) {
+  job.number == Number::kFloat32 ? rms_norm_rows<float>(job, scratch) : rms_norm_rows<u16>(job, scratch);
+}
+
+void attend_slots(const SlotAttention& job, float* scratch) {
+  job.number == Number::kFloat32 ? attend_runs<float>(job, scratch) : attend_runs<u16>(job, scratch);
+}
+
+void gated_silu(const GatedSilu& job) {
+  job.number == Number::kFloat32 ? gated_silu_rows<float>(job) : gated_silu_rows<u16>(job);
+}
+
+void sample(const Draw& job, float* scratch) {
+  job.number == Number::kFloat32 ? sample_runs<float>(job, scratch) : sample_runs<u16>(job, scratch);
+}
+
+const Kernels kKernels = {kName,   attend,    normalize, embed,        means,      maxima,
+                          project, mean_bags, rms_norm,  attend_slots, gated_silu, sample};

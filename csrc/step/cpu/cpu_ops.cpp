@@ -43,7 +43,7 @@ std::vector<const Kernels*> cpu_ops_levels() {
   return found;
 }
 
-// Of the longest item: the rows that its ids name, and their weights.
+// Room for the longest item: the rows that its ids name, and their weights.
 u64 scratch_floats(const Bags& job) {
   const u64 n_tokens = u64(job.starts[job.n_items] - job.starts[0]);
   return job.n_items + 2 * (n_tokens + kRowsAhead);

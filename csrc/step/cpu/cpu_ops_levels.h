@@ -2,8 +2,9 @@
 #pragma once
 #include <vector>
 
+#include "step/cpu/cpu_decode.h"
 #include "step/cpu/cpu_ops.h"
-#include "step/cpu/decode/levels.h"
+#include "step/decode/philox.h"
 
 namespace fastqps::step {
 
@@ -18,6 +19,9 @@ inline constexpr u64 kThreadBytesMin = 32 << 10;
 u64 scratch_floats(const Attention& job);
 inline u64 scratch_floats(const Norm& norm) { return 2 * u64(norm.width); }
 u64 scratch_floats(const Bags& job);
+u64 scratch_floats(const SlotAttention& job);
+inline u64 scratch_floats(const RmsNorm& job) { return job.width; }
+inline u64 scratch_floats(const Draw& job) { return u64(job.vocab) + 16; }
 
 struct Kernels {
   const char* name;
@@ -28,7 +32,11 @@ struct Kernels {
   void (*maxima)(const ItemRows&, float* scratch);
   void (*project)(const Projection&);
   void (*mean_bags)(const Bags&, float* scratch);
-  const DecodeKernels* decode;
+  // A decoder's.
+  void (*rms_norm)(const RmsNorm&, float* scratch);
+  void (*attend_slots)(const SlotAttention&, float* scratch);
+  void (*gated_silu)(const GatedSilu&);
+  void (*sample)(const Draw&, float* scratch);
 };
 
 namespace baseline {
@@ -46,7 +54,7 @@ extern const Kernels kKernels;
 }
 #endif
 
-// Those that this machine can run, best first.
+// The levels that this machine can run, best first.
 std::vector<const Kernels*> cpu_ops_levels();
 const Kernels& chosen_kernels();
 

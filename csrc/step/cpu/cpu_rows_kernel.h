@@ -1,4 +1,4 @@
-// Sums, norms, means and maxima of rows.
+// Sums, norms, means, maxima, projections and gated activations of rows.
 
 // Normalises `row` [width], which is overwritten, and writes it to `out`. Four sums each, so that additions overlap.
 template <class T>
@@ -32,7 +32,7 @@ inline void normalize_row(T* out, float* row, Norm norm) {
   }
 }
 
-// What a row has to be multiplied with for its mean square to be 1.
+// The factor that makes the mean square of a row 1.
 inline float rms_scale(const float* row, u32 width, float eps) {
   constexpr u32 kSums = 4;
   const u32 whole = width / kLanes * kLanes, wide = width / (kSums * kLanes) * (kSums * kLanes);
@@ -99,7 +99,7 @@ inline void mean_rows(const ItemRows& job, float* scratch) {
   }
 }
 
-// What is no number stays: it is larger than nothing, and nothing is larger.
+// A NaN stays.
 template <class T>
 inline void max_row(float* to, const T* from, u32 n, float* scratch) {
   read_row(scratch, from, n);
@@ -119,5 +119,76 @@ inline void max_rows(const ItemRows& job, float* scratch) {
     const u64 first = u64(job.starts[item]), last = u64(job.starts[item + 1]);
     read_row(out, (const T*)job.rows + first * width, job.width);
     for (u64 t = first + 1; t < last; t++) max_row(out, (const T*)job.rows + t * width, job.width, scratch);
+  }
+}
+
+// The projections of heads. Each number is the sum of the same products in the same order, however many rows are
+// computed together: it does not depend on the rows beside its own.
+
+template <u32 kRows>
+inline void project_block(const Projection& job, u64 row, u64 column, u32 n) {
+  constexpr u32 kVecs = kColumns / kLanes;
+  const float *in = job.rows + row * job.inputs, *weight = job.weight + column * job.inputs;
+  Vec sums[kRows][kVecs] = {};
+  for (u64 i = 0; i < job.inputs; i++, weight += kColumns)
+    for (u32 v = 0; v < kVecs; v++) {
+      const Vec lanes = load(weight + v * kLanes);
+      for (u32 r = 0; r < kRows; r++) sums[r][v] += lanes * in[r * job.inputs + i];
+    }
+  for (u32 r = 0; r < kRows; r++) {
+    float* out = job.out + (row + r) * job.outputs + column;
+    float made[kColumns];
+    for (u32 v = 0; v < kVecs; v++) store(made + v * kLanes, sums[r][v]);
+    for (u32 i = 0; i < n; i++) out[i] = made[i] + (job.bias ? job.bias[column + i] : 0.0f);
+  }
+}
+
+// A strip of columns stays in the nearest cache while all rows pass it.
+inline void project_rows(const Projection& job) {
+  constexpr u32 kTogether = kLanes / 2;  // rows whose sums fit into registers
+  for (u64 column = 0; column < job.outputs; column += kColumns) {
+    const u32 n = job.outputs - column < kColumns ? u32(job.outputs - column) : kColumns;
+    u64 row = 0;
+    for (; row + kTogether <= job.n_rows; row += kTogether) project_block<kTogether>(job, row, column, n);
+    for (; row < job.n_rows; row++) project_block<1>(job, row, column, n);
+  }
+}
+
+// Root mean square norms and gated activations of rows.
+
+inline Vec load_vec(const float* from) { return load(from); }
+inline Vec load_vec(const u16* from) {
+  VecHalf half;
+  __builtin_memcpy(&half, from, sizeof half);
+  return widen(half);
+}
+inline float load_one(const float* from) { return *from; }
+inline float load_one(const u16* from) { return widen(*from); }
+
+template <class T>
+inline void rms_norm_rows(const RmsNorm& job, float* scratch) {
+  for (u64 r = 0; r < job.n_rows; r++) {
+    read_row(scratch, (const T*)job.in + r * job.width, job.width);
+    scale_row((T*)job.out + r * job.width, scratch, rms_scale(scratch, job.width, job.eps), job.weight, job.width);
+  }
+}
+
+// x / (1 + e^-x), by e^-|x|, which cannot overflow.
+inline Vec silu(Vec x) {
+  const Vec e = exp_negative(x < 0.0f ? x : -x);
+  return (x < 0.0f ? e : splat(1.0f)) * x / (1.0f + e);
+}
+
+template <class T>
+inline void gated_silu_rows(const GatedSilu& job) {
+  for (u64 r = 0; r < job.n_rows; r++) {
+    const T *gate = (const T*)job.in + r * 2 * job.inner, *up = gate + job.inner;
+    T* out = (T*)job.out + r * job.inner;
+    u32 i = 0;
+    for (; i + kLanes <= job.inner; i += kLanes) write_vec(out + i, silu(load_vec(gate + i)) * load_vec(up + i));
+    for (; i < job.inner; i++) {
+      const float x = silu(splat(load_one(gate + i)))[0] * load_one(up + i);
+      write_row(out + i, &x, 1);
+    }
   }
 }

@@ -16,10 +16,10 @@
 #include <variant>
 #include <vector>
 
+#include "step/buffers.h"
 #include "step/cuda/cuda_api.h"
-#include "step/device_time.h"
+#include "step/cuda/device_time.h"
 #include "step/encode/encode_layout.h"
-#include "step/step_size.h"
 
 namespace fastqps {
 

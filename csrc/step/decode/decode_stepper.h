@@ -106,7 +106,7 @@ class DecodeStepper final : public Stepper {
     DecodeStep rows;
     std::vector<u32> joined = {};  // places of the requests that are new in it
   };
-  // What a sequence is to its front door. Its place: lane × max_running() + cache slot.
+  // A sequence as its front door knows it. Its place: lane × max_running() + cache slot.
   struct Request {
     Claim claim;
     u64 claimed_ns, gathered_ns, launched_ns;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "step/encode/vector_form.h"
-#include "step/table_index.h"
+#include "step/encode/encode_step.h"
 
 namespace fastqps {
 namespace {}  // namespace

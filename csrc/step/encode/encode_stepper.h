@@ -1,5 +1,6 @@
 // Steps of an encoder: each packs a batch of requests and answers all of them.
 #pragma once
+#include "step/encode/encode_step.h"
 #include "step/stepper.h"
 
 namespace fastqps {

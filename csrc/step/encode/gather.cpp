@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "step/buffers.h"
+#include "step/encode/encode_step.h"
 
 namespace fastqps {
 namespace {

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "contract/status.h"
-#include "step/buffers.h"
-#include "step/encode/vector_form.h"
+#include "step/encode/encode_step.h"
 
 namespace fastqps {
 namespace {

@@ -1,9 +1,9 @@
-#include "step/encode/vector_form.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+
+#include "step/encode/encode_step.h"
 
 // Several builds of one function, chosen at load time by the processor, so that one wheel runs everywhere and uses wide
 // vectors where they exist.
@@ -90,6 +90,17 @@ void write_vector(const VectorForm& form, const float* row, u8* out) {
   } else {
     std::memcpy(out, row, n * sizeof(float));
   }
+}
+
+bool write_vectors(const Route& route, const float* rows, std::span<const u32> ids, Slot& slot, std::span<u8> room) {
+  const VectorForm form(route, slot);
+  if (ids.size() * form.bytes() > room.size()) return false;
+  u32 n = 0;
+  for (size_t i = 0; i < ids.size(); i++)
+    if (!(ids[i] & kNoOwnAnswer)) write_vector(form, rows + i * route.dimensions, room.data() + n++ * form.bytes());
+  slot.n_values = n * form.dimensions;
+  form.describe(slot);
+  return true;
 }
 
 }  // namespace fastqps

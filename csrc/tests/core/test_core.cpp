@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "core/claimer.h"
-#include "core/huge_pages.h"
+#include "core/segment.h"
 #include "core/slab.h"
 #include "core/supervise.h"
 #include "core/waiting.h"

@@ -1,11 +1,12 @@
 // What the load of the last seconds is made of, against numbers worked out by hand.
 #include <cmath>
 
-#include "core/load_window.h"
 #include "core/supervise.h"
+#include "supervisor/load_window.h"
 #include "tests/made_segment.h"
 
 using namespace fastqps;
+using namespace fastqps::supervisor;
 
 namespace {
 

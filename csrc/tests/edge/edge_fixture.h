@@ -27,7 +27,7 @@ struct Called {
 // A server that keeps what it gets.
 class KeepingServer final : public BareService, private Method {
  public:
-  KeepingServer() : door_(*this, without_sleep({}), {}, counters_, {}, {}) { door_.attach(); }
+  KeepingServer() : door_(*this, without_sleep({}), {}, counters_) { door_.attach(); }
 
   void turn() {
     for (int fd; (fd = listening_.accepted()) >= 0;) door_.adopt(fd);

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "core/refusal.h"
+#include "core/claimer.h"
 #include "edge/flights.h"
 #include "edge/link.h"
 #include "edge/slot_item.h"

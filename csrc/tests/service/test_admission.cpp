@@ -6,7 +6,7 @@
 #include "service/tables/tenants.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
-#include "transport/rpc/shares.h"
+#include "transport/rpc/fair_queue.h"
 
 using namespace fastqps;
 using service::QueueLoads;

@@ -1,6 +1,5 @@
 // How long requests and calls of many may take, and what they are refused with.
-#include "service/answers/answer_path.h"
-#include "service/intake/admission.h"
+#include "service/predict_service.h"
 #include "tests/check.h"
 #include "tests/made_segment.h"
 

@@ -143,7 +143,7 @@ struct World {
         const size_t skipped = last_rows_only ? first * width : 0;
         job.out =
             number == Number::kFloat32 ? static_cast<void*>(out.floats.data() + skipped) : out.halves.data() + skipped;
-        level->decode->attend_slots(job, Scratch(scratch_floats(job)).data());
+        level->attend_slots(job, Scratch(scratch_floats(job)).data());
       }
       // Keys rounded to bf16 move scores of a few units, and with them the weights of values of about 1.
       check_close(out, want, level->name, 1.0 / 32, 5e-6);
@@ -230,7 +230,7 @@ TEST(rms_norms) {
       at_every_level(scratch_floats(job), [&](const Kernels& level, float* scratch) {
         Array out = in;
         job.in = job.out = out.data();
-        level.decode->rms_norm(job, scratch);
+        level.rms_norm(job, scratch);
         check_close(out, want, level.name, 0, 5e-6);
       });
     }
@@ -249,7 +249,7 @@ TEST(gated_silus) {
           want.push_back(gate / (1 + std::exp(-gate)) * in[r * 2 * inner + inner + i]);
         }
       at_every_level(0, [&](const Kernels& level, float*) {
-        level.decode->gated_silu({in.data(), out.data(), kRows, inner, number});
+        level.gated_silu({in.data(), out.data(), kRows, inner, number});
         check_close(out, want, level.name, 0, 5e-6);
       });
     }
@@ -317,7 +317,7 @@ struct Samples {
     const Draw job{logits.data(),    starts.data(), kv_slots.data(),     made.data(),   params.data(),
                    eos_ids.data(),   tokens.data(), logprobs.data(),     finish.data(), last_token.data(),
                    u32(made.size()), vocab,         u32(eos_ids.size()), logits.number};
-    level.decode->sample(job, Scratch(scratch_floats(job)).data());
+    level.sample(job, Scratch(scratch_floats(job)).data());
   }
   double logit(u32 run, i32 token) const { return logits[size_t(run) * vocab + size_t(token)]; }
 };

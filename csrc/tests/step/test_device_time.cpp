@@ -2,7 +2,7 @@
 #include <cmath>
 #include <random>
 
-#include "step/device_time.h"
+#include "step/cuda/device_time.h"
 #include "tests/check.h"
 
 using namespace fastqps;

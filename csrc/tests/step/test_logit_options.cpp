@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "step/decode/logit_options.h"
+#include "step/cpu/logit_options.h"
 #include "tests/check.h"
 
 using namespace fastqps;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/text/tokenizing.h"
-#include "text/bpe/byte_alphabet.h"
+#include "text/byte_tokens.h"
 #include "text/words/word_split.h"
 
 using namespace fastqps;

@@ -1,7 +1,7 @@
 // Literal texts of ids in pieces. That any bytes in any pieces are what the `tokenizers` package decodes is for
 // tests/tokenizers/test_bpe.py.
 #include "tests/check.h"
-#include "text/detokenizer.h"
+#include "text/load/detokenizer.h"
 
 using namespace fastqps;
 using namespace fastqps::text;

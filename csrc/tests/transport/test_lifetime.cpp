@@ -10,7 +10,7 @@
 #include "tests/in_time.h"
 #include "tests/transport/http1_client.h"
 #include "transport/http2/session.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/front_door.h"
 
 using namespace fastqps;
 using namespace fastqps::test;
@@ -579,7 +579,7 @@ TEST(a_loop_runs_and_stops) {
     std::promise<void> attached;
   } service;
   Counters counters;
-  Loop loop(service, Limits{}, {}, counters);
+  FrontDoor loop(service, Limits{}, {}, counters);
   loop.set_serving(Serving::kServing);
   std::thread thread([&] { loop.run(); });
   service.attached.get_future().wait();

@@ -143,7 +143,7 @@ inline std::string deflated(const std::string& text) {
 // Clients are made after it, and gone before its end.
 struct Fixture {
   explicit Fixture(const Limits& limits = {}, LoadSource load = {}, TraceSource trace = {})
-      : door(service, without_sleep(limits), {}, counters, load, trace) {
+      : door(service, without_sleep(limits), {}, counters, {load, trace}) {
     CHECK(door.grpc.rare.add(door.grpc.methods, "/test.Service/Rare", MethodKind::kBidi, MethodRole::kControl, 7));
     door.attach();
   }

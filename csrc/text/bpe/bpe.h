@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "text/added_tokens.h"
 #include "text/bpe/merges.h"
 #include "text/file_reader.h"
+#include "text/spaced/spaced_json.h"
 #include "text/spaced/spaced_text.h"
 #include "text/trie.h"
 #include "text/unicode/normal_form.h"
@@ -20,7 +22,7 @@ namespace fastqps::text {
 
 struct BpeConfig : FileConfig {
   std::array<u32, 256> byte_ids{};  // Trie::kNone: the vocabulary lacks the byte, which then vanishes
-  // Of SentencePiece: ids by character, and U+2581 stands for the space; byte_ids are of characters that have none.
+  // SentencePiece only: ids by character, and U+2581 stands for the space; byte_ids are of characters that have none.
   std::vector<std::pair<u32, u32>> characters;
   std::vector<Merge> merges;
   std::vector<std::pair<std::string, u32>> whole_words;  // bytes of words that are not merged but taken as they are
@@ -78,6 +80,30 @@ class Bpe final : public WordTokenizer {
   SpacedText spaced_;
   NormalForm::Scratch scratch_;
   std::string normal_, prefixed_;  // text that is not as it came
+};
+
+// A tokenizer.json to a BpeConfig.
+class BpeReader : private SpacedReader {
+ public:
+  BpeReader(BpeConfig& config, std::string& why) : SpacedReader(config, config.spaced, why), config_(config) {}
+  // False, with the reason in `why`, when the native tokenizer would not give the ids of the `tokenizers` package.
+  bool read(const nlohmann::json& file);
+
+ private:
+  bool model(const Json& at);
+  bool alphabet(const Json& model);
+  bool merges(const Json& at);
+  bool merge(const std::string& left, const std::string& right);
+  bool pre_tokenizer(const Json& at);
+  bool byte_level(const Json& at, bool use_regex);
+  bool split_pattern(const Json& at);
+  bool patterns();
+  // SentencePiece's.
+  bool by_character(const Json& file);
+  bool characters();
+  bool words_end_at_spaces();
+
+  BpeConfig& config_;
 };
 
 }  // namespace fastqps::text

@@ -1,12 +1,10 @@
-#include "text/bpe/bpe_json.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "contract/utf8.h"
-#include "text/bpe/byte_alphabet.h"
-#include "text/spaced/byte_pieces.h"
+#include "text/bpe/bpe.h"
+#include "text/byte_tokens.h"
 
 namespace fastqps::text {
 

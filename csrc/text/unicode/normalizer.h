@@ -84,6 +84,18 @@ struct TextSink {
 };
 
 // The whole normalized text, as UTF-8.
-std::string normalize_text(const CharTable& table, std::string_view text);
+inline std::string normalize_text(const CharTable& table, std::string_view text) {
+  std::string out;
+  TextSink sink{out};
+  Normalizer normalizer(table);
+  const u8* p = utf8_bytes(text);
+  for (const u8* end = p + text.size(); p < end;) {
+    const Decoded c = decode(p, end);
+    normalizer.feed(c.point, sink);
+    p += c.n_bytes;
+  }
+  normalizer.flush(sink);
+  return out;
+}
 
 }  // namespace fastqps::text

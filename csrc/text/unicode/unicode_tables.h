@@ -43,7 +43,7 @@ std::span<const Range> combining_marks();  // what StripAccents removes
 std::span<const CombiningClass> combining_classes();
 std::span<const Composition> compositions();
 
-// What extended grapheme clusters depend on.
+// The classes of characters that decide the borders of extended grapheme clusters.
 std::span<const Range> grapheme_controls();
 std::span<const Range> grapheme_extending();  // Extend, ZWJ, SpacingMark
 std::span<const Range> grapheme_extend();

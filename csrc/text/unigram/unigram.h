@@ -2,12 +2,14 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "text/added_tokens.h"
 #include "text/file_reader.h"
+#include "text/spaced/spaced_json.h"
 #include "text/spaced/spaced_text.h"
 #include "text/trie.h"
 #include "text/words/word_tokenizer.h"
@@ -44,7 +46,7 @@ class BestPath {
   };
   explicit BestPath(const PieceTable& pieces) : pieces_(pieces) {}
 
-  // Of valid UTF-8, from left to right, and one more that begins at the end.
+  // The pieces of valid UTF-8, from left to right, and one more that begins at the end.
   const std::vector<Piece>& find(const u8* text, u32 n_bytes);
   void let_go(std::size_t kept);  // of what is larger
 
@@ -102,6 +104,19 @@ class Unigram final : public WordTokenizer {
   std::shared_ptr<const UnigramModel> model_;
   SpacedText spaced_;
   BestPath path_;
+};
+
+// A tokenizer.json to a UnigramConfig.
+class UnigramReader : private SpacedReader {
+ public:
+  UnigramReader(UnigramConfig& config, std::string& why) : SpacedReader(config, config.spaced, why), config_(config) {}
+  // False, with the reason in `why`, when the native tokenizer would not give the ids of the `tokenizers` package.
+  bool read(const nlohmann::json& file);
+
+ private:
+  bool model(const Json& at);
+  void pieces();
+  UnigramConfig& config_;
 };
 
 }  // namespace fastqps::text

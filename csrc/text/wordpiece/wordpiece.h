@@ -1,6 +1,7 @@
 // BERT's WordPiece: normalize, split into words, split each word into the longest pieces that the vocabulary has.
 #pragma once
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -90,6 +91,22 @@ class WordPiece final : public TemplateTokenizer {
   AlignedText aligned_;
   std::string normal_;            // normalized text, where added tokens are looked for in it
   std::size_t hidden_until_ = 0;  // added tokens are not looked for before this position
+};
+
+// A tokenizer.json to a WordPieceConfig.
+class WordPieceReader : private FileReader {
+ public:
+  WordPieceReader(WordPieceConfig& config, std::string& why) : FileReader(config, why), config_(config) {}
+  // False, with the reason in `why`, when the native tokenizer would not give the ids of the `tokenizers` package.
+  bool read(const nlohmann::json& file);
+
+ private:
+  bool model(const Json& at);
+  bool normalizer(const Json& at);
+  bool pre_tokenizer(const Json& at);
+  bool patterns();
+
+  WordPieceConfig& config_;
 };
 
 }  // namespace fastqps::text

@@ -1,6 +1,6 @@
-#include "text/wordpiece/wordpiece_json.h"
-
 #include <nlohmann/json.hpp>
+
+#include "text/wordpiece/wordpiece.h"
 
 namespace fastqps::text {
 namespace {

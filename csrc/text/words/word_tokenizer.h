@@ -1,4 +1,4 @@
-// What byte-pair encoding and Unigram have in common: text between added tokens, cut into words that are cached.
+// The common part of byte-pair encoding and Unigram: text between added tokens is cut into words, which are cached.
 #pragma once
 #include <algorithm>
 #include <string>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/calls/call_session.h"
+#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
 #include "transport/calls/request.h"
 

@@ -2,15 +2,16 @@
 // only.
 #pragma once
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "contract/status.h"
 #include "core/layout.h"
 #include "transport/framing/grpc_message.h"
 #include "transport/framing/inflate.h"
-#include "transport/http/http_exchange.h"
+#include "transport/http/http_routes.h"
 #include "transport/net/timer_wheel.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::transport {
@@ -72,6 +73,26 @@ struct OutMessage {
   u32 bytes;  // with the prefix
   u32 sent;
   u8* data() { return reinterpret_cast<u8*>(this + 1); }
+};
+
+// What a plain call has beside its messages: its request, and what its response's head says. In one
+// block with the text of the request.
+struct HttpExchange {
+  HttpRequest request;
+  const HttpRow* row = nullptr;  // nullptr: none, or not for this verb
+  ErrorWriter errors = write_error_text;
+  HttpReply reply;
+  u32 retry_after_s = 0;  // 0: not said
+  u8 allowed = 0;         // bits of HttpVerb, for Allow
+  bool say_allowed = false;
+  bool say_bearer = false;    // a token would help
+  bool cross_origin = false;  // a browser asks for a page, which may read the answer
+  bool started = false;       // the response's head has been written
+  bool broken = false;        // the response ended with an error after its head: it must not look complete
+  // HTTP/1.1 alone
+  bool keep_alive = false;
+  bool chunks = true;             // the client reads chunked bodies
+  bool expects_continue = false;  // 100 Continue is owed, behind earlier responses
 };
 
 // Four cache lines, because thousands of calls are open at once and each turn touches different ones.
@@ -169,5 +190,30 @@ class CallPool {
   std::vector<std::unique_ptr<Call[]>> chunks_;
   std::vector<u32> free_;
 };
+
+inline Call* CallPool::acquire() {
+  if (free_.empty()) {
+    if (made_ == capacity_) return nullptr;
+    if (made_ % kChunk == 0) {
+      chunks_.push_back(std::make_unique<Call[]>(kChunk));
+      free_.reserve(made_ + kChunk);
+    }
+    at(made_).generation = 0;
+    free_.push_back(made_++);
+  }
+  const u32 index = free_.back();
+  free_.pop_back();
+  Call& call = at(index);
+  const u32 generation = call.generation + 1;
+  Call* fresh = new (&call) Call{};
+  fresh->index = index;
+  fresh->generation = generation;
+  return fresh;
+}
+
+inline void CallPool::release(Call& call) {
+  call.generation++;  // odd: in use, even: free
+  free_.push_back(call.index);
+}
 
 }  // namespace fastqps::transport

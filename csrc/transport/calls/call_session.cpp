@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "transport/calls/answer.h"
-#include "transport/calls/call_names.h"
+#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/refusal.h"
 #include "transport/calls/request.h"
 
 namespace fastqps::transport {

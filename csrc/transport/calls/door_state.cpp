@@ -19,6 +19,12 @@ bool DoorState::may_open_call(u32 open_calls) const {
          open_calls < std::max(limits.calls / 4 / std::max(net.connections.open(), 1u), kCallsAlways);
 }
 
+u64 DoorState::too_old_ns(u64 accepted_ns) {
+  const double jitter = 0.9 + 0.2 * (net.random() / 4294967296.0);
+  const u64 age_ns = limits.settings.max_connection_age_ns;
+  return age_ns ? accepted_ns + u64(double(age_ns) * jitter) : kNever;
+}
+
 bool DoorState::unread_too_much(u64 answer_bytes, u64 more) const {
   if (answer_bytes > 2 * u64(limits.answer_bytes)) return true;
   return unread_memory() + more > limits.unread_bytes &&

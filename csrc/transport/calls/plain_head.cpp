@@ -6,19 +6,14 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/calls/call_names.h"
 #include "transport/calls/call_session.h"
 #include "transport/calls/door_state.h"
+#include "transport/calls/refusal.h"
 #include "transport/calls/request.h"
 
 namespace fastqps::transport {
 
 namespace {
-
-bool equal_ignoring_case(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
 
 Encoding encoding_of(std::string_view value) {
   if (equal_ignoring_case(value, "identity")) return Encoding::kIdentity;

@@ -6,7 +6,7 @@
 
 #include "contract/status.h"
 #include "core/layout.h"
-#include "core/seeds.h"
+#include "transport/rpc/seeds.h"
 
 namespace fastqps::transport {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/wake.h"
-#include "transport/rpc/background.h"
+#include "transport/rpc/fair_queue.h"
 
 namespace fastqps::transport {
 

@@ -2,6 +2,8 @@
 //
 // A plain call carries one message in, the request's body, and its response's body out, without gRPC's framing.
 #pragma once
+#include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "contract/types.h"
@@ -45,5 +47,30 @@ struct HttpReply {
 
 // The words that follow a status code in HTTP/1.1.
 std::string_view reason_of(u16 status);
+
+// The Date header: "Sun, 06 Nov 1994 08:49:37 GMT". now_ns: the loop's clock, which says whether a second has passed.
+// Valid until the next call of this thread.
+std::string_view http_date(u64 now_ns);
+
+// What the response to a page in a browser says. Pages of every site may read it, because a browser adds no token by
+// itself. The answer to OPTIONS says also what a page may send.
+inline constexpr std::string_view kAllowedOrigins = "*", kAllowedHeaders = "*, Authorization", kPreflightAge = "86400";
+
+// "GET, HEAD, OPTIONS"
+inline std::string allowed_verbs(u8 allowed) {
+  std::string out;
+  for (u32 i = 0; i < u32(HttpVerb::kOther); i++) {
+    if (!(allowed & 1u << i)) continue;
+    if (!out.empty()) out += ", ";
+    out += name_of(HttpVerb(i));
+  }
+  return out;
+}
+
+// Of names and values that are compared so, with one in lower case.
+inline bool equal_ignoring_case(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+}
 
 }  // namespace fastqps::transport

@@ -11,7 +11,7 @@
 #include "core/layout.h"
 #include "transport/http/http_error.h"
 #include "transport/http/http_request.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 
 namespace fastqps::transport {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "transport/calls/door_state.h"
-#include "transport/http/http_date.h"
+#include "transport/http/http_request.h"
 #include "transport/http1/session.h"
 
 namespace fastqps::transport {

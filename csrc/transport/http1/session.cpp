@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/calls/door_state.h"
+#include "transport/calls/refusal.h"
 #include "transport/calls/request.h"
 
 namespace fastqps::transport {
@@ -14,20 +15,13 @@ constexpr std::string_view kHttp2Begins = "PRI ";  // nothing else does
 constexpr u64 kIdleGrace = kSecond;                // of an idle connection that is to go: a request may be on its way
 constexpr u32 kFieldBytes = 32;                    // that a header counts beside its text, as in HTTP/2
 
-u64 age_at(DoorState& door, u64 accepted_ns) {
-  const double jitter = 0.9 + 0.2 * (door.net.random() / 4294967296.0);
-  return door.limits.settings.max_connection_age_ns
-             ? accepted_ns + u64(double(door.limits.settings.max_connection_age_ns) * jitter)
-             : kNever;
-}
-
 }  // namespace
 
 Http1Session::Http1Session(DoorState& door, Connection& connection, bool may_change)
     : CallSession(door, connection),
       parser_(*this),
       may_change_(may_change),
-      age_at_ns_(age_at(door, connection.accepted_ns())) {}
+      age_at_ns_(door.too_old_ns(connection.accepted_ns())) {}
 
 Http1Session::~Http1Session() { drop(); }
 

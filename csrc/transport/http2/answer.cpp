@@ -7,7 +7,7 @@
 #include <string>
 
 #include "transport/calls/door_state.h"
-#include "transport/http/http_date.h"
+#include "transport/http/http_request.h"
 #include "transport/http2/callbacks.h"
 #include "transport/http2/session.h"
 

@@ -6,52 +6,14 @@
 
 #include "transport/calls/door_state.h"
 #include "transport/calls/plain_head.h"
+#include "transport/calls/refusal.h"
+#include "transport/calls/request.h"
 #include "transport/http2/request_headers.h"
 #include "transport/http2/session.h"
 
 namespace fastqps::transport {
 
 namespace {
-
-// The header block of a request on a port for plain HTTP: as HTTP/2 wants it, without gRPC's rules.
-// A header of the request, in the order of arrival. False: the request is malformed.
-bool plain_header(Call& call, HeaderRules& rules, PlainHead& head, std::string_view name, std::string_view value);
-// The header block is complete: decides. False: malformed, or no memory.
-bool plain_headers_done(DoorState& door, Call& call, const HeaderRules& rules, PlainHead& head);
-
-bool pseudo_header(HeaderRules& rules, PlainHead& head, std::string_view name, std::string_view value) {
-  u8 bit = 0;
-  if (name == ":path") {
-    bit = HeaderRules::kPath;
-    if (!value.starts_with('/') && value != "*") return false;
-    head.target(value);
-  } else if (name == ":method") {
-    bit = HeaderRules::kMethod;
-    head.verb(value);
-  } else if (name == ":scheme") {
-    bit = HeaderRules::kScheme;
-  } else if (name == ":authority") {
-    bit = HeaderRules::kAuthority;
-  }
-  if (!bit || rules.seen & bit || rules.regular) return false;
-  rules.seen |= bit;
-  return true;
-}
-
-bool plain_header(Call& call, HeaderRules& rules, PlainHead& head, std::string_view name, std::string_view value) {
-  if (name.starts_with(':')) return pseudo_header(rules, head, name, value);
-  rules.regular = true;
-  if (!allowed_name(name)) return false;
-  if (name == "te") return value == "trailers";
-  if (name == "host") return !std::exchange(rules.host, true);
-  if (name == "content-length") return set_content_length(call, value);
-  head.field(*call.session, name, value);
-  return true;
-}
-
-bool plain_headers_done(DoorState& door, Call& call, const HeaderRules& rules, PlainHead& head) {
-  return complete(rules) && head.open(door, call, true);
-}
 
 Http2Session& of(void* user) { return *static_cast<Http2Session*>(user); }
 std::string_view view(const u8* bytes, size_t size) { return {reinterpret_cast<const char*>(bytes), size}; }

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cstring>
 
-#include "transport/calls/call_names.h"
 #include "transport/calls/call_session.h"
+#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/request.h"
+#include "transport/calls/refusal.h"
 #include "transport/framing/grpc_timeout.h"
 
 namespace fastqps::transport {
@@ -19,11 +19,6 @@ namespace {
 constexpr size_t kPathBytes = 256;  // of an unknown path, for its status message
 
 void note(Call& call, Fault fault) { call.faults |= u16(u16(1) << u32(fault)); }
-
-bool equal_ignoring_case(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
 
 // application/grpc, alone, with +proto or with parameters. Not application/grpc-web.
 bool good_content_type(std::string_view value) {
@@ -103,23 +98,34 @@ bool of_connection(std::string_view name) {
   }
 }
 
-bool pseudo_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
-  u8 bit = 0;
-  if (name == ":path") {
-    bit = HeaderRules::kPath;
-    if (!value.starts_with('/')) return false;
-    set_path(door, call, value);
-  } else if (name == ":method") {
-    bit = HeaderRules::kMethod;
-    if (value != "POST") note(call, Fault::kMethod);
-  } else if (name == ":scheme") {
-    bit = HeaderRules::kScheme;
-  } else if (name == ":authority") {
-    bit = HeaderRules::kAuthority;
-  }
+// Digits only, once.
+bool set_content_length(Call& call, std::string_view value) {
+  if (call.content_length_known || value.empty() || value.size() > 18) return false;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), call.content_length);
+  call.content_length_known = true;
+  return error == std::errc() && end == value.data() + value.size();
+}
+
+// Lower case, and not of an HTTP/1 connection.
+bool allowed_name(std::string_view name) { return !upper_case(name) && !of_connection(name); }
+
+// Whether all pseudo headers have come that a request must have.
+bool complete(const HeaderRules& rules) {
+  constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
+  return (rules.seen & kRequired) == kRequired && (rules.seen & HeaderRules::kAuthority || rules.host);
+}
+
+// The target and the method go to `take`, which returns false for a malformed one.
+template <class Take>
+bool pseudo_header(HeaderRules& rules, std::string_view name, std::string_view value, Take take) {
+  const u8 bit = name == ":path"        ? HeaderRules::kPath
+                 : name == ":method"    ? HeaderRules::kMethod
+                 : name == ":scheme"    ? HeaderRules::kScheme
+                 : name == ":authority" ? HeaderRules::kAuthority
+                                        : 0;
   if (!bit || rules.seen & bit || rules.regular) return false;
   rules.seen |= bit;
-  return true;
+  return take(bit, value);
 }
 
 // Health needs no token, because the probes of Kubernetes have none.
@@ -130,22 +136,14 @@ bool is_authorized(const DoorState& door, const Call& call) {
 
 }  // namespace
 
-bool set_content_length(Call& call, std::string_view value) {
-  if (call.content_length_known || value.empty() || value.size() > 18) return false;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), call.content_length);
-  call.content_length_known = true;
-  return error == std::errc() && end == value.data() + value.size();
-}
-
-bool allowed_name(std::string_view name) { return !upper_case(name) && !of_connection(name); }
-
-bool complete(const HeaderRules& rules) {
-  constexpr u8 kRequired = HeaderRules::kMethod | HeaderRules::kScheme | HeaderRules::kPath;
-  return (rules.seen & kRequired) == kRequired && (rules.seen & HeaderRules::kAuthority || rules.host);
-}
-
 bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
-  if (name.starts_with(':')) return pseudo_header(door, call, rules, name, value);
+  if (name.starts_with(':')) {
+    return pseudo_header(rules, name, value, [&](u8 which, std::string_view text) {
+      if (which == HeaderRules::kPath) return text.starts_with('/') && (set_path(door, call, text), true);
+      if (which == HeaderRules::kMethod && text != "POST") note(call, Fault::kMethod);
+      return true;
+    });
+  }
   rules.regular = true;
   switch (name.size()) {
     case 2:
@@ -198,6 +196,27 @@ bool request_headers_done(DoorState& door, Call& call, const HeaderRules& rules)
     arm_call(door, call);
   }
   return true;
+}
+
+bool plain_header(Call& call, HeaderRules& rules, PlainHead& head, std::string_view name, std::string_view value) {
+  if (name.starts_with(':')) {
+    return pseudo_header(rules, name, value, [&](u8 which, std::string_view text) {
+      if (which == HeaderRules::kPath) return (text.starts_with('/') || text == "*") && (head.target(text), true);
+      if (which == HeaderRules::kMethod) head.verb(text);
+      return true;
+    });
+  }
+  rules.regular = true;
+  if (!allowed_name(name)) return false;
+  if (name == "te") return value == "trailers";
+  if (name == "host") return !std::exchange(rules.host, true);
+  if (name == "content-length") return set_content_length(call, value);
+  head.field(*call.session, name, value);
+  return true;
+}
+
+bool plain_headers_done(DoorState& door, Call& call, const HeaderRules& rules, PlainHead& head) {
+  return complete(rules) && head.open(door, call, true);
 }
 
 }  // namespace fastqps::transport

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "transport/calls/call.h"
+#include "transport/calls/plain_head.h"
 
 namespace fastqps::transport {
 
@@ -16,18 +17,15 @@ struct HeaderRules {
   bool host = false;
 };
 
-// Whether all pseudo headers have come that a request must have.
-bool complete(const HeaderRules& rules);
-// Lower case, and not of an HTTP/1 connection.
-bool allowed_name(std::string_view name);
-// Digits only, once.
-bool set_content_length(Call& call, std::string_view value);
-
 // A header of the request, in the order of arrival. False: the request is malformed.
 bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value);
 // A header of the client's trailers, which mean nothing. False: malformed.
 bool trailer_header(std::string_view name);
 // The header block is complete: decides. False: malformed.
 bool request_headers_done(DoorState& door, Call& call, const HeaderRules& rules);
+
+// The same on a port for plain HTTP: as HTTP/2 demands, without gRPC's rules. The second is also false without memory.
+bool plain_header(Call& call, HeaderRules& rules, PlainHead& head, std::string_view name, std::string_view value);
+bool plain_headers_done(DoorState& door, Call& call, const HeaderRules& rules, PlainHead& head);
 
 }  // namespace fastqps::transport

@@ -11,8 +11,8 @@
 #include "transport/calls/call_session.h"
 #include "transport/calls/plain_head.h"
 #include "transport/http2/request_headers.h"
+#include "transport/net/counters.h"
 #include "transport/net/limits.h"
-#include "transport/rpc/counters.h"
 
 namespace fastqps::transport {
 

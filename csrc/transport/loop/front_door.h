@@ -1,17 +1,52 @@
-// One front door: runs the event loop over sockets, sessions and calls. Only post() is called by other threads.
+// The event loop of one front door over its sockets, sessions and calls: one thread, which handles all epoll events of
+// a wake-up together.
 #pragma once
+#include <malloc.h>
+
+#include <algorithm>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "transport/calls/door_state.h"
-#include "transport/calls/idle_streams.h"
-#include "transport/calls/unread_answers.h"
+#include "transport/calls/eviction.h"
 #include "transport/http2/callbacks.h"
-#include "transport/loop/heap_trim.h"
+#include "transport/net/limits.h"
+#include "transport/rpc/service.h"
+#include "transport/rpc/tokens.h"
+#include "transport/tls/tls_context.h"
 
 namespace fastqps::transport {
+
+// Gives freed memory back to the system after a peak. The allocator of the C library would keep it for ever, because
+// blocks that are still used lie between those that are free.
+class HeapTrim {
+ public:
+  // Once in each turn. used: bytes that requests and answers take now. A load that rises and falls within seconds needs
+  // its memory again, so it is not given back.
+  void on_turn(u64 now_ns, u64 used) {
+    recent_ = std::max(recent_, used);
+    if (now_ns < look_at_ns_) return;
+    look_at_ns_ = now_ns + kPeriodNs;
+    peak_ = std::max(peak_, recent_);
+    if (peak_ - recent_ >= kWorthIt) {
+      malloc_trim(0);
+      peak_ = recent_;
+    }
+    recent_ = used;
+  }
+
+ private:
+  static constexpr u64 kPeriodNs = 2 * kSecond, kWorthIt = 32 << 20;
+
+  u64 peak_ = 0;    // since the last trim
+  u64 recent_ = 0;  // the most in this period
+  u64 look_at_ns_ = 0;
+};
 
 // A command of another thread to the loop.
 struct Command {
@@ -22,17 +57,45 @@ struct Command {
   std::shared_ptr<const Tokens> tokens = {};
 };
 
-class FrontDoor : public DoorState, private Host {
+class FrontDoor final : public DoorState, public LoopControl, private Host {
  public:
-  FrontDoor(Service& service, const Limits& limits, LoopFds fds, Counters& counters, LoadSource load = {},
-            TraceSource trace = {});
+  // The loop adds health, and load reports where there are any, to the service's methods. counters: may lie in shared
+  // memory.
+  FrontDoor(Service& service, const Limits& limits, LoopFds fds, Counters& counters, const Reports& reports = {});
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
 
+  // ---- before run()
+  // A method whose calls go to the rare queue, which calls it `id`. False: as MethodTable::add().
+  bool add_rare_method(std::string_view path, MethodKind kind, MethodRole role, u16 id) {
+    return grpc.rare.add(grpc.methods, path, kind, role, id);
+  }
+  // The same of a route of plain HTTP.
+  bool add_rare_route(HttpVerb verb, std::string_view pattern, ErrorWriter errors, MethodRole role, u16 id) {
+    return grpc.rare.add(grpc.routes, verb, pattern, errors, role, id);
+  }
+  // The header by which calls name their tenant, in lower case; empty: they name none.
+  void set_tenant_header(std::string_view name) { calls.tenant_header = name; }
+  HeaderId add_header(std::string_view name, std::string_view value) override;
+  void change_header(HeaderId header, std::string_view value) override { calls.headers[header].second = value; }
+
+  // ---- any thread, also a signal handler's
+  void post(Command command);
+  void stop() override { post({.kind = Command::Kind::kStop}); }
+  void drain(u64 grace_ns) override { post({.kind = Command::Kind::kDrain, .grace_ns = grace_ns}); }
+  void set_serving(Serving serving) override { post({.kind = Command::Kind::kServing, .serving = serving}); }
+  // Set the TLS context of new connections (nullptr: no encryption) and the tokens of new calls (nullptr: none). Before
+  // run() they hold from the first connection on.
+  void set_tls(std::shared_ptr<const TlsContext> context) {
+    post({.kind = Command::Kind::kTls, .tls = std::move(context)});
+  }
+  void set_tokens(std::shared_ptr<const Tokens> tokens) {
+    post({.kind = Command::Kind::kTokens, .tokens = std::move(tokens)});
+  }
+
+  // ---- the loop's thread
   // Takes the socket over. If there is no place, counts it as refused and closes it.
   void adopt(int fd, Entrance entrance = Entrance::kGrpc, const Peer& peer = {}) override;
-  void post(Command command);
-
   // Turns until stopped or drained.
   void run();
   // Once before the first turn.

@@ -11,6 +11,13 @@
 
 namespace fastqps::transport {
 
+// The listening sockets of a front door, and so the kinds of its connections.
+enum class Entrance : u8 {
+  kGrpc,
+  kHttp,      // plain HTTP
+  kInternal,  // gRPC of this server itself, without TLS and without tokens
+};
+
 // How far a handshake has come, and why it comes no further.
 enum class Handshake : u8 {
   kAgain,

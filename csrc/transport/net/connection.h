@@ -6,11 +6,8 @@
 #include <utility>
 
 #include "transport/net/channel.h"
-#include "transport/net/connection_id.h"
-#include "transport/net/entrance.h"
 #include "transport/net/limits.h"
-#include "transport/net/peer.h"
-#include "transport/net/place_claim.h"
+#include "transport/net/places.h"
 #include "transport/net/session.h"
 #include "transport/net/timer_wheel.h"
 

@@ -2,8 +2,8 @@
 // more connections. The internal one, for the server's own calls, is always polled.
 #pragma once
 #include "contract/types.h"
-#include "transport/net/entrance.h"
-#include "transport/net/peer.h"
+#include "transport/net/channel.h"
+#include "transport/net/places.h"
 
 namespace fastqps::transport {
 

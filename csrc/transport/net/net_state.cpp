@@ -32,7 +32,7 @@ Poller::~Poller() {
   close(event_fd);
 }
 
-NetState::NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& counters)
+NetState::NetState(Host& host, LoopFds fds, const Limits& limits, Counters& counters)
     : host(host),
       limits(limits),
       counters(counters),

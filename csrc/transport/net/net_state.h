@@ -1,22 +1,103 @@
 // The state of an event loop's sockets, for any protocol: epoll, timers, connections, and the work of a turn.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "transport/net/connection_table.h"
-#include "transport/net/handshakes.h"
+#include "contract/types.h"
+#include "core/clock.h"
+#include "transport/net/connection.h"
+#include "transport/net/counters.h"
 #include "transport/net/limits.h"
 #include "transport/net/listener.h"
-#include "transport/net/loop_fds.h"
-#include "transport/net/net_counters.h"
-#include "transport/net/output_buffer.h"
 #include "transport/net/places.h"
-#include "transport/net/slice.h"
+#include "transport/net/session.h"
 #include "transport/net/timer_wheel.h"
-#include "transport/tls/tls_context.h"
 
 namespace fastqps::transport {
+
+// The descriptors that a loop is given.
+struct LoopFds {
+  int listener = -1;  // bound, not owned; accepted from once somebody calls listen() on it. -1: none
+  int wake = -1;  // an eventfd that others write to wake this loop (the shared-memory protocol's), not owned. -1: none
+  int http = -1;  // as listener, for plain HTTP. -1: none
+  int internal = -1;  // as listener, a Unix socket for the process `internal_peer` alone. -1: none
+  i32 internal_peer = 0;
+};
+
+// One connection's part of a turn: a bound on the time that its messages take before other connections have theirs.
+class Slice {
+ public:
+  // The length for each of several ready connections: an equal part of the turn, within bounds.
+  static u64 length_ns(const Limits& limits, size_t ready) {
+    const u64 part = limits.turn_work_ns / std::max<size_t>(1, ready);
+    return std::min(std::max(part, limits.crowd_work_ns), limits.connection_work_ns);
+  }
+  void begin(u64 now_ns, u64 length_ns) {
+    ends_ns_ = now_ns + length_ns;
+    unclocked_bytes_ = 0;
+    over_ = false;
+  }
+  // After a message, or a part of one, of `bytes`. The clock is read once for some work: a read costs a hundredth of a
+  // small message.
+  bool over(size_t bytes) {
+    unclocked_bytes_ += bytes + kMessageBytes;
+    if (over_ || unclocked_bytes_ < kClockEveryBytes) return over_;
+    unclocked_bytes_ = 0;
+    return over_ = now_ns() >= ends_ns_;
+  }
+
+ private:
+  static constexpr size_t kMessageBytes = 256;  // what a message costs beside its bytes, as if it were bytes
+  static constexpr size_t kClockEveryBytes = 8 << 10;
+
+  u64 ends_ns_ = 0;
+  size_t unclocked_bytes_ = 0;
+  bool over_ = false;
+};
+
+// The connections of one loop, by index. An index is used again; the generation tells its connections apart.
+class ConnectionTable {
+ public:
+  // The id of the next connection, until add().
+  ConnectionId next_id() {
+    if (free_.empty()) {
+      free_.push_back(u32(all_.size()));
+      all_.emplace_back();
+      generations_.push_back(0);
+    }
+    return {free_.back(), ++generations_[free_.back()]};
+  }
+  void add(std::unique_ptr<Connection> connection) {
+    free_.pop_back();
+    const u32 index = connection->id().index;
+    all_[index] = std::move(connection);
+    open_++;
+  }
+  void remove(u32 index) {
+    generations_[index]++;
+    all_[index].reset();
+    free_.push_back(index);
+    open_--;
+  }
+
+  // nullptr: it is gone.
+  Connection* find(ConnectionId id) {
+    if (id.index >= all_.size() || generations_[id.index] != id.generation) return nullptr;
+    return all_[id.index].get();
+  }
+  Connection* at(u32 index) { return all_[index].get(); }  // nullptr: the place is free
+  u32 places() const { return u32(all_.size()); }
+  u32 open() const { return open_; }
+  void clear() { all_.clear(); }
+
+ private:
+  std::vector<std::unique_ptr<Connection>> all_;  // nullptr: free
+  std::vector<u32> generations_, free_;
+  u32 open_ = 0;
+};
 
 // What epoll hands back; a connection's key is its generation and its index.
 inline constexpr u64 kWakeKey = ~u64(1), kEventKey = ~u64(2);
@@ -73,8 +154,10 @@ class Host {
   ~Host() = default;
 };
 
+class TlsContext;
+
 struct NetState {
-  NetState(Host& host, LoopFds fds, const Limits& limits, NetCounters& counters);
+  NetState(Host& host, LoopFds fds, const Limits& limits, Counters& counters);
 
   // Serves it in this turn or a later one: behind others that are ready, if it is being served now.
   void make_ready(Connection& connection);
@@ -86,7 +169,7 @@ struct NetState {
 
   Host& host;
   const Limits& limits;
-  NetCounters& counters;
+  Counters& counters;
   Poller poller;
   Turn turn;
   TimerWheel wheel;

@@ -1,15 +1,36 @@
-// Speaks one protocol over one connection. The connection (connection.h) moves bytes and keeps the socket's time
-// limits; the session knows what the bytes mean. The protocols: http1/session.h, http2/session.h.
-//
-// A session that wants its connection to end calls Connection::kill() or Connection::finish(). Both call drop(). The
-// object itself lives until the end of the turn, so a session may go on with what it was doing.
+// What a connection asks of the session that speaks its protocol, and the values that both know.
 #pragma once
+#include <memory>
+
 #include "contract/types.h"
-#include "transport/net/place_claim.h"
 
 namespace fastqps::transport {
 
-struct OutputBuffer;
+// Names a connection of a front door. The id of a connection that has ended is harmless: nothing is found by it.
+struct ConnectionId {
+  u32 index = ~0u;
+  u32 generation = 0;
+  bool operator==(const ConnectionId&) const = default;
+};
+
+// How much a connection may lose its place to a newcomer when all are taken.
+struct PlaceClaim {
+  // From the weakest to the strongest.
+  enum class Kind : u8 {
+    kStranger,  // has asked nothing that its token, if one is needed, allows
+    kIdle,      // between its calls
+    kSlow,      // calls wait for the client: for the rest of a request, or until it reads an answer
+    kServed,    // the server owes it an answer: keeps its place
+  } kind;
+  u64 since_ns = 0;
+};
+
+// Bytes on their way to the socket. Shared by all connections of a loop, so it stays in the cache.
+struct OutputBuffer {
+  static constexpr u32 kFull = 64 << 10;  // from here on it is written; more was slower
+  std::unique_ptr<u8[]> data = std::make_unique<u8[]>(kFull + (32 << 10));
+  u32 bytes = 0;
+};
 
 // What is spoken over a connection, as far as it is known before its first byte.
 enum class SessionProtocol : u8 { kUnknown, kHttp1, kHttp2 };
@@ -23,6 +44,11 @@ enum class After : u8 {
   kClose,   // nobody is there to read
 };
 
+// Speaks one protocol over one connection. The connection (connection.h) moves bytes and keeps the socket's time
+// limits; the session knows what the bytes mean. The protocols: http1/session.h, http2/session.h.
+//
+// A session that wants its connection to end calls Connection::kill() or Connection::finish(). Both call drop(). The
+// object itself lives until the end of the turn, so a session may go on with what it was doing.
 class Session {
  public:
   virtual ~Session() = default;

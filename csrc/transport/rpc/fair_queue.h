@@ -1,16 +1,48 @@
-// A queue of jobs for another thread that is fair to connections: they take turns, and each one's jobs keep their
-// order. It bounds the bytes that wait or are in progress, in total and for each connection (shares.h). Not
-// thread-safe: the owner locks it.
+// Work for another thread that many connections share: their parts of it, its queue, and its thread.
 #pragma once
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <deque>
 #include <unordered_map>
 #include <utility>
 
-#include "transport/rpc/service.h"
-#include "transport/rpc/shares.h"
+#include "contract/types.h"
+#include "transport/net/session.h"
 
 namespace fastqps::transport {
 
+// Decides when somebody exceeds his share of a resource that several use. Anybody may ask for any part of it, but must
+// not fill it all.
+//
+// Nobody may have more than eight times the free part, as switches share memory among ports (Choudhury and Hahne,
+// Dynamic Queue Length Thresholds, 1998). So one greedy user leaves a ninth to others. Several get equal parts of the
+// rest, without knowing their number. Eight ninths of a queue keep dispatchers as busy as a full one.
+struct Shares {
+  static constexpr u64 kOfFree = 8;
+
+  static bool over(u64 own, u64 free) { return own >= kOfFree * free; }
+  // Whether somebody has less than half of what the one with most has, also with one more: then a full resource takes
+  // that from the other, as switches push packets out of the longest queue.
+  static bool little(double own, double most) { return 2 * own + 1 < most; }
+};
+
+// Lets the loop precede the calling thread on a shared CPU. Otherwise one client's long texts and compressed messages
+// would take two thirds of the CPU from all other calls.
+inline void work_in_background() {
+  constexpr int kNicer = 10;
+  const id_t self = id_t(gettid());
+  setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kNicer);
+}
+
+// Call it between two pieces of work. Otherwise a loop or dispatcher that has just woken waits some milliseconds for
+// the end of this thread's slice, despite its priority.
+inline void give_way() { sched_yield(); }
+
+// A queue of jobs for another thread that is fair to connections: they take turns, and each one's jobs keep their
+// order. It bounds the bytes that wait or are in progress, in total and for each connection (Shares). Not
+// thread-safe: the owner locks it.
 template <class Job>
 class FairQueue {
  public:

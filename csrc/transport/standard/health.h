@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "transport/net/limits.h"
-#include "transport/rpc/methods.h"
+#include "transport/rpc/method.h"
 #include "transport/rpc/service.h"
 
 namespace fastqps::transport {

@@ -2,8 +2,12 @@
 // weighted round robin of Envoy and gRPC reads.
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "core/layout.h"
+#include "transport/net/limits.h"
+#include "transport/rpc/method.h"
+#include "transport/rpc/service.h"
 
 namespace fastqps::transport {
 
@@ -48,6 +52,42 @@ class LoadReports {
   u64 looked_ns_ = 0;
   u32 message_bytes_ = 0, trailer_bytes_ = 0;
   char message_[kLoadReportBytes], trailer_[kLoadReportBytes / 3 * 4 + 4];
+};
+
+// xds.service.orca.v3.OpenRcaService: the load report as a stream, for clients that balance and whose calls are few or
+// long. As gRFC A51 says: the first report at once, then one in each interval, always the whole state.
+class LoadService final : public Method {
+ public:
+  void add_methods(MethodTable& methods);
+
+  LoadService(Transport& transport, LoadReports& reports, StandingLimit limit)
+      : transport_(transport), reports_(reports), limit_(limit) {}
+  Took on_message(CallId call, std::span<const u8> message, const CallInfo& info) override;
+  Gone on_gone(CallId call, u64) override;
+  // Ends a stream, so that its connection can go.
+  void on_retire(CallId call) override;
+  // Once a turn: sends what is due.
+  void on_turn(u64 now_ns) {
+    if (now_ns >= due_ns_) send_due(now_ns);
+  }
+  // When on_turn has something to do; ~0: never.
+  u64 due_ns() const { return due_ns_; }
+
+ private:
+  struct Stream {
+    CallId call;
+    ConnectionId connection;
+    u64 interval_ns, due_ns;
+  };
+  void open(CallId call, ConnectionId connection, u64 interval_ns, u64 now_ns);
+  void send_due(u64 now_ns);
+  void send_report(CallId call, u64 now_ns);
+
+  Transport& transport_;
+  LoadReports& reports_;
+  const StandingLimit limit_;
+  std::vector<Stream> streams_;
+  u64 due_ns_ = ~u64(0);
 };
 
 }  // namespace fastqps::transport

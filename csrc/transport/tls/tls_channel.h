@@ -7,7 +7,6 @@
 #include <string>
 
 #include "transport/net/channel.h"
-#include "transport/net/entrance.h"
 #include "transport/tls/hello_gauge.h"
 
 namespace fastqps::transport {

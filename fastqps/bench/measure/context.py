@@ -14,11 +14,11 @@ from fastqps.bench.measure.generator import run_generator
 from fastqps.bench.measure.load import LoadSpec
 from fastqps.bench.measure.pinning import Pinning
 from fastqps.bench.measure.server_side import Looks
+from fastqps.bench.measure.slo import Slo, format_us, goodput
 from fastqps.bench.measure.target import Server, Settings, Target
 from fastqps.bench.measure.workload import Payloads
 from fastqps.bench.results.point import FAILED, INVALID, UNSTABLE, Point, median_point, with_samples_only
 from fastqps.bench.results.result import BenchError, Result, ServerGone
-from fastqps.bench.slo import Slo, format_us, goodput
 from fastqps.bench.statistics.intervals import p99_interval_us, rate_interval
 from fastqps.host.machine import now_utc
 from fastqps.telemetry.metrics.gpm import Gpm
@@ -106,8 +106,8 @@ class Context:
         for point in self.aside:
             load = point.load.get("offered_rate"), point.load.get("in_flight")
             runs.setdefault((point.name, repr(point.settings), repr(load)), []).append(point)
-        found = [points[0] if len(points) == 1 else median_point(points) for points in runs.values()]
-        return self.result.points + found  # so that the index of the best one holds
+        medians = [points[0] if len(points) == 1 else median_point(points) for points in runs.values()]
+        return self.result.points + medians  # so that the index of the best one holds
 
     def server(self, settings: Settings | None = None) -> Server:
         """The server with these settings, for requests that are not part of the load."""
@@ -135,7 +135,7 @@ class Context:
             return point
         finally:
             taken = looks.finish()
-        fill_in(point, run.found, self.slo)
+        fill_in(point, run.results, self.slo)
         point.interrupted = run.interrupted
         if not point.interrupted and (gone := self.target.gone(server, ask=_in_doubt(point))):
             point.verdict, point.reasons = FAILED, [gone]
@@ -153,14 +153,14 @@ class _Watch:
         self._progress, self._looks, self._load = progress, looks, load
         self._began_s = time.monotonic()
 
-    def line(self, found: dict[str, Any]) -> None:
-        if found.get("phase") == "start":
-            begin_ns, end_ns = found["measure_from_monotonic_ns"], found["measure_until_monotonic_ns"]
+    def line(self, event: dict[str, Any]) -> None:
+        if event.get("phase") == "start":
+            begin_ns, end_ns = event["measure_from_monotonic_ns"], event["measure_until_monotonic_ns"]
             self._began_s = begin_ns * 1e-9 - self._load.warmup_s
             self._looks.between(begin_ns, end_ns)
             return
-        p99_us, length_s = found.get("p99_us"), found.get("length_s") or 1.0
-        now = f"{found.get('ok', 0) / length_s:,.0f}/s" + (f"  p99 {format_us(p99_us)}" if p99_us else "")
+        p99_us, length_s = event.get("p99_us"), event.get("length_s") or 1.0
+        now = f"{event.get('ok', 0) / length_s:,.0f}/s" + (f"  p99 {format_us(p99_us)}" if p99_us else "")
         self._progress.tick(time.monotonic() - self._began_s, now)
 
 
@@ -189,25 +189,25 @@ _OPTIONAL = {"first_message_us": "first_message_us", "refusal_time_us": "failed_
 _GENERATOR = ("cpu", "connections", "waiting_max", "verified", "environment", "seeds", "command", "own_lateness_us")
 
 
-def fill_in(point: Point, found: dict[str, Any], slo: Slo | None) -> None:
+def fill_in(point: Point, results: dict[str, Any], slo: Slo | None) -> None:
     """Fills in what the generator saw. What it does not say stays unknown."""
-    point.verdict = found.get("verdict", point.verdict)
-    status = found.get("status") or {}
+    point.verdict = results.get("verdict", point.verdict)
+    status = results.get("status") or {}
     if status and not status.get("OK"):
         point.verdict = UNSTABLE  # one answer had come before: this load is more than the server bears
     for name in _COPIED:
-        setattr(point, name, found.get(name) or getattr(point, name))
+        setattr(point, name, results.get(name) or getattr(point, name))
     for name in _SUMMARIES:
-        setattr(point, name, with_samples_only(found.get(name) or {}))
+        setattr(point, name, with_samples_only(results.get(name) or {}))
     for name, key in _OPTIONAL.items():
-        if (found.get(key) or {}).get("count"):
-            setattr(point, name, with_samples_only(found[key]))
-    point.offered_rate = found.get("offered_rate")
-    point.achieved_rate = found.get("achieved_rate")
-    point.rate = float(found.get("rate") or 0.0)
+        if (results.get(key) or {}).get("count"):
+            setattr(point, name, with_samples_only(results[key]))
+    point.offered_rate = results.get("offered_rate")
+    point.achieved_rate = results.get("achieved_rate")
+    point.rate = float(results.get("rate") or 0.0)
     point.p50_us, point.p99_us = point.response_time_us.get("p50"), point.response_time_us.get("p99")
     point.p99_interval_us = p99_interval_us(point)
     point.rate_interval = rate_interval([s["ok"] / (s.get("length_s") or 1.0) for s in point.timeline if "ok" in s])
     point.goodput = goodput(point, slo) if slo else None
-    cpu = found.get("cpu") or {}
-    point.generator = {"cpu_fraction": cpu.get("fraction"), **{k: found[k] for k in _GENERATOR if k in found}}
+    cpu = results.get("cpu") or {}
+    point.generator = {"cpu_fraction": cpu.get("fraction"), **{k: results[k] for k in _GENERATOR if k in results}}

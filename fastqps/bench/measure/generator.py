@@ -30,9 +30,9 @@ STOP_S = 15.0  # to write what was measured, after Ctrl-C
 
 @dataclass(frozen=True)
 class Run:
-    """``found``: the JSON of the run, of as much of it as there was when it was ``interrupted``."""
+    """``results``: the JSON of the run, of as much of it as there was when it was ``interrupted``."""
 
-    found: dict[str, Any]
+    results: dict[str, Any]
     interrupted: bool
 
 
@@ -42,8 +42,8 @@ def run_generator(flags: Sequence[str], *, cpus: Sequence[int], on_line: Callabl
     Ctrl-C here stops it and returns what it has measured. Raises ``BenchError`` when there is no result.
     """
     with tempfile.TemporaryDirectory(prefix="fastqps-bench-") as folder:
-        results, errors = Path(folder) / "results.json", Path(folder) / "stderr"
-        command = [*child_prefix(cpus), *PROGRAM, *flags, "--progress", "json", "--json", str(results)]
+        path, errors = Path(folder) / "results.json", Path(folder) / "stderr"
+        command = [*child_prefix(cpus), *PROGRAM, *flags, "--progress", "json", "--json", str(path)]
         interrupted = silent = False
         # It has a group of its own: Ctrl-C is ours to pass on, once.
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
@@ -53,18 +53,18 @@ def run_generator(flags: Sequence[str], *, cpus: Sequence[int], on_line: Callabl
             except KeyboardInterrupt:
                 interrupted = True
                 _stop(child)
-        found = _results(results)
-        if found is None or child.returncode not in _WITH_RESULTS:
+        results = _results(path)
+        if results is None or child.returncode not in _WITH_RESULTS:
             if interrupted:
                 raise KeyboardInterrupt
             _fail(child.returncode, errors.read_text(errors="replace"), silent)
-        return Run(found, interrupted or child.returncode == INTERRUPTED)
+        return Run(results, interrupted or child.returncode == INTERRUPTED)
 
 
 def child_prefix(cpus: Sequence[int]) -> list[str]:
     """The beginning of a child's command, which ties its life to this process and confines it to ``cpus``, if any."""
-    tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    return tied + (["taskset", "-c", ",".join(map(str, cpus))] if cpus else [])
+    prefix = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    return prefix + (["taskset", "-c", ",".join(map(str, cpus))] if cpus else [])
 
 
 def _follow(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], None]) -> bool:
@@ -73,15 +73,15 @@ def _follow(child: subprocess.Popen[str], on_line: Callable[[dict[str, Any]], No
     pipe, rest = child.stdout.fileno(), b""
     with contextlib.suppress(subprocess.TimeoutExpired):
         while select.select([pipe], [], [], SILENCE_S)[0]:
-            if not (said := os.read(pipe, 1 << 16)):
+            if not (data := os.read(pipe, 1 << 16)):
                 child.wait(SILENCE_S)
                 return True
-            *lines, rest = (rest + said).split(b"\n")
+            *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 with contextlib.suppress(ValueError):  # a line that is no JSON is somebody's warning
-                    found = json.loads(line)
-                    if isinstance(found, dict):
-                        on_line(found)
+                    event = json.loads(line)
+                    if isinstance(event, dict):
+                        on_line(event)
     child.kill()
     return False
 
@@ -107,16 +107,18 @@ def _stop(child: subprocess.Popen[str]) -> None:
 
 def _results(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text())
+        results = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return results if isinstance(results, dict) else None
 
 
-def _fail(code: int, said: str, silent: bool) -> NoReturn:
+def _fail(code: int, stderr: str, silent: bool) -> NoReturn:
     if silent:
         raise BenchError(f"load generator: it gave no sign of life for {SILENCE_S:g} s")
-    lines = [line for line in said.splitlines() if line.strip()] or [f"it ended with exit code {code} and said nothing"]
+    lines = [line for line in stderr.splitlines() if line.strip()] or [
+        f"it ended with exit code {code} and said nothing"
+    ]
     reason = lines[-1].removeprefix("loadgen: ")
     if code == USAGE:
         raise ConfigError(f"load generator: {reason}")

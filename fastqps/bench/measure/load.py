@@ -62,18 +62,18 @@ class LoadSpec:
 
     def describe(self, call: Call) -> dict[str, Any]:
         """``Point.load``."""
-        found = {
+        description = {
             "loop": self.loop,
             "call": call.name,
             "items_per_call": call.items,
             "offered_rate": self.rate,
             "in_flight": self.in_flight,
         }
-        found |= {"arrivals": "trace" if self.trace else self.arrivals if self.rate else None}
+        description |= {"arrivals": "trace" if self.trace else self.arrivals if self.rate else None}
         if self.trace:
-            found |= {"trace": self.trace, "speedup": self.speedup}
+            description |= {"trace": self.trace, "speedup": self.speedup}
         fields = ("connections", "streams", "duration_s", "warmup_s", "deadline_s", "seed")
-        return found | {name: getattr(self, name) for name in fields}
+        return description | {name: getattr(self, name) for name in fields}
 
     def flags(self, payloads: Payloads) -> list[str]:
         """The flags of ``python -m loadgen``, without target and outputs."""

@@ -30,28 +30,28 @@ class Usage:
 
 def usage(pid: int) -> list[Usage]:
     """The usage of a process and its descendants. Those that end meanwhile are left out."""
-    return [found for p in _tree(pid) for found in _usage(p)]
+    return [part for p in _tree(pid) for part in _usage(p)]
 
 
 def cpu_by_role(pid: int) -> dict[str, float]:
     """CPU seconds of a server so far: ``supervisor``, ``frontdoor``, ``dispatcher``, and ``kernel``, which is contained
     in the others."""
-    found: dict[str, float] = {"kernel": 0.0}
+    cpu_s: dict[str, float] = {"kernel": 0.0}
     for part in usage(pid):
-        found[part.role] = found.get(part.role, 0.0) + part.cpu_s
-        found["kernel"] += part.kernel_s
-    return found
+        cpu_s[part.role] = cpu_s.get(part.role, 0.0) + part.cpu_s
+        cpu_s["kernel"] += part.kernel_s
+    return cpu_s
 
 
 def _tree(pid: int) -> list[int]:
-    found = [pid]
-    for process in found:
+    pids = [pid]
+    for process in pids:
         try:
             for path in Path(f"/proc/{process}/task").glob("*/children"):
-                found += map(int, path.read_text().split())
+                pids += map(int, path.read_text().split())
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _usage(pid: int) -> Iterator[Usage]:

@@ -133,10 +133,10 @@ def describe_gpus(point: Point, gpm: Gpm, before: Look, after: Look) -> None:
 def _stages(seen: View) -> dict[str, Summary]:
     """All stages. Of an edge ``device`` is the whole hop to another server, so its parts stand instead: ``upstream`` is
     neither here nor there, ``upstream_queue`` is that server's queue, and ``device`` its device."""
-    found = dict(seen.stages)
+    stages = dict(seen.stages)
     if any(spent.count for spent in seen.hop.values()):
-        found |= {name: seen.hop[part] for part, name in _HOP_STAGES.items()}
-    return {stage: _summary(spent) for stage, spent in found.items()}
+        stages |= {name: seen.hop[part] for part, name in _HOP_STAGES.items()}
+    return {stage: _summary(spent) for stage, spent in stages.items()}
 
 
 def _summary(spent: Spread) -> Summary:
@@ -145,29 +145,29 @@ def _summary(spent: Spread) -> Summary:
 
 def _limits(seen: View) -> dict[str, float]:
     """The possible limits, as in ``fastqps.telemetry.metrics.saturation``."""
-    found = {"queue_wait_p95_s": (seen.stages["queue"].p95 or 0.0) * 1e-6}
+    limits = {"queue_wait_p95_s": (seen.stages["queue"].p95 or 0.0) * 1e-6}
     if seen.load and seen.seconds > 0.98 * WINDOW_S:  # else it is of the time before, too
-        found["device_load"] = seen.load["device"]
-    found["dispatcher"] = max((d.awake for d in seen.dispatchers), default=0.0)
-    found["frontdoor"] = max((door.awake for door in seen.doors), default=0.0)
-    return found
+        limits["device_load"] = seen.load["device"]
+    limits["dispatcher"] = max((d.awake for d in seen.dispatchers), default=0.0)
+    limits["frontdoor"] = max((door.awake for door in seen.doors), default=0.0)
+    return limits
 
 
 def _batch(then: Counts, now: Counts) -> dict[str, float | None]:
-    """Over the steps of all models; None: there were none."""
-    found: dict[str, float | None] = {}
+    """Means over the steps of all models; None: there were none."""
+    ratios: dict[str, float | None] = {}
     before = _totals(then)
-    for name, (part, whole) in _totals(now).items():
-        more = whole - before[name][1]
-        found[name] = max(0, part - before[name][0]) / more if more > 0 else None
-    return found
+    for name, (part, total) in _totals(now).items():
+        more = total - before[name][1]
+        ratios[name] = max(0, part - before[name][0]) / more if more > 0 else None
+    return ratios
 
 
 def _totals(counts: Counts) -> dict[str, tuple[int, int]]:
     """Items and tokens, each with the steps that had them, and tokens of steps with their room."""
     models = counts["models"]
-    found = {
+    totals = {
         kind: (sum(each["sum"] for each in had), sum(steps for each in had for _, steps in each["buckets"]))
         for kind, had in (("items", [m["items"] for m in models]), ("tokens", [m["tokens"] for m in models]))
     }
-    return found | {"fill": (sum(m["step_tokens"] for m in models), sum(m["step_room"] for m in models))}
+    return totals | {"fill": (sum(m["step_tokens"] for m in models), sum(m["step_room"] for m in models))}

@@ -171,11 +171,11 @@ class Target:
             raise BenchError(f"{server.address} is no fastqps server: it does not know its models") from None
         except CallError as error:
             raise BenchError(f"no fastqps server answers at {server.address}: {error}") from None
-        found = next((m for m in models if (m.name == name if name else m.is_default)), None)
-        if found is None:
+        model = next((m for m in models if (m.name == name if name else m.is_default)), None)
+        if model is None:
             served = ", ".join(m.name for m in models)
             raise ConfigError(f"{server.address} does not serve {name!r}; it serves: {served}")
-        return found
+        return model
 
     def try_one(self, server: Server, payloads: Payloads) -> None:
         """Asks once for the first item that is to be sent. Raises ``CallError``."""
@@ -238,14 +238,14 @@ class Target:
 
 def _profiles(device: str) -> list[dict[str, str]]:
     """Notes on modelled devices whose profiles can be read here."""
-    found = []
+    profiles = []
     for spec in device.split(","):
         kind, _, name = spec.strip().partition(":")
         if kind == "sim":
             with contextlib.suppress(FastqpsError):
                 profile = load_profile(name)
-                found.append({"name": profile.name, "status": profile.status, "source": profile.source})
-    return found
+                profiles.append({"name": profile.name, "status": profile.status, "source": profile.source})
+    return profiles
 
 
 def check_settings(settings: Settings, config_file: str = "") -> None:
@@ -274,7 +274,7 @@ def _text(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def _reason(said: str) -> str:
+def _reason(log: str) -> str:
     """Why the server ended: its last line, without the time, but for the one that says that it has."""
-    lines = [_LOGGED.sub("", line.strip()) for line in said.splitlines() if line.strip()]
+    lines = [_LOGGED.sub("", line.strip()) for line in log.splitlines() if line.strip()]
     return next((line for line in reversed(lines) if line != "stopped"), "stopped").removeprefix("fastqps: ")

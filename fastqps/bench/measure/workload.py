@@ -49,14 +49,14 @@ def parse_call(text: str) -> Call:
         if not number.isdecimal() or not 1 <= int(number) <= ITEMS_MAX:
             raise ConfigError(f"--call {text}: write batch:N with N items in a call, 1 to {ITEMS_MAX}")
         return Call(text, f"{SERVICE}/PredictBatch", "unary", int(number))
-    found = {
+    call = {
         "predict": Call(text, f"{SERVICE}/Predict", "unary"),
         "stream": Call(text, f"{SERVICE}/PredictStream", "bidi", flags=_STREAM),
         "generate": Call(text, f"{SERVICE}/Generate", "server-stream"),
     }.get(text)
-    if found is None:
+    if call is None:
         raise ConfigError(f"--call {text!r} is none of predict, batch:N, stream, generate")
-    return found
+    return call
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Workload:
         asked = [pb.PredictRequest(model=self.model, text=text, generate=options) for text in texts]
         if self.call.method.endswith("Batch"):
             n = self.call.items
-            whole = [asked[at % len(asked)] for at in range(-(-len(asked) // n) * n)]
-            return [pb.PredictBatchRequest(items=whole[at : at + n]) for at in range(0, len(whole), n)]
+            padded = [asked[at % len(asked)] for at in range(-(-len(asked) // n) * n)]
+            return [pb.PredictBatchRequest(items=padded[at : at + n]) for at in range(0, len(padded), n)]
         return asked
 
 

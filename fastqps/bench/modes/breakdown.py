@@ -41,7 +41,7 @@ def run(context: Context) -> Result:
 
 
 def _levels(options: argparse.Namespace) -> list[int]:
-    return parse_counts("concurrency", options.concurrency, most=1 << 16)
+    return parse_counts("concurrency", options.concurrency, largest=1 << 16)
 
 
 def covered(point: Point) -> float:

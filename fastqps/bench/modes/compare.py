@@ -34,8 +34,8 @@ def run_alone(options: argparse.Namespace) -> Result:
     a, b = read_result(Path(options.a)), read_result(Path(options.b))
     pairs = pairs_of(a, b)
     result = Result("compare", target=b.target, workload=b.workload, commit=b.commit)
-    found = [(pa, pb, metric, samples(pa, metric), samples(pb, metric)) for pa, pb in pairs for metric in METRICS]
-    known = [row for row in found if min(len(row[3]), len(row[4])) > 1 and fmean(row[3])]
+    measured = [(pa, pb, metric, samples(pa, metric), samples(pb, metric)) for pa, pb in pairs for metric in METRICS]
+    known = [row for row in measured if min(len(row[3]), len(row[4])) > 1 and fmean(row[3])]
     if not known:
         raise ConfigError(f"{options.a} and {options.b} say nothing about their noise: measure with --repetitions 5")
     rows = result.extra["differences"] = [_row(*row, ERROR / len(known), alone=len(pairs) == 1) for row in known]

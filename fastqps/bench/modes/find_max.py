@@ -9,11 +9,11 @@ from fastqps.bench.flags import Common, parse_rate
 from fastqps.bench.measure.closed_loop import find_peak
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Judgement, Slo, duration_flag, format_us
 from fastqps.bench.results.capacity import CAPACITY, WAITS_MIN, rising, write_capacity
 from fastqps.bench.results.point import INVALID, UNSTABLE, VALID, Point
 from fastqps.bench.results.result import Outcome, Result
 from fastqps.bench.search.bracket import Bracket, Trial, find_highest
-from fastqps.bench.slo import Judgement, Slo, duration_flag, format_us
 from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 
@@ -56,8 +56,8 @@ def run(context: Context) -> Result:
     guess = find_peak(context) if options.start is None else options.start
     context.progress.expect(options.probes + len(SHARES_BELOW))
     prober = _Prober(context, slo)
-    found = find_highest(prober.probe, guess, probes_max=options.probes, precision=options.precision)
-    _conclude(context, found, prober)
+    bracket = find_highest(prober.probe, guess, probes_max=options.probes, precision=options.precision)
+    _conclude(context, bracket, prober)
     return result
 
 
@@ -128,16 +128,16 @@ def _below(context: Context, knee: float) -> list[Point]:
     return points
 
 
-def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
-    if found.low is None or not found.confirmed:
-        conclude(context.result, (), _find_nothing(context, found, prober))
+def _conclude(context: Context, bracket: Bracket, prober: _Prober) -> None:
+    if bracket.low is None or not bracket.confirmed:
+        conclude(context.result, (), _find_nothing(context, bracket, prober))
         return
     result = context.result
     result.best = len(result.points) - 1  # the confirmation is the last one
-    result.extra["lower_bound"] = found.high is None or found.generator_bound
+    result.extra["lower_bound"] = bracket.high is None or bracket.generator_bound
     best = result.points[-1]
     write_capacity(result, best, context.folder)  # who is interrupted has that much
-    below = _below(context, found.low)
+    below = _below(context, bracket.low)
     write_capacity(result, best, context.folder, below)
     if len(below) < len(SHARES_BELOW):
         context.note("what the server says of itself below the knee is not all in capacity.json: a rate was not kept")
@@ -151,62 +151,63 @@ def _conclude(context: Context, found: Bracket, prober: _Prober) -> None:
             "the generator was late at times; its lateness counts as latency, so the server can do that or more"
         )
     # A rate that was kept in spite of a late generator is kept: the answer rests on the failure above it.
-    conclude(result, [dataclasses.replace(best, verdict=VALID)], "INVALID" if found.generator_bound else "VALID")
-    _tell_what_is_above(context, found, prober)
+    conclude(result, [dataclasses.replace(best, verdict=VALID)], "INVALID" if bracket.generator_bound else "VALID")
+    _tell_what_is_above(context, bracket, prober)
 
 
-def _find_nothing(context: Context, found: Bracket, prober: _Prober) -> Outcome:
+def _find_nothing(context: Context, bracket: Bracket, prober: _Prober) -> Outcome:
     """The verdict where no rate is known to keep the SLO: only an SLO that failed wherever it was decided, down to
     almost nothing, is not met."""
-    slo, above = context.slo, _reasons(prober, found.high)
-    if found.unknown is not None:
-        context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")
-        if found.high is not None:
-            what = "the generator was the limit" if found.generator_bound else f"{slo} is not kept"
-            context.note(f"at {found.high:,.0f}/s {what}: {above}")
-    elif found.generator_bound and found.low is None:
+    slo, above = context.slo, _reasons(prober, bracket.high)
+    if bracket.unknown is not None:
+        context.note(f"{bracket.unknown:,.0f}/s cannot be decided: {_reasons(prober, bracket.unknown)}")
+        if bracket.high is not None:
+            what = "the generator was the limit" if bracket.generator_bound else f"{slo} is not kept"
+            context.note(f"at {bracket.high:,.0f}/s {what}: {above}")
+    elif bracket.generator_bound and bracket.low is None:
         context.note(
-            f"nothing is known of the server: also at {found.high:,.0f}/s the generator was late: {above}"
+            f"nothing is known of the server: also at {bracket.high:,.0f}/s the generator was late: {above}"
             "; begin lower (--start), give it more CPUs (--load-threads), or measure on a quieter machine"
         )
         return "INVALID"
-    elif found.low is None and not found.exhausted:
-        context.note(f"not even {found.high:,.0f}/s keeps {slo}: {above}")
+    elif bracket.low is None and not bracket.exhausted:
+        context.note(f"not even {bracket.high:,.0f}/s keeps {slo}: {above}")
         return "SLO_NOT_MET"
-    elif found.low is None:
+    elif bracket.low is None:
         context.note(
-            f"--probes ran out: {found.high:,.0f}/s does not keep {slo}: {above}; lower rates were not tried: allow "
+            f"--probes ran out: {bracket.high:,.0f}/s does not keep {slo}: {above}; lower rates were not tried: allow "
             "more of them, or begin lower (--start)"
         )
     else:
         context.note(
-            f"rates kept {slo} in short runs, none in a longer one, down to {found.high:,.0f}/s: {above}"
+            f"rates kept {slo} in short runs, none in a longer one, down to {bracket.high:,.0f}/s: {above}"
             "; a noisy machine does that: measure longer (--duration), or allow more --probes"
         )
     return "INCONCLUSIVE"
 
 
-def _tell_what_is_above(context: Context, found: Bracket, prober: _Prober) -> None:
+def _tell_what_is_above(context: Context, bracket: Bracket, prober: _Prober) -> None:
     """Adds a note on how precisely the highest rate is known."""
     result = context.result
-    if found.unknown is not None:
-        context.note(f"{found.unknown:,.0f}/s cannot be decided: {_reasons(prober, found.unknown)}")
-    if found.generator_bound:
+    if bracket.unknown is not None:
+        context.note(f"{bracket.unknown:,.0f}/s cannot be decided: {_reasons(prober, bracket.unknown)}")
+    if bracket.generator_bound:
         context.note(
-            f"the server can do {found.low:,.0f}/s and more: at {found.high:,.0f}/s the generator was the limit; "
+            f"the server can do {bracket.low:,.0f}/s and more: at {bracket.high:,.0f}/s the generator was the limit; "
             "give it more CPUs (--load-threads) or run it elsewhere"
         )
-    elif found.high is None:
-        if found.exhausted:
+    elif bracket.high is None:
+        if bracket.exhausted:
             context.note(
-                f"a lower bound: nothing above {found.low:,.0f}/s was tried before --probes ran out; allow more of them"
+                f"a lower bound: nothing above {bracket.low:,.0f}/s was tried before --probes ran out; "
+                "allow more of them"
             )
     else:
-        context.note(f"at {found.high:,.0f}/s: {_reasons(prober, found.high)}")
-        if not found.narrow_enough(2 * context.options.precision):  # once back from a confirmation is fine
-            result.extra["upper_bound"] = found.high
+        context.note(f"at {bracket.high:,.0f}/s: {_reasons(prober, bracket.high)}")
+        if not bracket.narrow_enough(2 * context.options.precision):  # once back from a confirmation is fine
+            result.extra["upper_bound"] = bracket.high
             context.note(
-                f"the highest is between {found.low:,.0f}/s and {found.high:,.0f}/s; more --probes would narrow it"
+                f"the highest is between {bracket.low:,.0f}/s and {bracket.high:,.0f}/s; more --probes would narrow it"
             )
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from fastqps.bench.flags import Common
 from fastqps.bench.measure.closed_loop import find_peak
 from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.slo import format_us
 from fastqps.bench.results.capacity import read_rate
 from fastqps.bench.results.point import INVALID
 from fastqps.bench.results.result import Result
-from fastqps.bench.slo import format_us
 from fastqps.bench.verdict import conclude
 
 MULTIPLES = (0.5, 1.0, 2.0, 5.0)

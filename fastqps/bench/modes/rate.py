@@ -9,9 +9,9 @@ from pathlib import Path
 from fastqps.bench.flags import Common, parse_rate
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Slo, duration_flag
 from fastqps.bench.results.point import INVALID, Point
 from fastqps.bench.results.result import Outcome, Result
-from fastqps.bench.slo import Slo, duration_flag
 from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 
@@ -59,7 +59,7 @@ def run(context: Context) -> Result:
 
 
 def load_of(options: argparse.Namespace, load: LoadSpec) -> LoadSpec:
-    """What the flags say. A trace is measured to its end, whatever --duration says."""
+    """The load that the flags ask for. A trace is measured to its end, whatever --duration says."""
     if options.trace:
         return dataclasses.replace(
             load, in_flight=None, trace=options.trace, speedup=options.speedup, warmup_s=0.0, duration_s=0.0
@@ -71,20 +71,20 @@ def judge(context: Context, point: Point) -> None:
     """The verdict of a run of one point."""
     result, slo = context.result, context.slo
     result.best = len(result.points) - 1
-    found: Outcome = "VALID"
+    outcome: Outcome = "VALID"
     if slo and point.measured and point.verdict != INVALID:
         judged = slo.judge(point)
         if judged.broken:
-            found = "SLO_NOT_MET"
+            outcome = "SLO_NOT_MET"
             result.notes += judged.broken
         elif judged.unknown:
-            found = "INCONCLUSIVE"
+            outcome = "INCONCLUSIVE"
             result.notes += [*judged.unknown, _what_decides(slo, point)]
-    conclude(result, [point], found)
+    conclude(result, [point], outcome)
 
 
 def _what_decides(slo: Slo, point: Point) -> str:
-    """What a point needs to decide its limits. A trace has a fixed length, so it gets no advice on the duration."""
+    """Advises how to decide the limits of a point. A trace has a fixed length, so it gets no advice on the duration."""
     needed = f"{slo} takes {slo.calls_min:,} calls"
     if not point.rate or point.load.get("trace"):
         return needed

@@ -48,28 +48,28 @@ def run(context: Context) -> Result:
     watch = _Watch(pid, load.duration_s / SAMPLES)
     with watch:
         point = context.measure({}, load, name=f"{rate:,.0f}/s for {load.duration_s:g} s", repetitions=1)
-    found = [*of_processes(watch.samples), *_of_latency(point)]
-    result.extra |= {"drift": [one.as_json() for one in found], "processes": watch.samples}
-    grown = [one for one in found if one.grows]
-    result.notes += [str(one) for one in grown] or _nothing_grew(found)
+    drifts = [*of_processes(watch.samples), *_of_latency(point)]
+    result.extra |= {"drift": [one.as_json() for one in drifts], "processes": watch.samples}
+    grown = [one for one in drifts if one.grows]
+    result.notes += [str(one) for one in grown] or _nothing_grew(drifts)
     if pid is None and not context.target.own:
         result.notes.append("memory and descriptors were not watched: name the server's supervisor with --pid")
     elif pid is not None and not watch.samples:
         result.notes.append("memory and descriptors are not known: the run was too short, or the processes had gone")
-    unknown = any(one.slope_per_hour is None for one in found) or not found or (pid is not None and not watch.samples)
+    unknown = any(one.slope_per_hour is None for one in drifts) or not drifts or (pid is not None and not watch.samples)
     conclude(result, [point], "UNSTABLE" if grown else "INCONCLUSIVE" if unknown else "VALID")
     result.best = 0
     return result
 
 
-def _nothing_grew(found: Sequence[Drift]) -> list[str]:
+def _nothing_grew(drifts: Sequence[Drift]) -> list[str]:
     """The verdict if no series grew: none for a series with too few samples."""
-    if not found:
+    if not drifts:
         return ["no second was measured: nothing is known of what grew"]
-    unknown = [one.name for one in found if one.slope_per_hour is None]
+    unknown = [one.name for one in drifts if one.slope_per_hour is None]
     if not unknown:
         return ["nothing grew"]
-    known = ["nothing else grew"] if len(unknown) < len(found) else []
+    known = ["nothing else grew"] if len(unknown) < len(drifts) else []
     return [f"too few samples to tell whether this grew: {', '.join(unknown)}; measure longer (--duration)", *known]
 
 
@@ -109,19 +109,19 @@ def sample(processes: Sequence[Usage], t_s: float) -> dict[str, Any]:
 def of_processes(samples: Sequence[dict[str, Any]]) -> list[Drift]:
     """The drift of each role's memory and descriptors, after the run has settled."""
     settled = samples[int(SETTLED * len(samples)) :]
-    found = []
+    drifts = []
     for key, kind, unit in (("memory_bytes", "memory", "bytes"), ("descriptors", "descriptors", "")):
         roles = settled[-1][key] if settled else {}
         for role in roles:
             series = [(s["t_s"], float(s[key].get(role, 0))) for s in settled]
-            found.append(drift(f"{kind} of {role}", unit, series, LEAST[kind]))
-    return found
+            drifts.append(drift(f"{kind} of {role}", unit, series, LEAST[kind]))
+    return drifts
 
 
 def _of_latency(point: Point) -> list[Drift]:
     rows = point.timeline[int(SETTLED * len(point.timeline)) :]
-    found = []
+    drifts = []
     for name in ("p50", "p99"):
         series = [(float(row["t_s"]), float(row[f"{name}_us"])) for row in rows if row.get(f"{name}_us") is not None]
-        found.append(drift(name, "us", series, MATTERS[f"{name}_us"]))
-    return found
+        drifts.append(drift(name, "us", series, MATTERS[f"{name}_us"]))
+    return drifts

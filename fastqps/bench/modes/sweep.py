@@ -7,9 +7,9 @@ import argparse
 from fastqps.bench.flags import Common, parse_rate
 from fastqps.bench.measure.closed_loop import find_peak
 from fastqps.bench.measure.context import Context
+from fastqps.bench.measure.slo import Slo, duration_flag
 from fastqps.bench.results.point import BEYOND_MIN, INVALID, UNSTABLE, Point
 from fastqps.bench.results.result import Outcome, Result
-from fastqps.bench.slo import Slo, duration_flag
 from fastqps.bench.verdict import conclude
 from fastqps.errors import ConfigError
 

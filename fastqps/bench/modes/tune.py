@@ -15,7 +15,7 @@ from fastqps.bench.results.result import BenchError, Outcome, Result, ServerGone
 from fastqps.bench.search.bracket import TRIES, highest_within
 from fastqps.bench.search.choice import DOUBT_MAX, Choice
 from fastqps.bench.search.knobs import knobs_of, parse_try
-from fastqps.bench.search.search import Found, Search, Setting
+from fastqps.bench.search.search import Search, SearchOutcome, Setting
 from fastqps.bench.statistics.race import Rules
 from fastqps.bench.verdict import conclude, decides_nothing
 from fastqps.config import decide
@@ -72,10 +72,10 @@ def run(context: Context) -> Result:
     """Races settings; the points are the settings, each with the median of its runs. Writes ``fastqps.toml``."""
     tuner = _Tuner(context)
     tuner.forget_step_sizes()
-    found = tuner.search.run()
+    outcome = tuner.search.run()
     context.result.points += tuner.points()
     context.aside.clear()  # they are in these points
-    return tuner.conclude(found)
+    return tuner.conclude(outcome)
 
 
 class _Tuner:
@@ -115,40 +115,40 @@ class _Tuner:
         """One for each setting that was measured."""
         return [median_point(runs) for runs in self._runs.values() if runs]
 
-    def conclude(self, found: Found) -> Result:
+    def conclude(self, outcome: SearchOutcome) -> Result:
         """Reports the best settings with reasons, and writes the file."""
         result = self._context.result
-        result.extra["tune"] = found.as_json()
-        if found.setting is None:
-            conclude(result, (), self._find_nothing(found))
+        result.extra["tune"] = outcome.as_json()
+        if outcome.setting is None:
+            conclude(result, (), self._find_nothing(outcome))
             return result
-        result.best = list(self._runs).index(self._key(found.setting))
-        doubts = self._doubts(found)
+        result.best = list(self._runs).index(self._key(outcome.setting))
+        doubts = self._doubts(outcome)
         conclude(result, [result.points[result.best]], "INCONCLUSIVE" if doubts else "VALID")
         for doubt in doubts:
             self._context.note(doubt)
-        if found.over_start is not None:
-            self._context.note(f"all choices together: {found.over_start} over the start")
-        path = self._write(found.setting, doubts)
+        if outcome.over_start is not None:
+            self._context.note(f"all choices together: {outcome.over_start} over the start")
+        path = self._write(outcome.setting, doubts)
         result.extra["tune"]["file"] = path.name
         which = "the best setting" if result.verdict == "VALID" else "the best setting so far"
         result.notes.append(f"fastqps serve --config {path} runs {which}")
         return result
 
-    def _doubts(self, found: Found) -> list[str]:
+    def _doubts(self, outcome: SearchOutcome) -> list[str]:
         """Why nobody can say that the setting is the best; none: it is."""
         doubts = []
-        if not found.complete:
-            doubts.append(f"the search ended after {found.probes} measurements, before it was done: raise --probes")
+        if not outcome.complete:
+            doubts.append(f"the search ended after {outcome.probes} measurements, before it was done: raise --probes")
         names = [
-            f"{one.knob} {one.value} ({one.gain} over the chosen one)" for one in found.open if one.gain is not None
+            f"{one.knob} {one.value} ({one.gain} over the chosen one)" for one in outcome.open if one.gain is not None
         ]
         if names:
             doubts.append(
                 f"the noise hides whether this is faster by more than {DOUBT_MAX:.0%}: {', '.join(names)}; one "
-                f"measurement errs by {found.noise:.1%}: measure longer (--duration), or on a quieter machine"
+                f"measurement errs by {outcome.noise:.1%}: measure longer (--duration), or on a quieter machine"
             )
-        undecided = [one for one in found.open if self._key(one.setting) in self._undecided]
+        undecided = [one for one in outcome.open if self._key(one.setting) in self._undecided]
         doubts += [f"{one.knob} {one.value}: {self._undecided[self._key(one.setting)]}" for one in undecided]
         late = [runs[0].name for runs in self._runs.values() if any(run.verdict == INVALID for run in runs)]
         gone = [run for runs in self._runs.values() for run in runs if run.verdict == FAILED]
@@ -157,13 +157,13 @@ class _Tuner:
             doubts.append(f"the generator was the limit at {'; '.join(late)}: the server may be faster there")
         return doubts
 
-    def _find_nothing(self, found: Found) -> Outcome:
+    def _find_nothing(self, outcome: SearchOutcome) -> Outcome:
         result, context = self._context.result, self._context
         ran = [point for point in result.points if point.measured]
         if any(point.verdict == INVALID for point in ran):
             context.note("the generator was the limit: nothing is known of the server with any setting")
             return "INVALID"
-        if self._undecided or not found.complete:
+        if self._undecided or not outcome.complete:
             why = (
                 f"runs decide nothing ({next(iter(self._undecided.values()))})"
                 if self._undecided

@@ -1,5 +1,5 @@
-"""What the plots of a report show: functions that draw a result into a figure, and say in words what it shows; "" where
-the result has no data for it."""
+"""The plots of a report: functions that draw a result into a figure, and describe it in words; "" where the result
+has no data for it."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def duty_cycle(result: Result, figure: Figure) -> str:
 def spectrum(result: Result, figure: Figure) -> str:
     """Response and service time over all percentiles."""
     point = main_point(result)
-    curves = {kind: found for kind in ("response", "service") if (found := _curve(point, kind))}
+    curves = {kind: points for kind in ("response", "service") if (points := _curve(point, kind))}
     if not point or not curves:
         return ""
     panel = figure.subplots()
@@ -161,7 +161,7 @@ def search(result: Result, figure: Figure) -> str:
     """The tuner's decisions in turn: every run of each value, and the value that was kept."""
     rows = [
         (
-            f"{wording.words(choice['setting'])} {wording.setting(value['value'])}",
+            f"{wording.spaced(choice['setting'])} {wording.setting(value['value'])}",
             value["rates"],
             value["value"] == choice["chosen"],
         )
@@ -208,18 +208,18 @@ def _usable(point: Point, name: str) -> float:
 def _curve(point: Point | None, kind: str) -> list[tuple[float, float]]:
     """(1 / (1 - p), µs), without the maximum, which has no place on that axis."""
     pairs = (point.spectrum.get(kind) if point else None) or []
-    found = sorted(
+    curve = sorted(
         (1 / (1 - pair[0] / 100), pair[1]) for pair in pairs if len(pair) == 2 and pair[1] > 0 <= pair[0] < 100
     )
-    return found if len(found) > 1 else []
+    return curve if len(curve) > 1 else []
 
 
 def _idle(reasons: object, total: float) -> dict[str, float]:
     """Shares of the time by reason, known reasons first, scaled so that they add up to ``total``."""
     shares = reasons if isinstance(reasons, Mapping) else {}
     known = {reason: max(0.0, number(shares, reason) or 0.0) for reason in (*IDLE_REASONS, *shares)}
-    whole = sum(known.values())
-    return {reason: share / whole * total for reason, share in known.items()} if whole > 0 else {}
+    known_total = sum(known.values())
+    return {reason: share / known_total * total for reason, share in known.items()} if known_total > 0 else {}
 
 
 def _bar_name(result: Result, point: Point) -> str:

@@ -48,11 +48,11 @@ def page(result: Result) -> str:
 def _remarks(result: Result, tables: Sequence[Table]) -> list[str]:
     """Why some points are in doubt."""
     void = any(cell.void for table in tables for row in table.rows for cell in row.cells)
-    found = [f"{wording.NOTHING} or grey: {_VOID}; it says nothing."] if void else []
+    remarks = [f"{wording.NOTHING} or grey: {_VOID}; it says nothing."] if void else []
     for point in result.points:
         name = name_of(result, point)
-        found += [f"{name} is {verdict_of(point)}: {wording.one_line(reason)}" for reason in point.reasons]
-    return found
+        remarks += [f"{name} is {verdict_of(point)}: {wording.one_line(reason)}" for reason in point.reasons]
+    return remarks
 
 
 PAGE, POINTS, SPECTRUM = "report.html", "points.csv", "latency.hgrm"
@@ -76,6 +76,6 @@ def _spectrum(result: Result) -> str | None:
     if not point or not pairs or not count:
         return None
     lines = percentile_lines((us / 1e3, percentile, round(count * percentile / 100)) for percentile, us in pairs)
-    mean, most = (point.response_time_us.get(name) or 0.0 for name in ("mean", "max"))
-    lines += [f"#[Mean    = {mean / 1e3:12.3f}]", f"#[Max     = {most / 1e3:12.3f}, TotalCount     = {count:12.0f}]"]
+    mean, largest = (point.response_time_us.get(name) or 0.0 for name in ("mean", "max"))
+    lines += [f"#[Mean    = {mean / 1e3:12.3f}]", f"#[Max     = {largest / 1e3:12.3f}, TotalCount     = {count:12.0f}]"]
     return "\n".join(lines) + "\n"

@@ -43,7 +43,9 @@ def stack(figure: Figure, rows: Sequence[tuple[str, Mapping[str, float]]]) -> No
     for part in dict.fromkeys(part for _, shares in bars for part in shares):
         widths = [shares.get(part, 0.0) for _, shares in bars]
         if any(widths):
-            panel.barh(range(len(bars)), widths, left=ends, color=_COLOURS.get(part, _OTHER), label=wording.words(part))
+            panel.barh(
+                range(len(bars)), widths, left=ends, color=_COLOURS.get(part, _OTHER), label=wording.spaced(part)
+            )
             ends = [end + width for end, width in zip(ends, widths, strict=True)]
     name_rows(panel, [name for name, _ in bars])
     panel.xaxis.set_major_formatter(PercentFormatter(1))

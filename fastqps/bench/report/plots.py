@@ -32,13 +32,13 @@ class Plot:
 
 def plots_of(result: Result) -> list[Plot]:
     """The plots for which the result has data."""
-    found = []
+    plots = []
     for draw, title, reading in _PLOTS:
         with rc_context(fname=_STYLE):
             if alt := draw(result, figure := Figure()):
                 key = draw.__name__.replace("_", "-")
-                found.append(Plot(key, title, _image(key, figure), wording.one_line(alt), reading))
-    return found
+                plots.append(Plot(key, title, _image(key, figure), wording.one_line(alt), reading))
+    return plots
 
 
 def _image(key: str, figure: Figure) -> str:

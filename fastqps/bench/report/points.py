@@ -33,8 +33,8 @@ def rate_of(point: Point) -> float | None:
 
 def response_us(point: Point, statistic: str) -> float | None:
     """p50, p99, max, … of the response time, which counts from when a request should have been sent."""
-    found = point.response_time_us.get(statistic)
-    return getattr(point, f"{statistic}_us", None) if found is None else found
+    value = point.response_time_us.get(statistic)
+    return getattr(point, f"{statistic}_us", None) if value is None else value
 
 
 def too_few(point: Point, percentile: str) -> bool:
@@ -81,29 +81,29 @@ def name_of(result: Result, point: Point) -> str:
     names = searched_settings(result)
     values = [setting_of(point, name) or wording.NOTHING for name in names]
     if len(names) == 1:
-        return f"{wording.words(names[0])} {values[0]}"
+        return f"{wording.spaced(names[0])} {values[0]}"
     return " · ".join(values) or wording.one_line(point.name)
 
 
-def number(found: object, *keys: str) -> float | None:
+def number(value: object, *keys: str) -> float | None:
     """A finite number below ``keys``, one after the other; None for anything else."""
     for key in keys:
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        found = found.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        value = value.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    return float(found)
+    return float(value)
 
 
-def maps(found: object) -> list[Mapping[str, Any]]:
+def maps(value: object) -> list[Mapping[str, Any]]:
     """The mappings in a list; none where there is no list."""
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def text(found: Mapping[str, Any], key: str) -> str:
+def text(row: Mapping[str, Any], key: str) -> str:
     """A string or a number as text on one line; "" for anything else."""
-    value = found.get(key)
+    value = row.get(key)
     return wording.one_line(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 
@@ -112,8 +112,8 @@ WIRE = "wire"
 
 def stage_means(point: Point) -> dict[str, float]:
     """Mean µs of each stage as the server measured it, then ``wire``: what the generator saw beyond them."""
-    found = {name: spent.get("mean") for name, spent in (point.stages_us or {}).items()}
-    means = {name: max(0.0, us) for name, us in found.items() if us is not None}
+    stages = {name: spent.get("mean") for name, spent in (point.stages_us or {}).items()}
+    means = {name: max(0.0, us) for name, us in stages.items() if us is not None}
     service = point.service_time_us.get("mean")
     if means and WIRE not in means and service is not None:
         means[WIRE] = max(0.0, service - sum(means.values()))

@@ -52,7 +52,7 @@ def _server(target: Mapping[str, Any]) -> str:
 def _load(result: Result) -> str:
     """The load that all points have in common."""
     values = {name: {_plain(point.load.get(name)) for point in result.points} for name in _LOAD}
-    common = {name: found.pop() for name, found in values.items() if len(found) == 1}
+    common = {name: shown.pop() for name, shown in values.items() if len(shown) == 1}
     return ", ".join(_LOAD[name].format(value) for name, value in common.items() if value)
 
 
@@ -67,7 +67,7 @@ def _pairs(values: object) -> str:
     for name, value in values.items() if isinstance(values, Mapping) else ():
         shown = " ".join(map(str, value)) if isinstance(value, list | tuple) else wording.setting(value)
         if shown:
-            parts.append(f"{wording.words(str(name))} {shown}")
+            parts.append(f"{wording.spaced(str(name))} {shown}")
     return ", ".join(parts)
 
 

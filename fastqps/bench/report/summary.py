@@ -96,7 +96,7 @@ def _tune(result: Result) -> list[str]:
     if best is None:
         known = result.verdict != "INCONCLUSIVE"
         return ["no setting met the objective" if result.slo and known else "no best setting was found"]
-    settings = ", ".join(f"{wording.words(name)} {setting_of(best, name)}" for name in best.settings)
+    settings = ", ".join(f"{wording.spaced(name)} {setting_of(best, name)}" for name in best.settings)
     word = "best" if result.verdict == "VALID" else "best so far"
     gain = result.extra.get("tune", {}).get("over_start")
     facts = [f"{word}: {settings or best.name}", *_point_facts(result)]

@@ -66,7 +66,7 @@ class Column:
 def columns_of(result: Result) -> list[Column]:
     """The columns in which some point has a value: name, which tells what was varied, verdict, figures."""
     searched = searched_settings(result)
-    head = " · ".join(map(wording.words, searched)) or "point"
+    head = " · ".join(map(wording.spaced, searched)) or "point"
     every = [Column(head, lambda point: name_of(result, point)), Column("verdict", verdict_of), *_COLUMNS]
     return [column for column in every if any(column.value(point) not in (None, "") for point in result.points)]
 
@@ -77,8 +77,8 @@ def _response(head: str, statistic: str, brief: bool = True) -> Column:
 
 def _sm_utilization(point: Point) -> float | None:
     """Mean over the devices that know it."""
-    found = [share for device in point.devices or [] if (share := number(device, "sm_utilization")) is not None]
-    return sum(found) / len(found) if found else None
+    shares = [share for device in point.devices or [] if (share := number(device, "sm_utilization")) is not None]
+    return sum(shares) / len(shares) if shares else None
 
 
 def _share(fate: str) -> Value:
@@ -162,7 +162,7 @@ def _points(result: Result) -> Table:
 
 
 def _plain(key: str, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Of text; all but the names of the rows is aligned as figures are."""
+    """A table of text, aligned like figures except for the names of the rows."""
     return Table(
         key, title, [Head(head, not at) for at, head in enumerate(heads)], [Row([*map(Cell, row)]) for row in rows]
     )
@@ -193,7 +193,7 @@ def _decisions(result: Result) -> Table:
         if why := text(choice, "why"):
             lead = choice.get("lead") or {}
             cells = [text(lead, "over"), text(lead, "gain"), wording.percent(number(lead, "beyond_noise"))]
-            name = wording.one_line(f"{wording.words(choice['setting'])} {wording.setting(choice['chosen'])}")
+            name = wording.one_line(f"{wording.spaced(choice['setting'])} {wording.setting(choice['chosen'])}")
             rows.append([name, *(cells if cells[0] else [wording.NOTHING] * 3), why])
     return _plain("decisions", "Why it won", ["chosen", "next best", "lead", "beyond noise", "because"], rows)
 

@@ -56,7 +56,7 @@ def signed_percent(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:+.1f} %".replace("-", "\u2212")
 
 
-def words(name: str) -> str:
+def spaced(name: str) -> str:
     """max_batch_items or max-batch-items as people read it: max batch items."""
     return name.replace("_", " ").replace("-", " ")
 

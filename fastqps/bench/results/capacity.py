@@ -43,11 +43,11 @@ def capacity_of(result: Result, point: Point, below: Sequence[Point] = ()) -> di
 def rising(point: Point, below: Sequence[Point]) -> list[Point]:
     """Those of ``below`` that were loads of their own: what came is chance, and at some requests per second the one
     that should have been more may have been less. A share is of what came, for so is all that was seen with it."""
-    found: list[Point] = []
+    points: list[Point] = []
     for less in below:
-        if (found[-1].rate if found else 0.0) < less.rate < point.rate:
-            found.append(less)
-    return found
+        if (points[-1].rate if points else 0.0) < less.rate < point.rate:
+            points.append(less)
+    return points
 
 
 def _row(less: Point, share: float) -> dict[str, float]:

@@ -20,7 +20,7 @@ OTHERS = "other_programs_cpu_share"  # of the machine, meanwhile
 
 def environment(*packages: str) -> dict[str, Any]:
     """The machine and the software; of Python packages also these."""
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "fastqps": __version__,
         "cpu": machine.cpu_model(),
         "cores": len(machine.allowed_cpus()),
@@ -31,10 +31,10 @@ def environment(*packages: str) -> dict[str, Any]:
     }
     quota = machine.cgroup().cpu_quota_cores
     if quota is not None:
-        found["cpu_quota_cores"] = quota
+        facts["cpu_quota_cores"] = quota
     if gpu := _first_line("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"):
-        found["gpu"] = gpu
-    return found | {name: _installed(name) for name in (*_PACKAGES, *packages)}
+        facts["gpu"] = gpu
+    return facts | {name: _installed(name) for name in (*_PACKAGES, *packages)}
 
 
 def commit() -> str:

@@ -70,7 +70,7 @@ class Point:
     waiting: float | None = None  # those of them that waited for a dispatcher
     saturation: float | None = None
     saturation_terms: dict[str, float] = field(default_factory=dict)  # by cause
-    # What limits it, as the server says: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share.
+    # The server's own possible limits: queue_wait_p95_s; the busiest dispatcher's, frontdoor's and device's share.
     at_limit: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -92,14 +92,14 @@ class Point:
 
     def as_json(self) -> dict[str, Any]:
         """The point as a JSON value."""
-        found = dataclasses.asdict(self)
-        return found | {"rate": None, "verdict": None} if self.missing else found
+        values = dataclasses.asdict(self)
+        return values | {"rate": None, "verdict": None} if self.missing else values
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, values: dict[str, Any]) -> Self:
         """Reads ``as_json`` back. Keys that this version does not know are dropped; TypeError without a name."""
         known = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{key: value for key, value in found.items() if key in known})
+        return cls(**{key: value for key, value in values.items() if key in known})
 
 
 def _not_ok(status: dict[str, int]) -> float:
@@ -119,7 +119,7 @@ def with_samples_only(summary: dict[str, Any]) -> Summary:
 
 
 def median_point(points: list[Point]) -> Point:
-    """Of repetitions of one point, the one with the median rate; the figures of all are in its ``repetitions``. Those
+    """The repetition of a point with the median rate; the figures of all are in its ``repetitions``. Repetitions
     that did not run, or in which no call ended, have no rate. They are left out unless all are such, as are those in
     which the generator was the limit."""
     points = [point for point in points if point.measured] or points

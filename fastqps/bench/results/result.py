@@ -45,8 +45,8 @@ EXIT_CODES: dict[Outcome, int] = {
 
 @dataclass
 class Result:
-    """Of one run. A mode appends points, sets ``best``, ``verdict`` and ``notes``, and puts what is its own into
-    ``extra``, whose keys stand beside the others in the file."""
+    """The result of one run. A mode appends points, sets ``best``, ``verdict`` and ``notes``, and puts its own keys
+    into ``extra``, whose keys stand beside the others in the file."""
 
     mode: str
     command: str = ""
@@ -84,43 +84,43 @@ class Result:
 
 
 def read_result(path: Path) -> Result:
-    """Of a report.json, or of the folder that holds one. Raises ``ConfigError`` where it is none."""
+    """Reads a report.json, or the one in a folder. Raises ``ConfigError`` where it is none."""
     file = path / REPORT if path.is_dir() else path
     try:
-        found = parse_json(read_regular(file, _BYTES_MAX))
+        document = parse_json(read_regular(file, _BYTES_MAX))
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{file} is not JSON: {error}") from None
     try:
-        return result_of(found)
+        return result_of(document)
     except ValueError as error:
         raise ConfigError(f"{file} {error}") from None
 
 
-def result_of(found: Any) -> Result:
+def result_of(document: Any) -> Result:
     """Reads ``as_json`` back. ``ValueError`` says what is wrong with the data of a file."""
-    if not isinstance(found, dict) or "points" not in found or "mode" not in found:
+    if not isinstance(document, dict) or "points" not in document or "mode" not in document:
         raise ValueError("is no result of fastqps bench")
-    if found.get("schema_version") != SCHEMA_VERSION:
+    if document.get("schema_version") != SCHEMA_VERSION:
         raise ValueError(f"has another schema version than {SCHEMA_VERSION}: measure again")
-    rows = found["points"]
+    rows = document["points"]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("has points that are none")
     known = {f.name for f in dataclasses.fields(Result)} - {"extra", "points"}
-    own = {key: value for key, value in found.items() if key in known}
+    own = {key: value for key, value in document.items() if key in known}
     wrong = misfit(own, Result) or next(filter(None, map(_misfit_of, rows)), "")
     if wrong:
         raise ValueError(f"is changed or damaged: {wrong} is not what it should be")
-    best = found.get("best")
+    best = document.get("best")
     if best is not None and not 0 <= best < len(rows):
         raise ValueError(f"is damaged: best is {best}, but there are {len(rows)} points")
-    extra = {key: value for key, value in found.items() if key not in (*known, "points", "schema_version")}
+    extra = {key: value for key, value in document.items() if key not in (*known, "points", "schema_version")}
     return Result(**own, points=[Point.from_json(row) for row in rows], extra=extra)
 
 
 def _misfit_of(row: dict[str, Any]) -> str:
-    """Of a point; one that could not be measured has no figures."""
+    """The key of a point that does not fit; "" if all do. A point that could not be measured has no figures."""
     return misfit(row, Point, frozenset({"rate", "verdict"} if row.get("missing") else ()))
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from fastqps.bench.measure.context import Context
 from fastqps.bench.measure.load import LoadSpec
+from fastqps.bench.measure.slo import Judgement, Slo
 from fastqps.bench.measure.target import Settings
 from fastqps.bench.results.point import INVALID, UNSTABLE, Point
-from fastqps.bench.slo import Judgement, Slo
 
 UP = 1.25
 DOWN = 0.5
@@ -26,8 +26,8 @@ FLOOR = 1 / 256  # of the guess: below it nothing passes
 
 @dataclass(frozen=True)
 class Trial:
-    """What a probe said. ``near``: it failed by little, or another one may decide. ``generator_bound``: the generator
-    failed, not the server. ``unknown``: it had too few answers to pass or to fail."""
+    """The result of a probe. ``near``: it failed by little, or another one may decide. ``generator_bound``: the
+    generator failed, not the server. ``unknown``: it had too few answers to pass or to fail."""
 
     passed: bool
     near: bool = False
@@ -68,54 +68,54 @@ def find_highest(probe: Probe, guess: float, *, probes_max: int = 16, precision:
     search = _Search(probe, probes_max, precision)
     search.narrow(FIRST * guess, floor=FLOOR * guess)
     search.confirm()
-    return search.found
+    return search.bracket
 
 
 class _Search:
     CONFIRMATIONS = 3  # probes kept for them
 
     def __init__(self, probe: Probe, probes_max: int, precision: float) -> None:
-        self.found = Bracket()
+        self.bracket = Bracket()
         self._probe, self._probes_max, self._precision = probe, probes_max, precision
 
     def narrow(self, rate: float, floor: float) -> None:
         """Ends early at a rate that cannot be decided."""
-        found, down = self.found, DOWN
-        while rate >= floor and not found.narrow_enough(self._precision):
+        bracket, down = self.bracket, DOWN
+        while rate >= floor and not bracket.narrow_enough(self._precision):
             if self._left() <= self.CONFIRMATIONS:
-                found.exhausted = True
+                bracket.exhausted = True
                 return
             trial = self._decide(rate, confirm=False)
             if trial.unknown:
-                found.unknown = rate
+                bracket.unknown = rate
                 return
             if trial.passed:
-                found.low = rate
+                bracket.low = rate
             else:
-                found.high, found.generator_bound = rate, trial.generator_bound
-            if found.low is None:
+                bracket.high, bracket.generator_bound = rate, trial.generator_bound
+            if bracket.low is None:
                 rate *= down
                 down *= down  # an SLO that nothing keeps should not take an hour to find out
-            elif found.high is None:
+            elif bracket.high is None:
                 rate *= UP
             else:
-                rate = math.sqrt(found.low * found.high)
+                rate = math.sqrt(bracket.low * bracket.high)
 
     def confirm(self) -> None:
         """Steps back by more each time until the longer run passes too."""
-        found, back = self.found, self._precision
-        while found.low is not None and self._left() > 0:
-            trial = self._decide(found.low, confirm=True)
+        bracket, back = self.bracket, self._precision
+        while bracket.low is not None and self._left() > 0:
+            trial = self._decide(bracket.low, confirm=True)
             if trial.passed:
-                found.confirmed = True
+                bracket.confirmed = True
                 return
             if trial.unknown:
-                found.unknown = found.low
+                bracket.unknown = bracket.low
                 return
-            found.high, found.generator_bound = found.low, trial.generator_bound
-            found.low *= max(DOWN, 1 - back)
+            bracket.high, bracket.generator_bound = bracket.low, trial.generator_bound
+            bracket.low *= max(DOWN, 1 - back)
             back *= 2
-        found.exhausted |= found.low is not None
+        bracket.exhausted |= bracket.low is not None
 
     def _decide(self, rate: float, confirm: bool) -> Trial:
         """The trial of a rate, or the second one where another may say more. A confirmation is long enough to fail by
@@ -127,16 +127,16 @@ class _Search:
         return trial
 
     def _try(self, rate: float, confirm: bool) -> Trial:
-        self.found.probes += 1
+        self.bracket.probes += 1
         return self._probe(rate, confirm)
 
     def _left(self) -> int:
-        return self._probes_max - self.found.probes
+        return self._probes_max - self.bracket.probes
 
 
 # ---- roughly, in few runs: for comparing settings with each other
 #
-# What a deployment can be given is find-max's to say, which takes its time and confirms what it has found.
+# find-max decides how much load a deployment can take: it takes its time and confirms its result.
 
 
 STEP = 1.3  # from one rate to the next while only one side of the limit is known
@@ -157,10 +157,10 @@ def highest_within(
     """
     rate = hint or 0.0
     if not rate:
-        most = context.measure(settings, peak, name=name, keep=False, repetitions=1)
-        rate = SHARE_OF_PEAK * most.rate
+        peak_point = context.measure(settings, peak, name=name, keep=False, repetitions=1)
+        rate = SHARE_OF_PEAK * peak_point.rate
         if not rate:
-            return most, 0.0 if most.measured else None
+            return peak_point, 0.0 if peak_point.measured else None
     good: Point | None = None
     bad: Point | None = None
     low, high = 0.0, math.inf

@@ -38,7 +38,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """For people: the chosen value, how far the others are from it, and why it was chosen."""
+        """A line for people: the chosen value, how far the others are from it, and why it was chosen."""
         parts = []
         for value, standing in zip(self.values, self.race.standings, strict=True):
             if value == self.chosen or not standing.rates:
@@ -61,14 +61,14 @@ class Choice:
         if lead.beyond_noise > 0:
             beyond = f"{100 * lead.beyond_noise:.1f} % of that beyond the noise"
             return f"it is faster than {lead.over} by {lead.gain}, {beyond}"
-        most = f"{lead.over} may be faster by {100 * math.expm1(-lead.gain.lower):.1f} % at most"
+        bound = f"{lead.over} may be faster by {100 * math.expm1(-lead.gain.lower):.1f} % at most"
         if self._at(self.chosen) < self._at(lead.over):
-            return f"it is the simplest that the noise does not tell from the best; {most}"
-        return f"the noise does not tell it from {lead.over}; {most}"
+            return f"it is the simplest that the noise does not tell from the best; {bound}"
+        return f"the noise does not tell it from {lead.over}; {bound}"
 
     @property
     def lead(self) -> Lead | None:
-        """Over the best of the others; None where none of them had a rate."""
+        """The lead over the best of the others; None where none of them had a rate."""
         known = [(s.gain, v) for v, s in self._others() if s.gain is not None]
         if not known or self.race.winner is None:
             return None
@@ -77,7 +77,7 @@ class Choice:
 
     @property
     def over_before(self) -> Gain | None:
-        """Of the chosen value over the one that held before; None where that had no rate."""
+        """The gain of the chosen value over the one that held before; None where that had no rate."""
         gain = self.race.standings[self._at(self.before)].gain
         return None if gain is None else -gain
 
@@ -87,8 +87,8 @@ class Choice:
         return [(value, standing.gain) for value, standing in self._others() if self._is_open(standing)]
 
     def as_json(self) -> dict[str, Any]:
-        """For report.json: every value that raced, its runs (None: not known), how far it was from the chosen one (log
-        ratio), and why the chosen one won."""
+        """The row of report.json: every value that raced, its runs (None: not known), how far it was from the
+        chosen one (log ratio), and why the chosen one won."""
         rows = []
         for value, standing in zip(self.values, self.race.standings, strict=True):
             gain = standing.gain
@@ -96,10 +96,10 @@ class Choice:
             rows.append(
                 {"value": value, "rates": list(standing.rates), "log_gain": gain and gain.mean, "interval": interval}
             )
-        found = {"setting": self.knob, "chosen": self.chosen, "before": self.before, "values": rows, "why": self.why}
+        row = {"setting": self.knob, "chosen": self.chosen, "before": self.before, "values": rows, "why": self.why}
         if (lead := self.lead) is not None:
-            found["lead"] = {"over": lead.over, "gain": str(lead.gain), "beyond_noise": lead.beyond_noise}
-        return found
+            row["lead"] = {"over": lead.over, "gain": str(lead.gain), "beyond_noise": lead.beyond_noise}
+        return row
 
     def _is_open(self, standing: Standing) -> bool:
         if 0.0 in standing.rates:

@@ -17,8 +17,8 @@ DISPATCHERS_MAX = 8  # tried unless more are asked for
 
 
 def knobs_of(context: Context) -> list[Knob]:
-    """What is varied: what ``--try`` says, in its order, then the usual, but for what the user has set. The first value
-    of each is what would hold without the tuner, or the simplest."""
+    """The settings to vary: those of ``--try``, in its order, then the usual ones that the user has not set. The first
+    value of each is the one that holds without the tuner, or the simplest."""
     asked = dict(parse_try(text) for text in context.options.tries)
     usual = {key: values for key, values in _usual(context).items() if key not in context.target.base}
     if both := next((key for key in asked if key in context.target.base), None):
@@ -33,22 +33,22 @@ def _usual(context: Context) -> dict[str, tuple[Any, ...]]:
     generates = config.max_running is not None
     cores = machine.usable_cores(len(context.pinning.server or machine.allowed_cpus()))
     tokens = config.max_batch_tokens or 4096
-    most = max(2, min(DISPATCHERS_MAX, cores))
-    found: dict[str, tuple[Any, ...]] = {"dispatchers": tuple(n for n in (1, 2, 3, 4, 6, 8) if n <= most)}
+    dispatchers_max = max(2, min(DISPATCHERS_MAX, cores))
+    knobs: dict[str, tuple[Any, ...]] = {"dispatchers": tuple(n for n in (1, 2, 3, 4, 6, 8) if n <= dispatchers_max)}
     if not context.target.refusal({"lanes": 2}):
-        found["lanes"] = (1, 2)
+        knobs["lanes"] = (1, 2)
     if not generates:
-        found["max-batch-items"] = ("auto", *_around(most_items(config), most=4096))
-    found["max-batch-tokens"] = _around(tokens, most=1 << 20)
-    found["max-batch-delay"] = ("0us", "200us", "1ms")
+        knobs["max-batch-items"] = ("auto", *_around(most_items(config), largest=4096))
+    knobs["max-batch-tokens"] = _around(tokens, largest=1 << 20)
+    knobs["max-batch-delay"] = ("0us", "200us", "1ms")
     formats = {"cuda": ("fp8", "auto"), "cpu": ("int8",)}.get((config.device or "").partition(":")[0], ())
     if possible := tuple(value for value in formats if not context.target.refusal({"quantization": value})):
-        found["quantization"] = ("none", *possible)
-    return found
+        knobs["quantization"] = ("none", *possible)
+    return knobs
 
 
-def _around(value: int, most: int) -> tuple[int, ...]:
-    return tuple(n for n in (value, value // 4, value * 4) if 1 <= n <= most)
+def _around(value: int, largest: int) -> tuple[int, ...]:
+    return tuple(n for n in (value, value // 4, value * 4) if 1 <= n <= largest)
 
 
 def parse_try(text: str) -> tuple[str, tuple[Any, ...]]:
@@ -57,7 +57,7 @@ def parse_try(text: str) -> tuple[str, tuple[Any, ...]]:
     if not equals:
         raise ConfigError(f"--try {text!r}: write KEY=V1,V2, for example dispatchers=1,2,4")
     key = key.strip().replace("_", "-")
-    found = parse_values(f"try {key}", values)
-    for value in found:
+    parsed = parse_values(f"try {key}", values)
+    for value in parsed:
         check_settings({key: value})
-    return key, tuple(int(value) if value.isdecimal() else value for value in found)
+    return key, tuple(int(value) if value.isdecimal() else value for value in parsed)

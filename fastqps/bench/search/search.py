@@ -40,7 +40,7 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchOutcome:
     """``setting`` is None where nothing that was tried held the limits. ``complete``: False if the search was ended
     before nothing changed any more. ``over_start``: the gain of all choices together; None: it is not known, or they
     changed nothing.
@@ -99,11 +99,11 @@ class Search:
 
     @property
     def left(self) -> int:
-        """At most so many probes in this pass."""
+        """The most probes that this pass can still take."""
         return min(self._probes_max - self.probes, self._racing + sum(self._ahead) * self._rules.rounds_max)
 
-    def run(self) -> Found:
-        """From the simplest value of each knob to a setting that no single knob improves.
+    def run(self) -> SearchOutcome:
+        """Searches from the simplest value of each knob to a setting that no single knob improves.
 
         A knob is raced again only if another one has changed since, and then only over its neighbours and its simplest
         value: it may be needed no longer.
@@ -136,14 +136,14 @@ class Search:
                 break
         else:
             complete = False  # it still changed
-        found = [one for one in tried_at.values() if one is not None and here[one.knob] != one.value]
-        return Found(
+        open_values = [one for one in tried_at.values() if one is not None and here[one.knob] != one.value]
+        return SearchOutcome(
             here if possible else None,
             tuple(choices),
             self.probes,
             self._noise.deviation,
             complete,
-            tuple(found),
+            tuple(open_values),
             _over_start(choices),
         )
 
@@ -154,10 +154,10 @@ class Search:
 
         before = here[knob.name]
         self._racing = len(values) * self._rules.rounds_max
-        found = race(run, len(values), self._rules, self._noise, self._probes_max - self.probes)
+        raced = race(run, len(values), self._rules, self._noise, self._probes_max - self.probes)
         self._racing = 0
-        chosen = before if found.winner is None else values[found.winner]
-        return Choice(knob.name, values, before, chosen, found, self._rules.gain_min)
+        chosen = before if raced.winner is None else values[raced.winner]
+        return Choice(knob.name, values, before, chosen, raced, self._rules.gain_min)
 
     def _values(self, knob: Knob, here: Setting, everything: bool) -> tuple[Any, ...]:
         values = knob.values
@@ -175,7 +175,7 @@ def _open(choice: Choice, here: Setting) -> dict[tuple[str, Any], Open | None]:
 
 
 def _over_start(choices: Sequence[Choice]) -> Gain | None:
-    """What the choices have brought one after the other; None where they changed nothing, or the start had no rate.
+    """The gain of all choices together; None where they changed nothing, or the start had no rate.
     Their errors are independent."""
     gains = [choice.over_before for choice in choices if choice.chosen != choice.before]
     known = [gain for gain in gains if gain is not None]

@@ -33,8 +33,8 @@ def blocks(values: Sequence[float]) -> list[float]:
 
 def rate_interval(per_second: Sequence[float]) -> list[float] | None:
     """The interval of a run's rate, from means of blocks of its whole seconds."""
-    found = mean_interval(blocks(per_second)) if len(per_second) >= 4 else None
-    return None if found is None else [max(0.0, found[0]), found[1]]
+    interval = mean_interval(blocks(per_second)) if len(per_second) >= 4 else None
+    return None if interval is None else [max(0.0, interval[0]), interval[1]]
 
 
 def difference_interval(a: Sequence[float], b: Sequence[float], error: float = 0.05) -> list[float] | None:
@@ -52,7 +52,7 @@ def difference_interval(a: Sequence[float], b: Sequence[float], error: float = 0
 
 
 def p99_interval_us(point: Point) -> list[float] | None:
-    """Of p99 of the response time: by how many of n answers lie below a value (binomial). None where p99 is.
+    """The interval of the response time's p99, by how many of n answers lie below a value (binomial). None if p99 is.
 
     It says how sure p99 is for independent answers; those of a queue are not quite.
     """
@@ -89,7 +89,7 @@ class Drift:
     grows: bool
 
     def as_json(self) -> dict[str, Any]:
-        """For ``Result.extra``."""
+        """The entry of ``Result.extra``."""
         return asdict(self)
 
     def __str__(self) -> str:

@@ -97,7 +97,7 @@ class Noise:
 class Standing:
     """One candidate at the end of a race."""
 
-    # Of its runs, in the order of rounds. 0: it did not hold the SLO. None: the run says nothing, or did not run.
+    # The rate of each run, in the order of rounds. 0: it broke the SLO. None: the run says nothing, or did not run.
     rates: tuple[float | None, ...]
     gain: Gain | None  # over the winner; None: the winner itself, or nothing to compare
 
@@ -156,8 +156,8 @@ class _Field:
         # A race looks after every round and at every candidate; each look must not be a chance to err of its own.
         self._looks = max(1, candidates - 1) * (rules.rounds_max - rules.rounds_min + 1)
 
-    def add_round(self, found: dict[int, float | None]) -> None:
-        for c, rate in found.items():
+    def add_round(self, rates: dict[int, float | None]) -> None:
+        for c, rate in rates.items():
             self.rates[c].append(rate)
             self.logs[c].append(math.log(rate) if rate else None)
 

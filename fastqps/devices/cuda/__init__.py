@@ -32,11 +32,11 @@ from fastqps.devices.dtypes import resolve_dtype
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.place import Place
 from fastqps.devices.start_lock import alone_on
-from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint import Checkpoint
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision
 from fastqps.process.startup import STARTUP

@@ -33,8 +33,8 @@ def encoder_buckets(max_tokens: int, width: int, multiprocessors: int) -> tuple[
     below that. To these come the sizes whose tiles of 128 × 128 fill all multiprocessors without a rest, for products
     with ``width`` outputs or a multiple of it: the next smaller and larger ones run a last round for a few tiles.
     """
-    found = set(_ladder(max_tokens)) | set(full_waves(max_tokens, width, multiprocessors))
-    return (*sorted(found - {max_tokens}), max_tokens)
+    sizes = set(_ladder(max_tokens)) | set(full_waves(max_tokens, width, multiprocessors))
+    return (*sorted(sizes - {max_tokens}), max_tokens)
 
 
 def full_waves(max_tokens: int, width: int, multiprocessors: int) -> range:
@@ -44,22 +44,22 @@ def full_waves(max_tokens: int, width: int, multiprocessors: int) -> range:
     return range(wave, max_tokens + 1, wave)
 
 
-def _ladder(most: int) -> Iterator[int]:
-    """Sizes below ``most``: two to each doubling, then four, then eight; no closer than the tensor cores' tile."""
+def _ladder(end: int) -> Iterator[int]:
+    """Sizes below ``end``: two to each doubling, then four, then eight; no closer than the tensor cores' tile."""
     octave = _SMALLEST
-    while octave < most:
+    while octave < end:
         parts = 8 if octave >= 4 * _FOUR_FROM else 4 if octave >= _FOUR_FROM else 2
-        yield from (size for size in range(octave, 2 * octave, max(octave // parts, _ROWS_MIN)) if size < most)
+        yield from (size for size in range(octave, 2 * octave, max(octave // parts, _ROWS_MIN)) if size < end)
         octave *= 2
 
 
 def covering_buckets(buckets: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of an encoder's graphs that a server cannot do without, ascending: about one to each doubling."""
-    found = [buckets[-1]]
+    covering = [buckets[-1]]
     for size in reversed(buckets):
-        if 2 * size <= found[-1]:
-            found.append(size)
-    return tuple(sorted({buckets[0], *found}))
+        if 2 * size <= covering[-1]:
+            covering.append(size)
+    return tuple(sorted({buckets[0], *covering}))
 
 
 def covering_shapes(max_tokens: int, max_runs: int, prompt_max: int) -> list[Shape]:
@@ -67,12 +67,12 @@ def covering_shapes(max_tokens: int, max_runs: int, prompt_max: int) -> list[Sha
 
     Runs a factor of 16 apart, rows a factor of 4: a run has one row, or all of a prompt of up to ``prompt_max``.
     """
-    found: set[Shape] = set()
+    shapes: set[Shape] = set()
     for runs in _sizes(max_runs, _RUNS_APART):
-        most = min(max_tokens, max(runs * prompt_max, _ROWS_MIN))
-        rows = {most, *(size for size in _sizes(most, _ROWS_APART) if size >= runs), min(_up(runs), most)}
-        found.update(Shape(tokens, runs) for tokens in rows)
-    return sorted(found, reverse=True)
+        rows_max = min(max_tokens, max(runs * prompt_max, _ROWS_MIN))
+        rows = {rows_max, *(size for size in _sizes(rows_max, _ROWS_APART) if size >= runs), min(_up(runs), rows_max)}
+        shapes.update(Shape(tokens, runs) for tokens in rows)
+    return sorted(shapes, reverse=True)
 
 
 def closest_shape(tokens: int, runs: int, max_tokens: int, max_runs: int) -> Shape:
@@ -82,14 +82,14 @@ def closest_shape(tokens: int, runs: int, max_tokens: int, max_runs: int) -> Sha
     return Shape(rows, min(_up(runs), max_runs, rows))
 
 
-def _sizes(most: int, factor: int) -> list[int]:
-    """The sizes from 16 up, each ``factor`` times the previous one; the last is ``most``."""
-    found = []
+def _sizes(largest: int, factor: int) -> list[int]:
+    """The sizes from 16 up, each ``factor`` times the previous one; the last is ``largest``."""
+    sizes = []
     size = _ROWS_MIN
-    while size < most:
-        found.append(size)
+    while size < largest:
+        sizes.append(size)
         size *= factor
-    return [*found, most]
+    return [*sizes, largest]
 
 
 def _up(n: int) -> int:

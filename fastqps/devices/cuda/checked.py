@@ -15,7 +15,7 @@ from fastqps.devices.errors import DeviceError, DeviceFault
 from fastqps.devices.place import Place
 from fastqps.kernels.checks import arguments_of, check, shape_of
 from fastqps.kernels.journal import CRASHES_MAX, Journal, Verdict
-from fastqps.kernels.operations import Operations, torch_operations
+from fastqps.ops.cuda.operations import Operations, torch_operations
 from fastqps.process.startup import STARTUP
 from fastqps.terminal import say
 

@@ -18,7 +18,7 @@ class Demand:
     def __init__(self) -> None:
         self._steps: Counter[Shape] = Counter()
         self._counted = 0
-        self._news = False  # a size has become usual, or more so, since ``most`` found nothing
+        self._news = False  # a size has become usual, or more so, since ``best_shape`` found none
 
     def note(self, closest: Shape, used: Shape) -> None:
         """A step for which ``closest`` would have been enough ran in ``used``."""
@@ -31,16 +31,16 @@ class Demand:
             self._counted //= 2
             self._steps = Counter({shape: steps // 2 for shape, steps in self._steps.items() if steps > 1})
 
-    def most(self, graphs: Collection[Shape]) -> Shape | None:
+    def best_shape(self, graphs: Collection[Shape]) -> Shape | None:
         """The shape that would have saved the counted steps most, beside these graphs; None where no size is usual."""
         if not self._news:
             return None
         for shape in graphs:
             self._steps.pop(shape, None)
-        best, most = None, 0
+        best, saved_max = None, 0
         for shape, steps in self._steps.items():
-            if steps >= STEPS_MIN and (saved := steps * _saved(shape, smallest(graphs, shape))) > most:
-                best, most = shape, saved
+            if steps >= STEPS_MIN and (saved := steps * _saved(shape, smallest(graphs, shape))) > saved_max:
+                best, saved_max = shape, saved
         self._news = best is not None
         return best
 

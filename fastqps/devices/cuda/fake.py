@@ -19,7 +19,7 @@ from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
 from fastqps.host.gpus import VISIBLE
 from fastqps.kernels import torch_ops
-from fastqps.kernels.operations import launcher
+from fastqps.ops.cuda.operations import launcher
 
 FAULTS = "FASTQPS_TEST_KERNEL_FAULTS"  # "pool=compile,add_norm=miscompute,sample=crash"
 
@@ -48,8 +48,8 @@ def _spoiled(returned: Any, arguments: dict[str, Any]) -> Any:
     """The result with an error of a tenth; of one that only writes, its tokens with one of 1 or its logits."""
     if returned is None:
         returned = (arguments["tokens"] if "tokens" in arguments else arguments["logits"],)
-    found = (returned,) if isinstance(returned, torch.Tensor) else returned
-    values = next(x for x in found if x is not None)
+    results = (returned,) if isinstance(returned, torch.Tensor) else returned
+    values = next(x for x in results if x is not None)
     values += 0.1 * values.abs() if values.is_floating_point() else 1
     return returned
 

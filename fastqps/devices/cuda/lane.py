@@ -168,4 +168,4 @@ class GraphLane(ABC):
             self._demand = None
 
     def _wanted(self) -> Shape | None:
-        return self._demand.most(self._graphs) if self._demand else None
+        return self._demand.best_shape(self._graphs) if self._demand else None

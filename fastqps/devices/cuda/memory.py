@@ -19,7 +19,7 @@ _OUT_OF_MEMORY = ("out of memory", "cublas_status_alloc_failed", "cublas_status_
 
 def is_out_of_memory(reason: str) -> bool:
     """Whether an error of torch, Triton or cuBLAS means that the GPU's memory is too small."""
-    return any(words in reason.lower() for words in _OUT_OF_MEMORY)
+    return any(sign in reason.lower() for sign in _OUT_OF_MEMORY)
 
 
 def parameters(files: Sequence[Path]) -> int:

@@ -19,8 +19,8 @@ from fastqps.devices.cuda.memory import check_weights, report_oom_of_weights
 from fastqps.devices.cuda.open_backend import open_backend
 from fastqps.devices.place import Place, check_static_settings
 from fastqps.devices.start_lock import alone_on
-from fastqps.kernels.operations import Operations
 from fastqps.models.card import ModelCard
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.step import Step
 from fastqps.runners.static import StaticTable, open_table
@@ -41,11 +41,11 @@ class StaticBags:
     """``Step`` → float32 [items, card.dimensions]."""
 
     def __init__(self, files: StaticTable, where: Parameters, kernels: Operations) -> None:
-        def keep(found: NDArray[Any]) -> torch.Tensor:
-            return where.keep(torch.from_numpy(np.array(found)))
+        def keep(array: NDArray[Any]) -> torch.Tensor:
+            return where.keep(torch.from_numpy(np.array(array)))
 
-        def keep_optional(found: NDArray[Any] | None) -> torch.Tensor | None:
-            return None if found is None else keep(found)
+        def keep_optional(array: NDArray[Any] | None) -> torch.Tensor | None:
+            return None if array is None else keep(array)
 
         table = torch.from_numpy(np.array(files.table))
         self.hidden = files.width

@@ -11,7 +11,7 @@ from fastqps._core import CudaApi
 from fastqps.devices.cuda.backend import Body, Graph, Stream
 from fastqps.devices.cuda.watch import Watched
 from fastqps.devices.errors import DeviceError
-from fastqps.kernels.operations import launcher
+from fastqps.ops.cuda.operations import launcher
 
 _WATCHED = ("num_alloc_retries", "num_device_alloc", "num_device_free", "allocation.all.allocated")
 
@@ -24,9 +24,9 @@ class TorchCuda(Watched):
             needs = f"device cuda:{index} needs a torch with CUDA or ROCm"
             raise DeviceError(f"{needs}; this one ({torch.__version__}) has neither")
         try:
-            found = torch.cuda.device_count()
-            if index >= found:
-                raise DeviceError(f"device cuda:{index} is not there: CUDA sees {found} GPUs")
+            gpus = torch.cuda.device_count()
+            if index >= gpus:
+                raise DeviceError(f"device cuda:{index} is not there: CUDA sees {gpus} GPUs")
             torch.cuda.set_device(index)
             torch.cuda.init()  # type: ignore[no-untyped-call]
             properties = torch.cuda.get_device_properties(index)
@@ -94,5 +94,5 @@ class TorchCuda(Watched):
             raise RuntimeError(f"while serving, device memory was allocated or freed: {self._then} became {now}")
 
     def _memory_events(self) -> dict[str, int]:
-        found = torch.cuda.memory_stats(self.device)
-        return {name: int(found.get(name, 0)) for name in _WATCHED}
+        stats = torch.cuda.memory_stats(self.device)
+        return {name: int(stats.get(name, 0)) for name in _WATCHED}

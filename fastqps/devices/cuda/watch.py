@@ -31,7 +31,7 @@ class Watched(ABC):
 
     @abstractmethod
     def seal(self) -> None:
-        """From now on synchronising calls raise, and ``check_memory`` looks."""
+        """Makes synchronising calls raise from now on, and ``check_memory`` look."""
 
     @abstractmethod
     def check_memory(self) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fastqps.frontdoor.openapi import open_inference, openai, rerank, text_embeddings
 from fastqps.frontdoor.openapi.schemas import STRING, Json, fields, operation
-from fastqps.frontdoor.rare_routes import RareRoute, Request, Response, json_response
 from fastqps.version import __version__
 
 PATH = "/openapi.json"
@@ -54,15 +53,3 @@ def document(routes: Sequence[tuple[str, str]]) -> Json:
         "paths": paths,
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-
-
-def route(routes: Callable[[], Sequence[tuple[str, str]]]) -> RareRoute:
-    """The route of the document. ``routes``: all that there are when the first request comes."""
-    made: list[Response] = []
-
-    def answer(_: Request) -> Response:
-        if not made:
-            made.append(json_response(document(routes())))
-        return made[0]
-
-    return RareRoute("GET", PATH, answer)

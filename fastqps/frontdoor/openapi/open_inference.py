@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastqps.frontdoor.open_inference_http import UNSERVED
 from fastqps.frontdoor.openapi.schemas import (
     BOOL,
     COUNT,
@@ -14,6 +13,22 @@ from fastqps.frontdoor.openapi.schemas import (
     operation,
     optional,
 )
+
+# The routes of Triton's methods that have no counterpart here.
+_MODEL, _REGION = "/v2/models/{model}", "/region/{region}"
+UNSERVED = {
+    "RepositoryModelLoad": [("POST", "/v2/repository/models/{model}/load")],
+    "RepositoryModelUnload": [("POST", "/v2/repository/models/{model}/unload")],
+    "TraceSetting": [(verb, path + "/trace/setting") for verb in ("GET", "POST") for path in ("/v2", _MODEL)],
+    "LogSettings": [("GET", "/v2/logging"), ("POST", "/v2/logging")],
+}
+for _kind in ("System", "Cuda"):
+    _path = f"/v2/{_kind.lower()}sharedmemory"
+    UNSERVED |= {
+        f"{_kind}SharedMemoryStatus": [("GET", f"{_path}{region}/status") for region in ("", _REGION)],
+        f"{_kind}SharedMemoryRegister": [("POST", f"{_path}{_REGION}/register")],
+        f"{_kind}SharedMemoryUnregister": [("POST", f"{_path}{region}/unregister") for region in ("", _REGION)],
+    }
 
 ERROR = fields("error", error=STRING)
 _DATATYPES = ["BYTES", "FP16", "FP32", "INT32", "INT64"]

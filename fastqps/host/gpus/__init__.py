@@ -27,8 +27,8 @@ def find_gpus(
     """The GPUs of this machine: NVIDIA's, or AMD's if there are none of NVIDIA."""
     if environment.get(FAKE_LIBRARY):
         return Gpus(tuple(map(_fake, range(FAKES))))
-    found = find_nvidia(environment, sysfs)
-    return found if found.visible else find_amd(environment, sysfs, dev) or found
+    nvidia = find_nvidia(environment, sysfs)
+    return nvidia if nvidia.visible else find_amd(environment, sysfs, dev) or nvidia
 
 
 def _fake(index: int) -> Gpu:

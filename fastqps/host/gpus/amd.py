@@ -41,15 +41,15 @@ def find_amd(environment: Mapping[str, str], sysfs: Path, dev: Path) -> Gpus | N
 def _every(sysfs: Path) -> Iterator[Gpu]:
     nodes = [path for path in (sysfs / _NODES).glob("*") if path.name.isdecimal()]
     for node in sorted(nodes, key=lambda path: int(path.name)):
-        found = _properties(node)
-        version = found.get("gfx_target_version", 0)
-        if not found.get("simd_count") or not version:
+        properties = _properties(node)
+        version = properties.get("gfx_target_version", 0)
+        if not properties.get("simd_count") or not version:
             continue  # a CPU, or a GPU that this container may not see
         capability = (version // 10000, version // 100 % 100, version % 100)
-        pci = _pci(found)
+        pci = _pci(properties)
         gpu = Gpu(
             index=0,
-            uuid=f"GPU-{found.get('unique_id', 0):016x}",
+            uuid=f"GPU-{properties.get('unique_id', 0):016x}",
             name="",
             memory_bytes=_memory_bytes(node),
             pci=pci,
@@ -81,9 +81,9 @@ def _memory_bytes(node: Path) -> int:
     return sum(bank.get("size_in_bytes", 0) for bank in banks if bank.get("heap_type") in _DEVICE_MEMORY)
 
 
-def _pci(found: Mapping[str, int]) -> str:
-    place = found.get("location_id", 0)
-    return f"{found.get('domain', 0):04x}:{place >> 8 & 255:02x}:{place >> 3 & 31:02x}.{place & 7}"
+def _pci(properties: Mapping[str, int]) -> str:
+    place = properties.get("location_id", 0)
+    return f"{properties.get('domain', 0):04x}:{place >> 8 & 255:02x}:{place >> 3 & 31:02x}.{place & 7}"
 
 
 def _text(path: Path) -> str:

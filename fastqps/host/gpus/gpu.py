@@ -71,10 +71,10 @@ def choose(every: Iterable[Gpu], text: str) -> Iterator[Gpu]:
         entry = entry.strip()
         number = int(entry) if entry.isdecimal() else None
         named = entry.startswith(("GPU-", "MIG-"))
-        found = [g for g in every if g.number == number or (named and g.uuid.startswith(entry))]
-        if not found or (named and len(found) > 1):
+        matches = [g for g in every if g.number == number or (named and g.uuid.startswith(entry))]
+        if not matches or (named and len(matches) > 1):
             return
-        for gpu in found:
+        for gpu in matches:
             if gpu.uuid not in seen:
                 seen.add(gpu.uuid)
                 yield gpu

@@ -72,10 +72,10 @@ def _mig_instances(nvml: Any, gpu: Any) -> list[Any] | None:
             return None
     except nvml.NVMLError_NotSupported:
         return None
-    found = []
+    instances = []
     for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu)):
         try:
-            found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place))
+            instances.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place))
         except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):  # instances need not have the first numbers
             continue
-    return found
+    return instances

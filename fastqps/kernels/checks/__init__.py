@@ -52,12 +52,14 @@ class Difference:
         return f"{self.result}: largest error {self.largest:.3g}, relative error {self.relative:.3g} ({allowed})"
 
 
-def compare(result: str, found: torch.Tensor, wanted: torch.Tensor) -> Difference | None:
+def compare(result: str, computed: torch.Tensor, expected: torch.Tensor) -> Difference | None:
     """None: they agree. ``ValueError`` where they are not of one shape and type."""
-    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
-        raise ValueError(f"{result} is {found.dtype} {list(found.shape)}, not {wanted.dtype} {list(wanted.shape)}")
-    tolerance = TOLERANCES.get(wanted.dtype)
-    a, b = found.double(), wanted.double()
+    if (computed.shape, computed.dtype) != (expected.shape, expected.dtype):
+        raise ValueError(
+            f"{result} is {computed.dtype} {list(computed.shape)}, not {expected.dtype} {list(expected.shape)}"
+        )
+    tolerance = TOLERANCES.get(expected.dtype)
+    a, b = computed.double(), expected.double()
     same = (a == b) | (a.isnan() & b.isnan())
     error = torch.where(same, 0.0, (a - b).abs().nan_to_num(torch.inf, posinf=torch.inf))
     size = torch.where(b.isfinite(), b, 0.0)
@@ -65,7 +67,7 @@ def compare(result: str, found: torch.Tensor, wanted: torch.Tensor) -> Differenc
     largest, relative = float(error.max()) if error.numel() else 0.0, float(_rms(error) / rms.clamp(min=1e-30))
     if tolerance is None:
         return None if bool(same.all()) else Difference(result, largest, relative, None)
-    floor = _FP8_FLOOR if wanted.dtype.itemsize == 1 else tolerance.largest * rms
+    floor = _FP8_FLOOR if expected.dtype.itemsize == 1 else tolerance.largest * rms
     agree = (error <= tolerance.largest * size.abs() + floor).all() and relative <= tolerance.relative
     return None if agree else Difference(result, largest, relative, tolerance)
 
@@ -88,8 +90,8 @@ def check(
     written. Raises what the kernel or its compiler raises.
     """
     case = INPUTS[name](Random(arguments), arguments)
-    found, wanted = case.run(kernel), case.run(plain)
-    return next(filter(None, (compare(result, found[result], wanted[result]) for result in wanted)), None)
+    computed, expected = case.run(kernel), case.run(plain)
+    return next(filter(None, (compare(result, computed[result], expected[result]) for result in expected)), None)
 
 
 def arguments_of(plain: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

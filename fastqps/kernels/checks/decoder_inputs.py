@@ -35,7 +35,7 @@ class _Step:
 
     def arguments(self, a: dict[str, Any], prefix_len: int = 0) -> dict[str, Any]:
         """The arguments of the call that place rows."""
-        found = {
+        places = {
             "positions": [prefix_len + first + i for _, first, rows in self.runs for i in range(rows)],
             "kv_slots": [slot for slot, _, rows in self.runs for _ in range(rows)],
             "starts": [0, *accumulate(rows for _, _, rows in self.runs)],
@@ -43,7 +43,7 @@ class _Step:
         sizes = {"starts": len(self.runs) + 1 + _SPARE}
         own = {
             key: self.random.ints(values, sizes.get(key, self.rows + _SPARE))
-            for key, values in found.items()
+            for key, values in places.items()
             if key in a
         }
         return own | {"counts": self.random.ints([self.rows, len(self.runs), len(self.runs)], len(a["counts"]))}
@@ -63,8 +63,8 @@ def embed_tokens(random: Random, a: dict[str, Any]) -> Case:
         new |= {"admitted": admitted, "params": random.below(1 << 30, slots * words).view(slots, words)}
     if a["history"] is not None:
         new["history"] = random.below(vocab, slots * a["history"].shape[1]).view(slots, -1)
-    written = [name for name in ("params", "history") if a[name] is not None]
-    return Case(a | step.arguments(a) | new, written, {"result": rows})
+    mutated = [name for name in ("params", "history") if a[name] is not None]
+    return Case(a | step.arguments(a) | new, mutated, {"result": rows})
 
 
 def rope_kv(random: Random, a: dict[str, Any]) -> Case:

@@ -20,12 +20,12 @@ _ITEMS_MAX = 1 << 16  # more than a step has
 
 
 def _lengths(longest: int, items: int, tokens: int = _TOKENS_MIN) -> list[int]:
-    found: list[int] = []
+    lengths: list[int] = []
     for length in cycle(_LENGTHS):
-        if sum(found) >= tokens or len(found) == items:
-            return found
-        found.append(min(length, longest))
-    return found
+        if sum(lengths) >= tokens or len(lengths) == items:
+            return lengths
+        lengths.append(min(length, longest))
+    return lengths
 
 
 def embed_norm(random: Random, a: dict[str, Any]) -> Case:

@@ -14,20 +14,20 @@ _PAIR = ("fp8", "scale")  # what an operation with two results without names ret
 
 @dataclass(frozen=True)
 class Case:
-    """``written`` are the arguments that the operation writes.
+    """``mutated`` are the arguments that the operation writes.
 
-    ``rows`` of a result, or of an argument that is written, are no padding; those that are not named count in full.
+    ``rows`` of a result, or of a mutated argument, are no padding; those that are not named count in full.
     """
 
     arguments: dict[str, Any]
-    written: Sequence[str] = ()
+    mutated: Sequence[str] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, operation: Callable[..., Any]) -> dict[str, torch.Tensor]:
         """The results that the operation returns or writes, by name. The arguments stay unchanged."""
-        own = self.arguments | {name: self.arguments[name].clone() for name in self.written}
+        own = self.arguments | {name: self.arguments[name].clone() for name in self.mutated}
         returned = operation(**own)
-        results = {name: own[name] for name in self.written}
+        results = {name: own[name] for name in self.mutated}
         if isinstance(returned, torch.Tensor):
             results["result"] = returned
         elif returned is not None:

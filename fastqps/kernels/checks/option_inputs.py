@@ -65,7 +65,7 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
     records = [[0] * _core.ADMITTED_WORDS for _ in range(n + 1)]
     for slot, run in zip(slot_of, RUNS, strict=True):
         records[slot] = run.words(slot, some[:2].tolist())
-    whole: dict[str, Any] = {"dtype": torch.int32, "device": random.device}
+    int32: dict[str, Any] = {"dtype": torch.int32, "device": random.device}
     first, *others = some.tolist()
     word = [first, *others[:1]]
     rules = [
@@ -83,10 +83,10 @@ def logit_options(random: Random, a: dict[str, Any]) -> Case:
         "kv_slots": random.ints([slot for slot in slot_of for _ in range(2)], 2 * n + _SPARE),
         "positions": random.ints([at for length in lengths for at in (0, length - 1)], 2 * n + _SPARE),
         "made": random.ints([run.made for run in RUNS], size),
-        "params": torch.tensor(records, **whole),
+        "params": torch.tensor(records, **int32),
         "history": history,
-        "rules": torch.tensor(rules, **whole),
-        "rule_ids": torch.tensor(word, **whole),
+        "rules": torch.tensor(rules, **int32),
+        "rule_ids": torch.tensor(word, **int32),
         "counts": random.ints([2 * n, n, 0], len(a["counts"])),
         "n_forced": 2,
         "longest": len(word),

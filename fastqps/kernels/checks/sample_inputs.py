@@ -94,5 +94,5 @@ def sample(random: Random, a: dict[str, Any]) -> Case:
         "last_token": random.below(vocab, slots),
     }
     new |= {name: random.ints([-1], size) for name in ("tokens", "finish")}
-    written = ("tokens", "logprobs", "finish", "last_token")
-    return Case(a | new, written, dict.fromkeys(written[:3], n))
+    mutated = ("tokens", "logprobs", "finish", "last_token")
+    return Case(a | new, mutated, dict.fromkeys(mutated[:3], n))

@@ -19,7 +19,7 @@ from fastqps.kernels.shapes import sample_shape
 
 
 class Chunks(NamedTuple):
-    """What is left of logits [S, vocabulary]; sums of runs that need none are not written."""
+    """A summary of logits [S, vocabulary] by chunk. Sums that a run does not need are not written."""
 
     largest: torch.Tensor  # int32 [S, chunks], ``ordered``
     drawn: torch.Tensor  # float32 [S, chunks]: sums at the run's temperature
@@ -48,15 +48,15 @@ def _sample_chunks(
     token = chunk[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :]
     x = tl.load(logits + run.to(tl.int64) * VOCAB + token, mask=token < VOCAB, other=float("-inf")).to(tl.float32)
     x = tl.where(x == x, x, float("-inf"))
-    most = tl.max(x, axis=1)
+    chunk_max = tl.max(x, axis=1)
     n_chunks: tl.constexpr = (VOCAB + CHUNK - 1) // CHUNK
     at, inside = run * n_chunks + chunk, chunk < n_chunks
-    tl.store(largest + at, ordered(most, inside), mask=inside)
+    tl.store(largest + at, ordered(chunk_max, inside), mask=inside)
     if needs_whole(record):
         rate = rate_of(tl.load(record + TEMPERATURE).to(tl.float32, bitcast=True))
-        tl.store(drawn + at, tl.sum(likelihood(x, most[:, None], rate), axis=1), mask=inside)
+        tl.store(drawn + at, tl.sum(likelihood(x, chunk_max[:, None], rate), axis=1), mask=inside)
     if tl.load(record + FLAGS) & LOGPROBS:
-        tl.store(plain + at, tl.sum(likelihood(x, most[:, None], rate_of(1.0)), axis=1), mask=inside)
+        tl.store(plain + at, tl.sum(likelihood(x, chunk_max[:, None], rate_of(1.0)), axis=1), mask=inside)
 
 
 def sample_chunks(
@@ -66,13 +66,13 @@ def sample_chunks(
     runs, vocab = logits.shape
     shape = sample_shape(vocab)
     n_chunks = triton.cdiv(vocab, shape.chunk)
-    found = Chunks(
+    chunks = Chunks(
         torch.empty(runs, n_chunks, dtype=torch.int32, device=logits.device),
         torch.empty(runs, n_chunks, dtype=torch.float32, device=logits.device),
         torch.empty(runs, n_chunks, dtype=torch.float32, device=logits.device),
     )
     _sample_chunks[(triton.cdiv(n_chunks, shape.chunks), runs)](
-        *found,
+        *chunks,
         logits,
         starts,
         kv_slots,
@@ -83,7 +83,7 @@ def sample_chunks(
         CHUNKS=shape.chunks,
         num_warps=shape.warps,
     )
-    return found
+    return chunks
 
 
 @triton.jit

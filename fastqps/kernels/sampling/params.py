@@ -44,7 +44,7 @@ def needs_whole(record):
 
 @triton.jit
 def rate_of(temperature):
-    """What logits are multiplied with for their likelihoods to be powers of two: a number, however cold it is."""
+    """The factor that turns logits into exponents of two. It is finite at any temperature."""
     return tl.minimum(1.4426950408889634 / temperature, 1e38)
 
 

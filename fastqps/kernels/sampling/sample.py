@@ -1,6 +1,6 @@
 """The second pass of sampling and the last kernel of a decoder's step: one program draws one run's token.
 
-The reference is csrc/step/cpu/decode/sample_kernel.h. Sums are added in another order than there, in float64 from
+The reference is csrc/step/cpu/decode_sample_kernel.h. Sums are added in another order than there, in float64 from
 those of ``chunks`` on, so a draw from the whole vocabulary, or from the top_p of it, may differ where the random number
 lies within 2e-6 of an edge between two tokens; a draw from the top_k likeliest, only within the last bits of float64.
 """
@@ -40,9 +40,9 @@ _BLOCK = 256  # logits of such a pass that are read at once
 
 
 @triton.jit
-def _first(found, at):
-    """The least of ``at`` where ``found``, else _NONE."""
-    return tl.min(tl.where(found, at, _NONE), axis=0)
+def _first(matches, at):
+    """The least of ``at`` where ``matches``, else _NONE."""
+    return tl.min(tl.where(matches, at, _NONE), axis=0)
 
 
 @triton.jit
@@ -68,10 +68,10 @@ def _parts(largest, sums, first, top, rate, N_CHUNKS: tl.constexpr, STEP: tl.con
 @triton.jit
 def _whole(largest, sums, top, rate, N_CHUNKS: tl.constexpr, STEP: tl.constexpr):
     """The sum of all parts."""
-    whole = tl.zeros([], tl.float64)
+    total = tl.zeros([], tl.float64)
     for first in range(0, N_CHUNKS, STEP):
-        whole += tl.sum(_parts(largest, sums, first, top, rate, N_CHUNKS, STEP), axis=0)
-    return whole
+        total += tl.sum(_parts(largest, sums, first, top, rate, N_CHUNKS, STEP), axis=0)
+    return total
 
 
 @triton.jit
@@ -107,13 +107,13 @@ def _draw_from_all(
 @triton.jit
 def _likelihoods_from(logits, least, top, rate, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
     """float64 [_WAYS]: the likelihood of the logits whose ``ordered`` number is at least each of ``least`` [_WAYS]."""
-    found = tl.zeros([_WAYS], tl.float64)
+    sums = tl.zeros([_WAYS], tl.float64)
     for first in range(0, VOCAB, BLOCK):
         at = first + tl.arange(0, BLOCK)
         x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
         inside = ordered(x, at < VOCAB)[:, None] >= least[None, :]
-        found += tl.sum(tl.where(inside, likelihood(x, top, rate)[:, None], 0.0), axis=0).to(tl.float64)
-    return found
+        sums += tl.sum(tl.where(inside, likelihood(x, top, rate)[:, None], 0.0), axis=0).to(tl.float64)
+    return sums
 
 
 @triton.jit
@@ -189,16 +189,16 @@ def _draw_from_likeliest(
     weight = tl.where(candidate, weight, 0.0)
     cumulative = tl.cumsum(weight, axis=0)
     several = tl.sum(weight, axis=0)
-    whole = several
+    total = several
     if top_k == 0:
-        whole = tl.maximum(several, _whole(largest, sums, top, rate_of(temperature), N_CHUNKS, STEP))
+        total = tl.maximum(several, _whole(largest, sums, top, rate_of(temperature), N_CHUNKS, STEP))
     top_p = tl.load(record + TOP_P).to(tl.float32, bitcast=True).to(tl.float64)
-    need = top_p * whole
+    need = top_p * total
     enough = (rank > 0) & (cumulative - weight >= need)
     kept = tl.sum(tl.where(candidate & (enough == 0), weight, 0.0), axis=0)
     rate = rate_of(temperature)
     least = tl.min(tl.where(candidate, order_of(both), LAST), axis=0)
-    wider = (kept < need) & (whole > several)
+    wider = (kept < need) & (total > several)
     if wider:
         edge, above = _place(logits, top, rate, least, need, VOCAB, BLOCK)
         each = likelihood(number(edge), top, rate).to(tl.float64)
@@ -249,10 +249,10 @@ def _sample(
         logits += run.to(tl.int64) * VOCAB
         largest += run * N_CHUNKS
         chunk = tl.arange(0, COLUMNS)
-        most = tl.load(largest + chunk, mask=chunk < N_CHUNKS, other=NOTHING)
-        best = tl.max(most, axis=0)
+        chunk_max = tl.load(largest + chunk, mask=chunk < N_CHUNKS, other=NOTHING)
+        best = tl.max(chunk_max, axis=0)
         top = number(best)
-        at = _first(most == best, chunk) * CHUNK + tl.arange(0, CHUNK)
+        at = _first(chunk_max == best, chunk) * CHUNK + tl.arange(0, CHUNK)
         x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
         token = _first(ordered(x, at < VOCAB) == best, at)
         token = tl.where(top > float("-inf"), token, 0)
@@ -284,8 +284,8 @@ def _sample(
         tl.store(last_token + slot, token)
         logprob = 0.0
         if flags & LOGPROBS:
-            whole = _whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP)
-            logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - tl.log(whole)
+            total = _whole(largest, plain + run * N_CHUNKS, top, rate_of(1.0), N_CHUNKS, STEP)
+            logprob = tl.load(logits + token).to(tl.float64) - top.to(tl.float64) - tl.log(total)
             logprob = logprob.to(tl.float32)
         finite = tl.load(logits + token).to(tl.float32) < float("inf")  # false of NaN, too
         tl.store(logprobs + run, tl.where(finite, logprob, float("nan")))

@@ -52,8 +52,8 @@ def tile_attention(
     key = torch.arange(-block, 2 * block, device=qkv.device)
     at = block * torch.arange(count, device=qkv.device)[:, None, None] + key  # [blocks, 1, keys]
     places = Places(torch.arange(block, device=qkv.device)[:, None] - key, scale, attention.bias, attention.relative)
-    wide = 0 if attention.relative is None else attention.relative.shape[3]
-    together = max(1, _SCORES_MAX // (heads * 3 * block * max(block, wide)))
+    relative_width = 0 if attention.relative is None else attention.relative.shape[3]
+    together = max(1, _SCORES_MAX // (heads * 3 * block * max(block, relative_width)))
     out = [
         _attended(q[b], k[b], v[b], (at[b] >= bounds[0][b]) & (at[b] < bounds[1][b]), places)
         for b in (slice(begin, begin + together) for begin in range(0, count, together))
@@ -85,7 +85,7 @@ def _blocks(x: torch.Tensor, block: int, count: int, around: int) -> torch.Tenso
 
 @dataclass(frozen=True)
 class Places:
-    """What scores have of the places of query and key, which are those of a block: the same in each."""
+    """The terms of scores that depend on the places of query and key in a block. They are the same in each block."""
 
     distance: torch.Tensor  # int64 [rows, keys]: by which the key is before the query
     scale: float
@@ -94,18 +94,18 @@ class Places:
 
     def scores(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         """q [blocks, heads, rows, size], k [blocks, heads, keys, size] → [blocks, heads, rows, keys]."""
-        found = q @ k.transpose(2, 3)
+        scores = q @ k.transpose(2, 3)
         if self.relative is not None:
             keys, queries = self.relative.float()
             reach = (keys.shape[2] - 16) // 2
-            column = (reach + self.distance).clamp(0, 2 * reach).expand(found.shape)
-            found = found + (q @ keys).gather(3, column)
-            found = found + (k @ queries).gather(3, column.transpose(2, 3)).transpose(2, 3)
-        found = found * self.scale
+            column = (reach + self.distance).clamp(0, 2 * reach).expand(scores.shape)
+            scores = scores + (q @ keys).gather(3, column)
+            scores = scores + (k @ queries).gather(3, column.transpose(2, 3)).transpose(2, 3)
+        scores = scores * self.scale
         if self.bias is None:
-            return found
+            return scores
         reach = self.bias.shape[1] // 2
-        return found + self.bias[:, (reach + self.distance).clamp(0, 2 * reach)]
+        return scores + self.bias[:, (reach + self.distance).clamp(0, 2 * reach)]
 
 
 def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, seen: torch.Tensor, places: Places) -> torch.Tensor:

@@ -41,8 +41,8 @@ def embed_norm(
     counts: torch.Tensor,
     tables: Tables,
     *,
-    want_values: bool = True,
-    want_fp8: bool = False,
+    return_values: bool = True,
+    return_fp8: bool = False,
     stamps: torch.Tensor | None = None,
 ) -> Embedded:
     """The sum of each token's rows, and its layer norm if there is one."""
@@ -57,7 +57,7 @@ def embed_norm(
     if places is not None:
         x = x + places[places_of(ids, live, start, tables.position_offset)].float()
     x = x if weight is None else normalised(x, tables.eps, False)
-    out = scaled(x, weight, tables.bias, words.dtype, want_values, want_fp8)
+    out = scaled(x, weight, tables.bias, words.dtype, return_values, return_fp8)
     return Embedded(*out, *(torch.where(live, mark, counts[0]).int() for mark in (start, end)))
 
 
@@ -118,8 +118,8 @@ def bag_means(
     x = torch.where(named[:, None], x, 0.0)
     item = _item_of(marks, token)
     sums = x.new_zeros(items + 1, x.shape[1]).index_add(0, item, x)[:-1]
-    found = x.new_zeros(items + 1).index_add(0, item, named.float())[:-1]
-    rows = sums / found.clamp(min=1)[:, None]
+    counted = x.new_zeros(items + 1).index_add(0, item, named.float())[:-1]
+    rows = sums / counted.clamp(min=1)[:, None]
     live = (torch.arange(items, device=ids.device) < counts[1])[:, None]
     return rows if out is None else out.copy_(torch.where(live, rows, out))
 

@@ -1,4 +1,4 @@
-"""Options that change logits, of all runs at once: the semantics of csrc/step/decode/logit_options.cpp."""
+"""Options that change logits, of all runs at once: the semantics of csrc/step/cpu/logit_options.cpp."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def _penalised(x: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor, par
     penalty = params[:, _core.PARAM_REPETITION_PENALTY, None].contiguous().view(torch.float32)
     its = torch.arange(tokens.shape[1], device=x.device) < lengths[:, None]
     ids = torch.where(its, tokens, tokens[:, :1]).long()  # its first token stands for what is not its
-    found = x.gather(1, ids)
-    return x.scatter(1, ids, torch.where(found < 0, found * penalty, found / penalty))
+    gathered = x.gather(1, ids)
+    return x.scatter(1, ids, torch.where(gathered < 0, gathered * penalty, gathered / penalty))
 
 
 def _repeats(tokens: torch.Tensor, lengths: torch.Tensor, params: torch.Tensor) -> torch.Tensor:
@@ -114,10 +114,10 @@ def _follows(
 ) -> torch.Tensor:
     """bool [S, rules]: whether the sequence ends with the tokens that a rule wants before its own."""
     before, begin = rules[None, :, 2], rules[:, 3]
-    found = torch.ones(len(tokens), len(rules), dtype=torch.bool, device=tokens.device)
+    follows = torch.ones(len(tokens), len(rules), dtype=torch.bool, device=tokens.device)
     for back in range(longest):
         compared = back < before
         wanted = rule_ids[torch.where(compared[0], begin + before[0] - 1 - back, 0)]
         newest = tokens.gather(1, (lengths[:, None] - 1 - back).clamp(min=0))
-        found &= ~compared | ((newest == wanted) & (lengths[:, None] > back))
-    return found
+        follows &= ~compared | ((newest == wanted) & (lengths[:, None] > back))
+    return follows

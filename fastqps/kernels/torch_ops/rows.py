@@ -34,10 +34,10 @@ def quantise_rows(x: torch.Tensor, count: torch.Tensor | None = None) -> tuple[t
     The format is that of the device; where it is e4m3fnuz, 240 takes the place of 448. The kernels of norms and
     activations do the same, from the fp32 numbers that they have at hand.
     """
-    x, (e4m3, most) = x.float(), format_on(x.device)
+    x, (e4m3, format_max) = x.float(), format_on(x.device)
     largest = x.abs().amax(-1, keepdim=True).clamp(min=_SMALLEST)  # NaN passes both
     # The largest number becomes 448 or its fp32 neighbour, which rounds to 448. Nothing overflows.
-    return (x * (most / largest)).to(e4m3), largest / most
+    return (x * (format_max / largest)).to(e4m3), largest / format_max
 
 
 def add_norm(
@@ -49,16 +49,18 @@ def add_norm(
     *,
     residual: torch.Tensor | None = None,
     count: torch.Tensor | None = None,
-    want_sum: bool = False,
-    want_values: bool = True,
-    want_fp8: bool = False,
+    return_sum: bool = False,
+    return_values: bool = True,
+    return_fp8: bool = False,
 ) -> Normed:
     """norm(x + residual) · weight + bias, of the rounded sum where that is wanted."""
-    wide = x.float() if residual is None else x.float() + residual.float()
-    total = wide.to(x.dtype) if want_sum else None
+    exact = x.float() if residual is None else x.float() + residual.float()
+    total = exact.to(x.dtype) if return_sum else None
     if total is not None:
-        wide = total.float()
-    return Normed(total, *scaled(normalised(wide, eps, kind == "rms"), weight, bias, x.dtype, want_values, want_fp8))
+        exact = total.float()
+    return Normed(
+        total, *scaled(normalised(exact, eps, kind == "rms"), weight, bias, x.dtype, return_values, return_fp8)
+    )
 
 
 def scaled(
@@ -66,22 +68,22 @@ def scaled(
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     dtype: torch.dtype,
-    want_values: bool,
-    want_fp8: bool,
+    return_values: bool,
+    return_fp8: bool,
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
     """x · weight + bias as the three last results of a norm."""
     out = x if weight is None else x * weight.float()
     if bias is not None:
         out = out + bias.float()
-    return written(out, dtype, want_values, want_fp8)
+    return converted(out, dtype, return_values, return_fp8)
 
 
-def written(
-    x: torch.Tensor, dtype: torch.dtype, want_values: bool, want_fp8: bool
+def converted(
+    x: torch.Tensor, dtype: torch.dtype, return_values: bool, return_fp8: bool
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
     """float32 x in ``dtype``, and quantised, where that is wanted."""
-    fp8, scale = quantise_rows(x) if want_fp8 else (None, None)
-    return x.to(dtype) if want_values else None, fp8, scale
+    fp8, scale = quantise_rows(x) if return_fp8 else (None, None)
+    return x.to(dtype) if return_values else None, fp8, scale
 
 
 def activate(

@@ -1,4 +1,4 @@
-"""Sampling of all runs at once: the semantics of csrc/step/cpu/decode/sample_kernel.h and philox.h."""
+"""Sampling of all runs at once: the semantics of csrc/step/cpu/decode_sample_kernel.h and philox.h."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def sample(
     slot = torch.where(any_run, kv_slots[torch.where(any_run, starts[run], 0).long()], 0).long()
     together = max(1, _LOGITS_MAX // logits.shape[1])
     for c in (slice(begin, begin + together) for begin in range(0, len(logits), together)):
-        found = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
-        for to, new in zip((tokens, logprobs, finish), found, strict=True):
+        chosen = sampled(logits[run[c]], params[slot[c]], made[run[c]], eos_ids)
+        for to, new in zip((tokens, logprobs, finish), chosen, strict=True):
             to[c] = torch.where(live[c], new, to[c])
     last_token[slot] = torch.where(any_run, tokens[run], last_token[slot])
 
@@ -47,9 +47,9 @@ def sampled(
     ``params``: int32 [S, ADMITTED_WORDS] of csrc/step/decode/decode_layout.h; ``made``: int32 [S], tokens made before.
     """
     logits = logits.float()
-    wide = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
-    top = wide.amax(1, keepdim=True)
-    best = (wide == top).byte().argmax(1)
+    comparable = torch.where(logits.isnan(), -torch.inf, logits)  # what is no number is never chosen
+    top = comparable.amax(1, keepdim=True)
+    best = (comparable == top).byte().argmax(1)
     temperature, top_p = (params[:, word].contiguous().view(torch.float32)[:, None] for word in (3, 4))
     top_k, flags = params[:, 5, None], params[:, 7]
     u = uniform(params[:, 1], params[:, 2], made)[:, None]
@@ -120,9 +120,9 @@ def _likeliest_first(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
     order = torch.where(logits.isnan(), -(1 << 31), order)
     ids = torch.arange(logits.shape[1], device=logits.device)
     keys = order << 32 | (_MASK - ids)
-    found = _MASK - (keys.sort(1, descending=True).values & _MASK)
-    values = logits.gather(1, found)
-    return values, found, ~values.isnan()
+    sorted_ids = _MASK - (keys.sort(1, descending=True).values & _MASK)
+    values = logits.gather(1, sorted_ids)
+    return values, sorted_ids, ~values.isnan()
 
 
 def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, flags: torch.Tensor) -> torch.Tensor:
@@ -130,8 +130,8 @@ def _logprobs(logits: torch.Tensor, top: torch.Tensor, tokens: torch.Tensor, fla
     asked = (flags & _core.PARAM_LOGPROBS) != 0
     all_of_row = _likelihoods(logits, top, torch.ones_like(top)).sum(1)
     own = logits.gather(1, tokens[:, None])[:, 0].double()
-    found = torch.where(asked, (own - top[:, 0].double() - all_of_row.log()).float(), 0.0)
-    return torch.where(own < torch.inf, found, torch.nan)
+    logprobs = torch.where(asked, (own - top[:, 0].double() - all_of_row.log()).float(), 0.0)
+    return torch.where(own < torch.inf, logprobs, torch.nan)
 
 
 def _finish(params: torch.Tensor, made: torch.Tensor, eos_ids: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -41,12 +41,12 @@ def embed_tokens(
         params[slot] = torch.where(any_new, record, params[slot])
     live = torch.arange(len(ids), device=ids.device) < counts[0]
     newest = last_token[torch.where(live, kv_slots, 0)]
-    found = torch.where(live, torch.where(ids < 0, newest, ids), 0)
+    resolved = torch.where(live, torch.where(ids < 0, newest, ids), 0)
     if positions is not None and history is not None:
         row, any_row = repeated(len(ids), counts[0]), counts[0] > 0
         slot, at = (torch.where(any_row, x[row], 0).long() for x in (kv_slots, positions))
-        history[slot, at] = torch.where(any_row, found[row], history[slot, at])
-    return table[found]
+        history[slot, at] = torch.where(any_row, resolved[row], history[slot, at])
+    return table[resolved]
 
 
 def last_rows(x: torch.Tensor, starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:

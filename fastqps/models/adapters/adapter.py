@@ -23,7 +23,7 @@ from fastqps.models.files.ways_out import pickled
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _NAME_CHARS_MAX = 1000
 _BEFORE = "base_model.model."  # of every tensor's name: PEFT's wrapper, then its tuner
-# What a task makes of the base: the end of its architecture's name; "": what the base is.
+# The end of the architecture's name that each task gives the base; "": the base keeps its own.
 _TASKS = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
@@ -98,8 +98,8 @@ def read_adapter(root: Path) -> Adapter:
     config = Keys(str(path), values, ADAPTER_KEYS)
     _check_kind(config, values)
     if not has_file(weights):
-        found = pickled(file.name for file in root.iterdir())
-        raise ModelError(f"{root}: no {ADAPTER_WEIGHTS}" + (f", and {found}" if found else ""))
+        pickles = pickled(file.name for file in root.iterdir())
+        raise ModelError(f"{root}: no {ADAPTER_WEIGHTS}" + (f", and {pickles}" if pickles else ""))
     try:
         updates, replaced = _changes(config, read_tensors(weights))
     except ModelError as error:
@@ -139,8 +139,8 @@ def _changes(config: Keys, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Upd
         end = next((end for end in _FACTORS if name.endswith(end)), None)
         if end:
             factors.setdefault(name.removesuffix(end), {})[_FACTORS[end]] = tensor
-        elif (found := _replaced_name(name, saved)) and found not in replaced:
-            replaced[found] = tensor
+        elif (module_name := _replaced_name(name, saved)) and module_name not in replaced:
+            replaced[module_name] = tensor
         else:
             raise ModelError(f"tensor {full} is neither a factor of LoRA nor of a module in modules_to_save")
     targets, scales = Targets(config.get, factors), _Scales(config, factors)
@@ -172,7 +172,7 @@ def _update(module: str, parts: Mapping[str, Tensor], targets: Targets, scales: 
 
 
 class _Scales:
-    """By what the product of two factors is multiplied."""
+    """The scale of the product of two factors."""
 
     def __init__(self, config: Keys, modules: Collection[str]) -> None:
         where = ADAPTER_CONFIG
@@ -189,11 +189,11 @@ class _Scales:
 
 
 def _by_module(config: Keys, key: str, modules: Collection[str]) -> dict[str, float]:
-    found = config.get(key) or {}
-    if not isinstance(found, dict):
-        raise ModelError(f"{key} {_shown(found)} is no object of numbers by module")
-    numbers = [_number(value, key) for value in found.values()]
-    matches = first_matches(key, [rf"(.*\.)?({text})" for text in found], modules) if found else {}
+    numbers_by_name = config.get(key) or {}
+    if not isinstance(numbers_by_name, dict):
+        raise ModelError(f"{key} {_shown(numbers_by_name)} is no object of numbers by module")
+    numbers = [_number(value, key) for value in numbers_by_name.values()]
+    matches = first_matches(key, [rf"(.*\.)?({text})" for text in numbers_by_name], modules) if numbers_by_name else {}
     return {module: numbers[at] for module, (at, _) in matches.items()}
 
 

@@ -1,4 +1,4 @@
-"""What an adapter and the model below it must be to each other."""
+"""Checks that an adapter and its base model fit together."""
 
 from __future__ import annotations
 

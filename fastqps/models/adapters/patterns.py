@@ -47,10 +47,10 @@ def first_matches(
         raise ModelError(
             f"{key}: its regular expressions are not matched within {_CPU_SECONDS_MAX} s; name the modules in a list"
         )
-    fault, found = json.loads(done.stdout)
+    fault, matches = json.loads(done.stdout)
     if fault:
         raise ModelError(f"{key} {str(expressions)[:100]} is no regular expression: {fault}")
-    return {name: (first[0], first[1]) for name, first in zip(names, found, strict=True) if first}
+    return {name: (first[0], first[1]) for name, first in zip(names, matches, strict=True) if first}
 
 
 class Targets:
@@ -90,12 +90,12 @@ def _layers(patterns: Any, modules: Collection[str]) -> dict[str, int]:
     if not isinstance(listed, list):
         raise ModelError(f"layers_pattern {str(patterns)[:100]!r} is no name, and no list of names")
     before = [rf"(?:^|.*?\.){each}" for each in listed] or [r".*?\.[^.]*"]
-    found = first_matches("layers_pattern", [rf"{each}\.(?P<idx>\d+)\..*" for each in before], modules)
-    return {module: int(groups["idx"]) for module, (_, groups) in found.items()}
+    matches = first_matches("layers_pattern", [rf"{each}\.(?P<idx>\d+)\..*" for each in before], modules)
+    return {module: int(groups["idx"]) for module, (_, groups) in matches.items()}
 
 
 def _numbers(layers: Any) -> frozenset[int]:
-    found = [] if layers is None else [layers] if type(layers) is int else layers
-    if not isinstance(found, list) or not all(type(each) is int for each in found):
+    numbers = [] if layers is None else [layers] if type(layers) is int else layers
+    if not isinstance(numbers, list) or not all(type(each) is int for each in numbers):
         raise ModelError(f"layers_to_transform {str(layers)[:100]!r} is no number, and no list of numbers")
-    return frozenset(found)
+    return frozenset(numbers)

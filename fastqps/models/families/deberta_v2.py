@@ -40,7 +40,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
         positions=size(config, "max_position_embeddings", 512),
         eps=positive(config, "layer_norm_eps", 1e-7),
         activation=choice(config, "hidden_act", "gelu", ACTIVATIONS),
-        types=size(config, "type_vocab_size", 0, least=0),
+        types=size(config, "type_vocab_size", 0, smallest=0),
         tensors=BertTensors(
             layer="encoder.layer.{}.",
             qkv=(_QUERY, _KEY, "attention.self.value_proj"),
@@ -63,7 +63,7 @@ def _disentangled(config: Mapping[str, Any]) -> Disentangled:
     kinds = [kind.strip() for kind in stated.lower().split("|")] if isinstance(stated, str) else stated
     if not isinstance(kinds, list) or sorted(map(str, kinds)) != sorted(_BOTH):
         raise ModelError(f"config.json: pos_att_type {stated!r} is not supported; {'|'.join(_BOTH)} is")
-    farthest, buckets = (size(config, key, -1, least=-1) for key in ("max_relative_positions", "position_buckets"))
+    farthest, buckets = (size(config, key, -1, smallest=-1) for key in ("max_relative_positions", "position_buckets"))
     farthest = farthest if farthest > 0 else size(config, "max_position_embeddings", 512)
     if buckets > 0 and not 1 <= buckets // 2 < farthest - 1:
         raise ModelError(

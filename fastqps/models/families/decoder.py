@@ -57,7 +57,7 @@ class DecoderConfig:
 
     @property
     def query_scale(self) -> float | None:
-        """By what queries are multiplied so that attention's 1 / sqrt(head_dim) becomes ``attention_scale``."""
+        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
         return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
 
 
@@ -152,7 +152,7 @@ def _sliding(config: Mapping[str, Any], layers: int, kinds: tuple[str, ...] | No
     """Which layers slide."""
     slides = flag(config, "use_sliding_window") and config.get("sliding_window", 4096) is not None
     if kinds is None:
-        first = size(config, "max_window_layers", 28, least=0) if slides else layers
+        first = size(config, "max_window_layers", 28, smallest=0) if slides else layers
         return tuple(i >= first for i in range(layers))
     if "sliding_attention" in kinds and not slides:
         raise ModelError("config.json says layer_types with sliding_attention and no use_sliding_window for them")
@@ -166,35 +166,35 @@ def _slides(kinds: tuple[str, ...]) -> tuple[bool, ...]:
 def _rope(config: Mapping[str, Any], context: int) -> Rope:
     """``rope_parameters`` of today, or ``rope_theta`` and ``rope_scaling`` of before, which hold where both are."""
     key = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
-    said, where = config.get(key) or {}, f"{key} of config.json"
-    if not isinstance(said, dict):
-        raise ModelError(f"config.json says {key} {json.dumps(said)}, which is no object")
-    if any(isinstance(value, dict) for value in said.values()):
-        raise ModelError(f"{where}: rotary positions by kind of layer ({', '.join(said)}) are not supported")
-    if "rope_theta" not in said:
-        said = said | {"rope_theta": positive(config, "rope_theta", 10_000.0)}
+    parameters, where = config.get(key) or {}, f"{key} of config.json"
+    if not isinstance(parameters, dict):
+        raise ModelError(f"config.json says {key} {json.dumps(parameters)}, which is no object")
+    if any(isinstance(value, dict) for value in parameters.values()):
+        raise ModelError(f"{where}: rotary positions by kind of layer ({', '.join(parameters)}) are not supported")
+    if "rope_theta" not in parameters:
+        parameters = parameters | {"rope_theta": positive(config, "rope_theta", 10_000.0)}
     original = "original_max_position_embeddings"  # the file's top level decides, even over that of its parameters
-    return read_rope(said | ({original: config[original]} if original in config else {}), where, context)
+    return read_rope(parameters | ({original: config[original]} if original in config else {}), where, context)
 
 
-def read_rope(said: Mapping[str, Any], where: str, context: int) -> Rope:
+def read_rope(parameters: Mapping[str, Any], where: str, context: int) -> Rope:
     """The rotation that one object of rotary parameters states, ``rope_theta`` included; ``where`` names it."""
-    kind = said.get("rope_type", said.get("type", "default"))
+    kind = parameters.get("rope_type", parameters.get("type", "default"))
     if kind not in ROPE_TYPES:
         raise ModelError(f"{where}: rope_type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
-    if said.get("partial_rotary_factor", 1.0) != 1.0:
+    if parameters.get("partial_rotary_factor", 1.0) != 1.0:
         raise ModelError(f"{where}: partial_rotary_factor is not supported: rotary positions turn the whole of a head")
-    theta = positive(said, "rope_theta", where=where)
+    theta = positive(parameters, "rope_theta", where=where)
     if kind == "default":
         return Rope(kind, theta)
     keys = ("factor", "low_freq_factor", "high_freq_factor") if kind == "llama3" else ("factor",)
-    if lacking := [key for key in keys if said.get(key) is None]:
+    if lacking := [key for key in keys if parameters.get(key) is None]:
         raise ModelError(f"{where} lacks {' and '.join(lacking)}, which its type {kind!r} needs")
-    factor, *wavelengths = (positive(said, key, where=where) for key in keys)
+    factor, *wavelengths = (positive(parameters, key, where=where) for key in keys)
     if kind == "linear":
         return Rope(kind, theta, factor)
     low, high = wavelengths
     if low >= high:
         raise ModelError(f"{where} has a low_freq_factor that is not below its high_freq_factor")
-    original = size(said, "original_max_position_embeddings", context, where=where)
+    original = size(parameters, "original_max_position_embeddings", context, where=where)
     return Rope(kind, theta, factor, low, high, original)

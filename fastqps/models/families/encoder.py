@@ -97,12 +97,12 @@ class BertConfig(EncoderConfig):
 
     @property
     def layer_names(self) -> tuple[str, ...]:
-        """What stands in front of the names of each layer's tensors."""
+        """The prefix of the names of each layer's tensors."""
         return self.shared_layers or tuple(map(self.tensors.layer.format, range(self.layers)))
 
     @property
     def query_scale(self) -> float | None:
-        """By what queries are multiplied so that attention's 1 / sqrt(head size) becomes ``attention_scale``."""
+        """The factor of queries that makes attention's 1 / sqrt(head size) the ``attention_scale``."""
         size = self.hidden // self.heads
         return None if self.attention_scale is None else float(self.attention_scale * size**0.5)
 

@@ -37,9 +37,9 @@ class Family:
         renamed = {key: value for key, value in values.items() if key not in self.aliases}
         renamed |= {self.aliases[key]: value for key, value in values.items() if key in self.aliases}
         for key, newer in self.older.items():
-            found = renamed.pop(key, None)
-            if renamed.get(newer) is None and found is not None:
-                renamed[newer] = found
+            value = renamed.pop(key, None)
+            if renamed.get(newer) is None and value is not None:
+                renamed[newer] = value
         return Keys(CONFIG, renamed, self.rules(generation_config))
 
 
@@ -50,9 +50,9 @@ class EncoderFamily(Family):
     decodes: bool = False  # its layers are a decoder's: a …ForCausalLM embeds where a modules.json says how
     read: Callable[[Mapping[str, Any]], EncoderConfig]
     read_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None  # of a classifier; None: it has none
-    # What a token classifier has in front of its projection to labels. Its pooling has no meaning.
+    # Reads the head of a token classifier in front of its projection to labels. Its pooling has no meaning.
     read_token_head: Callable[[Mapping[str, Any]], HeadConfig] | None = None
-    # Of a masked language model, which gives sparse embeddings; None: the family is not served as one.
+    # Reads the head of a masked language model, for sparse embeddings; None: the family is not served as one.
     read_vocabulary_head: Callable[[Mapping[str, Any]], VocabularyHead] | None = None
 
 

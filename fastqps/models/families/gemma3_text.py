@@ -69,15 +69,15 @@ def _window(config: Mapping[str, Any], both: bool) -> int:
 
 
 def _rope(config: Mapping[str, Any], kind: str, context: int) -> Rope:
-    """Of a kind of layers: from ``rope_parameters``, or from the keys of older files, whose scaling is of full ones."""
-    said = config.get("rope_parameters") or {}
-    if not isinstance(said, dict) or any(not isinstance(said.get(each) or {}, dict) for each in _THETA):
+    """The rotation of one kind of layers. Older files have keys of their own, and their scaling is for full layers."""
+    parameters = config.get("rope_parameters") or {}
+    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(each) or {}, dict) for each in _THETA):
         raise ModelError(f"config.json: rope_parameters is not supported: an object with {' and '.join(_THETA)} is")
-    if unknown := set(said) - set(_THETA):
+    if unknown := set(parameters) - set(_THETA):
         raise ModelError(
             f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(_THETA)}"
         )
-    own = dict(said.get(kind) or {})
+    own = dict(parameters.get(kind) or {})
     if kind == _FULL and config.get("rope_scaling"):
         own |= config["rope_scaling"]
     own.setdefault("rope_theta", positive(config, _OLD_THETA[kind], _THETA[kind]))

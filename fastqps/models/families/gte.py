@@ -43,7 +43,7 @@ def encoder(config: Mapping[str, Any], positions: int, rotary: Rope) -> BertConf
         positions=positions,
         eps=positive(config, "layer_norm_eps", 1e-12),
         activation=choice(config, "hidden_act", "gelu", GATES),
-        types=size(config, "type_vocab_size", 1, least=0),
+        types=size(config, "type_vocab_size", 1, smallest=0),
         tensors=_TENSORS,
         rotary=rotary,
     )

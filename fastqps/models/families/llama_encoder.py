@@ -46,7 +46,7 @@ class LlamaEncoderConfig(EncoderConfig):
 
     @property
     def query_scale(self) -> float | None:
-        """By what queries are multiplied so that attention's 1 / sqrt(head_dim) becomes ``attention_scale``."""
+        """The factor of queries that makes attention's 1 / sqrt(head_dim) the ``attention_scale``."""
         return None if self.attention_scale is None else float(self.attention_scale * self.head_dim**0.5)
 
 
@@ -77,7 +77,7 @@ def encoder_keys(keys: Rules) -> Rules:
 
 def read_head(config: Mapping[str, Any]) -> HeadConfig:
     """The head of a classifier: one projection of the last token that is no padding."""
-    padding = size(config, "pad_token_id", least=0) if config.get("pad_token_id") is not None else None
+    padding = size(config, "pad_token_id", smallest=0) if config.get("pad_token_id") is not None else None
     return HeadConfig(pooling="lasttoken", labels="score", labels_bias=False, skipped=padding)
 
 

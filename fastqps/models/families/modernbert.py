@@ -62,7 +62,7 @@ def read(config: Mapping[str, Any]) -> ModernBertConfig:
         eps=positive(config, "norm_eps", 1e-5),
         activation=choice(config, "hidden_activation", "gelu", GATES),
         kinds=_layer_kinds(config),
-        half_window=size(config, "local_attention", 128, least=_WINDOW_MIN) // 2,
+        half_window=size(config, "local_attention", 128, smallest=_WINDOW_MIN) // 2,
         thetas=_thetas(config),
         attention_bias=flag(config, "attention_bias"),
         mlp_bias=flag(config, "mlp_bias"),
@@ -113,18 +113,18 @@ def _layer_kinds(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _thetas(config: Mapping[str, Any]) -> dict[str, float]:
-    said = config.get("rope_parameters")
-    if said is None:
-        said = {}
-    if not isinstance(said, dict) or any(not isinstance(said.get(kind, {}), dict) for kind in _KINDS):
+    parameters = config.get("rope_parameters")
+    if parameters is None:
+        parameters = {}
+    if not isinstance(parameters, dict) or any(not isinstance(parameters.get(kind, {}), dict) for kind in _KINDS):
         raise ModelError(
             f"config.json: rope_parameters is not supported: an object with one for {' and '.join(_KINDS)} is"
         )
-    if unknown := set(said) - set(_KINDS):
+    if unknown := set(parameters) - set(_KINDS):
         raise ModelError(
             f"config.json: rope_parameters.{min(unknown)} is not supported; supported: {', '.join(_KINDS)}"
         )
-    return {kind: _theta(config, said.get(kind, {}), kind) for kind in _KINDS}
+    return {kind: _theta(config, parameters.get(kind, {}), kind) for kind in _KINDS}
 
 
 def _theta(config: Mapping[str, Any], rope: dict[str, Any], kind: str) -> float:

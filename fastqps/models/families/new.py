@@ -29,7 +29,7 @@ def read(config: Mapping[str, Any]) -> BertConfig:
 
 
 def _rotary(config: Mapping[str, Any], theta: float, head_size: int) -> Rope:
-    """Of texts of any length: another base, and all positions stretched alike."""
+    """The rotation for texts of any length: NTK scaling has another base, and stretches all positions alike."""
     scaling = config.get("rope_scaling")
     if not scaling:
         return Rope("default", theta)

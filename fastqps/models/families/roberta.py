@@ -13,7 +13,7 @@ from fastqps.models.files.config_values import flag, positive, size
 
 def read(config: Mapping[str, Any]) -> BertConfig:
     """BERT's keys and layout. Positions begin behind the id of padding, which is not counted."""
-    return bert.read(config, "roberta.", size(config, "pad_token_id", 1, least=0) + 1)
+    return bert.read(config, "roberta.", size(config, "pad_token_id", 1, smallest=0) + 1)
 
 
 def read_vocabulary_head(config: Mapping[str, Any]) -> VocabularyHead:

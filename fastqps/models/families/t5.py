@@ -19,7 +19,7 @@ def read(config: Mapping[str, Any]) -> T5Config:
     """The encoder that ``config`` describes."""
     gated, activation = _feed_forward(config)
     buckets, farthest = (
-        size(config, f"relative_attention_{key}", default, least=4)
+        size(config, f"relative_attention_{key}", default, smallest=4)
         for key, default in (("num_buckets", 32), ("max_distance", 128))
     )
     if buckets % 4 or farthest <= buckets // 4:

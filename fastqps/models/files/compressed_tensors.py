@@ -14,7 +14,7 @@ from fastqps.errors import ModelError
 
 QUANTIZATION_KEYS = ("quantization_config", "compression_config")  # of today, and of older files
 _SUPPORTED = "supported: compressed-tensors' float-quantized (FP8), with a scale for each channel or tensor of weights"
-# What may be said at each level; what may not be None has to be said.
+# The allowed values at each level. A key must be present unless None is among its values.
 _ANYTHING: Any = ...  # changes nothing that is computed, or is looked at by itself
 _EMPTY: tuple[Any, ...] = (None, {}, [])
 _TOP: dict[str, Any] = {
@@ -47,16 +47,16 @@ _ACTIVATIONS = {**_NUMBERS, "strategy": ("token",), "dynamic": (True,)}
 def check_quantization(config: Mapping[str, Any]) -> None:
     """``ModelError`` names what a configuration says of its weights that cannot be computed as it is meant."""
     for key in QUANTIZATION_KEYS:
-        if (found := config.get(key)) is not None:
-            _check(found, key)
+        if (quantization := config.get(key)) is not None:
+            _check(quantization, key)
 
 
-def _check(found: Any, at: str) -> None:
-    method = found.get("quant_method", "unknown") if isinstance(found, dict) else "unknown"
+def _check(quantization: Any, at: str) -> None:
+    method = quantization.get("quant_method", "unknown") if isinstance(quantization, dict) else "unknown"
     if method not in _TOP["quant_method"]:
         raise ModelError(f"quantised weights ({method}) are not supported; {_SUPPORTED}")
-    _check_values(found, _TOP, at)
-    groups = found.get("config_groups")
+    _check_values(quantization, _TOP, at)
+    groups = quantization.get("config_groups")
     if not isinstance(groups, dict) or not groups:
         raise ModelError(f"config.json says {at}.config_groups {json.dumps(groups)}, which is no group of weights")
     for name, group in groups.items():
@@ -66,15 +66,15 @@ def _check(found: Any, at: str) -> None:
         _check_values(group.get("input_activations"), _ACTIVATIONS, f"{where}.input_activations")
 
 
-def _check_values(found: Any, known: dict[str, Any], at: str) -> None:
-    if not isinstance(found, dict):
-        raise _refusal(at, found)
-    for key, value in found.items():
+def _check_values(values: Any, known: dict[str, Any], at: str) -> None:
+    if not isinstance(values, dict):
+        raise _refusal(at, values)
+    for key, value in values.items():
         possible = known.get(key, _EMPTY)
         if possible is not _ANYTHING and value not in possible:
             raise _refusal(f"{at}.{key}", value)
     for key, possible in known.items():
-        if key not in found and possible is not _ANYTHING and None not in possible:
+        if key not in values and possible is not _ANYTHING and None not in possible:
             raise _refusal(f"{at}.{key}", None)
 
 

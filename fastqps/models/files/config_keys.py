@@ -83,7 +83,7 @@ ENCODER_KEYS = COMMON_KEYS | rules(
         *("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"),
         *("sentence_transformers", "sbert_ce_default_activation_function"),
     ),
-    # Of a family without a head of a masked language model, so that it does not matter to what that is tied.
+    # These families compute no head of a masked language model, so it does not matter whether it is tied.
     irrelevant=("tie_word_embeddings", "classifier_dropout", *GENERATION_KEYS),
     refused={
         "is_decoder": Refused(_NO, "an encoder's attention sees both directions"),
@@ -91,7 +91,7 @@ ENCODER_KEYS = COMMON_KEYS | rules(
         "position_embedding_type": Refused(("absolute",), "only absolute position embeddings are supported"),
     },
 )
-# Of families whose head of a masked language model is computed.
+# The keys of families whose head of a masked language model is computed.
 VOCABULARY_KEYS = rules(honoured=("tie_word_embeddings",))
 DECODER_KEYS = COMMON_KEYS | rules(
     honoured=(
@@ -127,10 +127,10 @@ GENERATION_RULES: Mapping[bool, Rules] = {
 
 def config_warnings(config: Keys, code: str = "") -> tuple[str, ...]:
     """Warnings for the operator about the file's keys, a sentence each. ``code`` defines the family, if it is named."""
-    found = [*config.warnings()]
+    warnings = [*config.warnings()]
     if config.get("auto_map"):
         plain = f"transformers' {config['model_type']}, as without trust_remote_code"
-        found.append(
+        warnings.append(
             f"{CONFIG} names code of its own (auto_map), which is not run: answers are those of {code or plain}."
         )
-    return tuple(found)
+    return tuple(warnings)

@@ -41,8 +41,10 @@ def stamp(files: Sequence[Path]) -> str:
     facts = []
     for path in files:
         with open_regular(path) as stream:
-            found = os.fstat(stream.fileno())
-            facts.append((str(path), found.st_ino, found.st_size, found.st_mtime_ns, _sample(stream, found.st_size)))
+            status = os.fstat(stream.fileno())
+            facts.append(
+                (str(path), status.st_ino, status.st_size, status.st_mtime_ns, _sample(stream, status.st_size))
+            )
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

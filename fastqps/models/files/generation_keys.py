@@ -42,7 +42,7 @@ _RULES = rules(
         *("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold"),
         *("prompt_lookup_num_tokens", "max_matching_ngram_size", "assistant_early_exit"),
         *("assistant_lookbehind", "target_lookbehind", "assistant_ensemble_weight"),
-        # What Python objects a call returns.
+        # These choose the Python objects that a call returns.
         *("output_attentions", "output_hidden_states", "output_scores", "output_logits", "return_dict_in_generate"),
         # Tokens that pad batches, begin texts (which the tokenizer does) and begin those of encoder-decoders.
         *("pad_token_id", "bos_token_id", "decoder_start_token_id"),
@@ -72,9 +72,9 @@ _RULES = rules(
 )
 
 
-def generation_keys(found: Mapping[str, Any]) -> Keys:
+def generation_keys(values: Mapping[str, Any]) -> Keys:
     """The object of generation_config.json; ``ModelError`` for values that are refused."""
-    return Keys(GENERATION_CONFIG, found, _RULES)
+    return Keys(GENERATION_CONFIG, values, _RULES)
 
 
 def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
@@ -82,26 +82,26 @@ def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
 
     ``ModelError`` names the key whose value cannot be used.
     """
-    said = {key: config[key] for key in _LOGIT_OPTIONS if config.get(key) is not None}
-    found: dict[str, Any] = {}
-    for key, value in said.items():
+    stated = {key: config[key] for key in _LOGIT_OPTIONS if config.get(key) is not None}
+    options_by_key: dict[str, Any] = {}
+    for key, value in stated.items():
         if key == "repetition_penalty":
             _check(key, value, _number(value) and 0 < float32(value) < math.inf, "a finite number above 0")
-            found[key] = float(value)
+            options_by_key[key] = float(value)
         elif key in ("no_repeat_ngram_size", "min_length", "min_new_tokens"):
             _check(key, value, type(value) is int and value >= 0, "a whole number, at least 0")
-            found[key] = min(value, _COUNT_MAX)
+            options_by_key[key] = min(value, _COUNT_MAX)
         elif key == "bad_words_ids":
             fits = isinstance(value, list) and all(word and _ids(word, vocab) for word in value)
             _check(key, value, fits, f"a list of lists of token ids below {vocab}")
-            found[key] = tuple(dict.fromkeys(map(tuple, value)))
+            options_by_key[key] = tuple(dict.fromkeys(map(tuple, value)))
         else:
             ids = [value] if key == "forced_eos_token_id" and type(value) is int else value
             _check(key, value, _ids(ids, vocab), f"a list of token ids below {vocab}")
-            found[key] = tuple(dict.fromkeys(ids))
-    if "min_new_tokens" in found:  # also if it is 0: transformers overrides the other one by it
-        found["min_length"] = 0
-    options = LogitOptions(**found)
+            options_by_key[key] = tuple(dict.fromkeys(ids))
+    if "min_new_tokens" in options_by_key:  # also if it is 0: transformers overrides the other one by it
+        options_by_key["min_length"] = 0
+    options = LogitOptions(**options_by_key)
     forced = options.forced_eos_token_id
     if forced and set(forced) <= set(options.suppress_tokens):
         raise ModelError(f"{GENERATION_CONFIG}: suppress_tokens forbid all of forced_eos_token_id {list(forced)}")
@@ -116,14 +116,14 @@ def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
 
 def generation_warnings(config: Keys) -> tuple[str, ...]:
     """Warnings for the operator: unknown keys, and sampling options that requests have to give."""
-    said = []
+    warnings = []
     if config.get("do_sample"):
         options = ", ".join(f"{key} {config[key]}" for key in _SAMPLING if config.get(key) is not None)
-        said.append(
+        warnings.append(
             f"{GENERATION_CONFIG}: do_sample true{f' ({options})' if options else ''} is ignored: a request that does "
             "not ask for a temperature gets the likeliest tokens."
         )
-    return (*said, *config.warnings())
+    return (*warnings, *config.warnings())
 
 
 def _number(value: Any) -> bool:

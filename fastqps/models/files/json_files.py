@@ -30,10 +30,10 @@ def bytes_max(path: Path) -> int:
 
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON file's object; ``ModelError`` names the file if it holds none."""
-    found = read_json(path)
-    if not isinstance(found, dict):
+    value = read_json(path)
+    if not isinstance(value, dict):
         raise ModelError(f"{path}: not a JSON object")
-    return found
+    return value
 
 
 def optional_object(path: Path) -> dict[str, Any]:

@@ -49,11 +49,11 @@ def rules(
     honoured: Iterable[str] = (), irrelevant: Iterable[str] = (), refused: Mapping[str, Refused] | None = None
 ) -> Rules:
     """``Rules``; ``ValueError`` where a key has two of them."""
-    found = Rules(frozenset(honoured), frozenset(irrelevant), refused or {})
-    twice = (found.honoured & found.irrelevant) | ((found.honoured | found.irrelevant) & found.refused.keys())
+    result = Rules(frozenset(honoured), frozenset(irrelevant), refused or {})
+    twice = (result.honoured & result.irrelevant) | ((result.honoured | result.irrelevant) & result.refused.keys())
     if twice:
         raise ValueError(f"keys with two rules: {', '.join(sorted(twice))}")
-    return found
+    return result
 
 
 class UnlistedKeyError(AssertionError):
@@ -66,14 +66,14 @@ class Keys(Mapping[str, Any]):
     Raises ``ModelError``, naming file, key and value, where the object says something that is refused.
     """
 
-    def __init__(self, file: str, found: Mapping[str, Any], known: Rules) -> None:
-        self.file, self._found, self._known = file, found, known
+    def __init__(self, file: str, values: Mapping[str, Any], known: Rules) -> None:
+        self.file, self._values, self._known = file, values, known
         for key, rule in known.refused.items():
-            value = found.get(key)
+            value = values.get(key)
             if value is not None and not any(value == n and type(value) is type(n) for n in rule.neutral):
                 raise ModelError(f"{file}: {key} {json.dumps(value)} is not supported: {rule.why}")
         listed = known.honoured | known.irrelevant | known.refused.keys()
-        self.unknown = tuple(key for key in found if key not in listed)
+        self.unknown = tuple(key for key in values if key not in listed)
 
     def warnings(self) -> tuple[str, ...]:
         """One sentence that names the unknown keys, or none."""
@@ -93,10 +93,10 @@ class Keys(Mapping[str, Any]):
         """``KeyError`` where the file does not have it, ``UnlistedKeyError`` where code may not read it."""
         if key not in self._known.honoured:
             raise UnlistedKeyError(f"{self.file}: the key {key!r} is read, and no rule calls it honoured")
-        return self._found[key]
+        return self._values[key]
 
     def __iter__(self) -> Iterator[str]:
-        return (key for key in self._found if key in self._known.honoured)
+        return (key for key in self._values if key in self._known.honoured)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

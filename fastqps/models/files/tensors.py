@@ -1,4 +1,4 @@
-"""The tensors of a safetensors file: what its header says. No numpy here: front doors import this."""
+"""The safetensors files of a checkpoint, and their tensors by their headers. No numpy here: front doors import this."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from typing import Any
 
 from fastqps.errors import ModelError
 from fastqps.files.documents import parse_json
-from fastqps.models.files.regular import open_regular
+from fastqps.models.files.json_files import read_object
+from fastqps.models.files.regular import has_file, open_regular
+from fastqps.models.files.ways_out import about_weights
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 _HEADER_BYTES_MAX = 16 << 20
 _TENSORS_MAX = 100_000
@@ -37,7 +41,7 @@ _ITEM_BYTES: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Tensor:
-    """Where a tensor lies in its file, and of what kind it is."""
+    """The place of a tensor in its file, and its kind."""
 
     file: Path
     name: str
@@ -57,9 +61,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
             header = parse_json(stream.read(length))
         if len(header) > _TENSORS_MAX:
             raise ValueError(f"{len(header)} tensors; {_TENSORS_MAX} are the most")
-        found = {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
+        tensors = {name: _tensor(file, name, entry, 8 + length, size) for name, entry in _entries(header)}
         _check_places(header, size - 8 - length)
-        return found
+        return tensors
     except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{file}: not a safetensors file: {error}") from error
 
@@ -93,10 +97,36 @@ def _tensor(file: Path, name: str, entry: Mapping[str, Any], data: int, size: in
 
 def _sizes(name: str, entry: Mapping[str, Any], key: str) -> tuple[int, ...]:
     """A list of whole numbers."""
-    found = entry[key]
-    if not isinstance(found, list) or len(found) > _SIZES_MAX:
+    sizes = entry[key]
+    if not isinstance(sizes, list) or len(sizes) > _SIZES_MAX:
         raise ValueError(f"tensor {name}: {key} is no list of at most {_SIZES_MAX} numbers")
-    for each in found:
+    for each in sizes:
         if type(each) is not int or not 0 <= each < _SIZE_END:
             raise ValueError(f"tensor {name}: {key} has {json.dumps(each)[:100]}, which is no possible size")
-    return tuple(found)
+    return tuple(sizes)
+
+
+def weight_files(root: Path, encoder: Path) -> list[Path]:
+    """The files in the folder ``encoder`` of the checkpoint ``root``: one, or the shards that the index names.
+
+    As in transformers, the index has no effect beside a whole file. ``ModelError`` if there are none.
+    """
+    single = encoder / WEIGHTS
+    if has_file(single):
+        return [single]
+    index = encoder / INDEX
+    if not has_file(index):
+        raise ModelError(f"{root}: no model.safetensors{about_weights(encoder)}")
+    listed = read_object(index).get("weight_map")
+    if not isinstance(listed, dict) or not listed or not all(isinstance(name, str) for name in listed.values()):
+        raise ModelError(f"{index}: weight_map has to name the file of each tensor")
+    return [_shard(index, name) for name in sorted(set(listed.values()))]
+
+
+def _shard(index: Path, name: str) -> Path:
+    """``ModelError`` for a name that leads out of the folder of its index."""
+    if not name or Path(name).name != name:
+        raise ModelError(f"{index}: weight_map names {name!r}; a shard has to lie beside the index")
+    if not has_file(path := index.parent / name):
+        raise ModelError(f"{index}: weight_map names {name!r}, which is no file")
+    return path

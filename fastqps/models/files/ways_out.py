@@ -1,4 +1,4 @@
-"""What to do about a path or a folder that cannot be served as it is: one look at it, one sentence for the user.
+"""Advice for a path or a folder that cannot be served as it is: one look at it, one sentence for the user.
 
 Sentences about a folder that is served have no path: clients see them as the model's warnings.
 """
@@ -41,8 +41,8 @@ def about_path(path: Path, known: Iterable[str]) -> str:
 def about_weights(folder: Path) -> str:
     """``folder`` has no safetensors: what it has instead; ends a sentence."""
     files = [each for inside in _FOREIGN_FOLDERS for each in _entries(folder / inside)]
-    if found := pickled(each.name for each in files if each.parent == folder):
-        return f", and {found}"
+    if pickles := pickled(each.name for each in files if each.parent == folder):
+        return f", and {pickles}"
     for each in sorted(files):
         if each.suffix in _FOREIGN:
             return (
@@ -54,13 +54,13 @@ def about_weights(folder: Path) -> str:
 
 def about_tokenizer(folder: Path) -> str:
     """A warning about ``folder``, which has no tokenizer.json."""
-    said = "There is no tokenizer.json: requests can send token ids alone."
+    lack = "There is no tokenizer.json: requests can send token ids alone."
     if any((folder / name).is_file() for name in _VOCABULARIES):
         code = "from transformers import AutoTokenizer; AutoTokenizer.from_pretrained('.').save_pretrained('.')"
-        return f"{said} To write it, run in this folder: {_command(code)}"
+        return f"{lack} To write it, run in this folder: {_command(code)}"
     if (folder.parent / "tokenizer.json").is_file():
-        return f"{said} The folder above has one; run in this folder: cp ../*token*.json ."
-    return f"{said} Copy the tokenizer's files of the model that it was trained from into this folder."
+        return f"{lack} The folder above has one; run in this folder: cp ../*token*.json ."
+    return f"{lack} Copy the tokenizer's files of the model that it was trained from into this folder."
 
 
 def about_vocabulary_head() -> str:
@@ -79,14 +79,14 @@ def about_setfit() -> str:
 
 
 def _about_folder(path: Path) -> str:
-    said = f"{path} has no config.json"
+    lack = f"{path} has no config.json"
     inside = sorted(each for each in _entries(path) if (each / "config.json").is_file())
     if steps := [each for each in inside if each.name.startswith("checkpoint-")]:
         newest = max(steps, key=lambda each: (len(each.name), each.name))
-        return f"{said}: it is the folder of a training; serve its last checkpoint, {newest}"
+        return f"{lack}: it is the folder of a training; serve its last checkpoint, {newest}"
     if inside:
-        return f"{said}: a checkpoint is a Hugging Face directory; serve the one inside, {inside[0]}"
-    return f"{said}: a checkpoint is a Hugging Face directory"
+        return f"{lack}: a checkpoint is a Hugging Face directory; serve the one inside, {inside[0]}"
+    return f"{lack}: a checkpoint is a Hugging Face directory"
 
 
 def _command(code: str) -> str:

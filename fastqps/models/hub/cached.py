@@ -63,9 +63,9 @@ def write_ref(reference: HubReference, storage: Path, commit: str) -> None:
     """Notes the commit of a branch or tag as the library does, so that it is found offline. May raise ``OSError``."""
     path = storage / "refs" / reference.revision
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    written.write_text(commit, encoding="ascii")
-    written.replace(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    temporary.write_text(commit, encoding="ascii")
+    temporary.replace(path)
 
 
 def _commit(reference: HubReference, storage: Path) -> str:

@@ -63,8 +63,8 @@ class Progress:
         coming = 0
         for path in self._blobs.glob("*.incomplete"):
             with contextlib.suppress(OSError):  # complete by now
-                found = path.stat()
-                coming += found.st_size if found.st_mtime >= self._began_s else 0
+                status = path.stat()
+                coming += status.st_size if status.st_mtime >= self._began_s else 0
         return min(self._total, self.done + coming)
 
 
@@ -83,17 +83,17 @@ class Online:
 
         self._reference = reference
         self._api = HfApi(library_name="fastqps", library_version=__version__)
-        found = patiently(
+        info = patiently(
             reference,
             "asking the hub",
             lambda: self._api.model_info(
                 reference.repository, revision=reference.revision, files_metadata=True, timeout=_ASK_S_MAX
             ),
         )
-        self.commit = str(found.sha)
+        self.commit = str(info.sha)
         self.title = f"{reference} (commit {self.commit[:12]})"
         self._storage = repository_folder(reference, cache)
-        files = found.siblings or []
+        files = info.siblings or []
         self._sizes = {file.rfilename: file.size or 0 for file in files}
         self._stated = {file.rfilename: file.lfs.sha256 if file.lfs else file.blob_id or "" for file in files}
         self.names = frozenset(self._sizes)

@@ -37,7 +37,7 @@ def patiently(reference: HubReference, what: str, call: Callable[[], T]) -> T:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What the library wraps in its advice to look at the connection."""
+    """The original error, which the library wraps in its advice to look at the connection."""
     while type(error).__name__ in ("LocalEntryNotFoundError", "RuntimeError") and error.__cause__ is not None:
         error = error.__cause__
     return error

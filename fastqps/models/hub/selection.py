@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from fastqps.errors import ModelError
 from fastqps.models.adapters.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from fastqps.models.checkpoint import DECIDING
 from fastqps.models.files.config_keys import CONFIG
 from fastqps.models.files.json_files import read_json
+from fastqps.models.files.tensors import INDEX, WEIGHTS
 from fastqps.models.files.ways_out import pickled
-from fastqps.models.files.weight_files import INDEX, WEIGHTS
+from fastqps.models.sentence_transformers.keys import DECIDING
 from fastqps.models.sentence_transformers.listing import read_listing
 
 _MODULES = "modules.json"
@@ -41,8 +41,8 @@ def small_files(source: Source, adapter: bool) -> list[str]:
         raise ModelError(f"{source.title} has no config.json: it is no model of the kinds that are served")
     listed = _modules(source)
     encoder = listed[0] if listed else ""
-    if (found := _in(encoder, ADAPTER_CONFIG)) in source.names:
-        source.take(found)  # whoever reads the folder refuses it, and says how an adapter is served
+    if (adapter_config := _in(encoder, ADAPTER_CONFIG)) in source.names:
+        source.take(adapter_config)  # whoever reads the folder refuses it, and says how an adapter is served
         return []
     for folder in dict.fromkeys(("", encoder)):
         for name in DECIDING:
@@ -96,8 +96,8 @@ def _shards(source: Source, folder: str, index: Path) -> Iterator[str]:
 
 
 def _without_weights(source: Source, folder: str, name: str) -> str:
-    found = pickled(_beside(source, folder))
-    why = f", and {found}" if found else ""
+    pickles = pickled(_beside(source, folder))
+    why = f", and {pickles}" if pickles else ""
     return f"{source.title} has no {_in(folder, name)}{why}"
 
 

@@ -1,4 +1,4 @@
-"""From a repository of the hub to a folder with its files, downloaded and checked."""
+"""Turns a repository of the hub into a folder with its files, downloaded and checked."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from fastqps.models.sentence_transformers.multi_vector import (
 )
 from fastqps.models.sentence_transformers.prompts import EMBEDDER_PROMPTS, NO_PROMPTS, Prompts, read_prompts
 
-# What its Transformer module does for texts, by what the model gives: the task, the model's output, the module's.
+# For each kind of model: the Transformer module's task, the model's output that it reads, and its own output.
 _EMBED = ("feature-extraction", "last_hidden_state", "token_embeddings")
 _SCORE = ("sequence-classification", "logits", "scores")
 _FILL_MASKS = ("fill-mask", "logits", "token_embeddings")
@@ -105,14 +105,16 @@ def read_sparse_config(root: Path, encoder: Path, fills_masks: bool) -> Sentence
     if not fills_masks and "transformer_task" not in own:
         raise ModelError(f"{where}: transformer_task is missing; a Transformer before SpladePooling has to fill-mask")
     _check_task(where, own, _FILL_MASKS)
-    most = model.get("max_active_dims")
-    if most is not None and (type(most) is not int or most < 1):
-        raise ModelError(f"{path}: max_active_dims {most!r} is impossible; it has to be a positive number, or absent")
+    max_active_dims = model.get("max_active_dims")
+    if max_active_dims is not None and (type(max_active_dims) is not int or max_active_dims < 1):
+        raise ModelError(
+            f"{path}: max_active_dims {max_active_dims!r} is impossible; it has to be a positive number, or absent"
+        )
     return SentenceConfig(
         max_tokens=_max_tokens(where, own, False),
         lower_case=bool(own.get("do_lower_case")),
         prompts=read_prompts(str(path), model, EMBEDDER_PROMPTS),
-        max_active_dims=most,
+        max_active_dims=max_active_dims,
         warnings=model.warnings(),
     )
 
@@ -175,8 +177,8 @@ def lower_cases(normalizer: Any) -> bool:
 def _first(folder: Path, known: Rules = TRANSFORMER) -> Keys:
     """The first file that says anything."""
     for name in TRANSFORMER_FILES:
-        if found := optional_object(folder / name):
-            own = Keys(str(folder / name), found, known)
+        if values := optional_object(folder / name):
+            own = Keys(str(folder / name), values, known)
             own.check_known()
             return own
     return Keys("", {}, known)
@@ -199,8 +201,8 @@ def _check_task(where: str, own: Keys, expected: tuple[str, str, str]) -> None:
     if "message" in modalities:
         raise ModelError(f"{where}: message in modality_config is not supported: texts go through no chat template")
     if own.get("module_output_name") != feature:
-        said = own.get("module_output_name")
-        raise ModelError(f"{where}: module_output_name {said!r} is not supported; this model's is {feature!r}")
+        output_name = own.get("module_output_name")
+        raise ModelError(f"{where}: module_output_name {output_name!r} is not supported; this model's is {feature!r}")
 
 
 def _max_tokens(where: str, own: Keys, pads_anywhere: bool) -> int:
@@ -226,6 +228,6 @@ def _max_tokens(where: str, own: Keys, pads_anywhere: bool) -> int:
     return limit or 0
 
 
-def _check_object(where: str, key: str, found: object) -> None:
-    if not isinstance(found, Mapping):
+def _check_object(where: str, key: str, value: object) -> None:
+    if not isinstance(value, Mapping):
         raise ModelError(f"{where}: {key} is no object")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from fastqps.models.files.keys import Refused, rules
+from fastqps.models.tokenizers.keys import CHAT_TEMPLATE
+from fastqps.models.tokenizers.keys import CONFIG as TOKENIZER_CONFIG
 
 # The names under which a transformer's own file is published, in the order in which they are looked for.
 TRANSFORMER_FILES = tuple(
@@ -12,6 +14,18 @@ TRANSFORMER_FILES = tuple(
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 MODEL_FILE = "config_sentence_transformers.json"
+DECIDING = (  # files beside the weights that decide the answers of a checkpoint
+    "added_tokens.json",
+    CHAT_TEMPLATE,
+    "config.json",
+    "generation_config.json",
+    "modules.json",
+    MODEL_FILE,
+    *TRANSFORMER_FILES,
+    "special_tokens_map.json",
+    "tokenizer.json",
+    TOKENIZER_CONFIG,
+)
 
 TRANSFORMER = rules(
     honoured=(

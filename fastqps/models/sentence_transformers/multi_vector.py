@@ -70,11 +70,11 @@ def model_type(root: Path) -> str:
 def read_skip_list(folder: Path) -> SkipList:
     """The configuration of a MultiVectorMask."""
     path = folder / "config.json"
-    found = Keys(str(path), read_object(path), TOKEN_MASK)
-    found.check_known()
-    tasks = found.get("skiplist_tasks")
+    keys = Keys(str(path), read_object(path), TOKEN_MASK)
+    keys.check_known()
+    tasks = keys.get("skiplist_tasks")
     tasks = ["document"] if tasks is None else [tasks] if isinstance(tasks, str) else tasks
-    return SkipList(_words(path, "skiplist_words", found.get("skiplist_words")), _words(path, "skiplist_tasks", tasks))
+    return SkipList(_words(path, "skiplist_words", keys.get("skiplist_words")), _words(path, "skiplist_tasks", tasks))
 
 
 def read_multi_vector(root: Path, own: Keys, skip_list: SkipList | None) -> MultiVector:
@@ -114,11 +114,11 @@ def with_prefixes(root: Path, prompts: Prompts) -> Prompts:
 
 
 def _prefixes(model: Keys) -> dict[str, str]:
-    found = {name: model[key] or "" for key, name in _PREFIXES if key in model}
-    for name, prefix in found.items():
+    prefixes = {name: model[key] or "" for key, name in _PREFIXES if key in model}
+    for name, prefix in prefixes.items():
         if not isinstance(prefix, str):
             raise ModelError(f"{model.file}: {name}_prefix {prefix!r} is no text")
-    return found
+    return prefixes
 
 
 def _pylate_knobs(model: Keys) -> dict[str, Any]:
@@ -132,21 +132,21 @@ def _pylate_knobs(model: Keys) -> dict[str, Any]:
     return knobs | {_KNOBS[2]: {"strategy": "fixed", "attend": bool(attend), "length": length}}
 
 
-def _expansion(path: Path, said: Any) -> Expansion | None:
-    if said is None:
+def _expansion(path: Path, value: Any) -> Expansion | None:
+    if value is None:
         return None
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise ModelError(f"{path}: query_expansion is no object")
-    found = Keys(f"{path}: query_expansion", said, EXPANSION)
-    found.check_known()
-    strategy, attend, token = found.get("strategy"), found.get("attend", False), found.get("token")
+    keys = Keys(f"{path}: query_expansion", value, EXPANSION)
+    keys.check_known()
+    strategy, attend, token = keys.get("strategy"), keys.get("attend", False), keys.get("token")
     if strategy not in ("fixed", "min"):
-        raise ModelError(f"{found.file}: strategy {strategy!r} is neither 'fixed' nor 'min'")
+        raise ModelError(f"{keys.file}: strategy {strategy!r} is neither 'fixed' nor 'min'")
     if not isinstance(attend, bool) or not isinstance(token, str | None):
-        raise ModelError(f"{found.file}: attend {attend!r} has to be true or false, and token {token!r} a text")
-    length = _length(path, "length", found.get("length"))
+        raise ModelError(f"{keys.file}: attend {attend!r} has to be true or false, and token {token!r} a text")
+    length = _length(path, "length", keys.get("length"))
     if not length:
-        raise ModelError(f"{found.file}: there is no length")
+        raise ModelError(f"{keys.file}: there is no length")
     return Expansion(length, strategy == "fixed", attend, token)
 
 
@@ -156,8 +156,8 @@ def _length(path: Path, key: str, value: Any) -> int:
     return value or 0
 
 
-def _words(path: Path, key: str, said: Any) -> tuple[str, ...]:
-    words = [] if said is None else said
+def _words(path: Path, key: str, value: Any) -> tuple[str, ...]:
+    words = [] if value is None else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ModelError(f"{path}: {key} {said!r} is no list of texts")
+        raise ModelError(f"{path}: {key} {value!r} is no list of texts")
     return tuple(words)

@@ -121,7 +121,7 @@ def _dense(root: Path, folder: str, known: Rules = DENSE) -> Dense:
 
 def _modules(listing: Path) -> list[tuple[str, str]]:
     """The listed modules in order: their kind and their folder. Dropout does nothing at inference and is left out."""
-    found, names = [], set()
+    modules, names = [], set()
     for type, folder, name in read_listing(listing):
         kind = _kind(type)
         if not kind:
@@ -136,8 +136,8 @@ def _modules(listing: Path) -> list[tuple[str, str]]:
             raise ModelError(f"{listing}: two modules have the name {name!r}, and one would replace the other")
         names.add(name)
         if kind != "Dropout":
-            found.append((kind, folder))
-    return found
+            modules.append((kind, folder))
+    return modules
 
 
 def _kind(type: str) -> str:

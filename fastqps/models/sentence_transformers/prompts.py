@@ -19,7 +19,7 @@ class Prompts:
     default: str = ""
 
     def without_texts(self) -> Prompts:
-        """Those alone that change no text."""
+        """The prompts that change no text."""
         return Prompts(tuple((name, text) for name, text in self.texts if not text))
 
 
@@ -31,11 +31,11 @@ def read_prompts(where: str, model: Keys, named: tuple[str, ...]) -> Prompts:
 
     ``ModelError`` for texts that are none and a default without a text of its name.
     """
-    said = model.get("prompts") or {}
-    if not isinstance(said, Mapping):
+    prompts = model.get("prompts") or {}
+    if not isinstance(prompts, Mapping):
         raise ModelError(f"{where}: prompts is no object")
     texts = dict.fromkeys(named, "")
-    for name, text in said.items():
+    for name, text in prompts.items():
         if not isinstance(text, str | None):
             raise ModelError(f"{where}: the prompt {name!r} is {text!r}, which is no text")
         texts[name] = text or ""

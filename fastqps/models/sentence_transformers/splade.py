@@ -11,7 +11,7 @@ from fastqps.models.files.json_files import read_object
 from fastqps.models.files.keys import Keys
 from fastqps.models.sentence_transformers.keys import SPLADE_POOLING
 
-# Of a logit, in front of the log1p that makes a weight of it.
+# The function of a logit, in front of the log1p that makes a weight of it.
 SpladeActivation = Literal["relu", "log1p_relu"]
 
 _LOOK_UP = "weights of token ids need no server; look them up where queries are made"

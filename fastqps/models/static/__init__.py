@@ -3,8 +3,7 @@
 No transformer and no torch here: ``runners/static.py`` computes them.
 """
 
-from fastqps.models.static.card import static_card
 from fastqps.models.static.layouts import open_static
 from fastqps.models.static.model import StaticModel
 
-__all__ = ["StaticModel", "open_static", "static_card"]
+__all__ = ["StaticModel", "open_static"]

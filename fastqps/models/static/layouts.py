@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.card import LABELS_MAX, Activation
 from fastqps.models.files.config_keys import CONFIG
+from fastqps.models.files.config_values import LABELS_MAX, Activation
 from fastqps.models.files.json_files import optional_object
 from fastqps.models.files.keys import Keys, rules
 from fastqps.models.files.regular import has_file
@@ -102,9 +102,9 @@ def _with_limit(model: StaticModel, limit: int | None) -> StaticModel:
 def _head(root: Path, keys: Keys) -> Head | None:
     file, config = root / "head.safetensors", keys.get("head_config")
     if not has_file(file):
-        if found := sorted(path.name for path in root.iterdir() if path.suffix in _PICKLES):
+        if pickles := sorted(path.name for path in root.iterdir() if path.suffix in _PICKLES):
             raise ModelError(
-                f"{root}: the classifier in {found[0]} is not read, because a pickle can run any code; save the "
+                f"{root}: the classifier in {pickles[0]} is not read, because a pickle can run any code; save the "
                 "pipeline with model2vec 0.10 or newer, which writes head.safetensors"
             )
         return None
@@ -149,7 +149,7 @@ def _word_llama(root: Path) -> StaticModel:
 
 
 def _files(root: Path, folder: Path, pipeline: Pipeline) -> tuple[Path, ...]:
-    found = {root / name for name in (CONFIG, "modules.json", MODEL_FILE, "head.safetensors")}
-    found |= {folder / name for name in (_WEIGHTS, "tokenizer.json")}
-    found |= {root / dense.folder / name for dense in pipeline.dense for name in (CONFIG, _WEIGHTS)}
-    return tuple(path for path in sorted(found) if has_file(path))
+    paths = {root / name for name in (CONFIG, "modules.json", MODEL_FILE, "head.safetensors")}
+    paths |= {folder / name for name in (_WEIGHTS, "tokenizer.json")}
+    paths |= {root / dense.folder / name for dense in pipeline.dense for name in (CONFIG, _WEIGHTS)}
+    return tuple(path for path in sorted(paths) if has_file(path))

@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from fastqps.errors import ModelError
-from fastqps.models.card import Activation
 from fastqps.models.files import deciding_files
+from fastqps.models.files.config_values import Activation
 from fastqps.models.files.json_files import read_object
 from fastqps.models.files.tensors import Tensor, read_tensors
 from fastqps.models.sentence_transformers.pipeline import Dense
@@ -50,21 +50,21 @@ class StaticModel:
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
-        """Of the file with the table."""
+        """The tensors of the file with the table."""
         return read_tensors(self.table_file)
 
     @property
     def table(self) -> Tensor:
         """[rows, width]. ``ModelError`` where it is missing or of another shape or kind."""
-        found = self.tensors.get(self.table_name)
-        if found is None:
+        table = self.tensors.get(self.table_name)
+        if table is None:
             raise ModelError(f"{self.table_file}: no tensor {self.table_name}")
-        if found.kind not in TABLE_KINDS or len(found.shape) != 2 or 0 in found.shape:
+        if table.kind not in TABLE_KINDS or len(table.shape) != 2 or 0 in table.shape:
             raise ModelError(
-                f"{self.table_file}: tensor {self.table_name} is {found.kind} {list(found.shape)}; supported are "
+                f"{self.table_file}: tensor {self.table_name} is {table.kind} {list(table.shape)}; supported are "
                 f"tables [rows, width] of {', '.join(TABLE_KINDS)}"
             )
-        return found
+        return table
 
     @property
     def by_id(self) -> dict[str, Tensor]:
@@ -72,15 +72,15 @@ class StaticModel:
         if self.table_name != "embeddings":
             return {}
         names = ("mapping", "weights")
-        found: dict[str, Tensor] = {name: self.tensors[name] for name in names if name in self.tensors}
-        lengths = {name: tensor.shape for name, tensor in found.items()}
+        tensors: dict[str, Tensor] = {name: self.tensors[name] for name in names if name in self.tensors}
+        lengths = {name: tensor.shape for name, tensor in tensors.items()}
         if any(len(shape) != 1 or not shape[0] for shape in lengths.values()) or len(set(lengths.values())) > 1:
             raise ModelError(f"{self.table_file}: mapping and weights need one number for each token id: {lengths}")
-        if "mapping" not in found and any(tensor.shape[0] > self.table.shape[0] for tensor in found.values()):
+        if "mapping" not in tensors and any(tensor.shape[0] > self.table.shape[0] for tensor in tensors.values()):
             raise ModelError(f"{self.table_file}: weights for more token ids than the table has rows: {lengths}")
-        if "mapping" in found and found["mapping"].kind not in ("I32", "I64"):
-            raise ModelError(f"{self.table_file}: mapping is {found['mapping'].kind}; supported: I32, I64")
-        return found
+        if "mapping" in tensors and tensors["mapping"].kind not in ("I32", "I64"):
+            raise ModelError(f"{self.table_file}: mapping is {tensors['mapping'].kind}; supported: I32, I64")
+        return tensors
 
     @property
     def n_ids(self) -> int:
@@ -89,29 +89,29 @@ class StaticModel:
 
     def dense_tensors(self) -> list[tuple[Tensor, Tensor | None, str]]:
         """(weight [out, in], bias [out], activation) of each projection."""
-        found = []
+        layers = []
         width = self.table.shape[1]
         for dense in self.dense:
             file = self.root / dense.folder / "model.safetensors"
             weight = find_layer(file, "linear.weight", (dense.out_features, width))
             bias = find_layer(file, "linear.bias", (dense.out_features,)) if dense.bias else None
-            found.append((weight, bias, dense.activation))
+            layers.append((weight, bias, dense.activation))
             width = dense.out_features
-        return found
+        return layers
 
     def head_tensors(self) -> list[tuple[Tensor, Tensor]]:
         """(weight [out, in], bias [out]) of each layer of the head."""
-        found = []
+        layers = []
         width = self.dense[-1].out_features if self.dense else self.table.shape[1]
         for i in range(self.head.layers if self.head else 0):
             assert self.head
             weight = find_layer(self.head.file, f"head.{i}.weight", (-1, width))
             width = weight.shape[0]
-            found.append((weight, find_layer(self.head.file, f"head.{i}.bias", (width,))))
+            layers.append((weight, find_layer(self.head.file, f"head.{i}.bias", (width,))))
         if self.head and width != len(self.head.labels):
             labels = len(self.head.labels)
             raise ModelError(f"{self.head.file}: the last layer gives {width} numbers for {labels} labels")
-        return found
+        return layers
 
     @cached_property
     def tokenizer(self) -> dict[str, Any]:
@@ -126,8 +126,8 @@ class StaticModel:
     def vocabulary(self) -> dict[str, int]:
         """Token ids by their text, added tokens included."""
         vocab = self.tokenizer["model"]["vocab"]
-        found = {text: i for i, (text, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
-        return found | {token["content"]: token["id"] for token in self.tokenizer.get("added_tokens") or ()}
+        ids = {text: i for i, (text, _) in enumerate(vocab)} if isinstance(vocab, list) else dict(vocab)
+        return ids | {token["content"]: token["id"] for token in self.tokenizer.get("added_tokens") or ()}
 
     def max_characters(self, max_tokens: int) -> int:
         """Characters of a text that are read where ``max_tokens`` tokens are; 0: all."""
@@ -158,16 +158,16 @@ class StaticModel:
 
 def find_layer(file: Path, name: str, shape: tuple[int, ...]) -> Tensor:
     """A projection's or head's tensor of ``shape``, -1: any size. ``ModelError`` where it is missing or another."""
-    found = read_tensors(file).get(name)
-    if found is None:
+    tensor = read_tensors(file).get(name)
+    if tensor is None:
         raise ModelError(f"{file}: no tensor {name}")
-    sizes = [size if want < 0 else want for want, size in zip(shape, found.shape, strict=False)]
+    sizes = [size if want < 0 else want for want, size in zip(shape, tensor.shape, strict=False)]
     if (
-        list(found.shape) != sizes
+        list(tensor.shape) != sizes
         or 0 in sizes
         or len(sizes) < len(shape)
-        or found.kind not in ("F64", "F32", "F16", "BF16")
+        or tensor.kind not in ("F64", "F32", "F16", "BF16")
     ):
         wanted = ", ".join("any" if size < 0 else str(size) for size in shape)
-        raise ModelError(f"{file}: tensor {name} is {found.kind} {list(found.shape)}; it must be floats [{wanted}]")
-    return found
+        raise ModelError(f"{file}: tensor {name} is {tensor.kind} {list(tensor.shape)}; it must be floats [{wanted}]")
+    return tensor

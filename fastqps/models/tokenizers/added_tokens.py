@@ -20,20 +20,20 @@ def token(content: str, *, special: bool, lstrip: bool = False, normalized: bool
     return Token(content=content, **flags, normalized=normalized, special=special)
 
 
-def read_token(where: str, found: Any) -> Token:
+def read_token(where: str, entry: Any) -> Token:
     """The token of a JSON object. ``ModelError``, naming ``where``, if it is none."""
-    if not isinstance(found, Mapping) or not isinstance(found.get("content"), str):
-        raise ModelError(f"{where}: {found!r} is not an added token: an object with a content")
-    flags = {key: found[key] for key in (*_FLAGS, "normalized", "special") if key in found}
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("content"), str):
+        raise ModelError(f"{where}: {entry!r} is not an added token: an object with a content")
+    flags = {key: entry[key] for key in (*_FLAGS, "normalized", "special") if key in entry}
     for key, value in flags.items():
         if not isinstance(value, bool):
-            raise ModelError(f"{where}: {key} {value!r} of the token {found['content']!r} is neither true nor false")
-    return Token(token(found["content"], special=False) | flags)
+            raise ModelError(f"{where}: {key} {value!r} of the token {entry['content']!r} is neither true nor false")
+    return Token(token(entry["content"], special=False) | flags)
 
 
-def settled(found: Token) -> Token:
+def settled(token: Token) -> Token:
     """The token with the package's default: it is looked for in the normalised text unless it is special."""
-    return found if found["normalized"] is not None else Token(found, normalized=not found["special"])
+    return token if token["normalized"] is not None else Token(token, normalized=not token["special"])
 
 
 @dataclass
@@ -58,11 +58,11 @@ class AddedTokens:
                 continue
             if each["special"]:
                 self._special.add(content)
-            found = self.find(content)
-            if found is None:
-                found, free = free, free + 1
-            self._ids[content] = found
-            self.by_id[found] = Token(settled(each), special=content in self._special)
+            token_id = self.find(content)
+            if token_id is None:
+                token_id, free = free, free + 1
+            self._ids[content] = token_id
+            self.by_id[token_id] = Token(settled(each), special=content in self._special)
 
     def find(self, content: str) -> int | None:
         return self._ids.get(content, self.vocabulary(content))
@@ -70,9 +70,9 @@ class AddedTokens:
     def listed(self) -> list[dict[str, Any]]:
         """The added tokens of tokenizer.json. Raises ``ModelError`` if the package would read other ids from that
         list."""
-        found = [self.by_id[i] for i in sorted(self.by_id)]
+        tokens = [self.by_id[i] for i in sorted(self.by_id)]
         again = AddedTokens(self.vocabulary, self.size)
-        again.add(found)
+        again.add(tokens)
         if again.by_id != self.by_id:
             raise ModelError("the added tokens cannot keep their ids: the vocabulary of tokenizer.json has holes")
         return [{"id": i, **self.by_id[i]} for i in sorted(self.by_id)]

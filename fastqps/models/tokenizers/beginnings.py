@@ -27,12 +27,12 @@ def beginning_decides(file: Mapping[str, Any]) -> bool:
     return all(step.get("type") in _BY_CHARACTER for step in steps) and any(_splits(step, replaced) for step in steps)
 
 
-def cut_at_space(text: str, most: int) -> str:
-    """The text up to the last space behind a word within its first ``most`` characters; "" if there is none.
+def cut_at_space(text: str, length_max: int) -> str:
+    """The text up to the last space behind a word within its first ``length_max`` characters; "" if there is none.
 
     Line ends do not count, because one may belong to the token before it.
     """
-    end = text.rfind(" ", 0, most)
+    end = text.rfind(" ", 0, length_max)
     while end > 0 and text[end - 1].isspace():
         end = text.rfind(" ", 0, end)
     return text[: max(end, 0)]

@@ -55,7 +55,7 @@ def has_token_types(kind: str) -> bool:
 def extra_default(kind: str, options: Mapping[str, Any]) -> list[str]:
     """The special tokens without names that a class has where no file says any."""
     if kind == "T5Tokenizer":
-        return [f"<extra_id_{i}>" for i in range(count(options, "extra_ids", 100, least=0, where=CONFIG))]
+        return [f"<extra_id_{i}>" for i in range(count(options, "extra_ids", 100, smallest=0, where=CONFIG))]
     return _CAMEMBERT_EXTRA if kind == "CamembertTokenizer" else []
 
 

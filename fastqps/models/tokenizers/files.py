@@ -91,8 +91,8 @@ def read_tokenizer_files(
     Raises ``ModelError``, naming file, key and value, for what transformers cannot read, or fastqps not as it does.
     """
     file, config = read_object(path), path.parent / CONFIG
-    said = read_object(config) if has_file(config) else {}
-    stated = said.get("tokenizer_class")
+    config_values = read_object(config) if has_file(config) else {}
+    stated = config_values.get("tokenizer_class")
     if stated is None and family_class == BACKEND and config_class in WITHOUT_FILE:
         raise ModelError(
             f"{path.parent}: tokenizer_class {config_class!r} of config.json is not supported: transformers reads no "
@@ -104,7 +104,9 @@ def read_tokenizer_files(
         known = ", ".join(CLASS_RULES)
         raise ModelError(f"{path.parent}: tokenizer_class {said_class} is not supported; supported: {known}")
     try:
-        return _read(path.parent, file, config_keys(CONFIG, said, kind), kind, family_decides, usual_side, markers)
+        return _read(
+            path.parent, file, config_keys(CONFIG, config_values, kind), kind, family_decides, usual_side, markers
+        )
     except ModelError as error:
         raise ModelError(f"{path.parent}: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # a value is not of its kind
@@ -152,27 +154,27 @@ def _read(
     )
 
 
-def _byte_level(found: Any) -> bool:
-    return '"ByteLevel"' in json.dumps(found)
+def _byte_level(file: Any) -> bool:
+    return '"ByteLevel"' in json.dumps(file)
 
 
 def _vocabulary(model: Mapping[str, Any]) -> Callable[[str], int | None]:
     vocab = model["vocab"]
     if isinstance(vocab, list):
         vocab = {each: i for i, (each, _) in enumerate(vocab)}
-    found: Callable[[str], int | None] = vocab.get
-    return found
+    id_of: Callable[[str], int | None] = vocab.get
+    return id_of
 
 
 def _added(file: Mapping[str, Any], tokens: SpecialTokens, kind: str) -> AddedTokens:
     model = file["model"]
-    found = AddedTokens(_vocabulary(model), len(model["vocab"]))
+    added = AddedTokens(_vocabulary(model), len(model["vocab"]))
     if kind == BACKEND:
-        found.add(read_token("tokenizer.json: added_tokens", each) for each in file.get("added_tokens") or ())
-    found.add(tokens.to_add({each["content"] for each in found.by_id.values()}))
+        added.add(read_token("tokenizer.json: added_tokens", each) for each in file.get("added_tokens") or ())
+    added.add(tokens.to_add({each["content"] for each in added.by_id.values()}))
     if kind == "Qwen2Tokenizer":
-        found.add(token(each, special=True) for each in tokens.contents())
-    return found
+        added.add(token(each, special=True) for each in tokens.contents())
+    return added
 
 
 def _plain(part: Any) -> Any:
@@ -182,10 +184,10 @@ def _plain(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     kind = part.get("type")
-    found = {key: _plain(value) for key, value in part.items()}
+    plain = {key: _plain(value) for key, value in part.items()}
     if kind != "ByteLevel":
-        return found
-    return {"use_regex": True, **{key: value for key, value in found.items() if key != "trim_offsets"}}
+        return plain
+    return {"use_regex": True, **{key: value for key, value in plain.items() if key != "trim_offsets"}}
 
 
 def _differs(name: str, file: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:
@@ -208,8 +210,8 @@ def _side(stated: Any, keys: Keys, usual: Side) -> Side:
     side: Any = keys.get("truncation_side", "left" if (stated or {}).get("direction") == "Left" else usual)
     if side not in get_args(Side):
         raise ModelError(f"{CONFIG}: truncation_side {side!r} is neither left nor right")
-    found: Side = side
-    return found
+    checked: Side = side
+    return checked
 
 
 def _truncation(stated: Any, side: Side) -> Any:
@@ -247,8 +249,8 @@ def _check_types(part: Any) -> None:
 
 
 def _limit(keys: Keys) -> int | None:
-    found = keys["model_max_length"] if "model_max_length" in keys else keys.get("max_len")
-    return int(found) if found else None
+    limit = keys["model_max_length"] if "model_max_length" in keys else keys.get("max_len")
+    return int(limit) if limit else None
 
 
 def _with_table(normalizer: dict[str, Any], table: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -264,13 +266,13 @@ def _with_table(normalizer: dict[str, Any], table: dict[str, Any] | None) -> dic
 def _encoded(parts: dict[str, Any]) -> str:
     if parts.get("normalizer"):
         parts["normalizer"] = _with_table(parts["normalizer"], {"type": "Precompiled"})
-    found = json.dumps(parts, separators=(",", ":")) if parts else ""
-    if len(found) > _PARTS_BYTES_MAX:
+    encoded = json.dumps(parts, separators=(",", ":")) if parts else ""
+    if len(encoded) > _PARTS_BYTES_MAX:
         raise ModelError(
-            f"{CONFIG}: it changes {', '.join(parts)} of tokenizer.json in {len(found)} bytes, and at most "
+            f"{CONFIG}: it changes {', '.join(parts)} of tokenizer.json in {len(encoded)} bytes, and at most "
             f"{_PARTS_BYTES_MAX} are supported; save the tokenizer with transformers, so that both files agree"
         )
-    return found
+    return encoded
 
 
 def _unknown(keys: Keys, tokens: SpecialTokens) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ _COMMON = rules(
         *("tokenizer_class", "model_max_length", "max_len", "model_input_names", "truncation_side", "padding_side"),
         *("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens", *NAMED),
     ),
-    # Of saving, padding, chats and decoding. Beside a tokenizer.json transformers ignores add_bos_token, too.
+    # Keys for saving, padding, chats and decoding. Beside a tokenizer.json transformers ignores add_bos_token, too.
     irrelevant=(
         *("name_or_path", "_name_or_path", "_commit_hash", "special_tokens_map_file", "tokenizer_file", "vocab_file"),
         *("merges_file", "full_tokenizer_file", "is_local", "local_files_only", "backend", "files_loaded"),
@@ -104,12 +104,12 @@ def tokenizer_class(stated: Any, family_class: str, family_decides: bool, byte_l
     return BACKEND if name == "LlamaTokenizer" and byte_level else name
 
 
-def config_keys(file: str, found: Mapping[str, Any], kind: str) -> Keys:
+def config_keys(file: str, values: Mapping[str, Any], kind: str) -> Keys:
     """The object of ``file`` by the rules of the class ``kind``; ``ModelError`` names a key that is refused.
 
     transformers takes every key that ends in ``_token`` and has text for a special token.
     """
     own = CLASS_RULES[kind]
     listed = own.honoured | own.irrelevant | own.refused.keys()
-    tokens = (key for key, value in found.items() if key.endswith("_token") and isinstance(value, (str, dict)))
-    return Keys(file, found, own | rules(honoured=(key for key in tokens if key not in listed)))
+    tokens = (key for key, value in values.items() if key.endswith("_token") and isinstance(value, (str, dict)))
+    return Keys(file, values, own | rules(honoured=(key for key in tokens if key not in listed)))

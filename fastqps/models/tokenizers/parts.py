@@ -1,4 +1,4 @@
-"""What tokenizer classes share in building parts of a tokenizer.json."""
+"""Helpers of tokenizer classes for building parts of a tokenizer.json."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Part = dict[str, Any]
 Named = Mapping[str, str | Token | None]  # special tokens by their names
 
 
-def text_of(found: str | Token | None) -> str | None:
-    return found["content"] if isinstance(found, dict) else found
+def text_of(token: str | Token | None) -> str | None:
+    return token["content"] if isinstance(token, dict) else token
 
 
 def template(single: list[str], pair: list[str], ids: Mapping[str, int]) -> Part:

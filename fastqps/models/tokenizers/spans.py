@@ -27,9 +27,9 @@ class SpanFinder:
         self._marked = bool(getattr(tokenizer.model, "continuing_subword_prefix", None))
         self._unknown_id = unknown_id  # it never continues a word
 
-    def find(self, text: str, found: Any) -> list[TokenSpan | None]:
-        """One for each token of the encoding ``found``; None for a special token that was put around the text."""
-        parts = zip(found.ids, found.special_tokens_mask, found.offsets, strict=True)
+    def find(self, text: str, encoding: Any) -> list[TokenSpan | None]:
+        """One for each token of ``encoding``; None for a special token that was put around the text."""
+        parts = zip(encoding.ids, encoding.special_tokens_mask, encoding.offsets, strict=True)
         spans = [None if special else self._span(text, number, *at) for number, special, at in parts]
         return begun(spans)
 

@@ -32,18 +32,18 @@ class SpecialTokens:
 
     def to_add(self, present: set[str]) -> list[Token]:
         """The tokens to add to a tokenizer that has the added tokens ``present``."""
-        found: list[str | Token] = [self.added[i] for i in sorted(self.added)]
+        tokens: list[str | Token] = [self.added[i] for i in sorted(self.added)]
         known = present | {each["content"] for each in self.added.values()}
         for each in (*self.named.values(), *self.extra):
-            if each is not None and text_of(each) not in known and not any(_same(each, other) for other in found):
-                found.append(each)
+            if each is not None and text_of(each) not in known and not any(_same(each, other) for other in tokens):
+                tokens.append(each)
         names = {text_of(each) for each in self.named.values()}
-        return [_marked(each, names) for each in found]
+        return [_marked(each, names) for each in tokens]
 
     def contents(self) -> list[str]:
         """The contents of all named special tokens, and of the extra ones."""
-        found = (text_of(each) for each in (*self.named.values(), *self.extra))
-        return list(dict.fromkeys(each for each in found if each is not None))
+        texts = (text_of(each) for each in (*self.named.values(), *self.extra))
+        return list(dict.fromkeys(each for each in texts if each is not None))
 
 
 def read_special_tokens(folder: Path, keys: Keys, kind: str, file: Mapping[str, Any]) -> SpecialTokens:
@@ -99,10 +99,10 @@ def _of_class(
 
 def _extra(kind: str, stated: Mapping[str, Any]) -> tuple[str | Token, ...]:
     key = _EXTRA if _EXTRA in stated else _OLD_EXTRA
-    found = stated.get(key)
-    if found is None:
+    value = stated.get(key)
+    if value is None:
         return () if _EXTRA in stated else tuple(extra_default(kind, stated))
-    spelled = (_spelled(key, each) for each in _checked(found, list, CONFIG, key))
+    spelled = (_spelled(key, each) for each in _checked(value, list, CONFIG, key))
     return tuple(each for each in spelled if each is not None)
 
 
@@ -147,35 +147,35 @@ def _is_name(key: str) -> bool:
     return key.endswith("_token") and key not in NAMED
 
 
-def _special(found: Mapping[str, Any]) -> Token:
-    return Token(read_token(SPECIAL_MAP, {key: found[key] for key in found if key != "special"}), special=True)
+def _special(value: Mapping[str, Any]) -> Token:
+    return Token(read_token(SPECIAL_MAP, {key: value[key] for key in value if key != "special"}), special=True)
 
 
-def _special_in_list(found: Mapping[str, Any]) -> Token:
-    if "special" in found:
-        raise ModelError(f"{SPECIAL_MAP}: {_EXTRA}: transformers cannot read 'special' of {dict(found)}; delete it")
-    return _special(found)
+def _special_in_list(value: Mapping[str, Any]) -> Token:
+    if "special" in value:
+        raise ModelError(f"{SPECIAL_MAP}: {_EXTRA}: transformers cannot read 'special' of {dict(value)}; delete it")
+    return _special(value)
 
 
-def _spelled(name: str, found: Any) -> str | Token | None:
-    if found is None or isinstance(found, (str, Token)):
-        return found
-    if isinstance(found, dict) and found.get("__type") == "AddedToken":
-        return read_token(f"{CONFIG}: {name}", found)
-    raise ModelError(f"{CONFIG}: {name} {found!r} is not supported: a token is text, or an object of __type AddedToken")
+def _spelled(name: str, value: Any) -> str | Token | None:
+    if value is None or isinstance(value, (str, Token)):
+        return value
+    if isinstance(value, dict) and value.get("__type") == "AddedToken":
+        return read_token(f"{CONFIG}: {name}", value)
+    raise ModelError(f"{CONFIG}: {name} {value!r} is not supported: a token is text, or an object of __type AddedToken")
 
 
-def _checked(found: Any, kind: type, where: str, key: str) -> Any:
-    if not isinstance(found, kind):
-        raise ModelError(f"{where}: {key} {found!r} is not a {kind.__name__}")
-    return found
+def _checked(value: Any, kind: type, where: str, key: str) -> Any:
+    if not isinstance(value, kind):
+        raise ModelError(f"{where}: {key} {value!r} is not a {kind.__name__}")
+    return value
 
 
-def _index(where: str, found: Any) -> int:
+def _index(where: str, value: Any) -> int:
     try:
-        return int(found)
+        return int(value)
     except (TypeError, ValueError):
-        raise ModelError(f"{where}: {found!r} is not the id of an added token") from None
+        raise ModelError(f"{where}: {value!r} is not the id of an added token") from None
 
 
 def _same(each: str | Token, other: str | Token) -> bool:

@@ -36,7 +36,7 @@ class Encoded:
     first_len: int
     """Leading ids with type id 0; the others, a pair's second text, have `Tokenizer.second_type_id`."""
     spans: list[TokenSpan | None] | None = None
-    """Of a text, one for each id, if the tokenizer was made with `unknown_id`; None for a special token around it."""
+    """A text's spans, one for each id, if the tokenizer was made with `unknown_id`; None: a special token around it."""
 
     @property
     def truncated(self) -> bool:
@@ -119,7 +119,7 @@ class Tokenizer:
         """Special tokens that are put around a text, or around the two texts of a pair."""
         if self._native:
             return self._native.n_special(pair)
-        return self._whole.n_special(pair)
+        return self._untruncated.n_special(pair)
 
     def around(self) -> tuple[int, int]:
         """Special tokens that are put in front of a text, and behind it."""
@@ -138,13 +138,13 @@ class Tokenizer:
         """(ids, n): the first n ids have type id 0, the others `second_type_id`."""
         if self._native:
             return self._native.encode_pair(first, second, self.truncation)
-        found = self._package.encode((first, second))
-        return found.ids, found.first_len
+        encoded = self._package.encode((first, second))
+        return encoded.ids, encoded.first_len
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         if self._native:
             return self._native.encode_batch(list(texts), self.truncation)
-        return [found.ids for found in self._package.encode_batch(texts)]
+        return [encoded.ids for encoded in self._package.encode_batch(texts)]
 
     def encode_items(self, items: Sequence[Item], max_tokens: int | None = None, cut: Cut = "counted") -> list[Encoded]:
         """Texts and pairs mixed, each with what a caller needs to refuse a long text instead of cutting it.
@@ -152,14 +152,14 @@ class Tokenizer:
         Cut at ``max_tokens``; None: at ``truncation``. A pair of which ``cut`` leaves no token of the first text has no
         ids.
         """
-        most = self.truncation if max_tokens is None else max_tokens
+        limit = self.truncation if max_tokens is None else max_tokens
         if self._native and self._unknown_id is not None:
-            return [self._spanned(item, most) for item in items]
+            return [self._spanned(item, limit) for item in items]
         if self._native:
-            return [Encoded(*found) for found in self._native.encode_items(items, most, cut)]
-        if cut == "counted" or most is None:
-            return self._whole.encode_batch(items, most)
-        return [self._beginning(item, most, cut) or self._whole.encode(item, most, cut) for item in items]
+            return [Encoded(*encoded) for encoded in self._native.encode_items(items, limit, cut)]
+        if cut == "counted" or limit is None:
+            return self._untruncated.encode_batch(items, limit)
+        return [self._beginning(item, limit, cut) or self._untruncated.encode(item, limit, cut) for item in items]
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         if self._detokenizer and skip_special_tokens:
@@ -168,24 +168,24 @@ class Tokenizer:
 
     def pieces(self, text: str, *, special_tokens: bool) -> list[Piece]:
         """The tokens of a whole text, through the `tokenizers` package."""
-        return self._whole.pieces(text, special_tokens)
+        return self._untruncated.pieces(text, special_tokens)
 
-    def _spanned(self, item: Item, most: int | None) -> Encoded:
+    def _spanned(self, item: Item, limit: int | None) -> Encoded:
         assert self._native
         if not isinstance(item, str):
-            return Encoded(*self._native.encode_items([item], most)[0])
-        ids, n_total, spans = self._native.encode_spans(item, most)
+            return Encoded(*self._native.encode_items([item], limit)[0])
+        ids, n_total, spans = self._native.encode_spans(item, limit)
         return Encoded(ids, n_total, len(ids), [span and TokenSpan(*span) for span in spans])
 
-    def _beginning(self, item: Item, most: int, cut: Cut) -> Encoded | None:
+    def _beginning(self, item: Item, limit: int, cut: Cut) -> Encoded | None:
         """A long text, cut, if a beginning that decides its ids has too many of them; else None."""
         if not isinstance(item, str) or len(item) <= _LONG_CHARACTERS or not self._beginning_decides:
             return None
         size = _LONG_CHARACTERS
         while size < len(item):
-            found = self._whole.encode(cut_at_space(item, size), most, cut)
-            if found.truncated:
-                return found
+            encoded = self._untruncated.encode(cut_at_space(item, size), limit, cut)
+            if encoded.truncated:
+                return encoded
             size *= 4
         return None
 
@@ -213,7 +213,7 @@ class Tokenizer:
         return _Package(self.source, self.special_tokens, self.truncation, self._unknown_id)
 
     @cached_property
-    def _whole(self) -> _Package:
+    def _untruncated(self) -> _Package:
         return _Package(self.source, self.special_tokens, None, self._unknown_id)
 
 
@@ -246,25 +246,25 @@ class _Package:
             return 0
         return int(self._single.num_special_tokens_to_add(pair)) - self._leading[pair]
 
-    def encode(self, item: Item, most: int | None = None, cut: Cut = "longest") -> Encoded:
-        """The item, cut at ``most``, too; `n_total` is what the package leaves of it."""
+    def encode(self, item: Item, limit: int | None = None, cut: Cut = "longest") -> Encoded:
+        """The item, cut at ``limit``, too; `n_total` is what the package leaves of it."""
         if self._no_room[not isinstance(item, str)]:
             return Encoded([], 0, 0)
         with _failures():
             if isinstance(item, str):
-                return self._encoded(item, self._single.encode(item, add_special_tokens=self._add), most, cut)
-            return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add), most, cut)
+                return self._encoded(item, self._single.encode(item, add_special_tokens=self._add), limit, cut)
+            return self._encoded(item, self._pair.encode(*item, add_special_tokens=self._add), limit, cut)
 
-    def encode_batch(self, items: Sequence[Item], most: int | None = None) -> list[Encoded]:
+    def encode_batch(self, items: Sequence[Item], limit: int | None = None) -> list[Encoded]:
         if self._pair is not self._single or any(self._no_room):
-            return [self.encode(item, most) for item in items]
+            return [self.encode(item, limit) for item in items]
         with _failures():
-            found = self._single.encode_batch(list(items), add_special_tokens=self._add)
-        return [self._encoded(item, each, most) for item, each in zip(items, found, strict=True)]
+            encodings = self._single.encode_batch(list(items), add_special_tokens=self._add)
+        return [self._encoded(item, each, limit) for item, each in zip(items, encodings, strict=True)]
 
     def pieces(self, text: str, special_tokens: bool) -> list[Piece]:
         with _failures():  # a batch, because encode() would hold Python's lock
-            (found,) = self._single.encode_batch([text], add_special_tokens=special_tokens)
+            (encoding,) = self._single.encode_batch([text], add_special_tokens=special_tokens)
         bytes_before = [0]
         for character in text:
             bytes_before.append(bytes_before[-1] + len(character.encode()))
@@ -273,7 +273,7 @@ class _Package:
             if special
             else Piece(token_id, text[start:stop], False, bytes_before[start], bytes_before[stop])
             for token_id, token, special, (start, stop) in zip(
-                found.ids, found.tokens, found.special_tokens_mask, found.offsets, strict=True
+                encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets, strict=True
             )
         ]
 
@@ -281,25 +281,25 @@ class _Package:
         with _failures():
             return str(self._single.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
-    def _encoded(self, item: Item, found: Any, most: int | None, cut: Cut = "longest") -> Encoded:
+    def _encoded(self, item: Item, encoding: Any, limit: int | None, cut: Cut = "longest") -> Encoded:
         leading = self._leading[not isinstance(item, str)]
-        ids, type_ids = found.ids[leading:], found.type_ids[leading:]
-        spans = self._spans.find(item, found)[leading:] if self._spans and isinstance(item, str) else None
+        ids, type_ids = encoding.ids[leading:], encoding.type_ids[leading:]
+        spans = self._spans.find(item, encoding)[leading:] if self._spans and isinstance(item, str) else None
         n_total = len(ids)
-        if most is not None and n_total > most:
-            kept = self._kept(found.sequence_ids[leading:], most, cut)
+        if limit is not None and n_total > limit:
+            kept = self._kept(encoding.sequence_ids[leading:], limit, cut)
             ids, type_ids = [ids[i] for i in kept], [type_ids[i] for i in kept]
             spans = begun([spans[i] for i in kept]) if spans is not None else None
         first_len = type_ids.index(1) if 1 in type_ids else len(ids)
         return Encoded(ids, n_total, first_len, spans)
 
-    def _kept(self, sequences: Sequence[int | None], most: int, cut: Cut) -> list[int]:
+    def _kept(self, sequences: Sequence[int | None], limit: int, cut: Cut) -> list[int]:
         """The places of the ids that are left. ``sequences``: 0 and 1 for the texts' ids, None for special tokens.
 
         The package itself is not asked to cut: of a pair it makes all combinations of the parts that it cuts off.
         """
         places = [[i for i, each in enumerate(sequences) if each == which] for which in (0, 1)]
-        room = most - (len(sequences) - sum(map(len, places)))
+        room = limit - (len(sequences) - sum(map(len, places)))
         if room < 0 or (cut == "first" and len(places[1]) >= room):
             return []
         lengths = _cut_lengths(len(places[0]), len(places[1]), room, cut)

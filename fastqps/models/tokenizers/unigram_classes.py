@@ -26,8 +26,8 @@ def _unigram(unk_id: int, file: Mapping[str, Any], options: Mapping[str, Any]) -
 
 def precompiled(normalizer: Any) -> Part | None:
     """The first table of a sentencepiece model that a tokenizer.json has as its normalizer, or in a list of them."""
-    found = normalizer["normalizers"] if (normalizer or {}).get("type") == "Sequence" else [normalizer]
-    return next((each for each in found if each and each.get("type") == "Precompiled"), None)
+    normalizers = normalizer["normalizers"] if (normalizer or {}).get("type") == "Sequence" else [normalizer]
+    return next((each for each in normalizers if each and each.get("type") == "Precompiled"), None)
 
 
 def xlm_roberta(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
@@ -60,7 +60,7 @@ def albert(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) ->
 def deberta_v2(file: Mapping[str, Any], options: Mapping[str, Any], named: Named) -> dict[str, Part | None]:
     """Without the file's table, as in transformers."""
     unknown, vocab = str(text_of(named.get("unk_token"))), [tuple(each) for each in file["model"]["vocab"]]
-    stated = size(options, "unk_id", 1, least=0, where=CONFIG)
+    stated = size(options, "unk_id", 1, smallest=0, where=CONFIG)
     unk_id = vocab.index((unknown, 0.0)) if (unknown, 0.0) in vocab else stated
     scheme = "always" if flag(options, "add_prefix_space", True) else "first"
     space: Part = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": scheme, "split": True}

@@ -34,12 +34,12 @@ def split_markers(source: str, markers: Sequence[str]) -> tuple[str, ...]:
     Such a token is the whole marker, else its first word.
     """
     tokenizer = _load(source)
-    found = []
+    split = []
     for marker in markers:
         known = [each for each in (marker, marker.split(None, 1)[0]) if tokenizer.token_to_id(each) is not None]
         if known and tokenizer.encode(known[0], add_special_tokens=False).tokens != known[:1]:
-            found.append(known[0])
-    return tuple(found)
+            split.append(known[0])
+    return tuple(split)
 
 
 def _load(source: str) -> Any:

@@ -1,4 +1,4 @@
-"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu/decode/cpu_decode.h."""
+"""``DecodeOps`` on the CPU: the kernels of csrc/step/cpu/cpu_decode.h."""
 
 from __future__ import annotations
 

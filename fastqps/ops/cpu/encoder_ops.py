@@ -22,7 +22,7 @@ class CpuEmbedding:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+    def __call__(self, step: Step, reader: Reader | None) -> tuple[Rows, Step]:
         tables = self._tables
         out = tables.words.new_empty(len(step.ids), tables.words.shape[1])
         _core.embed(
@@ -44,7 +44,7 @@ class CpuEmbedding:
             eps=tables.eps,
             threads=torch.get_num_threads(),
         )
-        return rows_for(out, into), step
+        return rows_for(out, reader), step
 
 
 def _last_rows(step: Step, skipped: int | None) -> torch.Tensor:
@@ -98,7 +98,7 @@ class CpuEncoderOps(CpuOps):
         return out
 
     def relative(self, tables: torch.Tensor) -> torch.Tensor:
-        """As step::Attention in csrc/step/cpu/cpu_ops.h has them."""
+        """The tables in the layout of step::Attention in csrc/step/cpu/cpu_ops.h."""
         padded = F.pad(tables, (0, 0, 0, -tables.shape[2] % _COLUMNS)).to(self.dtype)
         if self.dtype == torch.bfloat16:
             padded = padded.view(*padded.shape[:2], -1, 2, padded.shape[3]).transpose(

@@ -23,7 +23,7 @@ class CpuFp8Linear:
         assert x.fp8 is not None and x.scale is not None, "these rows were made for another reader"
         return multiply(x.fp8, x.scale, self._weight, self._bias, self._dtype)
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         return self(x).add_(residual)
 
 
@@ -33,8 +33,8 @@ class CpuFp8Activated:
     def __init__(self, linear: CpuFp8Linear, activation: str) -> None:
         self._linear, self._function = linear, function(activation)
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
-        return rows_for(self._function(self._linear(x)), into)
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
+        return rows_for(self._function(self._linear(x)), reader)
 
 
 class CpuFp8Gated:
@@ -45,6 +45,6 @@ class CpuFp8Gated:
     def __init__(self, gate_up: CpuFp8Linear, activation: str) -> None:
         self._gate_up, self._function = gate_up, function(activation)
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
         gate, up = self._gate_up(x).chunk(2, 1)
-        return rows_for(self._function(gate) * up, into)
+        return rows_for(self._function(gate) * up, reader)

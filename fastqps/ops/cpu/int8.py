@@ -38,7 +38,7 @@ class CpuInt8Linear:
         )
         return out
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         rows, sums = x.tensor, address(residual)
         self._matrix.multiply(sums, address(rows), self._bf16, len(rows), torch.get_num_threads(), residual=sums)
         return residual
@@ -52,5 +52,5 @@ class CpuInt8Activated:
     def __init__(self, linear: CpuInt8Linear, activation: str, gated: bool) -> None:
         self._linear, self._activation, self._gated = linear, kind_of(activation), gated
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
-        return rows_for(self._linear.activated(x, self._activation, self._gated), into)
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
+        return rows_for(self._linear.activated(x, self._activation, self._gated), reader)

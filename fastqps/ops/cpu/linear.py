@@ -46,7 +46,7 @@ class CpuLinear:
         out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.tensor, self._weight, self._bias, name, [], variant)
         return out
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         return self._with(x, residual, "add")
 
     def times(self, x: Rows, gate: torch.Tensor) -> torch.Tensor:
@@ -83,8 +83,8 @@ class CpuActivated:
     def __init__(self, linear: CpuLinear, activation: str) -> None:
         self._linear, self._fused = linear, fused(activation)
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
-        return rows_for(self._linear.activated(x, self._fused), into)
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
+        return rows_for(self._linear.activated(x, self._fused), reader)
 
 
 class CpuGated:
@@ -95,5 +95,5 @@ class CpuGated:
     def __init__(self, gate: CpuLinear, up: CpuLinear, activation: str) -> None:
         self._gate, self._up, self._fused = gate, up, fused(activation)
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
-        return rows_for(self._up.times(x, self._gate.activated(x, self._fused)), into)
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
+        return rows_for(self._up.times(x, self._gate.activated(x, self._fused)), reader)

@@ -24,16 +24,16 @@ class CpuNorm:
         self._weight, self._bias = weight, bias
         self._eps, self._rms = eps, kind == "rms"
 
-    def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
-        return rows_for(self._normalize(torch.empty_like(x), x), into)
+    def __call__(self, x: torch.Tensor, reader: Reader | None) -> Rows:
+        return rows_for(self._normalize(torch.empty_like(x), x), reader)
 
-    def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
-        x = linear.plus(h, x)
-        return x, self(x, into)
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> tuple[torch.Tensor, Rows]:
+        x = linear.add_residual(h, x)
+        return x, self(x, reader)
 
-    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
-        x = linear.plus(h, x)
-        return rows_for(self._normalize(x, x), into)
+    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> Rows:
+        x = linear.add_residual(h, x)
+        return rows_for(self._normalize(x, x), reader)
 
     def _normalize(self, out: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         rows = (address(out), address(x), is_bf16(x), len(x), address(self._weight))
@@ -51,12 +51,12 @@ class CpuGatedSilu:
     def __init__(self, gate_up: Linear) -> None:
         self._gate_up, self.fp8 = gate_up, gate_up.fp8
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
         both = self._gate_up(x)
         rows, inner = both.shape[0], both.shape[1] // 2
         out = both.new_empty(rows, inner)
         _core.gated_silu(address(out), address(both), is_bf16(both), rows, inner, torch.get_num_threads())
-        return rows_for(out, into)
+        return rows_for(out, reader)
 
 
 class CpuOps:
@@ -110,8 +110,8 @@ class CpuOps:
     ) -> CpuNorm:
         return CpuNorm(self.keep(weight), None if bias is None else self.keep(bias), eps, kind)
 
-    def rows(self, x: torch.Tensor, into: Reader) -> Rows:
-        return rows_for(x, into)
+    def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
+        return rows_for(x, reader)
 
     def _quantises(self, weight: Weight, site: Site) -> bool:
         outputs, inputs = weight.shape

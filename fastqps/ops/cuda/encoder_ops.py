@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional as F
 
 from fastqps.kernels.layers import Attention, Tables
-from fastqps.kernels.operations import Operations
 from fastqps.kernels.results import Pooled
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.cuda.ops import CudaOps, reads_fp8
 from fastqps.ops.interface import Reader, Rows
 from fastqps.ops.parameters import Parameters
@@ -24,10 +24,12 @@ class CudaEmbedding:
     def __init__(self, tables: Tables, kernels: Operations) -> None:
         self._tables, self._embed_norm = tables, kernels.embed_norm
 
-    def __call__(self, step: Step, into: Reader | None) -> tuple[Rows, Step]:
+    def __call__(self, step: Step, reader: Reader | None) -> tuple[Rows, Step]:
         where = step.ids, step.types, step.starts, counts_of(step)
-        found = self._embed_norm(*where, self._tables, want_fp8=reads_fp8(into), stamps=step.stamps)
-        return Rows(found.values, found.fp8, found.scale), replace(step, bounds=(found.row_start, found.row_end))
+        embedded = self._embed_norm(*where, self._tables, return_fp8=reads_fp8(reader), stamps=step.stamps)
+        return Rows(embedded.values, embedded.fp8, embedded.scale), replace(
+            step, bounds=(embedded.row_start, embedded.row_end)
+        )
 
 
 class CudaEncoderOps(CudaOps):

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from fastqps.kernels.operations import Operations, own_operations
+from fastqps.ops.cuda.operations import Operations, own_operations
 from fastqps.ops.cuda.products import CudaActivated, CudaFp8Linear, CudaLinear
 from fastqps.ops.fp8 import Quantised, Weight, concatenate, joined, plain, quantised_for
 from fastqps.ops.interface import Activated, Linear, Reader, Rows, Site
@@ -29,38 +29,40 @@ class CudaNorm:
         self._how = weight, bias, eps, kind
         self._add_norm = kernels.add_norm
 
-    def __call__(self, x: torch.Tensor, into: Reader | None) -> Rows:
-        fp8 = reads_fp8(into)
-        _, *normed = self._add_norm(x, *self._how, want_values=not fp8, want_fp8=fp8)
+    def __call__(self, x: torch.Tensor, reader: Reader | None) -> Rows:
+        fp8 = reads_fp8(reader)
+        _, *normed = self._add_norm(x, *self._how, return_values=not fp8, return_fp8=fp8)
         return Rows(*normed)
 
-    def add(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> tuple[torch.Tensor, Rows]:
-        fp8 = reads_fp8(into)
-        if adds(linear):
-            x = linear.plus(h, x)
-            return x, self(x, into)
-        found = self._add_norm(linear(h), *self._how, residual=x, want_sum=True, want_values=not fp8, want_fp8=fp8)
-        total, *normed = found
+    def add(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> tuple[torch.Tensor, Rows]:
+        fp8 = reads_fp8(reader)
+        if fuses_residual(linear):
+            x = linear.add_residual(h, x)
+            return x, self(x, reader)
+        summed = self._add_norm(
+            linear(h), *self._how, residual=x, return_sum=True, return_values=not fp8, return_fp8=fp8
+        )
+        total, *normed = summed
         assert total is not None
         return total, Rows(*normed)
 
-    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, into: Reader | None) -> Rows:
+    def add_post(self, linear: Linear, h: Rows, x: torch.Tensor, reader: Reader | None) -> Rows:
         residual: torch.Tensor | None = x
-        if adds(linear):
-            x, residual = linear.plus(h, x), None
+        if fuses_residual(linear):
+            x, residual = linear.add_residual(h, x), None
         else:
             x = linear(h)
-        _, *normed = self._add_norm(x, *self._how, residual=residual, want_fp8=reads_fp8(into))
+        _, *normed = self._add_norm(x, *self._how, residual=residual, return_fp8=reads_fp8(reader))
         return Rows(*normed)
 
 
-def reads_fp8(into: Reader | None) -> bool:
-    return into is not None and into.fp8
+def reads_fp8(reader: Reader | None) -> bool:
+    return reader is not None and reader.fp8
 
 
-def adds(linear: Linear) -> bool:
+def fuses_residual(linear: Linear) -> bool:
     """Whether the product adds the residual itself: then the norm has one matrix less to read."""
-    return isinstance(linear, CudaLinear) and linear.adds
+    return isinstance(linear, CudaLinear) and linear.fuses_residual
 
 
 class CudaOps:
@@ -85,7 +87,7 @@ class CudaOps:
         return self._parameters.keep(tensor)
 
     def keep_optional(self, tensor: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-        """In ``dtype``, where there is one."""
+        """Keeps the tensor in ``dtype``, where there is one."""
         return None if tensor is None else self.keep(tensor.to(dtype))
 
     def linear(self, weight: Weight, bias: torch.Tensor | None, site: Site) -> Linear:
@@ -112,5 +114,5 @@ class CudaOps:
     ) -> CudaNorm:
         return CudaNorm(self.keep(weight), self.keep_optional(bias, torch.float32), eps, kind, self._kernels)
 
-    def rows(self, x: torch.Tensor, into: Reader) -> Rows:
-        return Rows(None, *self._kernels.quantise_rows(x)) if into.fp8 else Rows(x)
+    def rows(self, x: torch.Tensor, reader: Reader) -> Rows:
+        return Rows(None, *self._kernels.quantise_rows(x)) if reader.fp8 else Rows(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from fastqps.kernels.operations import Operations
+from fastqps.ops.cuda.operations import Operations
 from fastqps.ops.fp8 import Quantised, multiply
 from fastqps.ops.interface import Linear, Reader, Rows
 from fastqps.ops.rows import kind_of
@@ -20,13 +20,13 @@ class CudaLinear:
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         self._weight, self._bias = weight, bias
-        self.adds = bias is None  # `plus` is one kernel, and rounds once
+        self.fuses_residual = bias is None  # `add_residual` is one kernel, and rounds once
 
     def __call__(self, x: Rows) -> torch.Tensor:
         return F.linear(x.tensor, self._weight, self._bias)
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
-        assert self.adds, "torch adds a bias or a residual, not both; the norm behind the product adds the residual"
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+        assert self.fuses_residual, "torch adds a bias or a residual, not both; the norm behind the product adds it"
         return residual.addmm_(x.tensor, self._weight.t())
 
     @property
@@ -47,7 +47,7 @@ class CudaFp8Linear:
     """The same of a quantised weight; the product comes out in ``dtype``."""
 
     fp8 = True
-    adds = False
+    fuses_residual = False
 
     def __init__(self, weight: Quantised, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
         self._weight, self._bias, self._dtype = weight, bias, dtype
@@ -56,7 +56,7 @@ class CudaFp8Linear:
         assert x.fp8 is not None and x.scale is not None, "these rows were made for another reader"
         return multiply(x.fp8, x.scale, self._weight, self._bias, self._dtype)
 
-    def plus(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
+    def add_residual(self, x: Rows, residual: torch.Tensor) -> torch.Tensor:
         raise AssertionError("an FP8 product adds no residual; the norm behind it does")
 
 
@@ -70,7 +70,7 @@ class CudaActivated:
         if isinstance(linear, CudaLinear) and linear.fuses_gelu and self._kind in _GELUS and not gated:
             self._fused = linear
 
-    def __call__(self, x: Rows, into: Reader) -> Rows:
-        if self._fused and not into.fp8:
+    def __call__(self, x: Rows, reader: Reader) -> Rows:
+        if self._fused and not reader.fp8:
             return Rows(self._fused.gelu(x))
-        return Rows(*self._activate(self._linear(x), self._kind, gated=self._gated, fp8=into.fp8))
+        return Rows(*self._activate(self._linear(x), self._kind, gated=self._gated, fp8=reader.fp8))

@@ -16,7 +16,7 @@ from fastqps.errors import FastqpsError
 from fastqps.models import ModelCard
 from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
-from fastqps.process.reloaded import OutcomeName, Reloaded
+from fastqps.process.served_models import OutcomeName, Reloaded
 from fastqps.supervisor.generation import Generation
 from fastqps.supervisor.gpu.holder import Holder
 from fastqps.supervisor.log import Log
@@ -27,7 +27,7 @@ from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
 from fastqps.supervisor.workers.restarter import Restarters
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 from fastqps.supervisor.workers.workers import Workers
 
 READY_MAX_S = 600.0

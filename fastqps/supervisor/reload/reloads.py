@@ -6,12 +6,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fastqps.process.reloaded import OutcomeName, Reloaded, ReloadRefused
+from fastqps.process.served_models import OutcomeName, Reloaded, ReloadRefused
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import Outcome
 from fastqps.supervisor.reload.reload import Reloader
 from fastqps.supervisor.workers.failure_domain import Domain
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
 
 class Reloads:

@@ -19,7 +19,7 @@ from fastqps.supervisor.log import Log
 from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.restarts import RestartBudget
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
 MISSES_MAX = 3
 MISS_NS_MIN = 1_000_000_000  # the least patience: on a busy machine a process may wait for its core

@@ -10,7 +10,7 @@ from fastqps.config.settings import SETTINGS
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.process.children import DoorSettings
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
 
 class FrontDoorSlot(WorkerSlot):

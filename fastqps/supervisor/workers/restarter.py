@@ -15,7 +15,7 @@ from fastqps.supervisor.outcome import FATAL_AT_START, Outcome
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.failure_domain import Domain
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 
 REAP_MAX_S = 5.0  # after a SIGKILL
 

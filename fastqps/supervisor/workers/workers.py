@@ -14,7 +14,7 @@ from fastqps.supervisor.plan import Plan
 from fastqps.supervisor.shared import Shared
 from fastqps.supervisor.workers.dispatcher_slot import DispatcherSlot
 from fastqps.supervisor.workers.frontdoor_slot import FrontDoorSlot
-from fastqps.supervisor.workers.slot import WorkerSlot
+from fastqps.supervisor.workers.worker_slot import WorkerSlot
 from fastqps.telemetry.metrics.source import Canaries
 
 

@@ -1,7 +1,7 @@
 """The live page of the admin port: what happens in a server now, and what happened in the last minutes."""
 
+from fastqps.telemetry.live.counts import Seen
 from fastqps.telemetry.live.page import PAGE
 from fastqps.telemetry.live.sampler import Sampler
-from fastqps.telemetry.live.seen import Seen
 
 __all__ = ["PAGE", "Sampler", "Seen"]

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, TypedDict, cast, get_type_hints
+from typing import Any, Protocol, TypedDict, cast, get_type_hints
 
 import numpy as np
 
 from fastqps import __version__
 from fastqps._core import CLASSES, IDLES, METHODS, REJECTS, STAGES, ProcessStats, now_ns
 from fastqps.errors import StatusCode
-from fastqps.telemetry.live.seen import Seen
+from fastqps.process.readiness import Readiness
 from fastqps.telemetry.metrics.histograms import Merged
 from fastqps.telemetry.metrics.meter import Load
+from fastqps.telemetry.metrics.source import Source
 from fastqps.telemetry.metrics.upstream_rows import HOP, upstreams
 
 _OWN = METHODS.index("other")  # calls that the transport answered itself, not for a model
+
+
+class Seen(Source, Protocol):
+    """A server's counters, and other knowledge of it."""
+
+    def readiness(self) -> Readiness:
+        """Whether the server serves, and why not."""
 
 
 class Histogram(TypedDict):
@@ -151,7 +159,7 @@ def read_counts(seen: Seen, started: float, load: Load | None) -> Counts:
         slots_used=sum(line.slots_used for line in lines),
         slots=sizes.doors * sizes.slots,
         load=load,
-        request=_merged(found for door in doors for model in door.request for found in model),
+        request=_merged(part for door in doors for model in door.request for part in model),
         stages={stage: _merged(process.stage[stage] for process in stats) for stage in STAGES},
         hop=_hop(seen),
         models=[_model(seen, model, dispatchers) for model in range(len(seen.models))],
@@ -172,14 +180,16 @@ def read_counts(seen: Seen, started: float, load: Load | None) -> Counts:
 
 
 def _merged(parts: Any) -> Histogram:
-    found = Merged.of(parts)
-    return Histogram(sum=int(found.sum), buckets=[[int(i), int(found.buckets[i])] for i in found.buckets.nonzero()[0]])
+    merged = Merged.of(parts)
+    return Histogram(
+        sum=int(merged.sum), buckets=[[int(i), int(merged.buckets[i])] for i in merged.buckets.nonzero()[0]]
+    )
 
 
 def _model(seen: Seen, model: int, dispatchers: Sequence[ProcessStats]) -> ModelCounts:
     route, now = seen.route_of(model), now_ns()
     waiting, limits = seen.segment.waiting(route), seen.segment.route(route)
-    own = [found for d, found in enumerate(dispatchers) if seen.model_of(d) == model]
+    own = [stats for d, stats in enumerate(dispatchers) if seen.model_of(d) == model]
     serving = {d: serves for d, serves in seen.filled().items() if seen.model_of(d) == model}
     lines = seen.segment.dispatchers() if limits.cache_slots else ()
     return ModelCounts(
@@ -187,27 +197,27 @@ def _model(seen: Seen, model: int, dispatchers: Sequence[ProcessStats]) -> Model
         version=limits.version,
         waiting={kind: count for kind, (count, _) in zip(CLASSES, waiting, strict=True) if count},
         oldest_ns=max(max(0, now - since) if since else 0 for _, since in waiting),
-        items=_merged(found.batch_items for found in own),
-        tokens=_merged(found.batch_tokens for found in own),
-        step_tokens=sum(found.counters["step_tokens"] for found in own),
-        step_room=sum(found.counters["step_capacity_tokens"] for found in own),
-        tokens_made=sum(found.counters["generated_tokens"] for found in own),
+        items=_merged(stats.batch_items for stats in own),
+        tokens=_merged(stats.batch_tokens for stats in own),
+        step_tokens=sum(stats.counters["step_tokens"] for stats in own),
+        step_room=sum(stats.counters["step_capacity_tokens"] for stats in own),
+        tokens_made=sum(stats.counters["generated_tokens"] for stats in own),
         cache_slots=limits.cache_slots * len(serving),
         cache_used=sum(lines[d].running for d, serves in serving.items() if serves) if limits.cache_slots else 0,
     )
 
 
-def _dispatcher(seen: Seen, index: int, serves: bool, found: ProcessStats) -> DispatcherCounts:
+def _dispatcher(seen: Seen, index: int, serves: bool, stats: ProcessStats) -> DispatcherCounts:
     return DispatcherCounts(
         index=index,
         model=seen.models[seen.model_of(index)],
         device=seen.devices[seen.device_of(index)],
         ready=serves,
-        busy_ns=found.counters["busy_ns"],
-        idle_ns={reason: found.idle_ns[reason] for reason in IDLES},
-        awake_ns=found.counters["awake_ns"],
-        steps=found.counters["steps"],
-        items=found.counters["step_items"],
+        busy_ns=stats.counters["busy_ns"],
+        idle_ns={reason: stats.idle_ns[reason] for reason in IDLES},
+        awake_ns=stats.counters["awake_ns"],
+        steps=stats.counters["steps"],
+        items=stats.counters["step_items"],
     )
 
 

@@ -21,36 +21,38 @@ _COUNT_MAX = 1 << 53  # all buckets together can still be counted with
 def fetch_counts(admin: str, timeout_s: float = 10.0) -> Counts:
     """Now. Raises ``FetchError`` where there is no server, or another program or version."""
     try:
-        found = _shown(parse_json(fetch(admin, PATH, timeout_s)))
+        counts = _shown(parse_json(fetch(admin, PATH, timeout_s)))
     except (ValueError, NoPageError):
-        found = None
-    version = found.get("version") if isinstance(found, dict) else None
+        counts = None
+    version = counts.get("version") if isinstance(counts, dict) else None
     if isinstance(version, str) and version != __version__:
         raise FetchError(f"the server at {admin} has version {version}, not {__version__} as this program")
-    if not fits(found, Counts) or not _is_whole(found):
+    if not fits(counts, Counts) or not _is_whole(counts):
         raise FetchError(f"what answers {PATH} at {admin} is not a fastqps server of this version")
-    return cast(Counts, found)
+    return cast(Counts, counts)
 
 
-def _is_whole(found: Counts) -> bool:
+def _is_whole(counts: Counts) -> bool:
     """Whether it has all keys of tables that are read by name, and no bucket that no histogram has."""
-    models = [model[kind] for model in found["models"] for kind in ("items", "tokens")]
+    models = [model[kind] for model in counts["models"] for kind in ("items", "tokens")]
     return (
-        found["stages"].keys() == set(STAGES)
-        and found["hop"].keys() == set(HOP)
-        and all(each["counts"].keys() >= set(COUNTERS) for each in found["upstreams"])
-        and all(map(_has_buckets, (found["request"], *found["stages"].values(), *found["hop"].values(), *models)))
+        counts["stages"].keys() == set(STAGES)
+        and counts["hop"].keys() == set(HOP)
+        and all(each["counts"].keys() >= set(COUNTERS) for each in counts["upstreams"])
+        and all(map(_has_buckets, (counts["request"], *counts["stages"].values(), *counts["hop"].values(), *models)))
     )
 
 
-def _has_buckets(found: Histogram) -> bool:
-    return all(len(pair) == 2 and 0 <= pair[0] < BUCKETS and 0 <= pair[1] <= _COUNT_MAX for pair in found["buckets"])
+def _has_buckets(histogram: Histogram) -> bool:
+    return all(
+        len(pair) == 2 and 0 <= pair[0] < BUCKETS and 0 <= pair[1] <= _COUNT_MAX for pair in histogram["buckets"]
+    )
 
 
-def _shown(found: Any) -> Any:
-    """With texts as a terminal can show them."""
-    if isinstance(found, dict):
-        return {shown(key): _shown(value) for key, value in found.items()}
-    if isinstance(found, list):
-        return [_shown(value) for value in found]
-    return shown(found) if isinstance(found, str) else found
+def _shown(node: Any) -> Any:
+    """The same value with texts that a terminal can show."""
+    if isinstance(node, dict):
+        return {shown(key): _shown(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_shown(value) for value in node]
+    return shown(node) if isinstance(node, str) else node

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from fastqps.telemetry.live.counts import Counts, read_counts
-from fastqps.telemetry.live.seen import Seen
+from fastqps.telemetry.live.counts import Counts, Seen, read_counts
 from fastqps.telemetry.live.view import View, view
 from fastqps.telemetry.metrics.meter import Load
 
@@ -35,10 +34,10 @@ class Sampler:
     def sample(self) -> None:
         """Once a second."""
         after = self._read()
-        found = view(self._before, after)
+        current = view(self._before, after)
         self._before = after
-        self._lines.append(_line(found))
-        self.now = _json(asdict(found))
+        self._lines.append(_line(current))
+        self.now = _json(asdict(current))
 
     def history(self) -> bytes:
         """The last minutes, oldest first."""
@@ -52,20 +51,20 @@ class Sampler:
         return read_counts(self._seen, self._started, self._load())
 
 
-def _json(found: Any) -> bytes:
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _line(found: View) -> list[float | None]:
-    active = found.devices.values()
+def _line(current: View) -> list[float | None]:
+    active = current.devices.values()
     return [
-        found.at,
-        found.codes.get("OK", 0.0),
-        round(sum(rate for code, rate in found.codes.items() if code != "OK"), 3),
-        found.latency.p50,
-        found.latency.p99,
-        sum(model.waiting for model in found.models),
-        found.running,
+        current.at,
+        current.codes.get("OK", 0.0),
+        round(sum(rate for code, rate in current.codes.items() if code != "OK"), 3),
+        current.latency.p50,
+        current.latency.p99,
+        sum(model.waiting for model in current.models),
+        current.running,
         round(sum(active) / len(active), 4) if active else None,
-        found.load["saturation"] if found.load else None,
+        current.load["saturation"] if current.load else None,
     ]

@@ -18,7 +18,7 @@ _QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
 @dataclass(frozen=True)
 class Spread:
-    """Of ``count`` observations. Percentiles are known within 12.5 %. None: nothing was observed."""
+    """Mean and percentiles of ``count`` observations. Percentiles are exact to 12.5 %. None: nothing was observed."""
 
     count: int = 0
     mean: float | None = None
@@ -37,7 +37,7 @@ def spread(before: Histogram, after: Histogram, scale: float = 1.0) -> Spread:
         return Spread()
 
     def quantile(q: float) -> float:
-        """Within its bucket in proportion."""
+        """A quantile in µs, in proportion within its bucket."""
         i = int(np.searchsorted(reached, q * count, side="left"))
         share = (q * count - (reached[i - 1] if i else 0)) / buckets[i]
         return float(scale * (_LOWER[i] + (_UPPER[i] - _LOWER[i]) * share))
@@ -45,8 +45,8 @@ def spread(before: Histogram, after: Histogram, scale: float = 1.0) -> Spread:
     return Spread(count, scale * max(0, after["sum"] - before["sum"]) / count, *map(quantile, _QUANTILES))
 
 
-def _dense(found: Histogram) -> npt.NDArray[np.int64]:
+def _dense(histogram: Histogram) -> npt.NDArray[np.int64]:
     buckets = np.zeros(BUCKETS, dtype=np.int64)
-    for index, count in found["buckets"]:
+    for index, count in histogram["buckets"]:
         buckets[index] = count
     return buckets

@@ -115,12 +115,12 @@ class View:
 
 
 def view(before: Counts, after: Counts) -> View:
-    """From two readings of the same server."""
+    """Computes rates and means from two readings of the same server."""
     seconds = max(1e-9, (after["at_ns"] - before["at_ns"]) * 1e-9)
-    models = {found["name"]: found for found in before["models"]}
-    dispatchers = {found["index"]: found for found in before["dispatchers"]}
+    models = {model["name"]: model for model in before["models"]}
+    dispatchers = {dispatcher["index"]: dispatcher for dispatcher in before["dispatchers"]}
     doors = dict(enumerate(before["doors"]))
-    upstreams = {found["name"]: found for found in before["upstreams"]}
+    upstreams = {upstream["name"]: upstream for upstream in before["upstreams"]}
 
     return _row(
         View,
@@ -168,15 +168,15 @@ def _dispatcher(then: DispatcherCounts, now: DispatcherCounts, seconds: float) -
     """A step that is under way counts when it is over."""
     busy = max(0, now["busy_ns"] - then["busy_ns"])
     idle = {reason: max(0, ns - then["idle_ns"].get(reason, 0)) for reason, ns in now["idle_ns"].items()}
-    whole = busy + sum(idle.values())
+    observed_ns = busy + sum(idle.values())
     return _row(
         Dispatcher,
         now,
         steps=_rate(then["steps"], now["steps"], seconds),
         items=_rate(then["items"], now["items"], seconds),
-        busy=busy / whole if whole else None,
-        idle={reason: ns / whole for reason, ns in idle.items()} if whole else {},
-        accounted=_share(0, whole, seconds),
+        busy=busy / observed_ns if observed_ns else None,
+        idle={reason: ns / observed_ns for reason, ns in idle.items()} if observed_ns else {},
+        accounted=_share(0, observed_ns, seconds),
         awake=_share(then["awake_ns"], now["awake_ns"], seconds),
     )
 
@@ -214,6 +214,6 @@ def _share(then_ns: int, now_ns: int, seconds: float) -> float:
 
 
 def _rates(then: Mapping[str, int], now: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """Those above 0."""
-    found = {name: _rate(then.get(name, 0), count, seconds) for name, count in now.items()}
-    return {name: rate for name, rate in found.items() if rate}
+    """The rates above 0."""
+    rates = {name: _rate(then.get(name, 0), count, seconds) for name, count in now.items()}
+    return {name: rate for name, rate in rates.items() if rate}

@@ -17,10 +17,8 @@ from prometheus_client.exposition import choose_encoder
 from fastqps._core import CLASSES, COUNTERS, IDLES, METHODS, REJECTS, STAGES, TRANSPORT_COUNTERS, ProcessStats, now_ns
 from fastqps.errors import FAULTS, StatusCode
 from fastqps.telemetry.metrics.families import NS, counter, gauge
-from fastqps.telemetry.metrics.fill import WINDOW_S as FILL_S
-from fastqps.telemetry.metrics.fill import FillWindow
 from fastqps.telemetry.metrics.histograms import Edges, Merged
-from fastqps.telemetry.metrics.meter import WINDOW_S, LoadMeter
+from fastqps.telemetry.metrics.meter import WINDOW_S, FillWindow, LoadMeter
 from fastqps.telemetry.metrics.server_families import (
     canary_families,
     credential_families,
@@ -50,7 +48,7 @@ class Metrics:
         self._tenants = TenantMeter(source)
         self._upstreams = UpstreamCounts()
         self._time_edges = Edges(1 << 10, 1 << 36, 2, NS)
-        self._count_edges = Edges(2, 1 << 21, 1, 1, whole=True)
+        self._count_edges = Edges(2, 1 << 21, 1, 1, integers=True)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -122,19 +120,19 @@ class Metrics:
         yield stages
 
     def _queues(self, dispatchers: list[ProcessStats]) -> Iterator[Any]:
-        """What waits for a dispatcher, by class: how much, for how long already, and how long it was."""
+        """The queues of each model by class: requests, the age of the oldest, and the waits that ended."""
         source, now = self._source, now_ns()
         waits = HistogramMetricFamily(
             "fastqps_class_wait_seconds", "How long items of a class waited.", labels=["model", "class"]
         )
         waiting, oldest, items, ages = [], [], [], []
         for m, model in enumerate(source.models):
-            found = source.segment.waiting(source.route_of(m))
-            age_s = [max(0, now - since) * NS if since else 0.0 for _, since in found]
-            waiting.append((model, sum(count for count, _ in found)))
+            queues = source.segment.waiting(source.route_of(m))
+            age_s = [max(0, now - since) * NS if since else 0.0 for _, since in queues]
+            waiting.append((model, sum(count for count, _ in queues)))
             oldest.append((model, max(age_s)))
             own = [stats for d, stats in enumerate(dispatchers) if source.model_of(d) == m]
-            for kind, (count, _), age in zip(CLASSES, found, age_s, strict=True):
+            for kind, (count, _), age in zip(CLASSES, queues, age_s, strict=True):
                 merged = Merged.of(stats.class_wait[kind] for stats in own)
                 if kind in _PRIORITIES or count or merged.buckets.any():
                     items.append(((model, kind), count))
@@ -161,7 +159,7 @@ class Metrics:
                 own = (s for d, s in enumerate(dispatchers) if self._source.model_of(d) == m)
                 Merged.of(getattr(s, name) for s in own).add_to(family, [model], self._count_edges, 1)
             yield family
-        what = f"Tokens in the batches of the last {FILL_S} s, divided by their room."
+        what = f"Tokens in the batches of the last {WINDOW_S} s, divided by their room."
         ratios = zip(self._source.models, self._fill.ratios(), strict=True)
         yield gauge("batch_fill_ratio", what, [(model, ratio) for model, ratio in ratios if ratio is not None], "model")
 

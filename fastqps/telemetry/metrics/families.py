@@ -19,7 +19,7 @@ def counter(name: str, what: str, value: float | Rows, *labels: str) -> CounterM
 
 
 def gauge(name: str, what: str, value: float | Rows, *labels: str) -> GaugeMetricFamily:
-    """As ``counter``."""
+    """Like ``counter``, for a value that can fall."""
     family = GaugeMetricFamily(f"fastqps_{name}", what, labels=labels)
     _fill(family.add_metric, value)
     return family

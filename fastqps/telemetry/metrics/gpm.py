@@ -23,7 +23,7 @@ _METRICS = {  # field of GpuUse → NVML's name of its metric
 
 @dataclass(frozen=True)
 class GpuUse:
-    """Of one GPU, by its index in nvidia-smi. Shares of 1, means over the time and the GPU; None: it does not tell.
+    """How busy one GPU was, by its index in nvidia-smi: shares of 1, means over time and GPU. None: not reported.
 
     ``sm``: multiprocessors with work; ``occupancy``: of their places for warps; ``tensor``: tensor cores at work;
     ``memory``: of the memory's bandwidth.
@@ -82,19 +82,19 @@ class Gpm:
 
     def look(self) -> GpmLook:
         """Samples the GPUs that answer."""
-        found = GpmLook(self._nvml, {})
+        sample = GpmLook(self._nvml, {})
         for index, handle in self._gpus.items():
             with contextlib.suppress(self._nvml.NVMLError):
-                found.samples[index] = self._sample(handle)
-        return found
+                sample.samples[index] = self._sample(handle)
+        return sample
 
     def between(self, first: GpmLook, last: GpmLook) -> list[GpuUse]:
         """The use of each GPU that is in both samples."""
-        found = []
+        uses = []
         for index in sorted(first.samples.keys() & last.samples.keys()):
             with contextlib.suppress(self._nvml.NVMLError):
-                found.append(self._use(index, first.samples[index], last.samples[index]))
-        return found
+                uses.append(self._use(index, first.samples[index], last.samples[index]))
+        return uses
 
     def _sample(self, handle: Any) -> Any:
         sample = self._nvml.nvmlGpmSampleAlloc()

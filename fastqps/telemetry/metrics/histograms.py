@@ -1,4 +1,4 @@
-"""From the segment's histograms, 8 steps per power of two, to Prometheus' cumulative ones."""
+"""Turns the segment's histograms, 8 steps per power of two, into Prometheus' cumulative ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Buckets = npt.NDArray[np.uint64]
 class Edges:
     """Chosen upper edges of the segment's histograms. ``scale``: from the recorded unit to the shown one."""
 
-    def __init__(self, least: int, most: int, per_octave: int, scale: float, whole: bool = False) -> None:
-        wanted = {least * 2**k * (per_octave + j) // per_octave for k in range(64) for j in range(per_octave)}
+    def __init__(self, lowest: int, highest: int, per_octave: int, scale: float, integers: bool = False) -> None:
+        wanted = {lowest * 2**k * (per_octave + j) // per_octave for k in range(64) for j in range(per_octave)}
         upper = {histogram_upper(i): i for i in range(BUCKETS)}
-        chosen = sorted(edge for edge in wanted if edge <= most and edge in upper)
+        chosen = sorted(edge for edge in wanted if edge <= highest and edge in upper)
         self._index = np.array([upper[edge] for edge in chosen])
         # An edge is exclusive in the segment and inclusive here: for whole numbers that is the number before it.
-        self._names = [str(edge - 1) if whole else repr(float(f"{edge * scale:.6g}")) for edge in chosen]
+        self._names = [str(edge - 1) if integers else repr(float(f"{edge * scale:.6g}")) for edge in chosen]
 
     def cumulative(self, buckets: Buckets, count: int) -> list[tuple[str, float]]:
         """(edge, observations up to it) as Prometheus wants them."""

@@ -96,13 +96,13 @@ class Limits:
         are; None: there are none."""
         waits = zip(load.queue_wait_s, load.step_s, strict=True)
         means = {cause: curve for cause, curve in self.curves.items() if cause != "queue_wait"}
-        found = {cause: curve.share(getattr(load, cause)) for cause, curve in means.items()}
-        found["queue_wait"] = max(self._wait_share(wait_s, step_s) for wait_s, step_s in waits)
+        shares = {cause: curve.share(getattr(load, cause)) for cause, curve in means.items()}
+        shares["queue_wait"] = max(self._wait_share(wait_s, step_s) for wait_s, step_s in waits)
         if self.rate is not None:
-            found[OFFERED] = load.asked / self.rate
+            shares[OFFERED] = load.asked / self.rate
         if upstreams is not None:
-            found[UPSTREAMS] = upstreams
-        return {cause: found[cause] for cause in CAUSES if cause in found}
+            shares[UPSTREAMS] = upstreams
+        return {cause: shares[cause] for cause in CAUSES if cause in shares}
 
     def _wait_share(self, wait_s: float, step_s: float) -> float:
         """The wait term of one model, whose requests find steps of ``step_s`` running; 0: none has ended yet."""

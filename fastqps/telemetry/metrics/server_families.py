@@ -18,15 +18,15 @@ STARTED_S = time.time()
 
 def credential_families(source: Source, doors: list[ProcessStats]) -> Iterator[Any]:
     """Metrics of credentials. Those of TLS are left out without TLS, since an expiry of 0 would raise an alarm."""
-    found = source.credentials
+    credentials = source.credentials
     refused = sum(door.transport["unauthenticated"] for door in doors)
     yield counter("unauthenticated", "Calls without one of the tokens.", refused)
-    expires = [((), found.expires_s)] if found.expires_s else []
+    expires = [((), credentials.expires_s)] if credentials.expires_s else []
     yield gauge("tls_certificate_expiry_timestamp_seconds", "When the certificate expires, since 1970.", expires)
     what = "Times that TLS files had changed: ok, taken over; failed, useless."
-    yield counter("tls_reloads", what, found.reloads.items() if found.expires_s else [], "outcome")
+    yield counter("tls_reloads", what, credentials.reloads.items() if credentials.expires_s else [], "outcome")
     what = "1: the files that lie there now are useless."
-    yield gauge("credentials_refused", what, found.refused.items(), "files")
+    yield gauge("credentials_refused", what, credentials.refused.items(), "files")
 
 
 def saturation_families(source: Source, meter: LoadMeter) -> Iterator[Any]:
@@ -82,16 +82,16 @@ def version_families(source: Source) -> Iterator[Any]:
     """The versions and reloads of each model. A failed reload stays visible until a later one succeeds."""
     yield counter("reloads", "Reloads, and how they ended.", source.reload_counts().items(), "model", "outcome")
     yield gauge("reload_failed", "1: the model's last reload failed.", source.reload_failed().items(), "model")
-    served = [((found.model, found.version, str(found.generation)), 1) for found in source.versions()]
+    served = [((each.model, each.version, str(each.generation)), 1) for each in source.versions()]
     yield gauge("model_info", "Always 1.", served, "model", "version", "generation")
 
 
 def canary_families(source: Source) -> Iterator[Any]:
     """The families of all dispatchers that run."""
-    found = source.canaries()
+    canaries = source.canaries()
     what = "The server's own requests, by which idle dispatchers show that they get on."
-    counts = [((str(c.dispatcher), name), getattr(c, name)) for c in found for name in ("answered", "missed")]
+    counts = [((str(c.dispatcher), name), getattr(c, name)) for c in canaries for name in ("answered", "missed")]
     yield counter("canaries", what, counts, "dispatcher", "outcome")
     what = "Since the dispatcher was last seen to finish a step, a canary's or a client's."
-    ages = [(str(c.dispatcher), c.age_s) for c in found if c.age_s is not None]
+    ages = [(str(c.dispatcher), c.age_s) for c in canaries if c.age_s is not None]
     yield gauge("canary_age_seconds", what, ages, "dispatcher")

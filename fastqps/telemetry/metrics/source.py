@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fastqps.process.reloaded import ServedVersion
+from fastqps.process.served_models import ServedVersion
 from fastqps.telemetry.capacity import Capacity
 
 

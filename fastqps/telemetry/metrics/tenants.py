@@ -42,10 +42,10 @@ class TenantMeter:
         for door in range(self._source.segment.sizes.doors):
             rows, sums = self._source.segment.tenants(door)
             everything += np.array(sums)
-            for row, changes, name, *found in rows:
+            for row, changes, name, *counters in rows:
                 if name == OTHERS:  # a client's name; there is one such series
                     continue
-                counts = np.array(found)
+                counts = np.array(counters)
                 then, before = self._read.get((door, row), (-1, counts))
                 self._read[door, row] = changes, counts
                 self._named[name] = self._named.get(name, _nothing()) + counts - (before if then == changes else 0)

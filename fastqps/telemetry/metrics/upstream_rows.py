@@ -56,19 +56,19 @@ class Upstream:
 
 def upstreams(source: Source) -> list[Upstream]:
     """All of them by name, added up over the dispatchers; none of a server that is no edge."""
-    found: dict[str, Upstream] = {}
+    by_name: dict[str, Upstream] = {}
     if not source.segment.sizes.upstreams:
         return []
     alive = source.filled()
     for dispatcher in range(source.segment.sizes.dispatchers):
         for row in source.segment.upstreams(dispatcher):
-            found.setdefault(row.name, Upstream(row.name)).add(row, alive=alive.get(dispatcher, False))
-    return [found[name] for name in sorted(found) if found[name].states]
+            by_name.setdefault(row.name, Upstream(row.name)).add(row, alive=alive.get(dispatcher, False))
+    return [by_name[name] for name in sorted(by_name) if by_name[name].states]
 
 
-def mean_utilization(found: Sequence[Upstream]) -> float | None:
+def mean_utilization(servers: Sequence[Upstream]) -> float | None:
     """The mean over those that serve; None: none does, and more edges would not change that."""
-    serving = [each.utilization for each in found if each.state == SERVING]
+    serving = [each.utilization for each in servers if each.state == SERVING]
     return fmean(serving) if serving else None
 
 

@@ -42,8 +42,8 @@ def upstream_families(source: Source, counts: UpstreamCounts, edges: Edges) -> I
 
 
 def _gauges(source: Source) -> Iterator[Any]:
-    found = upstreams(source)
-    states = [((each.name, state), each.states[state]) for each in found for state in UPSTREAM_STATES]
+    rows = upstreams(source)
+    states = [((each.name, state), each.states[state]) for each in rows for state in UPSTREAM_STATES]
     what = "Dispatchers that see the server in this state."
     yield gauge("upstream_state", what, states, "upstream", "state")
     for metric, attribute, scale, what in (
@@ -52,5 +52,5 @@ def _gauges(source: Source) -> Iterator[Any]:
         ("utilization_ratio", "utilization", 1, "Its saturation, as it says."),
         ("rtt_seconds", "rtt_ns", NS, "From an echo to its answer."),
     ):
-        values = [(each.name, getattr(each, attribute) * scale) for each in found]
+        values = [(each.name, getattr(each, attribute) * scale) for each in rows]
         yield gauge(f"upstream_{metric}", what, values, "upstream")

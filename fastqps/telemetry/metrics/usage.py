@@ -48,10 +48,10 @@ class Usage:
 
     def memory(self) -> dict[str, int]:
         """Bytes by role, each counted once: private memory of processes, and shared memory."""
-        found = dict.fromkeys(ROLES, 0)
+        private = dict.fromkeys(ROLES, 0)
         for role, pid in self._processes():
-            found[role] += private_bytes(pid)
-        return {**found, "shared": self._shared_bytes}
+            private[role] += private_bytes(pid)
+        return {**private, "shared": self._shared_bytes}
 
 
 def cpu_s(pid: int) -> float | None:

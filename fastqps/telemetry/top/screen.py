@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -14,12 +16,13 @@ from fastqps.telemetry.live.spread import Spread
 from fastqps.telemetry.live.view import Model, View
 from fastqps.telemetry.top.bars import DIM, bar_of, single
 from fastqps.telemetry.top.device_time import device_time, rows, upstream_table
-from fastqps.telemetry.top.watch import Watch
+from fastqps.telemetry.top.watch import Ticks, Watch
 from fastqps.telemetry.top.words import NONE, count, listed, percent, span, uptime
 
 FRAME = 2  # rows of a panel's border
 LATE_S = 3.0  # the head warns if the newest numbers are older
 NAME_MOST = 16
+DRAWS_PER_S = 4  # how soon it follows a new size, and updates how long a server has been silent
 
 
 class Screen:
@@ -154,7 +157,7 @@ COLUMNS = (  # the last ones give way first
 
 
 def _by_class(model: Model) -> str:
-    """What waits of each class. Suspects count with high: they run first."""
+    """The waiting items of each class. Suspects count as high: they run first."""
     by = model.waiting_by_class
     counts = (by.get("high", 0) + by.get("suspect", 0), by.get("normal", 0), by.get("low", 0))
     return ", ".join(f"{count:,}" for count in counts) if any(counts) else NONE
@@ -190,3 +193,23 @@ def _grid(width: int) -> Table:
     grid.add_column(no_wrap=True, min_width=width, style=DIM)
     grid.add_column(no_wrap=True, overflow="ellipsis")
     return grid
+
+
+def show(watch: Watch, interval_s: float, console: Console) -> None:
+    """Draws until Ctrl-C or SIGTERM, as ``KeyboardInterrupt``; the terminal is then as it was before."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    screen = Screen(watch, interval_s, live=True)
+    ticks = Ticks(interval_s)
+    with Live(screen, console=console, screen=True, refresh_per_second=DRAWS_PER_S, vertical_overflow="crop"):
+        while True:
+            ticks.wait()
+            watch.look()
+
+
+def show_once(watch: Watch, interval_s: float, console: Console) -> None:
+    """One look, all of it. Raises ``FetchError`` if it fails."""
+    ticks = Ticks(interval_s)
+    while watch.view is None:  # a restart in between takes another look
+        ticks.wait()
+        watch.look(raising=True)
+    console.print(Screen(watch, interval_s, live=False))

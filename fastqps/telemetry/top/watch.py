@@ -33,16 +33,16 @@ class Watch:
         """Reads the server once more. A failure is noted in ``trouble``, and the last view stays. ``raising``: it
         raises ``FetchError`` instead."""
         try:
-            found = fetch_counts(self.admin, ANSWER_MAX_S)
+            counts = fetch_counts(self.admin, ANSWER_MAX_S)
         except FetchError as error:
             if raising:
                 raise
             self.trouble = str(error)
             return
         self.trouble, self._answered_s = "", time.monotonic()
-        self.restarted = found["started"] != self._last["started"]
-        self.view = None if self.restarted else view(self._last, found)
-        self._last = found
+        self.restarted = counts["started"] != self._last["started"]
+        self.view = None if self.restarted else view(self._last, counts)
+        self._last = counts
 
 
 class Ticks:
@@ -53,7 +53,7 @@ class Ticks:
         self._next_s = time.monotonic()
 
     def wait(self) -> None:
-        """Until the next one."""
+        """Waits until the next tick."""
         now = time.monotonic()
         self._next_s = max(self._next_s + self._interval_s, now + min(0.1, self._interval_s))
         time.sleep(self._next_s - now)

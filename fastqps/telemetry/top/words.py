@@ -36,11 +36,11 @@ def percent(share: float | None) -> str:
 
 def uptime(seconds: float) -> str:
     """3m 12s, 5h 10m, 2d 4h."""
-    whole = int(seconds)
+    rounded_s = int(seconds)
     for size, unit, part, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
-        if whole >= size:
-            return f"{whole // size}{unit} {whole % size // part}{small}"
-    return f"{whole}s"
+        if rounded_s >= size:
+            return f"{rounded_s // size}{unit} {rounded_s % size // part}{small}"
+    return f"{rounded_s}s"
 
 
 def listed(rates: Mapping[str, float], *, always: str = "") -> str:

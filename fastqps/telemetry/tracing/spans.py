@@ -50,7 +50,7 @@ class SpanMaker:
         parent = SpanContext(trace_id, parent_id, not record.is_item, _SAMPLED, state) if parent_id else None
         failed = errors.StatusCode(record.code).name in FAILURES
         start_ns, end_ns = span_ns(record)
-        found = [
+        spans = [
             ReadableSpan(
                 name="item" if record.is_item else call_name(METHODS[record.method]),
                 context=own,
@@ -65,7 +65,7 @@ class SpanMaker:
             )
         ]
         for name, start_ns, end_ns in stages(record):
-            found.append(
+            spans.append(
                 ReadableSpan(
                     name=name,
                     context=SpanContext(trace_id, self._random.getrandbits(64) or 1, False, _SAMPLED, state),
@@ -76,25 +76,25 @@ class SpanMaker:
                     instrumentation_scope=_SCOPE,
                 )
             )
-        return found
+        return spans
 
     def _attributes(self, record: TraceRecord) -> dict[str, str | int]:
-        found: dict[str, str | int] = {}
+        attributes: dict[str, str | int] = {}
         service = SERVICES.get(METHODS[record.method])
         if service and not record.is_item:
-            found |= {"rpc.system": "grpc", "rpc.service": service}
-        found["rpc.method"] = METHODS[record.method]
-        found["rpc.grpc.status_code"] = record.code
+            attributes |= {"rpc.system": "grpc", "rpc.service": service}
+        attributes["rpc.method"] = METHODS[record.method]
+        attributes["rpc.grpc.status_code"] = record.code
         if 0 <= record.model < len(self._models):
-            found["fastqps.model"] = self._models[record.model]
+            attributes["fastqps.model"] = self._models[record.model]
         if record.dispatcher >= 0:
-            found["fastqps.dispatcher"] = record.dispatcher
+            attributes["fastqps.dispatcher"] = record.dispatcher
         for name in ("input_tokens", "output_tokens", "batch_items"):
             if value := getattr(record, name):
-                found[f"fastqps.{name}"] = value
+                attributes[f"fastqps.{name}"] = value
         if not record.is_item:
-            found["fastqps.items"] = record.items
-        return found
+            attributes["fastqps.items"] = record.items
+        return attributes
 
 
 OF_ONE = ("Predict", "Generate", "Steps")  # calls of the others may have several items; an edge's items are calls
@@ -113,7 +113,7 @@ def stages(record: TraceRecord) -> list[tuple[str, int, int]]:
     """
     if not record.is_item and METHODS[record.method] not in OF_ONE:
         return []
-    found = []
+    intervals = []
     first_ns, last_ns = span_ns(record)
     for k, name in enumerate(STAGES):
         start, end = record.at_ns[k : k + 2]
@@ -123,7 +123,7 @@ def stages(record: TraceRecord) -> list[tuple[str, int, int]]:
         if not end and not last:
             continue
         start = min(max(start, first_ns), last_ns)
-        found.append((name, start, last_ns if last else min(max(end, start), last_ns)))
+        intervals.append((name, start, last_ns if last else min(max(end, start), last_ns)))
         if last:
             break
-    return found
+    return intervals

@@ -41,28 +41,28 @@ class Tracing:
 
     async def run(self) -> None:
         """Exports spans for ever. Errors do not end it, because a server can serve without traces."""
-        said = ""
+        last_error = ""
         while True:
             await asyncio.sleep(TICK_S)
             try:  # the loop has more urgent things to do
                 await in_background(functools.partial(self.collect, RECORDS_PER_TICK))
-                said = ""
+                last_error = ""
             except UnexpectedError as error:
-                if str(error) != said:
-                    said = str(error)
+                if str(error) != last_error:
+                    last_error = str(error)
                     self._say(f"tracing: spans wait in the front doors, or are dropped there: {error}")
 
-    def collect(self, most: int) -> int:
-        """Takes at most so many records from the doors' rings; how many there were."""
+    def collect(self, records_max: int) -> int:
+        """Takes at most ``records_max`` records from the doors' rings. Returns how many it took."""
         epoch_ns = time.time_ns() - now_ns()
-        left = most
+        left = records_max
         with self._reading:
             for door in range(self._segment.sizes.doors):
                 share = -(-left // (self._segment.sizes.doors - door))  # of a quiet door the others get the rest
                 for record in take_traces(self._segment, door, share):
                     self._exporter.put(self._maker.spans(record, epoch_ns))
                     left -= 1
-        return most - left
+        return records_max - left
 
     def spans(self) -> dict[str, int]:
         """The number of spans by outcome."""

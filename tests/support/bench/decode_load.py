@@ -42,7 +42,7 @@ class OnDemand:
         if (closest := closest_shape(tokens, items, *self._most)) not in self.shapes:
             self._demand.note(closest, used)
         self._left_us -= FIXED_US + ROW_US * used.tokens
-        if self._left_us < 0 and (wanted := self._demand.most(self.shapes)):
+        if self._left_us < 0 and (wanted := self._demand.best_shape(self.shapes)):
             self.shapes.append(wanted)
             self._choose, self._left_us = within(self.shapes), APART_US
         return used

@@ -45,19 +45,19 @@ def _encoder(dtype: torch.dtype) -> dict[str, list[dict[str, Any]]]:
     mapped = {"mapping": _ints(95), "weights": torch.ones(95), "n_ids": 95, "skipped_id": 3}
     return {
         "embed_norm": [
-            embed | {"tables": replace(tables, position_offset=2), "want_fp8": True},
+            embed | {"tables": replace(tables, position_offset=2), "return_fp8": True},
             embed | {"types": None, "cu_seqlens": _ints(600)},
             embed | {"tables": Tables(words, eps=1e-12)},
-            embed | {"tables": Tables(words, weight=weight, eps=1e-12), "want_values": False, "want_fp8": True},
+            embed | {"tables": Tables(words, weight=weight, eps=1e-12), "return_values": False, "return_fp8": True},
             embed | {"tables": Tables(words)},
-            many | {"want_fp8": True},
+            many | {"return_fp8": True},
             many | {"cu_seqlens": _ints(600)},
         ],
         "add_norm": [
             norm,
-            norm | {"bias": None, "kind": "rms", "want_sum": True, "want_fp8": True},
+            norm | {"bias": None, "kind": "rms", "return_sum": True, "return_fp8": True},
             norm | {"residual": None, "count": counts},
-            norm | {"x": of_many, "residual": of_many, "count": counts, "want_sum": True, "want_fp8": True},
+            norm | {"x": of_many, "residual": of_many, "count": counts, "return_sum": True, "return_fp8": True},
         ],
         "activate": [
             {"x": x, "kind": "gelu"},

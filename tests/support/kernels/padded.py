@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from fastqps.architectures.packed import PackedModel
-from fastqps.kernels.operations import torch_operations
 from fastqps.ops.cuda.decode_ops import CudaDecodeOps
 from fastqps.ops.cuda.encoder_ops import CudaEncoderOps
+from fastqps.ops.cuda.operations import torch_operations
 from fastqps.ops.decode_step import DecodeStep
 from fastqps.ops.parameters import Parameters
 from fastqps.ops.precision import Precision

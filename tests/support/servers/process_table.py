@@ -30,7 +30,7 @@ from fastqps.supervisor.listener import bind
 from fastqps.supervisor.log import Log
 from fastqps.supervisor.outcome import SIGNALS
 from fastqps.supervisor.plan import Plan, make_plan
-from fastqps.supervisor.server import Supervisor
+from fastqps.supervisor.server.supervisor import Supervisor
 from fastqps.supervisor.shared import Shared
 
 WAIT_MAX_S = 4000.0  # of the fake clock: no wait of a test takes longer

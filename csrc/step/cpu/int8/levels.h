@@ -28,7 +28,7 @@ inline u64 scratch_floats(const Int8Product& job) {
 
 void pack_int8(const Int8Kernels& level, i8* panels, i32* starts, const i8* values, u32 outputs, u32 inputs);
 
-// Those that this machine can run, best first; the last is the baseline.
+// The levels that this machine can run, best first; the last is the baseline.
 std::vector<const Int8Kernels*> int8_levels();
 const Int8Kernels& chosen_int8();
 

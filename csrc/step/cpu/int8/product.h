@@ -7,6 +7,8 @@
 // Compiled once per instruction set (kernels.h) and chosen when the program runs. Inputs and outputs are multiples of
 // 16.
 #pragma once
+#include <vector>
+
 #include "step/cpu/cpu_ops.h"
 
 namespace fastqps::step {
@@ -42,5 +44,30 @@ struct Int8Product {
 };
 // Spread over up to `threads` threads of torch's.
 void multiply_int8(const Int8Product& job, u32 threads);
+
+// A weight in int8, quantised by output and packed for this machine when a model is loaded.
+class Int8Matrix {
+ public:
+  // weight [outputs, inputs]; bias [outputs], or null. Outputs and inputs are multiples of kInt8Multiple.
+  Int8Matrix(const float* weight, const float* bias, u32 outputs, u32 inputs);
+
+  Int8Weight view() const {
+    return {panels_.data()->bytes,
+            starts_.data(),
+            scales_.data(),
+            bias_.empty() ? nullptr : bias_.data(),
+            outputs_,
+            inputs_};
+  }
+
+ private:
+  struct alignas(64) Line {
+    i8 bytes[64];
+  };
+  std::vector<Line> panels_;
+  std::vector<i32> starts_;
+  std::vector<float> scales_, bias_;
+  u32 outputs_, inputs_;
+};
 
 }  // namespace fastqps::step

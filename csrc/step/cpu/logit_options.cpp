@@ -1,0 +1,119 @@
+#include "step/cpu/logit_options.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "step/cpu/cpu_ops_levels.h"
+#include "step/team.h"
+
+namespace fastqps::step {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// One run's logits, and the tokens of its sequence.
+struct Row {
+  float* logits;
+  u32 vocab;
+  const i32* tokens;
+  u32 length;
+
+  // A token outside the vocabulary cannot be chosen anyway.
+  void set(i32 token, float value) {
+    if (u32(token) < vocab) logits[token] = value;
+  }
+  void forbid(i32 token) { set(token, kNever); }
+  bool ends_with(const i32* ids, u32 n) const { return n <= length && std::equal(ids, ids + n, tokens + length - n); }
+};
+
+const i32* params_of(const i32* params, const i32* starts, const i32* kv_slots, u32 run) {
+  return params + u64(kv_slots[starts[run]]) * kAdmittedWords;
+}
+
+bool has_options(const i32* params) { return u32(params[kParamFlags]) & kParamLogitOptions; }
+
+// Makes every token of the sequence less likely, once each: it reads all logits before it writes one.
+void penalise(Row& row, float penalty) {
+  float* found = scratch(row.length);
+  for (u32 i = 0; i < row.length; i++) {
+    const float x = row.logits[row.tokens[i]];
+    found[i] = x < 0 ? x * penalty : x / penalty;
+  }
+  for (u32 i = 0; i < row.length; i++) row.logits[row.tokens[i]] = found[i];
+}
+
+// Forbids the tokens that would complete an n-gram that the sequence has already.
+void forbid_repeats(Row& row, u32 n) {
+  if (row.length < n) return;
+  const i32* newest = row.tokens + row.length - (n - 1);
+  for (u32 last = n - 1; last < row.length; last++)
+    if (std::equal(newest, newest + (n - 1), row.tokens + last - (n - 1))) row.forbid(row.tokens[last]);
+}
+
+// Applies the sequence's own options, except suppressed tokens. Not called at a limit that forces tokens.
+void apply_own(Row& row, const LogitChanges& job, const i32* params, i32 made) {
+  const float penalty = std::bit_cast<float>(params[kParamRepetitionPenalty]);
+  const u32 n = u32(params[kParamNoRepeatNgramSize]);
+  if (penalty != 1) penalise(row, penalty);
+  if (n) forbid_repeats(row, n);
+  if (made >= params[kParamMinTokens]) return;
+  for (u32 i = 0; i < job.n_eos; i++) row.forbid(job.eos_ids[i]);
+}
+
+void apply_rules(Row& row, const LogitRules& rules, i32 made, bool forced) {
+  for (u32 i = forced ? 0 : rules.n_forced; i < rules.n_rules; i++) {
+    const i32* rule = rules.table + u64(i) * kRuleWords;
+    if (rule[kRuleKind] == kRuleForced) {
+      row.set(rule[kRuleToken], 0);
+    } else if (rule[kRuleKind] == kRuleNotFirst) {
+      if (made == 0) row.forbid(rule[kRuleToken]);
+    } else if (!forced && row.ends_with(rules.ids + rule[kRuleBegin], u32(rule[kRuleBefore]))) {
+      row.forbid(rule[kRuleToken]);
+    }
+  }
+}
+
+void change_row(Row& row, const LogitChanges& job, const i32* params, i32 made) {
+  const bool own = has_options(params);
+  const bool forced = job.rules.n_forced && i64(made) + 1 == i64(params[kParamMaxTokens]);
+  if (forced) {
+    std::fill_n(row.logits, row.vocab, kNever);
+  } else if (own) {
+    apply_own(row, job, params, made);
+  }
+  apply_rules(row, job.rules, made, forced);
+  if (own)
+    for (u32 i = 0; i < kSuppressIdsMax; i++) row.forbid(params[kParamSuppressIds + i]);
+  if (std::all_of(row.logits, row.logits + row.vocab, [](float x) { return x == kNever; })) row.logits[0] = 0;
+}
+
+}  // namespace
+
+bool any_logit_options(const i32* starts, const i32* kv_slots, u32 n_runs, const i32* params) {
+  for (u32 run = 0; run < n_runs; run++)
+    if (has_options(params_of(params, starts, kv_slots, run))) return true;
+  return false;
+}
+
+void change_logits(const LogitChanges& job, u32 threads) {
+  constexpr u64 kLogitsMin = 8 << 10;  // of a thread
+  const auto changes = [&](u32 run) {
+    return job.rules.n_rules || has_options(params_of(job.params, job.starts, job.kv_slots, run));
+  };
+  const auto change = [&](u32 run) {
+    const i32* params = params_of(job.params, job.starts, job.kv_slots, run);
+    const i32 last = job.starts[run + 1] - 1;
+    const i32* tokens = job.history + u64(job.kv_slots[last]) * job.history_len;
+    Row row{job.logits + u64(run) * job.vocab, job.vocab, tokens, u32(job.positions[last]) + 1};
+    change_row(row, job, params, job.made[run]);
+  };
+  u64 changed = 0;
+  for (u32 run = 0; run < job.n_runs; run++) changed += changes(run);
+  team_ranges(team_for(threads, changed * job.vocab, kLogitsMin), job.n_runs, [&](u32 first, u32 end) {
+    for (u32 run = first; run < end; run++)
+      if (changes(run)) change(run);
+  });
+}
+
+}  // namespace fastqps::step

@@ -1,0 +1,231 @@
+"""Options that change the logits of a run before its token is drawn: one program for each run.
+
+The semantics are those of csrc/step/cpu/logit_options.cpp. A run without options, of a model without rules, ends
+after it has looked at its flags. Otherwise its program writes logits that other lanes of it have read, so barriers
+stand between those phases. All of them are uniform: what they depend on is one number for the whole program.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from fastqps import _core
+from fastqps.kernels.sampling.params import (
+    FLAGS,
+    LOGIT_OPTIONS,
+    MAX_TOKENS,
+    MIN_TOKENS,
+    NO_REPEAT_NGRAM_SIZE,
+    RECORD,
+    REPETITION_PENALTY,
+    SUPPRESS_IDS,
+    SUPPRESS_IDS_MAX,
+)
+
+_RULE_FORBIDDEN = tl.constexpr(_core.RULE_FORBIDDEN)
+_RULE_NOT_FIRST = tl.constexpr(_core.RULE_NOT_FIRST)
+_RULE_WORDS = tl.constexpr(_core.RULE_WORDS)
+_BLOCK, _WARPS = 512, 4  # tokens, rules or logits that are read at once
+
+
+@triton.jit
+def _forbid(logits, token, where, VOCAB: tl.constexpr):
+    """A token outside the vocabulary cannot be drawn anyway."""
+    tl.store(
+        logits + token, tl.full(token.shape, float("-inf"), tl.float32), mask=where & (token >= 0) & (token < VOCAB)
+    )
+
+
+@triton.jit
+def _penalise(logits, scratch, tokens, length, penalty, BLOCK: tl.constexpr):
+    """Makes every token of the sequence less likely, each of them once: all are read before one is written."""
+    for first in range(0, length, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        token = tl.load(tokens + at, mask=at < length, other=0)
+        x = tl.load(logits + token, mask=at < length, other=0.0).to(tl.float32)
+        tl.store(scratch + at, tl.where(x < 0.0, x * penalty, tl.math.div_rn(x, penalty)), mask=at < length)
+    tl.debug_barrier()
+    for first in range(0, length, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        token = tl.load(tokens + at, mask=at < length, other=0)
+        tl.store(logits + token, tl.load(scratch + at, mask=at < length, other=0.0), mask=at < length)
+
+
+@triton.jit
+def _forbid_repeats(logits, tokens, length, n, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """Forbids the tokens that would end a run of ``n`` tokens that the sequence has already."""
+    for first in range(n - 1, length, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        matches = at < length
+        for back in range(1, n):
+            newest = tl.load(tokens + length - back)
+            matches &= tl.load(tokens + at - back, mask=matches, other=-1) == newest
+        _forbid(logits, tl.load(tokens + at, mask=matches, other=-1), matches, VOCAB)
+
+
+@triton.jit
+def _apply_rules(
+    logits, tokens, length, rules, rule_ids, n_forced, n_rules, longest, first_token, forced,
+    VOCAB: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """All rules but those of forced tokens."""
+    for first in range(n_forced, n_rules, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        inside = at < n_rules
+        rule = rules + at * _RULE_WORDS
+        kind = tl.load(rule, mask=inside, other=-1)
+        before, begin = tl.load(rule + 2, mask=inside, other=0), tl.load(rule + 3, mask=inside, other=0)
+        matches = ((kind == _RULE_FORBIDDEN) & (not forced)) | ((kind == _RULE_NOT_FIRST) & first_token)
+        for back in range(longest):
+            newest = tl.load(tokens + length - 1 - back, mask=back < length, other=-1)
+            compared = matches & (back < before)
+            wanted = tl.load(rule_ids + begin + before - 1 - back, mask=compared, other=0)
+            matches &= (back >= before) | (wanted == newest)
+        _forbid(logits, tl.load(rule + 1, mask=matches, other=-1), matches, VOCAB)
+
+
+@triton.jit
+def _force(logits, rules, n_forced, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """Leaves the first ``n_forced`` rules' tokens alone."""
+    at = tl.arange(0, BLOCK)
+    for first in range(0, VOCAB, BLOCK):
+        tl.store(logits + first + at, tl.full([BLOCK], float("-inf"), tl.float32), mask=first + at < VOCAB)
+    tl.debug_barrier()
+    for first in range(0, n_forced, BLOCK):
+        inside = first + at < n_forced
+        token = tl.load(rules + (first + at) * _RULE_WORDS + 1, mask=inside, other=0)
+        tl.store(logits + token, tl.zeros([BLOCK], tl.float32), mask=inside)
+
+
+@triton.jit
+def _allow_one(logits, VOCAB: tl.constexpr, BLOCK: tl.constexpr):
+    """The first token, where all are forbidden."""
+    allowed = 0
+    for first in range(0, VOCAB, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        x = tl.load(logits + at, mask=at < VOCAB, other=float("-inf")).to(tl.float32)
+        allowed = tl.maximum(allowed, tl.max((x != float("-inf")).to(tl.int32), axis=0))
+    if allowed == 0:
+        tl.store(logits, 0.0)
+
+
+@triton.jit(do_not_specialize=["n_rules", "n_forced", "longest"])
+def _logit_options(
+    logits,
+    scratch,
+    starts,
+    kv_slots,
+    positions,
+    made,
+    records,
+    history,
+    eos_ids,
+    rules,
+    rule_ids,
+    counts,
+    n_rules,
+    n_forced,
+    longest,
+    VOCAB: tl.constexpr,
+    POSITIONS: tl.constexpr,
+    EOS_IDS: tl.constexpr,
+    EOS_COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    run = tl.program_id(0)
+    if run >= tl.load(counts + 1):
+        return
+    row = tl.load(starts + run + 1) - 1
+    slot = tl.load(kv_slots + row).to(tl.int64)
+    record = records + slot * RECORD
+    own = (tl.load(record + FLAGS) & LOGIT_OPTIONS) != 0
+    if own | (n_rules > 0):
+        logits += run.to(tl.int64) * VOCAB
+        scratch += run.to(tl.int64) * POSITIONS
+        tokens = history + slot * POSITIONS
+        length, n_made = tl.load(positions + row) + 1, tl.load(made + run)
+        forced = (n_forced > 0) & (n_made.to(tl.int64) + 1 == tl.load(record + MAX_TOKENS).to(tl.int64))
+        forbidden_max = n_rules + 0  # no more tokens than this are forbidden
+        if forced:
+            _force(logits, rules, n_forced, VOCAB, BLOCK)
+            forbidden_max = forbidden_max + VOCAB
+        if own & (not forced):
+            penalty = tl.load(record + REPETITION_PENALTY).to(tl.float32, bitcast=True)
+            if penalty != 1.0:
+                _penalise(logits, scratch, tokens, length, penalty, BLOCK)
+        tl.debug_barrier()
+        if own:
+            if not forced:
+                n = tl.load(record + NO_REPEAT_NGRAM_SIZE)
+                if (n > 0) & (n <= length):
+                    _forbid_repeats(logits, tokens, length, n, VOCAB, BLOCK)
+                    forbidden_max = forbidden_max + length
+                if EOS_IDS > 0:
+                    if n_made < tl.load(record + MIN_TOKENS):
+                        at = tl.arange(0, EOS_COLUMNS)
+                        ends = tl.load(eos_ids + at, mask=at < EOS_IDS, other=-1)
+                        _forbid(logits, ends, at < EOS_IDS, VOCAB)
+                        forbidden_max = forbidden_max + EOS_IDS
+            at = tl.arange(0, SUPPRESS_IDS_MAX)
+            suppressed = tl.load(record + SUPPRESS_IDS + at)
+            _forbid(logits, suppressed, suppressed >= 0, VOCAB)
+            forbidden_max = forbidden_max + SUPPRESS_IDS_MAX
+        _apply_rules(
+            logits, tokens, length, rules, rule_ids, n_forced, n_rules, longest, n_made == 0, forced, VOCAB, BLOCK
+        )
+        if forbidden_max >= VOCAB:  # else some token is left, and no look at all of them is needed
+            tl.debug_barrier()
+            _allow_one(logits, VOCAB, BLOCK)
+
+
+def logit_options(
+    logits: torch.Tensor,
+    starts: torch.Tensor,
+    kv_slots: torch.Tensor,
+    positions: torch.Tensor,
+    made: torch.Tensor,
+    params: torch.Tensor,
+    history: torch.Tensor,
+    eos_ids: torch.Tensor,
+    rules: torch.Tensor,
+    rule_ids: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    n_forced: int,
+    longest: int,
+) -> None:
+    """Changes the logits of ``counts[1]`` runs as their sequences' options and the checkpoint's rules say.
+
+    logits [S, vocabulary], changed in place: computed in float32, stored in their own type. starts int32 [S + 1];
+    kv_slots, positions int32 [T]; made int32 [S]; params int32 [slots, 32], the records of
+    csrc/step/decode/decode_layout.h; history int32 [slots, positions]: each sequence's tokens; eos_ids int32. rules
+    int32 [rules, 4] and rule_ids int32 are a ``LogitRules``, as ``n_forced`` and ``longest`` are.
+    """
+    runs, vocab = logits.shape
+    width, n_eos = history.shape[1], len(eos_ids)
+    _logit_options[(runs,)](
+        logits,
+        logits.new_empty(runs, width),
+        starts,
+        kv_slots,
+        positions,
+        made,
+        params,
+        history,
+        eos_ids if n_eos else None,
+        rules,
+        rule_ids,
+        counts,
+        len(rules),
+        n_forced,
+        longest,
+        VOCAB=vocab,
+        POSITIONS=width,
+        EOS_IDS=n_eos,
+        EOS_COLUMNS=triton.next_power_of_2(max(1, n_eos)),
+        BLOCK=_BLOCK,
+        num_warps=_WARPS,
+        num_stages=1,  # what follows from a token that was read cannot be read ahead
+    )

@@ -1,0 +1,1 @@
+"""The whole server: started, watched, changed and stopped. All other folders of the supervisor are its parts."""
