@@ -62,6 +62,9 @@ GENERATIONS: int
 CALLER_BYTES: int  # of a request's tenant, group and span
 UPSTREAM_STATES: tuple[str, ...]
 
+TASKS: dict[str, TaskTraits]  # by their names
+
+def answer_bytes(task: TaskTraits, *, dimensions: int, max_input_tokens: int, max_output_tokens: int) -> int: ...
 def now_ns() -> int: ...
 def take_traces(segment: Segment, door: int, most: int) -> list[TraceRecord]: ...
 def dropped_spans(segment: Segment, door: int) -> int: ...
@@ -140,6 +143,16 @@ class DispatcherState:
     running: Final[int]
     canary_since_ns: Final[int]
     canaries: Final[int]
+
+class TaskTraits:
+    name: Final[str]
+    number: Final[int]  # of fastqps.v1.Task
+    does: Final[str]  # of a model, in messages: "'minilm' embeds texts"
+    steps: Final[Literal["encode", "decode"]]
+    form: Final[Literal["vector", "labels", "sparse", "tokens"]]
+    by_token: Final[bool]  # an output row for each token, not one for each item
+    spans: Final[bool]  # answers name places in a text
+    takes_pairs: Final[bool]  # an item may be a pair of texts
 
 class ModelView:
     name: Final[str]

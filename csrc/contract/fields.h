@@ -241,7 +241,8 @@ struct Submessage {
   template <class Message>
   static bool read(WireReader& in, Message& message) {
     std::string_view part;
-    return in.bytes(&part) && Fields::read(part, message);
+    constexpr auto skip_inside = [](WireReader& inside, u32 tag) { return inside.skip(tag, kWireDepthMax - 1); };
+    return in.bytes(&part) && Fields::read(part, message, skip_inside);
   }
 };
 

@@ -7,14 +7,13 @@
 #include <span>
 #include <string_view>
 
+#include "contract/task.h"
 #include "contract/types.h"
 
 namespace fastqps {
 
 enum class DType : i32 { kUnspecified = 0, kFloat32 = 1, kFloat16 = 2, kInt8 = 3 };
 enum class FinishReason : i32 { kUnspecified = 0, kStop = 1, kLength = 2 };
-// kText: a generation of which only the text is sent; only what a protocol is for (RequestReader::wants()).
-enum class Output : u8 { kNone, kEmbedding, kClassification, kGeneration, kEntities, kSparse, kMulti, kSlot, kText };
 
 // Either `values` (float32) or `raw` (any other dtype, little-endian). Of Output::kMulti, one vector after the other.
 struct EmbeddingView {

@@ -41,7 +41,7 @@ void EdgeDispatcher::answered(Link& link, const StepRow& answer) {
   Flight* flight = flights_.find(answer.item);
   if (!flight || flight->link != link.index()) return;  // of a link that is forgotten
   if (is_answer(code_of(answer))) upstreams_.heard(link);
-  const bool last = answer.status || answer.finish || route_.task != Task::kGenerate;
+  const bool last = answer.status || answer.finish || !generates(route_.task);
   if (last && !answer.status && !flight->orphan) link.window.answered(answer.queue_us, answer.device_us);
   if (flight->orphan) {
     if (last) return leave_link(*flight), flights_.close(answer.item);
@@ -50,7 +50,7 @@ void EdgeDispatcher::answered(Link& link, const StepRow& answer) {
     return;
   }
   if (answer.status) return take_refusal(answer.item, link, answer);
-  route_.task == Task::kGenerate ? take_tokens(answer.item, link, answer) : take_row(answer.item, link, answer);
+  generates(route_.task) ? take_tokens(answer.item, link, answer) : take_row(answer.item, link, answer);
 }
 
 // Sends items that another server may take, as far as the budget goes.
@@ -98,7 +98,7 @@ void EdgeDispatcher::take_invalid(u32 number, Link& link, const StepRow& answer)
 // Answers INTERNAL. The server may have more to say of the item.
 void EdgeDispatcher::fail(u32 number, Link& link, const StepRow& answer, const char* why) {
   Flight& flight = flights_[number];
-  if (answer.finish || route_.task != Task::kGenerate) {
+  if (answer.finish || !generates(route_.task)) {
     leave_link(flight);
   } else {
     link.cancel(number);
@@ -135,7 +135,7 @@ void EdgeDispatcher::landed(u32 number, Link& link, const StepRow& answer) {
     claimer_.stats().stage[kDevice].record(now_ns_ - std::min(now_ns_, flight.sent_ns), kSampleEvery);
   }
   link.took(answer.device_us, answer.batch_items);
-  const u32 made = route_.task == Task::kGenerate ? std::max(flight.tokens, 1u) : 1;
+  const u32 made = generates(route_.task) ? std::max(flight.tokens, 1u) : 1;
   upstreams_.took(link, now_ns_ - std::min(now_ns_, flight.sent_ns), made);
   if (UpstreamRow* row = upstreams_.row(link)) bump(row->answered);
   upstreams_.prove(link);

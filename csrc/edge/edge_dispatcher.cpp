@@ -160,7 +160,7 @@ u32 EdgeDispatcher::next_of(std::deque<u32>& queue) {
 
 // A burst is for all servers. Items of an encoder go in handfuls: a server's cost of a message is that of many items.
 void EdgeDispatcher::send_batch() {
-  const u32 handful = route_.task == Task::kGenerate ? 1 : kHandful;
+  const u32 handful = generates(route_.task) ? 1 : kHandful;
   Link* link = nullptr;
   u32 left = 0;
   for (size_t i = 0; i < batch_.claims.size(); i++) {
@@ -193,7 +193,7 @@ void EdgeDispatcher::send_batch() {
 // The tokens that an item of this upstream may make before it sends any; 1: of no generation.
 u32 EdgeDispatcher::longest_of(u32 upstream) {
   u32 longest = 1;
-  if (route_.task != Task::kGenerate) return longest;
+  if (!generates(route_.task)) return longest;
   flights_.for_each([&](u32 number) {
     const Flight& flight = flights_[number];
     const Link* link = upstreams_.link(flight.link);
@@ -334,7 +334,7 @@ void EdgeDispatcher::run_timers() {
   upstreams_.look(std::min(now_ns_ - reported_ns_, kPausedNs), [this](u32 upstream) { return longest_of(upstream); });
   reported_ns_ = now_ns_;
   upstreams_.report();
-  claimer_.own().running.store(route_.task == Task::kGenerate ? upstreams_.in_flight() : 0, kRelaxed);
+  claimer_.own().running.store(generates(route_.task) ? upstreams_.in_flight() : 0, kRelaxed);
 }
 
 }  // namespace fastqps::edge

@@ -12,7 +12,7 @@ StepOptions options_of(const Route& route, const Slot& slot, u32 kind) {
   StepOptions options;
   options.dtype = slot.dtype;
   options.flags = slot.flags;
-  if (route.task == Task::kClassifyTokens) options.aggregation = u8(slot.aggregation);
+  if (traits(route.task).options & kAggregationOption) options.aggregation = u8(slot.aggregation);
   if (kind < kPriorities) options.priority = kPriorityOf[kind];
   options.top_labels = slot.top_labels;
   options.dimensions = u16(slot.dimensions);
@@ -49,18 +49,17 @@ bool has_form(const Route& route, const StepRow& answer, u32 n_tokens, const Slo
   if (answer.kind > u32(Answer::kRefusal) || answer.dtype > 3 || raw != (answer.dtype > 1)) return false;
   const bool vector = raw || Answer(answer.kind) == Answer::kFloats;
   const u32 width = slot.dimensions ? std::min(slot.dimensions, route.dimensions) : route.dimensions;
-  switch (route.task) {
-    case Task::kEmbed:
-      return vector && n == width;
-    case Task::kEmbedMulti:
+  const TaskTraits& task = traits(route.task);
+  switch (task.form) {
+    case AnswerForm::kVector:
+      if (!task.by_token) return vector && n == width;
       return vector && width && n % width == 0 && n / width <= n_tokens;
-    case Task::kClassify:
-      return Answer(answer.kind) == Answer::kLabels && n && n <= route.dimensions;
-    case Task::kClassifyTokens:
+    case AnswerForm::kLabels:
+      if (!task.by_token) return Answer(answer.kind) == Answer::kLabels && n && n <= route.dimensions;
       return Answer(answer.kind) == Answer::kTokenLabels && n <= n_tokens;
-    case Task::kEmbedSparse:
+    case AnswerForm::kSparse:
       return Answer(answer.kind) == Answer::kSparse && n <= sparse_weights(route.dimensions);
-    case Task::kGenerate:
+    case AnswerForm::kTokens:
       break;
   }
   return false;
@@ -86,7 +85,7 @@ StepItem read_item(const Segment& segment, const Route& route, u32 number, const
       item.trace_state = {names.state, std::min<size_t>(names.state_bytes, sizeof names.state)};
     }
   }
-  if (route.task == Task::kGenerate) {
+  if (generates(route.task)) {
     read_sampling(slot.sampling, generate);
     item.generate = &generate;
   }

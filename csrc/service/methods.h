@@ -7,6 +7,10 @@
 
 namespace fastqps::service {
 
+inline std::string_view as_text(std::span<const u8> message) {
+  return {reinterpret_cast<const char*>(message.data()), message.size()};
+}
+
 // Predict and Generate: calls of one message and one item.
 class SingleMethod final : public transport::Method {
  public:
@@ -17,7 +21,8 @@ class SingleMethod final : public transport::Method {
                              const transport::CallInfo& info) override {
     RequestView view;
     const Origin from{.call = call, .info = &info, .method = rpc_, .streams = rpc_ == kGenerate};
-    if (const Refusal refusal = intake_.accept(as_text(message), from, view)) answers_.refuse(from, view, refusal);
+    const auto parse = [message](RequestView& read) { return parse_request(as_text(message), &read); };
+    if (const Refusal refusal = intake_.accept(parse, from, view)) answers_.refuse(from, view, refusal);
     return transport::Took::kAll;
   }
   transport::Gone on_gone(transport::CallId, u64 user) override { return withdrawals_.call_gone(user); }

@@ -38,7 +38,7 @@ class NativeBatchReader final : public RequestReader {
   explicit NativeBatchReader(u32 items_max) : items_(items_max) {}
 
   FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) override {
-    return split_batch({reinterpret_cast<const char*>(message.data()), message.size()}, items_, &count_, reason);
+    return split_batch(as_text(message), items_, &count_, reason);
   }
   u32 items() const override { return u32(count_); }
   FieldError item(u32 index, RequestView& view) override { return parse_request(items_[index], &view); }
@@ -66,7 +66,7 @@ class NativeBatchWriter final : public AnswerWriter {
 class NativeStreamReader final : public RequestReader {
  public:
   FieldError read(std::span<const u8> message, const transport::CallInfo&, ReasonText&) override {
-    message_ = {reinterpret_cast<const char*>(message.data()), message.size()};
+    message_ = as_text(message);
     return {};
   }
   u32 items() const override { return 1; }

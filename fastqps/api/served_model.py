@@ -7,10 +7,9 @@ from ..v1 import predict_pb2 as pb
 
 @dataclass(slots=True)
 class Model:
-    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: embed, embed_sparse, embed_multi,
-    classify, classify_tokens or generate; `repeatable`: answers do not depend on what else the server computes;
-    `warnings`: what its operator should know, such as a limit below the
-    model's own."""
+    """A served model. `version`: 12 hex digits of the checkpoint's digest; `task`: its name in fastqps.v1.Task in lower
+    case, such as embed; `repeatable`: answers do not depend on what else the server computes; `warnings`: what its
+    operator should know, such as a limit below the model's own."""
 
     name: str
     version: str

@@ -42,7 +42,7 @@ _ENCODERS: Mapping[type[EncoderConfig], Callable[[Weights, Any, int, EncoderOps]
 class PackedModel:
     """``Step`` → float32 [rows, card.dimensions], computed by ``ops``, which hold the weights.
 
-    There is a row for each item, or where ``card.rows_by_token`` says so for each token.
+    There is a row for each item, or where ``card.traits.by_token`` says so for each token.
     """
 
     def __init__(self, card: ModelCard, ops: EncoderOps) -> None:

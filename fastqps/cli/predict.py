@@ -107,7 +107,7 @@ def _here(options: argparse.Namespace) -> Ask:
 
     def ask(texts: list[Text]) -> list[dict[str, Any]]:
         try:
-            if engine.card.task == "generate":
+            if engine.card.generates:
                 return [generation_json(generation) for generation in engine.generate(_prompts(texts), **asked)]
             predictions = engine.predict(texts, prompt_name=options.prompt_name, truncate=options.truncate)
             return [answer_json(each) for each in predictions]
@@ -130,10 +130,10 @@ def _engine(options: argparse.Namespace) -> Engine:
         adapter=options.adapter or "",
     )
     given = [*generate_options(options), *(["stream"] if options.stream else [])]
-    if given and engine.card.task != "generate":
+    if given and not engine.card.generates:
         flag = given[0].replace("_", "-")
         raise ConfigError(f"--{flag}: the model {engine.card.name} does not generate text")
-    if options.prompt_name and engine.card.task == "generate":
+    if options.prompt_name and engine.card.generates:
         raise ConfigError(f"--prompt-name: the model {engine.card.name} generates text, and has no prompts")
     return engine
 

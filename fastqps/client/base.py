@@ -172,8 +172,8 @@ def check_address(address: str) -> None:
         return
     if url := _URL.match(address):
         raise ValueError(f"address {address!r} is a URL; give HOST:PORT: {url[1]!r}")
-    found = _HOST_PORT.fullmatch(address)
-    if not found:
+    match = _HOST_PORT.fullmatch(address)
+    if not match:
         raise ValueError(f"address {address!r} has no port: HOST:PORT, such as '127.0.0.1:50051' or '[::1]:50051'")
-    if not 0 < int(found[2]) < 1 << 16:
-        raise ValueError(f"address {address!r}: port {found[2]}, must be 1 to 65535")
+    if not 0 < int(match[2]) < 1 << 16:
+        raise ValueError(f"address {address!r}: port {match[2]}, must be 1 to 65535")

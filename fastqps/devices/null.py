@@ -21,7 +21,7 @@ class NullRunner:
     def __init__(self, card: ModelCard, max_items: int, max_tokens: int) -> None:
         self.card = card
         self._buffers = StepBuffers.allocate(card, max_items, max_tokens)
-        if card.task in ("embed", "embed_multi"):
+        if card.traits.form == "vector":
             self._buffers.output.fill(card.dimensions**-0.5)
 
     def buffers(self) -> StepBuffers:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from fastqps._core import TASKS
 from fastqps.devices.errors import DeviceError
 from fastqps.devices.kernel_cost import Kernel, Peaks
 from fastqps.devices.profile import Points, Profile
@@ -18,7 +19,6 @@ from fastqps.files.regular import read_regular
 
 SHIPPED = Path(__file__).parents[1] / "data" / "profiles"
 STATUSES = ("estimated", "measured")
-TASKS = ("embed", "classify", "classify_tokens", "embed_sparse", "embed_multi", "generate")
 NAME_MAX = 60
 TEXT_MAX = 4000
 FIXED_US_MAX = 5e6
@@ -104,7 +104,7 @@ class _Reader:
             source=self._text("source"),
             gpu=self._text("gpu", ""),
             model=self._text("model", ""),
-            task=self._choice("task", TASKS),
+            task=self._choice("task", tuple(TASKS)),
             fixed_us=self._number("step.fixed_us", FIXED_US_MAX, costs_needed),
             per_token_us=self._number("step.per_token_us", COST_US_MAX, 0.0 if tabled else costs_needed),
             per_item_us=self._number("step.per_item_us", COST_US_MAX, 0.0),

@@ -61,7 +61,7 @@ def step_limits(
         return chosen
     with STARTUP.stage("choices"), stored_steps.measuring():
         chosen = _chosen(segment, settings) or _choose(card, settings, segment, lanes)
-        cache_slots = chosen.items * settings.lanes if card.task == "generate" else 0
+        cache_slots = chosen.items * settings.lanes if card.generates else 0
         segment.set_batch_limits(settings.route, items=chosen.items, tokens=chosen.tokens, cache_slots=cache_slots)
     return chosen
 
@@ -95,7 +95,7 @@ def _within_step_time(
         )
         fit = 1
     items = min(limits.items, fit)
-    if card.task == "generate":  # a step must have room for a longest prompt beside the sequences that run
+    if card.generates:  # a step must have room for a longest prompt beside the sequences that run
         say(f"{bound}: at most {items} sequences of {limits.items}")
         return StepLimits(items, limits.tokens)
     # Longer and shorter items take about the same time for a token.
@@ -108,7 +108,7 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     """The stored choice, or one that is measured now."""
     where = _circumstances(settings, segment)
     path = stored_steps.path_of(Path(card.path), where)
-    name = _KNEE if not settings.choose_items else _GENERATES if card.task == "generate" else _ANSWERS
+    name = _KNEE if not settings.choose_items else _GENERATES if card.generates else _ANSWERS
     if choice := stored_steps.find(path, where):
         say(f"{name}: {choice.items}, choice of {choice.measured} read from {path}")
         return choice
@@ -117,7 +117,7 @@ def _measured(card: ModelCard, settings: DispatcherSettings, segment: Segment, l
     alone = settings.device == "cpu" and settings.threads == 1
     steps = TimedSteps(card, lanes, time.process_time if alone else time.perf_counter)
     step_s_max = TOKEN_S_MAX / settings.lanes  # lanes take turns
-    knee = find_knee(steps, steps.items_max, step_s_max if card.task == "generate" else math.inf)
+    knee = find_knee(steps, steps.items_max, step_s_max if card.generates else math.inf)
     # A step that holds as many items of usual length as there is room for may hold more that are shorter.
     items = settings.max_batch_items if knee.items == steps.items_max else knee.items
     say(f"{name}: {items} of at most {settings.max_batch_items}, {_reason(knee, settings.lanes)}")

@@ -50,7 +50,7 @@ def examine_server(flags: Mapping[str, Any], environ: Mapping[str, str], config_
 
 def _described(card: ModelCard) -> str:
     width = f"{len(card.labels)} labels" if card.labels else f"{card.dimensions} dimensions"
-    if card.task == "generate":
+    if card.generates:
         width = f"answers of {card.max_output_tokens} tokens"
     return f"{card.task}, {card.family}: inputs of {card.max_input_tokens} tokens, {width}; @{card.version} {card.path}"
 

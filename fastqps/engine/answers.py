@@ -22,9 +22,9 @@ def answer(card: ModelCard, row: NDArray[np.float32]) -> Answer:
 
     Of a model with sparse embeddings, that of the row.
     """
-    if card.task == "embed":
+    if card.traits.form == "vector":
         return embedding(card, row)
-    if card.task == "embed_sparse":
+    if card.traits.form == "sparse":
         return sparse_embedding(card, row)
     return [(label.name, label.score) for label in best_labels(card, row)]
 

@@ -101,14 +101,13 @@ class Engine:
         an option that is out of range. An embedding is always float32 here: a server's ``int8`` answers are for the
         network.
         """
-        if not isinstance(self._model, Predictor) or self.card.task != "embed":
-            raise ValueError(f"{self.card.name} makes no embeddings: its task is {self.card.task}")
+        model = self._made_for("embed", "makes no embeddings")
         _check_count("dimensions", dimensions, self.card.dimensions)
 
         def finish(row: Vector) -> Vector:
             return embedding(self.card, row, dimensions, normalize)
 
-        rows = self._model.run(texts, truncate, finish, prompt_name)
+        rows = model.run(texts, truncate, finish, prompt_name)
         return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
     def classify(
@@ -147,10 +146,9 @@ class Engine:
         ``max_active_dims``: the most weights of one, None: as many as ``card.max_active_dims``. ``ValueError`` names an
         item that cannot be answered and an option that is out of range.
         """
-        if not isinstance(self._model, Predictor) or self.card.task != "embed_sparse":
-            raise ValueError(f"{self.card.name} makes no sparse embeddings: its task is {self.card.task}")
+        model = self._made_for("embed_sparse", "makes no sparse embeddings")
         _check_count("max_active_dims", max_active_dims, self.card.max_active_dims)
-        return self._model.run(texts, truncate, lambda row: sparse_embedding(self.card, row, max_active_dims))
+        return model.run(texts, truncate, lambda row: sparse_embedding(self.card, row, max_active_dims))
 
     def embed_multi(
         self,
@@ -165,8 +163,7 @@ class Engine:
 
         ``prompt_name`` ``query`` or ``document`` says what the texts are; the other options are those of ``embed``.
         """
-        if not isinstance(self._model, Predictor) or self.card.task != "embed_multi":
-            raise ValueError(f"{self.card.name} does not make a vector of each token: its task is {self.card.task}")
+        model = self._made_for("embed_multi", "does not make a vector of each token")
         _check_count("dimensions", dimensions, self.card.dimensions)
         skipped = np.array(self.card.role(prompt_name).skipped, np.int64)
 
@@ -174,7 +171,7 @@ class Engine:
             kept = rows[~np.isin(ids, skipped)]
             return vectors(self.card, kept, dimensions, normalize)
 
-        return self._model.run_tokens(texts, truncate, finish, prompt_name)
+        return model.run_tokens(texts, truncate, finish, prompt_name)
 
     def entities(
         self, texts: Sequence[Item], *, aggregation: Aggregation = "simple", truncate: bool = False
@@ -183,15 +180,14 @@ class Engine:
 
         ``ValueError`` names an item that is no text or cannot be answered.
         """
-        if not isinstance(self._model, Predictor) or self.card.task != "classify_tokens":
-            raise ValueError(f"{self.card.name} finds no entities: its task is {self.card.task}")
+        model = self._made_for("classify_tokens", "finds no entities")
         if aggregation not in get_args(Aggregation):
             raise ValueError(f"aggregation: {aggregation!r}, must be one of {', '.join(get_args(Aggregation))}")
         only = [text for text in texts if isinstance(text, str)]
         if isinstance(texts, str) or len(only) < len(texts):
             raise ValueError(f"{self.card.name} takes a list of texts: it says where in a text its entities are")
-        rows = self._model.run(only, truncate, np.copy)
-        spans = self._model.spans(only)
+        rows = model.run(only, truncate, np.copy)
+        spans = model.spans(only)
         return [entities(self.card.labels, *each, aggregation) for each in zip(rows, spans, strict=True)]
 
     def generate(
@@ -223,8 +219,12 @@ class Engine:
 
     @property
     def _classifier(self) -> Predictor:
-        if not isinstance(self._model, Predictor) or self.card.task != "classify":
-            raise ValueError(f"{self.card.name} does not classify texts: its task is {self.card.task}")
+        return self._made_for("classify", "does not classify texts")
+
+    def _made_for(self, task: str, lacks: str) -> Predictor:
+        """The model of ``task``; ``ValueError`` says what one of another task ``lacks``."""
+        if not isinstance(self._model, Predictor) or self.card.task != task:
+            raise ValueError(f"{self.card.name} {lacks}: its task is {self.card.task}")
         return self._model
 
     @property

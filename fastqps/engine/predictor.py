@@ -92,7 +92,7 @@ class Predictor:
 
     def _finite(self, item: int) -> bool:
         rows = self._rows(item)
-        return bool(np.isfinite(rows[: self.card.max_active_dims] if self.card.task == "embed_sparse" else rows).all())
+        return bool(np.isfinite(rows[: self.card.max_active_dims or None]).all())
 
     def _ids(self, item: int) -> TokenIds:
         b = self._runner.buffers()

@@ -46,7 +46,7 @@ def inputs(model: ServedModel) -> list[Tensor]:
     found: list[Tensor] = []
     if model.card.tokenizer:
         found.append(("text", "BYTES", [1]))
-        if model.card.takes_pairs and not model.card.static:
+        if model.card.traits.takes_pairs and not model.card.static:
             found.append(("text_pair", "BYTES", [1]))
     if not model.card.pairs_only:
         found += [("input_ids", "INT64", [-1]), ("attention_mask", "INT64", [-1])]
@@ -59,7 +59,7 @@ def outputs(model: ServedModel) -> list[Tensor]:
         return [("embedding", "FP32", [model.card.dimensions])]
     if model.card.task == "classify":
         return [("scores", "FP32", [len(model.card.labels)]), ("label", "BYTES", [])]
-    text = model.card.task == "generate" and model.card.tokenizer
+    text = model.card.generates and model.card.tokenizer
     return [("text", "BYTES", [])] if text else []
 
 
@@ -160,7 +160,7 @@ def _model_config(models: ServedModels, request: Any, response: Any) -> None:
     config.name = model.card.name
     config.platform = config.backend = "fastqps"
     config.max_batch_size = models.items_max
-    if model.card.task == "generate":  # ModelStreamInfer answers piece by piece
+    if model.card.generates:  # ModelStreamInfer answers piece by piece
         config.model_transaction_policy.decoupled = True
     for name, datatype, sizes in inputs(model):
         config.input.add(name=name, data_type=_TYPES[datatype], dims=sizes, optional=True)

@@ -19,16 +19,6 @@ MESSAGE, HALF_CLOSE, GONE = 0, 1, 2  # transport::RareEvent
 SLOW_WAITING_MAX = 64  # messages
 RareEvent = tuple[tuple[int, int], int, int, bytes, bool, tuple[str, list[str]] | None]
 """What ``Door.next_rare`` returns."""
-_TASKS = {
-    "embed": predict_pb2.TASK_EMBED,
-    "classify": predict_pb2.TASK_CLASSIFY,
-    "generate": predict_pb2.TASK_GENERATE,
-    "classify_tokens": predict_pb2.TASK_CLASSIFY_TOKENS,
-    "embed_sparse": predict_pb2.TASK_EMBED_SPARSE,
-    "embed_multi": predict_pb2.TASK_EMBED_MULTI,
-}
-
-_VECTORS = ("embed", "embed_multi")
 
 
 def list_models(models: list[ServedModel]) -> bytes:
@@ -36,14 +26,15 @@ def list_models(models: list[ServedModel]) -> bytes:
     answer = predict_pb2.ListModelsResponse()
     for i, model in enumerate(models):
         card = model.card
+        form = card.traits.form
         answer.models.add(
             name=card.name,
             version=card.version,
-            task=_TASKS[card.task],
+            task=predict_pb2.Task.ValueType(card.traits.number),
             is_default=i == 0,
             input_tokens_max=card.max_input_tokens,
             output_tokens_max=card.max_output_tokens,
-            dimensions=card.vocab_size if card.task == "embed_sparse" else card.dimensions * (card.task in _VECTORS),
+            dimensions=card.vocab_size if form == "sparse" else card.dimensions * (form == "vector"),
             labels=card.labels,
             native_tokenizer=model.native,
             warnings=card.warnings,

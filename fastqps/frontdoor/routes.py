@@ -106,8 +106,8 @@ class DoorRoutes:
                 tokenizer=content_of(tokenizer.source) if tokenizer and native else "",
                 special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
-                detokenizer=content_of(tokenizer.source) if tokenizer and card.task == "generate" else "",
-                specials=tokenizer.around() if tokenizer and card.task == "generate" else (0, 0),
+                detokenizer=content_of(tokenizer.source) if tokenizer and card.generates else "",
+                specials=tokenizer.around() if tokenizer and card.generates else (0, 0),
             )
         except ValueError as error:
             raise ModelError(f"model {card.name}: its tokenizer.json cannot be used: {error}") from None

@@ -16,11 +16,6 @@ from fastqps.frontdoor.rare_calls import CallFailed, RareMethod
 from fastqps.frontdoor.served import ServedModels
 from fastqps.models.card import ModelCard
 
-_DOES = {
-    "generate": "generates text",
-    "classify_tokens": "finds entities",
-    "embed_multi": "makes a vector of each token",
-}
 _NO_TOKEN_EMBEDDINGS = "call Embed, or Predict where the model makes a vector of each token"
 _UNSERVED = {
     "EmbedAll": (True, _NO_TOKEN_EMBEDDINGS),
@@ -97,7 +92,7 @@ def model_type(card: ModelCard) -> str:
         return "reranker" if len(card.labels) == 1 else "classifier"
     raise CallFailed(
         StatusCode.FAILED_PRECONDITION,
-        f"the default model '{card.name}' {_DOES[card.task]}, for which this API has no model type",
+        f"the default model '{card.name}' {card.traits.does}, for which this API has no model type",
     )
 
 

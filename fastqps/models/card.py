@@ -6,14 +6,14 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from fastqps._core import TASKS, TaskTraits
 from fastqps.errors import ModelError
 from fastqps.models.files.config_values import Activation
 from fastqps.models.files.logit_options import LogitOptions
 from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
-Task = Literal["embed", "classify", "generate", "classify_tokens", "embed_sparse", "embed_multi"]
 KV_PADDING_SLOTS = 1  # of a KV cache: no sequence's, for rows that fill a step up
 
 
@@ -45,7 +45,7 @@ class ModelCard:
     """One served model: everything the front door and the C++ steps need to know about it.
 
     ``dimensions`` is the width of one output row: the embedding's size, or the number of labels. There is a row for
-    each item, or where ``rows_by_token`` says so for each token. A runner's row is
+    each item, or where ``traits.by_token`` says so for each token. A runner's row is
     raw: the pooled and projected vector, or the logits; ``normalize`` and ``activation`` say what ``scatter`` does.
     A row of a sparse embedding holds ``max_active_dims`` weights, the largest, in any order; as many token ids, which
     are theirs; and the number of all weights above zero. Those behind that number are zeros, with ids of no meaning.
@@ -55,7 +55,7 @@ class ModelCard:
     name: str
     path: str
     version: str  # 12 hex digits of a digest over every file that decides an answer
-    task: Task
+    task: str  # of TASKS
     family: str  # the name in its module of fastqps/models/families
     dimensions: int
     max_input_tokens: int  # special tokens included, a prefix not
@@ -94,14 +94,14 @@ class ModelCard:
         return self.empty_id >= 0
 
     @property
-    def takes_pairs(self) -> bool:
-        """Whether an item may be a pair of texts."""
-        return self.task in ("embed", "classify", "embed_sparse")
+    def traits(self) -> TaskTraits:
+        """What there is to ask of its task."""
+        return TASKS[self.task]
 
     @property
-    def rows_by_token(self) -> bool:
-        """Whether its output has a row for each token, not one for each item."""
-        return self.task in ("classify_tokens", "embed_multi")
+    def generates(self) -> bool:
+        """Whether its answers are generated token by token."""
+        return self.traits.form == "tokens"
 
     def cut(self, ids: Sequence[int], limit: int) -> Sequence[int]:
         """At most ``limit`` of a client's token ids, cut where the tokenizer cuts a text."""

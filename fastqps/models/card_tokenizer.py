@@ -20,7 +20,7 @@ def load_tokenizer(card: ModelCard) -> Tokenizer | None:
             source_of(card),
             max_tokens=card.max_input_tokens,
             special_tokens=card.special_tokens,
-            unknown_id=card.unknown_id if card.task == "classify_tokens" else None,
+            unknown_id=card.unknown_id if card.traits.spans else None,
         )
         if not tokenizer.native:
             tokenizer.encode("a")  # a server must not start that then refuses every text
@@ -60,4 +60,4 @@ def least_input_tokens(card: ModelCard, tokenizer: Tokenizer) -> int:
     With less, every text would be cut to the same tokens. Embedders and classifiers take pairs of texts, too.
     """
     single = tokenizer.n_special(pair=False) + 1
-    return single if not card.takes_pairs else max(single, tokenizer.n_special(pair=True) + 2)
+    return single if not card.traits.takes_pairs else max(single, tokenizer.n_special(pair=True) + 2)

@@ -11,7 +11,7 @@ from typing import Any
 from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter, read_adapter
 from fastqps.models.adapters.base import check_base, check_tied, refuse_adapter, with_adapter
-from fastqps.models.card import ModelCard, Task
+from fastqps.models.card import ModelCard
 from fastqps.models.checkpoint_task import read_config, read_sentences, task_of
 from fastqps.models.families import FAMILIES, DecoderFamily, EncoderFamily
 from fastqps.models.families.decoder import DecoderConfig
@@ -48,7 +48,7 @@ class Checkpoint:
     pipeline: Pipeline
     sentence: SentenceConfig
     family: EncoderFamily | DecoderFamily
-    task: Task
+    task: str  # of TASKS
     adapter: Adapter | None = None
 
     @classmethod

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fastqps.errors import ModelError
 from fastqps.models.adapters import Adapter
-from fastqps.models.card import Task
 from fastqps.models.families import GENERATORS, DecoderFamily, EncoderFamily, family_of
 from fastqps.models.families.llama_encoder import encoder_of
 from fastqps.models.files.compressed_tensors import check_quantization
@@ -38,7 +37,7 @@ def task_of(
     config: Keys,
     pipeline: Pipeline,
     adapter: Adapter | None,
-) -> Task:
+) -> str:
     """By the architecture that config.json or the adapter names, and modules.json; ``ModelError`` if it is none."""
     named = str((config.get("architectures") or [""])[0])
     if isinstance(family, DecoderFamily):
@@ -64,8 +63,8 @@ def _check_generator(root: Path, kind: str, architecture: str, adapter: Adapter 
         raise ModelError(f"{adapter.root}: its task_type makes a classifier, and a {kind} has to generate")
 
 
-def _encoder_task(root: Path, family: EncoderFamily, pipeline: Pipeline, architecture: str) -> Task:
-    task: Task = "embed"
+def _encoder_task(root: Path, family: EncoderFamily, pipeline: Pipeline, architecture: str) -> str:
+    task = "embed"
     if pipeline.scores and architecture.endswith(_CLASSIFY):
         task = "classify"
     elif pipeline.scores and architecture.endswith(_CLASSIFY_TOKENS):
@@ -88,7 +87,7 @@ def _encoder_task(root: Path, family: EncoderFamily, pipeline: Pipeline, archite
     return "embed_multi" if pipeline.multi else task
 
 
-def read_sentences(root: Path, encoder: Path, family: EncoderFamily, pipeline: Pipeline, task: Task) -> SentenceConfig:
+def read_sentences(root: Path, encoder: Path, family: EncoderFamily, pipeline: Pipeline, task: str) -> SentenceConfig:
     """The files of sentence-transformers, of a model for ``task``; ``ModelError`` for what is not supported."""
     if task == "embed_sparse":
         return read_sparse_config(root, encoder, pipeline.fills_masks)

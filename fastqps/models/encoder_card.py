@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastqps._core import TASKS
 from fastqps.errors import ModelError
 from fastqps.models.card import InputRole, ModelCard, shorter
 from fastqps.models.checkpoint import Checkpoint
@@ -14,11 +15,8 @@ from fastqps.models.input_roles import input_roles
 from fastqps.models.sentence_transformers.keys import MODEL_FILE, torch_class
 from fastqps.models.sentence_transformers.prompts import NO_PROMPTS
 
-_LABELS = ("classify", "classify_tokens")  # tasks whose answers are labels
 _ACTIVE_DIMS_MAX = 512  # weights of a sparse embedding: a slot holds 8 bytes for each, and texts rarely have half of it
 _FLOAT_IDS_MAX = 1 << 24  # token ids that a float32 of an output row holds exactly
-# Tasks that need a tokenizer: answers are parts of a text, or depend on its words.
-_OF_TEXTS = {"classify_tokens": "a token classifier", "embed_multi": "a model with a vector for each token"}
 _INPUT_TOKENS_DEFAULT_MAX = 8192  # of a model that takes more: a step must hold its longest input
 _MULTI_TOKENS_DEFAULT_MAX = 512  # of one with a vector for each token: a front door has 64 MiB for long answers
 
@@ -27,21 +25,23 @@ def encoder_card(
     checkpoint: Checkpoint, name: str, max_input_tokens: int | None, allow_single_texts: bool = False
 ) -> ModelCard:
     """The card of ``checkpoint`` under ``name``; ``ModelError`` if its numbers are impossible."""
+    traits = TASKS[checkpoint.task]
     try:
         config = checkpoint.encoder_config()
-        labels = _labels(checkpoint) if checkpoint.task in _LABELS else ()
-        active = _active_dims(checkpoint, config) if checkpoint.task == "embed_sparse" else 0
+        labels = _labels(checkpoint) if traits.form == "labels" else ()
+        active = _active_dims(checkpoint, config) if traits.form == "sparse" else 0
         check_counts(checkpoint, config, len(labels))
     except ModelError as error:
         raise ModelError(f"{checkpoint.root}: {error}") from error
-    if checkpoint.task in _OF_TEXTS and not checkpoint.tokenizer():
-        raise ModelError(f"{checkpoint.root}: {_OF_TEXTS[checkpoint.task]} needs a tokenizer.json")
+    if traits.by_token and not checkpoint.tokenizer():  # answers are parts of a text, or depend on its words
+        what = "a token classifier" if labels else "a model with a vector for each token"
+        raise ModelError(f"{checkpoint.root}: {what} needs a tokenizer.json")
     dense = checkpoint.pipeline.dense
     width = dense[-1].out_features if dense else config.hidden
     if active:
         width = 2 * active + 1
     special = _special_ids(checkpoint)
-    prompts = NO_PROMPTS if checkpoint.task == "classify_tokens" else checkpoint.sentence.prompts
+    prompts = NO_PROMPTS if traits.spans else checkpoint.sentence.prompts
     own = _own_limit(checkpoint, config)
     limit_max = _default_max(checkpoint) if max_input_tokens is None else max_input_tokens
     limit = min(own, limit_max)
@@ -63,7 +63,7 @@ def encoder_card(
         tokenizer=checkpoint.tokenizer(),
         cuts_left=checkpoint.tokenizer_files.cuts_left,
         labels=labels,
-        normalize=checkpoint.task in ("embed", "embed_multi") and checkpoint.pipeline.normalize,
+        normalize=traits.form == "vector" and checkpoint.pipeline.normalize,
         activation=_activation(checkpoint, len(labels)),
         position_offset=config.position_offset,
         second_segment_type=int(checkpoint.tokenizer_files.token_types and config.types > 1),
@@ -71,7 +71,7 @@ def encoder_card(
         cls_id=special["cls"],
         sep_id=special["sep"],
         max_active_dims=active,
-        unknown_id=checkpoint.tokenizer_files.unknown_id if checkpoint.task == "classify_tokens" else -1,
+        unknown_id=checkpoint.tokenizer_files.unknown_id if traits.spans else -1,
         pairs_only=checkpoint.cross_encoder and not allow_single_texts,
         prompts=prompts.texts,
         default_prompt=prompts.default,

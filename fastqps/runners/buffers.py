@@ -40,8 +40,8 @@ class StepBuffers:
     stamps         int64   [2]                   when the device started and ended the step, ns of CLOCK_MONOTONIC
     ============== ======= ===================== =================================================================
 
-    There are ``max_tokens`` output rows if a row belongs to a token (``card.rows_by_token``), else ``max_items``. Every
-    item has at least one token. What lies beyond the step's items and tokens is neither read nor written.
+    There are ``max_tokens`` output rows if a row belongs to a token (``card.traits.by_token``), else ``max_items``.
+    Every item has at least one token. What lies beyond the step's items and tokens is neither read nor written.
     """
 
     max_items: int
@@ -58,12 +58,12 @@ class StepBuffers:
     @classmethod
     def allocate(cls, card: ModelCard, max_items: int, max_tokens: int) -> StepBuffers:
         """Zeroed buffers for steps of the model, on cache-line boundaries; their addresses never change."""
-        rows, width = max_tokens if card.rows_by_token else max_items, card.dimensions
+        rows, width = max_tokens if card.traits.by_token else max_items, card.dimensions
         return cls(
             max_items=max_items,
             max_tokens=max_tokens,
             width=width,
-            by_token=card.rows_by_token,
+            by_token=card.traits.by_token,
             input_ids=aligned(max_tokens, np.int32),
             position_ids=aligned(max_tokens, np.int32),
             token_type_ids=aligned(max_tokens, np.int32),
@@ -84,12 +84,12 @@ class StepBuffers:
     ) -> StepBuffers:
         """The sections of a device's blocks, as csrc/step/encode/encode_layout.h has them."""
         width = card.dimensions
-        at = EncodeLayout(max_tokens, max_items, width, rows_by_token=card.rows_by_token)
+        at = EncodeLayout(max_tokens, max_items, width, rows_by_token=card.traits.by_token)
         return cls(
             max_items=max_items,
             max_tokens=max_tokens,
             width=width,
-            by_token=card.rows_by_token,
+            by_token=card.traits.by_token,
             input_ids=staging[at.input_ids :][:max_tokens],
             position_ids=staging[at.position_ids :][:max_tokens],
             token_type_ids=staging[at.token_type_ids :][:max_tokens],

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from fastqps._core import DecodeStepper, EncodeStepper, Segment, Stepper, WakeFds
-from fastqps.models.card import ModelCard, Task
+from fastqps._core import TASKS, DecodeStepper, EncodeStepper, Segment, Stepper, WakeFds
+from fastqps.models.card import ModelCard
 
 
 class MakeStepper(Protocol):
@@ -36,19 +36,12 @@ class StepKind:
 
 ENCODE = StepKind("encode", EncodeStepper)  # a step answers all of its items
 DECODE = StepKind("decode", DecodeStepper)  # a step makes one token of each of its items
-_KINDS: Mapping[str, StepKind] = {
-    "embed": ENCODE,
-    "classify": ENCODE,
-    "classify_tokens": ENCODE,
-    "embed_sparse": ENCODE,
-    "embed_multi": ENCODE,
-    "generate": DECODE,
-}
+_KINDS: Mapping[str, StepKind] = {kind.name: kind for kind in (ENCODE, DECODE)}
 
 
-def kind_of_task(task: Task | str) -> StepKind:
+def kind_of_task(task: str) -> StepKind:
     """The kind of the steps that answer ``task``."""
-    return _KINDS[task]
+    return _KINDS[TASKS[task].steps]
 
 
 def step_kind(card: ModelCard) -> StepKind:

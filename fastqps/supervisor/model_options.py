@@ -38,7 +38,7 @@ def prefix_of(model: str, prefixes: Mapping[str, str]) -> str:
 
 def check_used(prefixes: Mapping[str, str], cards: Sequence[ModelCard]) -> None:
     """Raises ``ConfigError`` if a prefix would have no effect."""
-    generators = {card.name for card in cards if card.task == "generate"}
+    generators = {card.name for card in cards if card.generates}
     if prefixes and not generators:
         raise ConfigError("--prefix: none of the served models generates text")
     if other := next((name for name in prefixes if name != ALL and name not in generators), None):

@@ -60,7 +60,7 @@ def dispatchers_on_cpu(config: Config, cards: Sequence[ModelCard]) -> int:
     """
     most = most_dispatchers(config)
     weight_bytes = {card.name: _weight_bytes(card) for card in cards}
-    large = any(card.task == "generate" and weight_bytes[card.name] > GENERATOR_BYTES_MAX for card in cards)
+    large = any(card.generates and weight_bytes[card.name] > GENERATOR_BYTES_MAX for card in cards)
     fit = most * sum(weight_bytes.values()) * _MEMORY_SHARE <= machine.memory_bytes()
     return most if fit and not large and not all(card.static for card in cards) else max(1, most // 2)
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fastqps import _core
 from fastqps._core import CALLER_BYTES, DISPATCHERS_MAX, Sizes
 from fastqps.config import SETTINGS, Config
 from fastqps.config.decide import lanes_of, server_cpus
@@ -25,11 +26,9 @@ from fastqps.supervisor.room import Memory, Room, fit_answers, room_of
 from fastqps.telemetry.capacity import Capacity, read_capacity
 from fastqps.telemetry.metrics.saturation import DEVICE_BUSY_MAX
 
-LABEL_BYTES = 8  # index and score
-FLOAT_BYTES = 4
-TOKEN_BYTES = 8  # id and log probability
-# Answers that grow with the input: what a slot has room for, and the memory of each front door for larger ones.
-_SLOT_BYTES_MAX = {"classify_tokens": 4 << 10, "embed_multi": 16 << 10}
+# Answers by token, which grow with the input: what a slot has room for, by their form, and the memory of each front
+# door for larger ones.
+_SLOT_BYTES_MAX = {"labels": 4 << 10, "vector": 16 << 10}
 _LARGE_BYTES = 64 << 20
 _LARGE_BYTES_MAX = 4 << 20  # of one: fewer than 16 would be of little use
 _LINE_BYTES = 64
@@ -139,7 +138,7 @@ def make_plan(config: Config) -> Plan:
 def memory_of(config: Config, cards: tuple[ModelCard, ...], devices: tuple[Device, ...]) -> Memory:
     """The memory for KV caches: the smallest GPU's, shared by its dispatchers, or the machine's, shared by all."""
     assert config.dispatchers
-    generators = sum(card.task == "generate" for card in cards)
+    generators = sum(card.generates for card in cards)
     lanes = lanes_of(config, generates=True) * config.dispatchers * generators
     gpus = [device.gpu for device in devices if device.gpu]
     if gpus:
@@ -188,18 +187,17 @@ def _other_settings(capacity: Capacity, config: Config) -> list[str]:
 
 def answer_bytes(card: ModelCard) -> int:
     """The size of a model's longest answer in a slot."""
-    if card.task == "generate":
-        return card.max_output_tokens * TOKEN_BYTES
-    if card.task == "classify_tokens":
-        return card.max_input_tokens * LABEL_BYTES
-    if card.task == "embed_multi":
-        return card.max_input_tokens * card.dimensions * FLOAT_BYTES
-    return card.dimensions * (LABEL_BYTES if card.task == "classify" else FLOAT_BYTES)
+    return _core.answer_bytes(
+        card.traits,
+        dimensions=card.dimensions,
+        max_input_tokens=card.max_input_tokens,
+        max_output_tokens=card.max_output_tokens,
+    )
 
 
 def slot_bytes(card: ModelCard) -> int:
     """The most bytes of a model's answer that every slot has room for."""
-    return _SLOT_BYTES_MAX.get(card.task, answer_bytes(card))
+    return _SLOT_BYTES_MAX[card.traits.form] if card.traits.by_token else answer_bytes(card)
 
 
 def large_answer_bytes(card: ModelCard) -> int:

@@ -57,7 +57,7 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
     Raises ``ConfigError`` if a step cannot hold the sequences, or the memory cannot hold their KV cache.
     """
     assert config.max_batch_tokens and config.frontdoors  # decided
-    generates = card.task == "generate"
+    generates = card.generates
     lanes = lanes_of(config, generates=generates)
     if config.device == REMOTE:  # of a message; what a server holds at a time, the server decides
         return Room(most_items(config), config.max_batch_tokens, most_items(config) if generates else 0, lanes=lanes)
@@ -86,7 +86,7 @@ def room_of(card: ModelCard, config: Config, memory: Memory) -> Room:
 
 def fit_answers(card: ModelCard, config: Config, memory: Memory) -> ModelCard:
     """The card with as long answers as leave memory for some sequences, if no setting says how long they may be."""
-    if card.task != "generate" or config.max_output_tokens is not None:
+    if not card.generates or config.max_output_tokens is not None:
         return card
     running, share = config.max_running or _RUNNING_LEAST, memory.bytes // memory.share // memory.sharers
     while card.max_output_tokens > ANSWER_TOKENS_LEAST and _kv_bytes(card, running, config) > share:

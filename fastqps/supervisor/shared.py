@@ -89,7 +89,7 @@ class Shared:
                 generation.route,
                 items=serves.most_items,
                 tokens=serves.max_batch_tokens,
-                cache_slots=serves.most_items * room.lanes if card.task == "generate" else 0,
+                cache_slots=serves.most_items * room.lanes if card.generates else 0,
             )
         self._close_table(generation.route)  # that of a generation which could not be ended
         if card.static:

@@ -14,6 +14,7 @@ from google import protobuf
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
+from fastqps._core import TASKS
 from fastqps._front import wire
 from fastqps.v1 import predict_pb2 as pb
 
@@ -88,6 +89,12 @@ def compare(message: bytes) -> bool:
     ours, theirs = seen_by_us(message), seen_by_runtime(message)
     assert ours == theirs, message.hex()
     return ours is not None
+
+
+def test_tasks_have_the_names_and_numbers_of_the_contract() -> None:
+    named = {f"TASK_{task.name.upper()}": task.number for task in TASKS.values()}
+    assert {"TASK_UNSPECIFIED": 0} | named == dict(pb.Task.items())
+    assert list(TASKS) == [task.name for task in TASKS.values()]
 
 
 # ---- random messages, written by hand so that they may be as odd as the format allows

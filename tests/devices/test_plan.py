@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from fastqps._core import TASKS
 from fastqps.config import Config, decide
 from fastqps.devices import Device
 from fastqps.errors import ConfigError
@@ -215,8 +216,16 @@ def test_sizes_for_people(n: int, text: str) -> None:
     assert format_size(n) == text
 
 
-def test_answers_hold_every_token_with_its_logprob() -> None:
-    assert (answer_bytes(GENERATOR), answer_bytes(ENCODER)) == (8 * 128, 4 * 32)
+def test_slots_hold_the_longest_answer_of_each_task() -> None:
+    own, tokens = ENCODER.dimensions, ENCODER.max_input_tokens
+    assert {task: answer_bytes(dataclasses.replace(ENCODER, task=task, max_output_tokens=128)) for task in TASKS} == {
+        "embed": 4 * own,
+        "embed_sparse": 4 * own,
+        "embed_multi": 4 * own * tokens,
+        "classify": 8 * own,
+        "classify_tokens": 8 * tokens,
+        "generate": 8 * 128,
+    }
 
 
 def test_a_card_survives_the_segment() -> None:

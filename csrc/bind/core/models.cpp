@@ -34,6 +34,12 @@ u64 suspects_waiting(const Segment& g, u32 route) {
   return n;
 }
 
+const TaskTraits& task_of(const std::string& name) {
+  for (const TaskTraits& task : kTasks)
+    if (name == task.name) return task;
+  throw py::value_error("task: unknown value '" + name + "'");
+}
+
 // card_json: of a ModelCard of fastqps/models.
 void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& card_json, u32 max_queue_items,
                u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 cache_slots) {
@@ -41,21 +47,13 @@ void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::stri
   Route& r = checked(g, i, g.sizes().routes()).route(i);
   const ModelCard card = read_model_card(card_json);
   if (card.max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  const Task kind = choice<Task>(card.task,
-                                 {{"embed", Task::kEmbed},
-                                  {"classify", Task::kClassify},
-                                  {"generate", Task::kGenerate},
-                                  {"classify_tokens", Task::kClassifyTokens},
-                                  {"embed_sparse", Task::kEmbedSparse},
-                                  {"embed_multi", Task::kEmbedMulti}},
-                                 "task");
-  const u64 answer = kind == Task::kGenerate ? u64(card.max_output_tokens) * kTokenBytes
-                                             : answer_bytes(kind, card.dimensions, card.max_input_tokens);
-  if (answer > std::max(g.sizes().answer_bytes, rows_by_token(kind) ? g.sizes().large_answer_bytes : 0))
+  const TaskTraits& task = task_of(card.task);
+  const u64 answer = answer_bytes(task.task, card.dimensions, card.max_input_tokens, card.max_output_tokens);
+  if (answer > std::max(g.sizes().answer_bytes, task.by_token ? g.sizes().large_answer_bytes : 0))
     throw py::value_error("answers of this width do not fit into a slot");
   if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
   r.generation = generation;
-  r.task = kind;
+  r.task = task.task;
   r.activation = choice<Activation>(
       card.activation,
       {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},
@@ -127,6 +125,25 @@ RouteView route(const SegmentHandle& self, u32 i) {
 }  // namespace
 
 void register_models(py::module_& m) {
+  py::class_<TaskTraits>(m, "TaskTraits", "What there is to ask of a task; a row of csrc/contract/task.h.")
+      .def_readonly("name", &TaskTraits::name)
+      .def_readonly("does", &TaskTraits::does)
+      .def_readonly("by_token", &TaskTraits::by_token)
+      .def_readonly("spans", &TaskTraits::spans)
+      .def_property_readonly("number", [](const TaskTraits& task) { return u32(task.task) + 1; })
+      .def_property_readonly("steps", [](const TaskTraits& task) { return kStepKindNames[u32(task.steps)]; })
+      .def_property_readonly("form", [](const TaskTraits& task) { return kAnswerFormNames[u32(task.form)]; })
+      .def_property_readonly("takes_pairs", [](const TaskTraits& task) { return !task.one_text; });
+  py::dict tasks;
+  for (const TaskTraits& task : kTasks) tasks[task.name] = task;
+  m.attr("TASKS") = tasks;
+  m.def(
+      "answer_bytes",
+      [](const TaskTraits& task, u32 dimensions, u32 max_input_tokens, u32 max_output_tokens) {
+        return answer_bytes(task.task, dimensions, max_input_tokens, max_output_tokens);
+      },
+      "task"_a, py::kw_only(), "dimensions"_a, "max_input_tokens"_a, "max_output_tokens"_a,
+      "The size of a model's longest answer in a slot.");
   py::class_<ModelView>(m, "ModelView", "A model at one moment; `serving` is one of its GENERATIONS places.")
       .def_readonly("name", &ModelView::name)
       .def_readonly("serving", &ModelView::serving)
@@ -177,7 +194,7 @@ void define_models(SegmentClass& segment) {
           [](const SegmentHandle& s, u32 i, u32 items, u32 lanes, bool async_steps) {
             Route& r = checked(s.segment, i, s.segment.sizes().routes()).route(i);
             r.max_batch_items.store(items, kRelaxed);
-            r.cache_slots.store(r.task == Task::kGenerate ? items * lanes : 0, kRelaxed);
+            r.cache_slots.store(generates(r.task) ? items * lanes : 0, kRelaxed);
             r.lanes.store(lanes, kRelaxed);
             r.sync_steps.store(!async_steps, kRelaxed);
           },

@@ -10,12 +10,7 @@
 #include "bind/bind.h"
 #include "bind/segment.h"
 #include "core/segment.h"
-#include "protocols/oip/open_inference.h"
-#include "protocols/openai/openai.h"
-#include "protocols/rerank/rerank.h"
-#include "protocols/step/step_service.h"
-#include "protocols/tei/tei.h"
-#include "protocols/tei/tei_http.h"
+#include "protocols/protocols.h"
 #include "service/predict_service.h"
 #include "transport/loop/front_door.h"
 
@@ -44,18 +39,9 @@ class Door {
         segment_(handle.segment),
         fds_(wake),
         service_(segment_, &fds_, service::PredictOptions{.door = index, .settings = settings_}),
-        open_inference_(service_.items_path(), service_.routes()),
-        openai_(service_.items_path()),
-        tei_(service_.items_path(), service_.routes()),
-        tei_http_(service_.items_path(), service_.routes()),
-        rerank_(service_.items_path(), service_.routes()),
-        steps_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
-    service_.add_protocol(open_inference_);
-    service_.add_protocol(rerank_);
-    service_.add_protocol(openai_);
-    service_.add_protocol(tei_);
-    service_.add_protocol(tei_http_);
-    service_.add_protocol(steps_);
+        methods_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
+    methods_.add_all();
+    service_.add_protocol(methods_);
     loop_ = std::make_unique<transport::FrontDoor>(
         service_, transport::Limits{.settings = settings_},
         transport::LoopFds{.listener = settings_.listener_fd,
@@ -145,10 +131,8 @@ class Door {
   // protocol: in whose form errors are; "": {"error": "MESSAGE"}.
   void add_rare_route(const std::string& verb, const std::string& pattern, const std::string& protocol, bool texts,
                       u16 number) {
-    const transport::ErrorWriter errors = protocol == "openai" ? protocols::write_openai_error
-                                          : protocol == "tei"  ? protocols::write_tei_error
-                                                               : transport::write_error_text;
-    if (!loop_->add_rare_route(transport::verb_of(verb), pattern, errors, role_of(texts), number))
+    if (!loop_->add_rare_route(transport::verb_of(verb), pattern, protocols::errors_of(protocol), role_of(texts),
+                               number))
       throw py::value_error("the route " + verb + " " + pattern + " exists already, or has too many parameters");
   }
 
@@ -256,12 +240,7 @@ class Door {
   WakeFds fds_;
   transport::Counters counters_;
   service::PredictService service_;
-  protocols::OpenInference open_inference_;
-  protocols::OpenAi openai_;
-  protocols::Tei tei_;
-  protocols::TeiHttp tei_http_;
-  protocols::Rerank rerank_;
-  protocols::StepService steps_;
+  protocols::Methods methods_;
   std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };

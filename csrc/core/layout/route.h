@@ -1,19 +1,10 @@
 // Models and their routes: each generation of a model is a route. In brackets: who writes a word (layout.h).
 #pragma once
+#include "contract/task.h"
 #include "core/layout/limits.h"
 
 namespace fastqps {
 
-enum class Task : u32 {
-  kEmbed = 0,
-  kClassify = 1,
-  kGenerate = 2,
-  kClassifyTokens = 3,
-  kEmbedSparse = 4,
-  kEmbedMulti = 5
-};
-// Whether a device puts out a row for each token of a request, not one for the whole.
-constexpr bool rows_by_token(Task task) { return task == Task::kClassifyTokens || task == Task::kEmbedMulti; }
 enum class Activation : u32 { kIdentity = 0, kSoftmax = 1, kSigmoid = 2 };
 
 struct alignas(64) Model {

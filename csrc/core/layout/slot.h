@@ -102,13 +102,6 @@ constexpr u64 answer_bytes(Answer kind, u8 dtype, u64 n_values) {
   return 0;
 }
 
-// The bytes of the answer to an input of this many tokens, of any model but a generator; `width` of an output row.
-constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens) {
-  if (task == Task::kClassifyTokens) return u64(n_tokens) * sizeof(LabelScore);
-  if (task == Task::kEmbedMulti) return u64(n_tokens) * width * sizeof(float);
-  return u64(width) * (task == Task::kClassify ? sizeof(LabelScore) : sizeof(float));
-}
-
 // How a generator chooses a request's tokens. The defaults of the last fields change no logits.
 inline constexpr u32 kStopIdsMax = 8;
 inline constexpr u32 kSuppressIdsMax = 8;
@@ -133,6 +126,15 @@ static_assert(sizeof(Sampling) == 128);
 // its dispatcher appends tokens and then raises n_made; the front door may read the first n_made. The last token comes
 // with DONE and is never counted by n_made.
 inline constexpr u32 kTokenBytes = sizeof(u32) + sizeof(float);
+
+// The bytes of the longest answer to an input of this many tokens. width: of an output row; max_output_tokens: of a
+// generator.
+constexpr u64 answer_bytes(Task task, u32 width, u32 n_tokens, u32 max_output_tokens) {
+  const TaskTraits& of = traits(task);
+  if (of.form == AnswerForm::kTokens) return u64(max_output_tokens) * kTokenBytes;
+  if (of.form == AnswerForm::kLabels) return u64(of.by_token ? n_tokens : width) * sizeof(LabelScore);  // one a token
+  return u64(of.by_token ? n_tokens : 1) * width * sizeof(float);
+}
 
 // A canary is a request of one token that a front door sends to one dispatcher, to check that it makes progress. It
 // uses the slot that is reserved for this pair and has no ring entry: an idle dispatcher reads its canary slots.
@@ -180,7 +182,7 @@ struct CallerContext {
 };
 // The same of an answer by token, in the form that the slot's request asks for.
 inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
-  if (route.task != Task::kEmbedMulti) return answer_bytes(route.task, route.dimensions, n_tokens);
+  if (traits(route.task).form != AnswerForm::kVector) return answer_bytes(route.task, route.dimensions, n_tokens, 0);
   const u32 dimensions = slot.dimensions && slot.dimensions < route.dimensions ? slot.dimensions : route.dimensions;
   return u64(n_tokens) * dimensions * value_bytes(slot.dtype);
 }
@@ -188,7 +190,7 @@ inline u64 answer_bytes(const Route& route, const Slot& slot, u32 n_tokens) {
 // The cost of a request where the service is shared: its tokens, and those that it may generate; at least 1.
 // relaxed: its front door may read it any time, a dispatcher only guesses until it has claimed the request.
 inline u64 cost_of(Task task, const Slot& slot) {
-  const u64 made = task == Task::kGenerate ? slot.sampling.max_tokens : 0;
+  const u64 made = generates(task) ? slot.sampling.max_tokens : 0;
   return std::max<u64>(1, slot.n_tokens.load(std::memory_order_relaxed) + made);
 }
 

@@ -112,7 +112,7 @@ const char* skip_byte_order_mark(std::span<const u8>& body) {
 
 }  // namespace
 
-FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out, ReasonText& reason) {
+FieldError JsonBody::parse(std::span<const u8> body, JsonObject* out, ReasonText& reason) {
   if (padded_.size() > kKeptBytes) {
     padded_ = {};
     parser_ = simdjson::dom::parser();
@@ -121,10 +121,10 @@ FieldError JsonBody::parse(std::span<const u8> body, simdjson::dom::object* out,
   padded_.resize(body.size() + simdjson::SIMDJSON_PADDING);
   if (!body.empty()) std::memcpy(padded_.data(), body.data(), body.size());
   std::memset(padded_.data() + body.size(), 0, simdjson::SIMDJSON_PADDING);
-  simdjson::dom::element document;
+  JsonValue document;
   const auto error = parser_.parse(padded_.data(), body.size(), false).get(document);
   if (error == simdjson::NUMBER_ERROR)
-    if (const FieldError found = find_number(body.size())) return found;
+    if (const FieldError beyond = find_number(body.size())) return beyond;
   if (error == simdjson::STRING_ERROR || error == simdjson::UTF8_ERROR)
     if (const std::string where = bad_string(body); !where.empty())
       return {"", reason.print("the body is not valid JSON: %s holds half of a surrogate pair or damaged UTF-8",
@@ -159,9 +159,9 @@ FieldError JsonBody::find_number(size_t bytes) {
   return {};
 }
 
-service::OptionValue option_value(const simdjson::dom::element& value) {
+OptionValue option_value(const JsonValue& value) {
   using simdjson::dom::element_type;
-  using Kind = service::OptionValue::Kind;
+  using Kind = OptionValue::Kind;
   switch (value.type()) {
     case element_type::BOOL:
       return {.kind = Kind::kBool, .boolean = bool(value)};
@@ -178,30 +178,30 @@ service::OptionValue option_value(const simdjson::dom::element& value) {
   }
 }
 
-service::OptionValue option_value(const simdjson::dom::element& value, service::OptionLists& lists) {
-  simdjson::dom::array array;
+OptionValue option_value(const JsonValue& value, OptionLists& lists) {
+  JsonArray array;
   if (value.get(array)) return option_value(value);
   size_t n = 0;
-  for (const simdjson::dom::element& each : array) {
+  for (const JsonValue& each : array) {
     if (n == lists.elements.size()) break;
     lists.elements[n++] = option_value(each);
   }
-  return {.kind = service::OptionValue::Kind::kList, .list = std::span(lists.elements).first(n)};
+  return {.kind = OptionValue::Kind::kList, .list = std::span(lists.elements).first(n)};
 }
 
 namespace {
 
-using Kind = service::OptionValue::Kind;
+using Kind = OptionValue::Kind;
 
-const char* set_priority(const service::OptionValue& value, RequestView& view) {
+const char* set_priority(const OptionValue& value, RequestView& view) {
   constexpr std::string_view kNames[] = {"low", "normal", "high"};  // fastqps.v1.Priority from 1 on
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), value.text);
-  if (value.kind != Kind::kString || found == std::end(kNames)) return "must be low, normal or high";
-  view.priority = i32(found - kNames) + 1;
+  const auto* level = std::find(std::begin(kNames), std::end(kNames), value.text);
+  if (value.kind != Kind::kString || level == std::end(kNames)) return "must be low, normal or high";
+  view.priority = i32(level - kNames) + 1;
   return nullptr;
 }
 
-const char* set_timeout(const service::OptionValue& value, RequestView& view) {
+const char* set_timeout(const OptionValue& value, RequestView& view) {
   constexpr float kLongest = 86400.0f * 365;
   float seconds;
   if (const char* why = service::to_float(value, &seconds)) return why;
@@ -212,7 +212,7 @@ const char* set_timeout(const service::OptionValue& value, RequestView& view) {
 
 }  // namespace
 
-std::optional<FieldError> set_call_option(std::string_view name, const service::OptionValue& value, RequestView& view) {
+std::optional<FieldError> set_call_option(std::string_view name, const OptionValue& value, RequestView& view) {
   if (name == "priority") return FieldError{"priority", set_priority(value, view)};
   if (name == "timeout") return FieldError{"timeout", set_timeout(value, view)};
   if (name == "tenant") return FieldError{"tenant", service::to_text(value, &view.tenant)};

@@ -14,26 +14,26 @@ void TextInput::clear() {
   ids_.clear();
 }
 
-FieldError TextInput::read(const simdjson::dom::element& value, ReasonText& reason) {
+FieldError TextInput::read(const JsonValue& value, ReasonText& reason) {
   clear();
   given_ = true;
   if (value.is_string()) return add_text(std::string_view(value)), FieldError{};
   if (!value.is_array()) return {field_, kForms};
-  return read_array(simdjson::dom::array(value), reason);
+  return read_array(JsonArray(value), reason);
 }
 
-FieldError TextInput::read_array(const simdjson::dom::array& values, ReasonText& reason) {
+FieldError TextInput::read_array(const JsonArray& values, ReasonText& reason) {
   if (values.begin() == values.end())
     return {field_, "an empty array, must have at least one element", FieldFault::kEmpty};
-  const simdjson::dom::element first = *values.begin();
+  const JsonValue first = *values.begin();
   if (first.is_int64() || first.is_uint64()) return read_ids(values, reason);
-  for (const simdjson::dom::element& value : values) {
+  for (const JsonValue& value : values) {
     if (items_.size() == items_max_)
       return {field_, reason.print("more than %u elements, which is the most", items_max_), FieldFault::kTooMany};
     if (value.is_string()) {
       add_text(std::string_view(value));
     } else if (value.is_array()) {
-      if (const FieldError error = read_ids(simdjson::dom::array(value), reason)) return error;
+      if (const FieldError error = read_ids(JsonArray(value), reason)) return error;
     } else {
       return {field_, reason.print("element %zu is neither a string nor an array of token ids", items_.size())};
     }
@@ -41,15 +41,15 @@ FieldError TextInput::read_array(const simdjson::dom::array& values, ReasonText&
   return {};
 }
 
-FieldError TextInput::read_ids(const simdjson::dom::array& values, ReasonText& reason) {
+FieldError TextInput::read_ids(const JsonArray& values, ReasonText& reason) {
   const size_t from = ids_.size();
-  for (const simdjson::dom::element& value : values)
+  for (const JsonValue& value : values)
     if (const FieldError error = read_id(value, reason)) return error;
   items_.push_back({Input::kTokenIds, {}, from, ids_.size() - from});
   return {};
 }
 
-FieldError TextInput::read_id(const simdjson::dom::element& value, ReasonText& reason) {
+FieldError TextInput::read_id(const JsonValue& value, ReasonText& reason) {
   i64 id;
   if (value.get(id)) return {field_, "token ids must be integers below 2^32"};
   if (id < 0 || id > std::numeric_limits<u32>::max())

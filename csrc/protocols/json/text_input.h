@@ -13,7 +13,7 @@ class TextInput {
   TextInput(const char* field, u32 items_max) : field_(field), items_max_(items_max) {}
 
   void clear();
-  FieldError read(const simdjson::dom::element& value, ReasonText& reason);
+  FieldError read(const JsonValue& value, ReasonText& reason);
   bool given() const { return given_; }
   u32 items() const { return u32(items_.size()); }
   // Sets the view's input.
@@ -25,9 +25,9 @@ class TextInput {
     std::string_view text;  // kText
     size_t from, count;     // kTokenIds: of ids_
   };
-  FieldError read_array(const simdjson::dom::array& values, ReasonText& reason);
-  FieldError read_ids(const simdjson::dom::array& values, ReasonText& reason);
-  FieldError read_id(const simdjson::dom::element& value, ReasonText& reason);
+  FieldError read_array(const JsonArray& values, ReasonText& reason);
+  FieldError read_ids(const JsonArray& values, ReasonText& reason);
+  FieldError read_id(const JsonValue& value, ReasonText& reason);
   void add_text(std::string_view text) { items_.push_back({Input::kText, text, 0, 0}); }
 
   const char* const field_;

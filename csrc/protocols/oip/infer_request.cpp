@@ -13,9 +13,9 @@ namespace fastqps::protocols {
 
 namespace {
 
-using Kind = service::OptionValue::Kind;
+using Kind = OptionValue::Kind;
 
-// What clients send of themselves, and what says nothing here: sequences of a stateful model, the form of tensors.
+// Parameters that clients send unasked and that change nothing here: sequences of stateful models, forms of tensors.
 constexpr std::string_view kIgnored[] = {"sequence_id",
                                          "sequence_start",
                                          "sequence_end",
@@ -25,7 +25,7 @@ constexpr std::string_view kIgnored[] = {"sequence_id",
                                          "triton_enable_empty_final_response"};
 
 // As Triton numbers its levels: 0 is the default, 1 the highest.
-const char* set_priority(const service::OptionValue& value, RequestView& view) {
+const char* set_priority(const OptionValue& value, RequestView& view) {
   constexpr i32 kLow = 1, kNormal = 2, kHigh = 3;  // fastqps.v1.Priority
   u64 level;
   if (const char* why = service::to_u64(value, &level)) return why;
@@ -33,14 +33,14 @@ const char* set_priority(const service::OptionValue& value, RequestView& view) {
   return nullptr;
 }
 
-const char* set_datatype(const service::OptionValue& value, RequestView& view) {
+const char* set_datatype(const OptionValue& value, RequestView& view) {
   if (value.kind == Kind::kString && value.text == "FP32") return view.output.dtype = 1, nullptr;
   if (value.kind == Kind::kString && value.text == "FP16") return view.output.dtype = 2, nullptr;
   return "must be FP32 or FP16";
 }
 
 // A parameter has no array: several ids are a string, with commas between them.
-service::OptionValue ids_of(std::string_view text, service::OptionLists& lists) {
+OptionValue ids_of(std::string_view text, OptionLists& lists) {
   size_t n = 0;
   for (const char* at = text.data(); n < lists.elements.size();) {
     const char* const end = text.data() + text.size();
@@ -56,7 +56,7 @@ service::OptionValue ids_of(std::string_view text, service::OptionLists& lists) 
 
 }  // namespace
 
-FieldError set_tensor_parameter(std::string_view name, const service::OptionValue& value, const char* where,
+FieldError set_tensor_parameter(std::string_view name, const OptionValue& value, const char* where,
                                 TensorParameters& parameters, ReasonText& reason) {
   const char* why = nullptr;
   if (name == "binary_data_size") {
@@ -72,8 +72,8 @@ FieldError set_tensor_parameter(std::string_view name, const service::OptionValu
   return {where, reason.print("%.*s %s", shown(name), name.data(), why)};
 }
 
-FieldError set_parameter(std::string_view name, const service::OptionValue& value, RequestView& view,
-                         service::OptionLists& lists, ReasonText& reason) {
+FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, OptionLists& lists,
+                         ReasonText& reason) {
   const char* why = nullptr;
   if (name == "priority") {
     why = set_priority(value, view);
@@ -192,17 +192,17 @@ FieldError InferRequest::check_model(ReasonText& reason) {
   if (!version_.empty() && version_ != version)
     return {"model_version", reason.print("'%.*s' is not served; served: '%.*s'", shown(version_), version_.data(),
                                           int(version.size()), version.data())};
-  const Task task = routes_[u32(route)].task;
+  const Output output = traits(routes_[u32(route)].task).output;
   if (std::none_of(std::begin(kOutputRows), std::end(kOutputRows),
-                   [&](const OutputRow& row) { return row.task == task; }))
+                   [&](const OutputRow& row) { return row.output == output; }))
     return {"model_name", reason.print("no output of this protocol can hold what '%s' answers; call Predict",
                                        routes_.name(u32(route)))};
-  if (task == Task::kGenerate && !routes_.setup(u32(route)).detokenizer)
+  if (output == Output::kGeneration && !routes_.setup(u32(route)).detokenizer)
     return {"model_name", reason.print("'%s' has no tokenizer, and no output of this protocol can hold token ids; call "
                                        "Predict",
                                        routes_.name(u32(route)))};
   for (const OutputRow& row : kOutputRows)
-    if (outputs_ & row.bit && row.task != task)
+    if (outputs_ & row.bit && row.output != output)
       return {"outputs", reason.print("the model '%s' has no output '%s'", routes_.name(u32(route)), row.name.data())};
   return {};
 }
@@ -213,7 +213,7 @@ std::string_view InferRequest::id() const {
 
 bool InferRequest::generates() const {
   const i32 route = routes_.find(base_.model);
-  return route >= 0 && routes_[u32(route)].task == Task::kGenerate;
+  return route >= 0 && fastqps::generates(routes_[u32(route)].task);
 }
 
 FieldError InferRequest::check_texts(InputName name, ReasonText& reason) {

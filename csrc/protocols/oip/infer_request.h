@@ -11,7 +11,10 @@
 
 namespace fastqps::protocols {
 
-// What the parameters of a tensor say that concerns this server.
+using service::OptionLists;
+using service::OptionValue;
+
+// The parameters of a tensor that this server reads.
 struct TensorParameters {
   std::optional<u64> binary_data_size;  // HTTP: the contents are so many bytes behind the JSON
   std::optional<bool> binary_data;      // HTTP: the output is to be sent behind the JSON
@@ -19,13 +22,13 @@ struct TensorParameters {
 
 // Reads one parameter of an input or of a requested output. where: "inputs" or "outputs", for errors. An unknown name
 // is ignored, as clients annotate tensors for themselves; what Triton has and this server has not is an error.
-FieldError set_tensor_parameter(std::string_view name, const service::OptionValue& value, const char* where,
+FieldError set_tensor_parameter(std::string_view name, const OptionValue& value, const char* where,
                                 TensorParameters& parameters, ReasonText& reason);
 
 // Writes one parameter of a request into the view that all items of the request share. An unknown name, or a value of a
 // wrong kind or range, is an error. lists: what the view's lists refer to.
-FieldError set_parameter(std::string_view name, const service::OptionValue& value, RequestView& view,
-                         service::OptionLists& lists, ReasonText& reason);
+FieldError set_parameter(std::string_view name, const OptionValue& value, RequestView& view, OptionLists& lists,
+                         ReasonText& reason);
 
 // An input of a request, over gRPC and HTTP alike.
 struct InputTensor {
@@ -61,7 +64,7 @@ class InferRequest {
   InputTensor* open_input(std::string_view name, FieldError& error, ReasonText& reason);
   // bit: which output it is.
   FieldError ask_for(std::string_view output, OutputBit& bit, ReasonText& reason);
-  FieldError set(std::string_view parameter, const service::OptionValue& value, ReasonText& reason) {
+  FieldError set(std::string_view parameter, const OptionValue& value, ReasonText& reason) {
     return set_parameter(parameter, value, base_, lists_, reason);
   }
   // Checks everything that concerns the request as a whole.
@@ -87,7 +90,7 @@ class InferRequest {
   service::ModelRoutes& routes_;
   const u32 items_max_;
   RequestView base_;
-  service::OptionLists lists_;
+  OptionLists lists_;
   std::string_view version_, id_;
   InputTensor inputs_[u32(InputName::kCount)];
   u8 outputs_ = 0;

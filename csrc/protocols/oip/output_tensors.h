@@ -15,14 +15,14 @@ enum OutputBit : u8 { kOutEmbedding = 1, kOutScores = 2, kOutLabel = 4, kOutText
 struct OutputRow {
   std::string_view name;
   OutputBit bit;
-  Task task;  // of the models that have it
+  Output output;  // what holds it in a response
 };
-inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Task::kEmbed},
-                                            {"scores", kOutScores, Task::kClassify},
-                                            {"label", kOutLabel, Task::kClassify},
-                                            {"text", kOutText, Task::kGenerate}};
+inline constexpr OutputRow kOutputRows[] = {{"embedding", kOutEmbedding, Output::kEmbedding},
+                                            {"scores", kOutScores, Output::kClassification},
+                                            {"label", kOutLabel, Output::kClassification},
+                                            {"text", kOutText, Output::kGeneration}};
 
-// What an answer must know of its request: the context of the readers and writers of this protocol.
+// The context of this protocol's readers and writers: a request, as far as its answer depends on it.
 struct InferContext {
   u8 outputs = 0;  // that were asked for; none: all
   u8 binary = 0;   // HTTP: those that are sent behind the JSON

@@ -1,17 +1,19 @@
-#include "protocols/openai/completions.h"
-
 #include <algorithm>
 #include <ctime>
 
 #include "contract/utf8.h"
 #include "core/clock.h"
-#include "protocols/openai/common.h"
+#include "protocols/openai/openai.h"
 #include "text/load/detokenizer.h"
 #include "transport/http/json_writer.h"
 
 namespace fastqps::protocols {
 
 namespace {
+
+using service::AnsweredCall;
+using transport::JsonWriter;
+using Items = std::span<const ResponseView>;
 
 constexpr u32 kDefaultTokens = 16;  // as OpenAI's API has it
 constexpr size_t kAround = 256;     // the constant parts of an answer, or of one choice
@@ -28,20 +30,17 @@ std::string_view token_bytes(const text::Detokenizer* texts, u32 id) {
   return bytes.empty() ? texts->special(id) : bytes;
 }
 
-size_t choice_room(const service::AnsweredCall& call, const GenerationView& generation) {
-  constexpr size_t kPerToken =
-      kTokenName.size() + transport::JsonWriter::kIntegerBytes + 4 + transport::JsonWriter::kFloatBytes + 8;
-  size_t room =
-      kAround + transport::JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
+size_t choice_room(const AnsweredCall& call, const GenerationView& generation) {
+  constexpr size_t kPerToken = kTokenName.size() + JsonWriter::kIntegerBytes + 4 + JsonWriter::kFloatBytes + 8;
+  size_t room = kAround + JsonWriter::string_room(generation.text.size()) + generation.logprobs.size() * kPerToken;
   if (!generation.logprobs.empty())
-    for (const u32 id : generation.token_ids)
-      room += transport::JsonWriter::string_room(token_bytes(call.texts, id).size());
+    for (const u32 id : generation.token_ids) room += JsonWriter::string_room(token_bytes(call.texts, id).size());
   return room;
 }
 
 // As OpenAI's API names tokens: by their text, or by their bytes where those are no whole characters. One that has no
 // text is named by its id.
-void write_token(transport::JsonWriter& out, const text::Detokenizer* texts, u32 id) {
+void write_token(JsonWriter& out, const text::Detokenizer* texts, u32 id) {
   const std::string_view bytes = token_bytes(texts, id);
   if (bytes.empty()) return void(out.raw("\"").raw(kTokenName).number(u64(id)).raw("\""));
   if (text::valid_utf8(bytes)) return void(out.string(bytes));
@@ -54,7 +53,7 @@ void write_token(transport::JsonWriter& out, const text::Detokenizer* texts, u32
   out.raw("\"");
 }
 
-void write_logprobs(transport::JsonWriter& out, const service::AnsweredCall& call, const GenerationView& generation) {
+void write_logprobs(JsonWriter& out, const AnsweredCall& call, const GenerationView& generation) {
   if (generation.logprobs.empty()) {
     out.raw("null");
     return;
@@ -68,8 +67,7 @@ void write_logprobs(transport::JsonWriter& out, const service::AnsweredCall& cal
   out.raw(R"(,"top_logprobs":null,"text_offset":null})");
 }
 
-void write_choice(transport::JsonWriter& out, const service::AnsweredCall& call, u64 index,
-                  const GenerationView& generation) {
+void write_choice(JsonWriter& out, const AnsweredCall& call, u64 index, const GenerationView& generation) {
   out.raw(R"({"text":)").string(generation.text).raw(R"(,"index":)").number(index).raw(R"(,"logprobs":)");
   write_logprobs(out, call, generation);
   const char* reason = generation.finish_reason == FinishReason::kStop     ? R"("stop")"
@@ -78,39 +76,37 @@ void write_choice(transport::JsonWriter& out, const service::AnsweredCall& call,
   out.raw(R"(,"finish_reason":)").raw(reason).raw("}");
 }
 
-void write_head(transport::JsonWriter& out, const service::AnsweredCall& call) {
+void write_head(JsonWriter& out, const AnsweredCall& call) {
   out.raw(R"({"object":"text_completion",)").raw(call.context.substr(kIdAndTime));
   out.raw(R"(,"model":)").string(call.model()).raw(R"(,"choices":[)");
 }
 
-void write_usage(transport::JsonWriter& out, u64 prompt, u64 completion) {
+void write_usage(JsonWriter& out, u64 prompt, u64 completion) {
   out.raw(R"("usage":{"prompt_tokens":)").number(prompt).raw(R"(,"completion_tokens":)").number(completion);
   out.raw(R"(,"total_tokens":)").number(prompt + completion).raw("}");
 }
 
 // Options of OpenAI's API and of vLLM's that are allowed to have their default only, because there is no counterpart
 // here.
-bool is_default(std::string_view name, const simdjson::dom::element& value, bool* known) {
+bool is_default(std::string_view name, const JsonValue& value, bool* known) {
   *known = true;
-  const service::OptionValue given = option_value(value);
+  const OptionValue given = option_value(value);
   const auto is = [&](i64 number) {
-    return given.kind == service::OptionValue::Kind::kInt
+    return given.kind == OptionValue::Kind::kInt
                ? given.integer == number
-               : given.kind == service::OptionValue::Kind::kDouble && given.number == double(number);
+               : given.kind == OptionValue::Kind::kDouble && given.number == double(number);
   };
   const auto is_one_of = [name](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const auto is_bool = [&](bool wanted) {
-    return given.kind == service::OptionValue::Kind::kBool && given.boolean == wanted;
-  };
+  const auto is_bool = [&](bool wanted) { return given.kind == OptionValue::Kind::kBool && given.boolean == wanted; };
   if (is_one_of({"n", "best_of", "length_penalty"})) return is(1);
   if (is_one_of({"presence_penalty", "frequency_penalty", "min_p"})) return is(0);
   if (is_one_of({"skip_special_tokens", "spaces_between_special_tokens"})) return is_bool(true);
   if (is_one_of({"echo", "use_beam_search", "early_stopping", "include_stop_str_in_output"})) return is_bool(false);
-  if (name == "suffix") return given.kind == service::OptionValue::Kind::kString && given.text.empty();
+  if (name == "suffix") return given.kind == OptionValue::Kind::kString && given.text.empty();
   if (name == "logit_bias") {
-    simdjson::dom::object bias;
+    JsonObject bias;
     return !value.get(bias) && bias.size() == 0;
   }
   *known = false;
@@ -127,10 +123,9 @@ FieldError CompletionsReader::read(std::span<const u8> message, const transport:
   base_.generate.temperature = 1;
   stream_ = usage_ = false;
   prompt_.clear();
-  simdjson::dom::object request;
-  if (const FieldError error = body_.parse(message, &request, reason)) return error;
-  for (const auto [name, value] : request)
-    if (const FieldError error = read_field(name, value, reason)) return error;
+  const FieldError error = body_.each_field(
+      message, reason, [&](std::string_view name, const JsonValue& value) { return read_field(name, value, reason); });
+  if (error) return error;
   if (!prompt_.given()) return {"prompt", "must be given"};
   if (stream_ && prompt_.items() > 1)
     return {"prompt", reason.print("%u prompts, at most 1 with stream", prompt_.items())};
@@ -148,8 +143,7 @@ FieldError CompletionsReader::item(u32 index, RequestView& view) {
   return {};
 }
 
-FieldError CompletionsReader::read_field(std::string_view name, const simdjson::dom::element& value,
-                                         ReasonText& reason) {
+FieldError CompletionsReader::read_field(std::string_view name, const JsonValue& value, ReasonText& reason) {
   if (name == "prompt") return prompt_.read(value, reason);
   if (value.is_null()) return {};
   if (name == "stream_options") return read_stream_options(value, reason);
@@ -162,8 +156,8 @@ FieldError CompletionsReader::read_field(std::string_view name, const simdjson::
   return read_common_field(name, value, base_, lists_);
 }
 
-FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& value, ReasonText& reason) {
-  simdjson::dom::object options;
+FieldError CompletionsReader::read_stream_options(const JsonValue& value, ReasonText& reason) {
+  JsonObject options;
   if (value.get(options)) return {"stream_options", "must be an object"};
   for (const auto [name, option] : options) {
     if (name == "include_obfuscation") {
@@ -180,7 +174,7 @@ FieldError CompletionsReader::read_stream_options(const simdjson::dom::element& 
 }
 
 // 0 asks for the chosen tokens' probabilities, 1 for the likeliest token beside it: only the former are known here.
-FieldError CompletionsReader::read_logprobs(const service::OptionValue& value, ReasonText& reason) {
+FieldError CompletionsReader::read_logprobs(const OptionValue& value, ReasonText& reason) {
   u32 count;
   if (const char* why = service::to_u32(value, &count)) return {"logprobs", why};
   if (count > 1) return {"logprobs", reason.print("%u, at most 1: those of the chosen tokens", count)};
@@ -188,47 +182,58 @@ FieldError CompletionsReader::read_logprobs(const service::OptionValue& value, R
   return {};
 }
 
-size_t CompletionsWriter::room(const service::AnsweredCall& call, std::span<const ResponseView> items) const {
-  size_t room = 2 * kAround + call.context.size() + transport::JsonWriter::string_room(call.model_version.size());
-  for (const ResponseView& item : items) room += choice_room(call, item.generation);
-  return room;
-}
+namespace {
 
-u8* CompletionsWriter::write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* buffer) const {
-  transport::JsonWriter out(buffer);
-  u64 prompt = 0, completion = 0;
-  write_head(out, call);
-  for (size_t i = 0; i < items.size(); i++) {
-    if (i) out.raw(",");
-    write_choice(out, call, i, items[i].generation);
-    if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
+class CompletionsWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, Items items) const override {
+    size_t room = 2 * kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
+    for (const ResponseView& item : items) room += choice_room(call, item.generation);
+    return room;
   }
-  out.raw("],");
-  write_usage(out, prompt, completion);
-  return out.raw("}").end();
-}
 
-size_t CompletionsWriter::chunk_room(const service::AnsweredCall& call, const ChunkView& chunk) const {
-  const size_t head = kAround + call.context.size() + transport::JsonWriter::string_room(call.model_version.size());
-  return choice_room(call, chunk.generation) + 2 * head + kAround + kDone.size();
-}
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    u64 prompt = 0, completion = 0;
+    write_head(out, call);
+    for (size_t i = 0; i < items.size(); i++) {
+      if (i) out.raw(",");
+      write_choice(out, call, i, items[i].generation);
+      if (items[i].usage) prompt += items[i].usage->input_tokens, completion += items[i].usage->output_tokens;
+    }
+    out.raw("],");
+    write_usage(out, prompt, completion);
+    return out.raw("}").end();
+  }
 
-// One event. The last one is followed by that of the usage, if asked for, and by the end of the stream.
-u8* CompletionsWriter::write_chunk(const service::AnsweredCall& call, const ChunkView& chunk, u8* buffer) const {
-  transport::JsonWriter out(buffer);
-  out.raw("data: ");
-  write_head(out, call);
-  write_choice(out, call, 0, chunk.generation);
-  out.raw("]}\n\n");
-  if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
-  if (call.context[kUsageFlag] == 'u' && chunk.usage) {
+  size_t chunk_room(const AnsweredCall& call, const ChunkView& chunk) const override {
+    const size_t head = kAround + call.context.size() + JsonWriter::string_room(call.model_version.size());
+    return choice_room(call, chunk.generation) + 2 * head + kAround + kDone.size();
+  }
+
+  // One event. The last one is followed by that of the usage, if asked for, and by the end of the stream.
+  u8* write_chunk(const AnsweredCall& call, const ChunkView& chunk, u8* buffer) const override {
+    JsonWriter out(buffer);
     out.raw("data: ");
     write_head(out, call);
-    out.raw("],");
-    write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
-    out.raw("}\n\n");
+    write_choice(out, call, 0, chunk.generation);
+    out.raw("]}\n\n");
+    if (chunk.generation.finish_reason == FinishReason::kUnspecified) return out.end();
+    if (call.context[kUsageFlag] == 'u' && chunk.usage) {
+      out.raw("data: ");
+      write_head(out, call);
+      out.raw("],");
+      write_usage(out, chunk.usage->input_tokens, chunk.usage->output_tokens);
+      out.raw("}\n\n");
+    }
+    return out.raw(kDone).end();
   }
-  return out.raw(kDone).end();
-}
+  const service::FieldNames* fields() const override { return &service::kCompletionsFields; }
+};
+const CompletionsWriter completions_writer;
+
+}  // namespace
+
+const service::AnswerWriter& kCompletionsWriter = completions_writer;
 
 }  // namespace fastqps::protocols

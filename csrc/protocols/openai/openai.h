@@ -1,13 +1,23 @@
-// OpenAI's API. GET /v1/models is a rare route (fastqps/frontdoor/rare_calls.py).
+// OpenAI's API: embeddings and completions.
 #pragma once
+#include <string>
+#include <string_view>
+
 #include "protocols/json/text_input.h"
-#include "protocols/openai/common.h"
-#include "protocols/openai/completions.h"
 #include "service/formats/protocol.h"
-#include "service/methods.h"
-#include "transport/http/http_routes.h"
+#include "transport/http/http_error.h"
 
 namespace fastqps::protocols {
+
+// Reads a field that is not a request's own: the model, the user, and fastqps's options by name, among them priority
+// ("low", "normal", "high") and timeout (seconds). An unknown field is an error.
+// lists: what the view and the error refer to.
+FieldError read_common_field(std::string_view name, const JsonValue& value, RequestView& view, OptionLists& lists);
+
+FieldError unknown_field(std::string_view name, OptionLists& lists);
+
+// {"error": {"message", "type", "param", "code"}}
+void write_openai_error(const transport::HttpError& error, transport::HttpErrorBody& body);
 
 // POST /v1/embeddings.
 class EmbeddingsReader final : public service::RequestReader {
@@ -25,44 +35,42 @@ class EmbeddingsReader final : public service::RequestReader {
   std::string_view context() const override { return {&format_, 1}; }
 
  private:
-  FieldError read_field(std::string_view name, const simdjson::dom::element& value, ReasonText& reason);
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
 
   JsonBody body_;
   TextInput input_;
   RequestView base_;
-  service::OptionLists lists_;
+  OptionLists lists_;
   char format_ = 'f';  // of the vectors: 'f': an array of numbers, 'b': base64 of float32
 };
 
-class EmbeddingsWriter final : public service::AnswerWriter {
+// POST /v1/completions.
+class CompletionsReader final : public service::RequestReader {
  public:
-  size_t room(const service::AnsweredCall& call, std::span<const ResponseView> items) const override;
-  u8* write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* out) const override;
-  const service::FieldNames* fields() const override { return &service::kEmbeddingsFields; }
-};
+  explicit CompletionsReader(u32 items_max) : prompt_("prompt", items_max) {}
 
-class OpenAi final : public service::Protocol {
- public:
-  explicit OpenAi(const service::ItemsPath& path)
-      : embeddings_reader_(path.items_max),
-        completions_reader_(path.items_max),
-        embeddings_(path, embeddings_reader_, embeddings_writer_, kEmbeddings),
-        completions_(path, completions_reader_, completions_writer_, kCompletions) {}
-
-  void add_routes(transport::HttpRoutes& routes) override {
-    constexpr auto kService = transport::MethodRole::kService;
-    for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it
-      routes.add({transport::HttpVerb::kPost, path, &embeddings_, kService, kEmbeddings, write_openai_error});
-    routes.add(
-        {transport::HttpVerb::kPost, "/v1/completions", &completions_, kService, kCompletions, write_openai_error});
-  }
+  FieldError read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) override;
+  u32 items() const override { return prompt_.items(); }
+  FieldError item(u32 index, RequestView& view) override;
+  std::string_view context() const override { return context_; }
+  // Ids of tokens have a place among the log-probabilities only.
+  Output wants() const override { return base_.generate.logprobs ? Output::kGeneration : Output::kText; }
+  bool streams() const override { return stream_; }
 
  private:
-  EmbeddingsReader embeddings_reader_;
-  CompletionsReader completions_reader_;
-  const EmbeddingsWriter embeddings_writer_;
-  const CompletionsWriter completions_writer_;
-  service::ItemsMethod embeddings_, completions_;
+  FieldError read_field(std::string_view name, const JsonValue& value, ReasonText& reason);
+  FieldError read_stream_options(const JsonValue& value, ReasonText& reason);
+  FieldError read_logprobs(const OptionValue& value, ReasonText& reason);
+
+  JsonBody body_;
+  TextInput prompt_;
+  RequestView base_;
+  OptionLists lists_;
+  bool stream_ = false, usage_ = false;
+  std::string context_;
+  u64 made_ = 0;  // requests so far, for their ids
 };
+
+extern const service::AnswerWriter &kEmbeddingsWriter, &kCompletionsWriter;
 
 }  // namespace fastqps::protocols

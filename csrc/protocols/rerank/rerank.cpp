@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "core/clock.h"
-#include "protocols/json/json_body.h"
 #include "protocols/tei/scores.h"
 #include "transport/http/http_request.h"
 #include "transport/http/json_writer.h"
@@ -20,55 +19,49 @@ void write_rerank_error(const transport::HttpError& error, transport::HttpErrorB
 
 namespace {
 
-FieldError read_count(const char* field, const service::OptionValue& value, u32* count) {
+using service::AnsweredCall;
+using transport::JsonWriter;
+using Items = std::span<const ResponseView>;
+
+FieldError read_count(const char* field, const OptionValue& value, u32* count) {
   return {field, service::to_count(value, count)};
 }
 
 }  // namespace
 
-FieldError DocumentsReader::read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) {
-  base_ = {};
-  options_ = {};
-  options_.truncation.by_api = true;  // as Cohere's API has it
-  query_given_ = documents_given_ = return_documents_ = false;
-  query_ = {};
+void DocumentsReader::clear() {
+  query_.reset();
+  documents_given_ = false;
   documents_.clear();
   top_n_ = tokens_per_document_ = 0;
-  simdjson::dom::object request;
-  if (const FieldError error = body_.parse(message, &request, reason)) return error;
-  for (const auto [name, value] : request)
-    if (const FieldError error = read_field(name, value, reason)) return error;
-  if (const FieldError error = check(reason)) return error;
-  write_context(info);
-  return {};
 }
 
-FieldError DocumentsReader::read_field(std::string_view name, const simdjson::dom::element& element,
-                                       ReasonText& reason) {
+std::optional<FieldError> DocumentsReader::read_own(std::string_view name, const JsonValue& element,
+                                                    ReasonText& reason) {
   if (name == "documents") return read_documents(element, reason);
-  if (name == "query")
-    return query_given_ = true, element.get(query_) ? FieldError{"query", "must be a string"} : FieldError{};
-  if (element.is_null()) return {};  // clients send null for what is not set
-  const service::OptionValue value = option_value(element);
-  if (name == "model") return element.get(options_.model) ? FieldError{"model", "must be a string"} : FieldError{};
+  if (name == "query") return read_text("query", element, &query_.emplace());
+  if (element.is_null()) return FieldError{};  // clients send null for what is not set
+  const OptionValue value = option_value(element);
+  if (name == "model") return read_text("model", element, &options_.text.model);
   if (name == "top_n") return read_count("top_n", value, &top_n_);
-  if (name == "return_documents") return {"return_documents", service::to_bool(value, &return_documents_)};
-  if (name == "truncate") return {"truncate", service::to_bool(value, &options_.truncation.asked.emplace())};
+  if (name == "return_documents") return FieldError{"return_documents", service::to_bool(value, &options_.return_text)};
+  if (name == "truncate")
+    return FieldError{"truncate", service::to_bool(value, &options_.text.truncation.asked.emplace())};
   if (name == "rank_fields") return read_rank_fields(element);
   if (name == "max_tokens_per_doc") return read_count("max_tokens_per_doc", value, &tokens_per_document_);
   u32 chunks;  // a document is one chunk here, so any limit is kept
   if (name == "max_chunks_per_doc") return read_count("max_chunks_per_doc", value, &chunks);
-  if (const auto error = set_call_option(name, value, base_)) return *error;
-  return {"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
+  if (const auto error = set_call_option(name, value, options_.base)) return *error;
+  return FieldError{"", reason.print("'%.*s' is not a field of this request", shown(name), name.data())};
 }
 
-FieldError DocumentsReader::read_documents(const simdjson::dom::element& value, ReasonText& reason) {
+FieldError DocumentsReader::read_documents(const JsonValue& value, ReasonText& reason) {
   constexpr const char* kForm = "must be an array of strings, or of objects with a text";
   documents_given_ = true;
   documents_.clear();
-  simdjson::dom::array values;
+  JsonArray values;
   if (value.get(values)) return {"documents", kForm};
-  for (const simdjson::dom::element& each : values) {
+  for (const JsonValue& each : values) {
     if (documents_.size() == items_max_)
       return {"documents", reason.print("more than %u documents, which is the most", items_max_), FieldFault::kTooMany};
     std::string_view& text = documents_.emplace_back();
@@ -80,29 +73,30 @@ FieldError DocumentsReader::read_documents(const simdjson::dom::element& value, 
   return {};
 }
 
-FieldError DocumentsReader::read_rank_fields(const simdjson::dom::element& value) {
-  simdjson::dom::array names;
+FieldError DocumentsReader::read_rank_fields(const JsonValue& value) {
+  JsonArray names;
   if (value.get(names)) return {"rank_fields", "must be an array of strings"};
-  for (const simdjson::dom::element& name : names) {
+  for (const JsonValue& name : names) {
     std::string_view text;
     if (name.get(text) || text != "text") return {"rank_fields", "can only name the field text"};
   }
   return {};
 }
 
-FieldError DocumentsReader::check(ReasonText& reason) {
-  if (!query_given_) return {"query", "must be given"};
-  if (query_.empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
+FieldError DocumentsReader::check(const transport::CallInfo& info, ReasonText& reason) {
+  if (!query_) return {"query", "must be given"};
+  if (query_->empty()) return {"query", "0 characters, at least 1", FieldFault::kEmpty};
   if (!documents_given_) return {"documents", "must be given"};
   if (documents_.empty()) return {"documents", "0 documents, at least 1", FieldFault::kEmpty};
-  if (const FieldError error = requests_.check_ranks(options_.model, reason)) return error;
-  const i32 route = requests_.ranking(options_.model);
-  if (!tokens_per_document_ || route < 0) return {};
-  const u32 tokens = routes_[u32(route)].max_input_tokens;
-  if (tokens_per_document_ >= tokens) return {};
-  return {"max_tokens_per_doc",
-          reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
-                       tokens_per_document_, tokens)};
+  if (const FieldError error = requests_.check_ranks(options_.text.model, reason)) return error;
+  const i32 route = requests_.ranking(options_.text.model);
+  const u32 tokens = route < 0 ? 0 : routes_[u32(route)].max_input_tokens;
+  if (tokens_per_document_ && tokens_per_document_ < tokens)
+    return {"max_tokens_per_doc",
+            reason.print("%u, must be at least %u: documents are cut at the model's own limit alone",
+                         tokens_per_document_, tokens)};
+  write_context(info);
+  return {};
 }
 
 void DocumentsReader::write_context(const transport::CallInfo& info) {
@@ -111,45 +105,54 @@ void DocumentsReader::write_context(const transport::CallInfo& info) {
   head.version = info.http && info.http->path.starts_with("/v2") ? '2' : '1';
   std::snprintf(head.id, sizeof head.id, "%016llx%08llx", (unsigned long long)now_ns(), (unsigned long long)made_++);
   context_ = head.bytes();
-  context_ += char(return_documents_ ? RankContext::kReturnText : 0);
-  if (return_documents_)
-    for (const std::string_view text : documents_) RankContext::add_text(context_, text);
+  RankContext::append(context_, options_.return_text, documents_);
 }
 
 FieldError DocumentsReader::item(u32 index, RequestView& view) {
-  view = base_;
-  return requests_.rerank("documents", query_, documents_[index], options_, view, item_reason_);
+  view = options_.base;
+  return requests_.rerank("documents", *query_, documents_[index], options_.text, view, item_reason_);
 }
 
-size_t DocumentsWriter::room(const service::AnsweredCall& call, std::span<const ResponseView> items) const {
-  constexpr size_t kAround = 256;  // the constant parts of the answer
-  constexpr size_t kResult = 80 + transport::JsonWriter::kIntegerBytes + transport::JsonWriter::kFloatBytes;
-  const size_t names = transport::JsonWriter::string_room(call.model_version.size()) + sizeof(AnswerHead);
-  return kAround + names + transport::JsonWriter::string_room(call.context.size()) + items.size() * kResult +
-         2 * transport::JsonWriter::kIntegerBytes;
-}
+namespace {
 
-u8* DocumentsWriter::write(const service::AnsweredCall& call, std::span<const ResponseView> items, u8* buffer) const {
-  transport::JsonWriter out(buffer);
-  const AnswerHead head = AnswerHead::of(call.context);
-  const std::string_view context = AnswerHead::rest(call.context);
-  const bool returns_documents = RankContext::returns_text(context);
-  const std::vector<std::string_view> documents = RankContext::texts(context);
-  std::vector<Rank> ranks = ranked(items);
-  if (ranks.size() > head.results_max) ranks.resize(head.results_max);
-  out.raw(R"({"id":")").raw(head.id).raw(R"(","model":)").string(call.model()).raw(R"(,"results":[)");
-  for (size_t i = 0; i < ranks.size(); i++) {
-    out.raw(i ? R"(,{"index":)" : R"({"index":)").number(u64(ranks[i].index));
-    out.raw(R"(,"relevance_score":)").number(ranks[i].score);
-    if (returns_documents) out.raw(R"(,"document":{"text":)").string(documents[ranks[i].index]).raw("}");
-    out.raw("}");
+class DocumentsWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, Items items) const override {
+    constexpr size_t kAround = 256;  // the constant parts of the answer
+    constexpr size_t kResult = 80 + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
+    const size_t names = JsonWriter::string_room(call.model_version.size()) + sizeof(AnswerHead);
+    return kAround + names + JsonWriter::string_room(call.context.size()) + items.size() * kResult +
+           2 * JsonWriter::kIntegerBytes;
   }
-  u64 tokens = 0;
-  for (const ResponseView& item : items)
-    if (item.usage) tokens += item.usage->input_tokens;
-  out.raw(R"(],"usage":{"prompt_tokens":)").number(tokens).raw(R"(,"total_tokens":)").number(tokens);
-  out.raw(R"(},"meta":{"api_version":{"version":")").raw({&head.version, 1});
-  return out.raw(R"("},"billed_units":{"search_units":1}}})").end();
-}
+
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    const AnswerHead head = AnswerHead::of(call.context);
+    const std::string_view context = AnswerHead::rest(call.context);
+    const bool returns_documents = RankContext::returns_text(context);
+    const std::vector<std::string_view> documents = RankContext::texts(context);
+    std::vector<Rank> ranks = ranked(items);
+    if (ranks.size() > head.results_max) ranks.resize(head.results_max);
+    out.raw(R"({"id":")").raw(head.id).raw(R"(","model":)").string(call.model()).raw(R"(,"results":[)");
+    for (size_t i = 0; i < ranks.size(); i++) {
+      out.raw(i ? R"(,{"index":)" : R"({"index":)").number(u64(ranks[i].index));
+      out.raw(R"(,"relevance_score":)").number(ranks[i].score);
+      if (returns_documents) out.raw(R"(,"document":{"text":)").string(documents[ranks[i].index]).raw("}");
+      out.raw("}");
+    }
+    u64 tokens = 0;
+    for (const ResponseView& item : items)
+      if (item.usage) tokens += item.usage->input_tokens;
+    out.raw(R"(],"usage":{"prompt_tokens":)").number(tokens).raw(R"(,"total_tokens":)").number(tokens);
+    out.raw(R"(},"meta":{"api_version":{"version":")").raw({&head.version, 1});
+    return out.raw(R"("},"billed_units":{"search_units":1}}})").end();
+  }
+  const service::FieldNames* fields() const override { return &service::kRerankFields; }
+};
+const DocumentsWriter documents_writer;
+
+}  // namespace
+
+const service::AnswerWriter& kDocumentsWriter = documents_writer;
 
 }  // namespace fastqps::protocols

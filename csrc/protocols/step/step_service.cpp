@@ -183,7 +183,7 @@ void StepMethod::fill(const edge::StepItem& item, const Route& route, RequestVie
   view.has_output = true;
   OutputOptions& output = view.output;
   output.dtype = options.dtype;
-  (route.task == Task::kEmbedSparse ? output.max_active_dims : output.dimensions) = options.dimensions;
+  (traits(route.task).form == AnswerForm::kSparse ? output.max_active_dims : output.dimensions) = options.dimensions;
   output.top_labels = options.top_labels;
   output.has_normalize = options.flags & kNormalizeSet;
   output.normalize = options.flags & kNormalize;

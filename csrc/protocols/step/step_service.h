@@ -68,18 +68,4 @@ class StepMethod final : public transport::Method {
   edge::StepRequestReader reader_;
 };
 
-class StepService final : public service::Protocol {
- public:
-  StepService(const service::ItemsPath& path, service::ModelRoutes& routes, const service::DoorMemory& memory,
-              std::string server)
-      : run_(path, routes, memory, std::move(server)) {}
-
-  void add_methods(transport::MethodTable& table) override {
-    table.add({edge::kStepRunPath, transport::MethodKind::kBidi, &run_, transport::MethodRole::kService, kSteps});
-  }
-
- private:
-  StepMethod run_;
-};
-
 }  // namespace fastqps::protocols

@@ -12,9 +12,9 @@ void activate(std::span<float> scores) {
     scores[0] = 1 / (1 + std::exp(-scores[0]));
     return;
   }
-  const float most = *std::max_element(scores.begin(), scores.end());
+  const float highest = *std::max_element(scores.begin(), scores.end());
   float sum = 0;
-  for (float& score : scores) sum += score = std::exp(score - most);
+  for (float& score : scores) sum += score = std::exp(score - highest);
   for (float& score : scores) score /= sum;
 }
 
@@ -44,23 +44,23 @@ std::vector<SparseValue> by_index(const SparseView& sparse) {
 
 AnswerMetadata metadata_of(std::span<const ResponseView> items) {
   constexpr u64 kNsPerUs = 1000;
-  AnswerMetadata found;
+  AnswerMetadata all;
   for (const ResponseView& item : items) {
-    found.characters += ItemNote::of(item.request_id).characters;
-    if (item.usage) found.tokens += item.usage->input_tokens;
+    all.characters += ItemNote::of(item.request_id).characters;
+    if (item.usage) all.tokens += item.usage->input_tokens;
     if (!item.timings) continue;
     // parse, tokenize, queue, gather, launch, device, scatter, drain
     const auto& us = item.timings->us;
-    found.total_ns = std::max(found.total_ns, std::accumulate(std::begin(us), std::end(us), u64(0)) * kNsPerUs);
-    found.tokenization_ns += us[1] * kNsPerUs;
-    found.queue_ns += us[2] * kNsPerUs;
-    found.inference_ns += (u64(us[3]) + us[4] + us[5] + us[6]) * kNsPerUs;
+    all.total_ns = std::max(all.total_ns, std::accumulate(std::begin(us), std::end(us), u64(0)) * kNsPerUs);
+    all.tokenization_ns += us[1] * kNsPerUs;
+    all.queue_ns += us[2] * kNsPerUs;
+    all.inference_ns += (u64(us[3]) + us[4] + us[5] + us[6]) * kNsPerUs;
   }
-  if (items.empty()) return found;
-  found.tokenization_ns /= items.size();
-  found.queue_ns /= items.size();
-  found.inference_ns /= items.size();
-  return found;
+  if (items.empty()) return all;
+  all.tokenization_ns /= items.size();
+  all.queue_ns /= items.size();
+  all.inference_ns /= items.size();
+  return all;
 }
 
 void RankContext::add_text(std::string& context, std::string_view text) {
@@ -69,15 +69,21 @@ void RankContext::add_text(std::string& context, std::string_view text) {
   context += text;
 }
 
+void RankContext::append(std::string& context, bool returns_text, std::span<const std::string_view> texts) {
+  context += char(returns_text ? kReturnText : 0);
+  if (returns_text)
+    for (const std::string_view text : texts) add_text(context, text);
+}
+
 std::vector<std::string_view> RankContext::texts(std::string_view context) {
-  std::vector<std::string_view> found;
+  std::vector<std::string_view> texts;
   for (size_t at = 1; at < context.size();) {
     u32 size;
     std::memcpy(&size, context.data() + at, sizeof size);
-    found.push_back(context.substr(at + sizeof size, size));
+    texts.push_back(context.substr(at + sizeof size, size));
     at += sizeof size + size;
   }
-  return found;
+  return texts;
 }
 
 }  // namespace fastqps::protocols

@@ -1,4 +1,4 @@
-// What becomes of an item's scores, over gRPC and HTTP alike.
+// An item's scores, times and weights as answers have them, over gRPC and HTTP alike.
 #pragma once
 #include <span>
 #include <string>
@@ -46,12 +46,14 @@ struct RankContext {
   static constexpr size_t kBytesMax = 4 << 20;  // of the texts to return: as many as a message may have
 
   static void add_text(std::string& context, std::string_view text);
+  // A whole context: that of a message with all texts.
+  static void append(std::string& context, bool returns_text, std::span<const std::string_view> texts);
   static bool returns_text(std::string_view context) { return u8(context[0]) & kReturnText; }
   // In the order of the request.
   static std::vector<std::string_view> texts(std::string_view context);
 };
 
-// What the writer of an answer must know of each item. It travels as the item's request id, which this API has not.
+// A note of the reader for the writer about an item. It travels as the item's request id, which this API has not.
 struct ItemNote {
   u32 characters = 0;     // of its texts
   bool activate = false;  // the scores are logits, and the client wants probabilities

@@ -15,8 +15,8 @@ u32 characters_of(std::string_view text) {
 }
 
 bool TextRequests::can(Need need, u32 route) const {
-  const Route& found = routes_[route];
-  return found.task == need.task && (!need.rank || found.dimensions == 1) &&
+  const Route& model = routes_[route];
+  return model.task == need.task && (!need.rank || model.dimensions == 1) &&
          (!need.single_texts || !routes_.setup(route).card.pairs_only);
 }
 
@@ -50,7 +50,7 @@ FieldError TextRequests::set_options(const TextOptions& options, i32 route, Requ
   return {"truncation_direction", reason.print("left, but the model '%s' cuts on the right", routes_.name(u32(route)))};
 }
 
-// What an embedding and a sparse one share.
+// The common part of embed() and embed_sparse().
 FieldError TextRequests::embed_as(Task task, const TextOptions& options, RequestView& view, ReasonText& reason) {
   const Need need{task};
   const i32 route = find(options.model, need);  // one that is starting is refused later

@@ -9,6 +9,8 @@ namespace fastqps::service {
 
 namespace {
 
+u32 us(u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); }
+
 constexpr std::string_view kOutside = "O";  // no entity
 
 bool begins(std::string_view label) { return label.starts_with("B-"); }
@@ -127,7 +129,7 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
   if (item.method == kSteps) {
     const u64 size = answer_bytes(s.kind, s.answer_dtype, n);
     // Only an answer by token can be empty: of a text whose tokens all have none of their own.
-    if ((!size && !rows_by_token(tables_.routes[item.route].task)) || size > room) return false;
+    if ((!size && !traits(tables_.routes[item.route].task).by_token) || size > room) return false;
     response.request_id = item.request_id;
     response.output = Output::kSlot;
     response.slot = read_slot(s, {bytes, size_t(size)});
@@ -180,7 +182,6 @@ bool AnswerReader::read(u32 slot, ResponseView& response, Timings& timings, Usag
 }
 
 SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const {
-  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
   const bool vectors = s.kind == Answer::kFloats || s.kind == Answer::kRaw;  // others leave the dtype as it was
   return {u8(s.kind),
           vectors ? s.answer_dtype : u8(0),
@@ -195,8 +196,8 @@ SlotView AnswerReader::read_slot(const Slot& s, std::span<const u8> bytes) const
 bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
   const Slot& s = tables_.slots.slot(slot);
   const Route& route = tables_.routes[tables_.items[slot].route];
-  const bool multi = route.task == Task::kEmbedMulti;
-  response.output = multi ? Output::kMulti : Output::kEmbedding;
+  const bool multi = traits(route.task).by_token;
+  response.output = traits(route.task).output;
   if (multi) response.embedding.dimensions = s.dimensions ? s.dimensions : route.dimensions;
   return !multi || s.n_values % response.embedding.dimensions == 0;
 }
@@ -227,7 +228,6 @@ Timings AnswerReader::read_timings(u32 slot, bool done) {
   const u64 finished = done ? s.finished_ns : tables_.clock.drain_ns,
             scattered = done ? s.scattered_ns : tables_.clock.drain_ns;
   const u32 upstream_us = done && tables_.memory.segment.sizes().upstreams ? s.upstream_us : 0;
-  auto us = [](u64 from, u64 to) { return u32((to - std::min(from, to)) / 1000); };
   const u32 launch_us = us(s.gathered_ns, s.launched_ns);
   return {{item.parse_us, item.tokenize_us, us(s.queued_ns.load(kRelaxed), s.claimed_ns),
            us(s.claimed_ns, s.gathered_ns), launch_us - std::min(launch_us, upstream_us), us(s.launched_ns, finished),

@@ -94,17 +94,23 @@ TraceRecord ItemRecords::record_of_step(const Item& item, u32 slot) {
   return record;
 }
 
-// Sends the last message of a call with one item, and ends the call. write(out) fills `size` bytes.
+// Sends a message of a call with one item. write(out) fills `size` bytes. Returns false if the call has ended.
+template <class Write>
+bool Answers::send(const Item& item, size_t size, Write write) {
+  u8* out = tables_.attachment->begin_message(item.call, size);
+  if (!out) return false;
+  write(out);
+  tables_.attachment->set_header(item.call, tables_.routes.header(item.route));
+  tables_.attachment->commit_message(item.call, size);
+  return true;
+}
+
+// The same of its last message, which ends the call.
 template <class Write>
 void Answers::end_call(const Item& item, size_t size, Write write) {
-  u8* out = tables_.attachment->begin_message(item.call, size);
-  if (out) {
-    write(out);
-    tables_.attachment->set_header(item.call, tables_.routes.header(item.route));
-    tables_.attachment->commit_message(item.call, size);
-    tables_.attachment->finish(item.call);
-  }
-  tables_.counts.call(item.route, item.method, out ? StatusCode::kOk : StatusCode::kCancelled, item.received_ns);
+  const bool sent = send(item, size, write);
+  if (sent) tables_.attachment->finish(item.call);
+  tables_.counts.call(item.route, item.method, sent ? StatusCode::kOk : StatusCode::kCancelled, item.received_ns);
 }
 
 void Answers::answer(const Item& item, const ResponseView& response) {
@@ -121,13 +127,7 @@ void Answers::answer(const Item& item, const ChunkView& last) {
 
 bool Answers::send_chunk(const Item& item, const ChunkView& chunk) {
   if (item.group != Groups::kNone) return groups_.send_chunk(item.group, chunk);
-  const size_t size = chunk_size(chunk);
-  u8* out = tables_.attachment->begin_message(item.call, size);
-  if (!out) return false;
-  write_chunk(chunk, out);
-  tables_.attachment->set_header(item.call, tables_.routes.header(item.route));
-  tables_.attachment->commit_message(item.call, size);
-  return true;
+  return send(item, chunk_size(chunk), [&](u8* out) { write_chunk(chunk, out); });
 }
 
 // Of a call with many items some part of another one always waits. So what counts there is how much waits.

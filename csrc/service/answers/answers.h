@@ -48,6 +48,8 @@ class Answers {
 
  private:
   template <class Write>
+  bool send(const Item& item, size_t size, Write write);
+  template <class Write>
   void end_call(const Item& item, size_t size, Write write);
 
   Tables& tables_;

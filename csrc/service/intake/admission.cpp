@@ -6,14 +6,6 @@
 
 namespace fastqps::service {
 
-namespace {
-
-// By Task.
-constexpr const char* kDoes[] = {"embeds texts",   "classifies texts",        "generates text",
-                                 "finds entities", "gives sparse embeddings", "makes a vector of each token"};
-
-}  // namespace
-
 Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& route) {
   ReasonText reason;
   if (const FieldError error = check_request(view, reason)) return refusals_.refuse(error);
@@ -23,8 +15,7 @@ Refusal RequestChecker::check(const RequestView& view, const Origin& from, u32& 
   route = u32(found);
   if (Refusal refusal = check_task(from.wants, route)) return refusal;
   if (Refusal refusal = check_options(view.output, route)) return refusal;
-  return routes_[route].task == Task::kGenerate ? check_generator(view, route)
-                                                : check_encoder(view, route, from.streams);
+  return generates(routes_[route].task) ? check_generator(view, route) : check_encoder(view, route, from.streams);
 }
 
 // Lists the served models, as many as the message has room for.
@@ -38,35 +29,32 @@ Refusal RequestChecker::not_served(std::string_view name) {
 
 // Of methods that are for one task alone.
 Refusal RequestChecker::check_task(Output wants, u32 r) {
-  static constexpr Output kMade[] = {Output::kEmbedding, Output::kClassification, Output::kGeneration,
-                                     Output::kEntities,  Output::kSparse,         Output::kMulti};  // by Task
-  const auto task = u32(routes_[r].task);
+  const TaskTraits& task = traits(routes_[r].task);
   const bool text = wants == Output::kText;
-  if (text && routes_[r].task == Task::kGenerate && !routes_.setup(r).detokenizer)
+  if (text && task.output == Output::kGeneration && !routes_.setup(r).detokenizer)
     return refusals_.refuse_field(
         "model",
         "'%s' has no tokenizer, so its answers have no text; ask for logprobs, which name the "
         "tokens by their ids, or call Predict",
         routes_.name(r));
-  if (wants == Output::kNone || (text ? Output::kGeneration : wants) == kMade[task]) return {};
-  return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), kDoes[task]);
+  if (wants == Output::kNone || (text ? Output::kGeneration : wants) == task.output) return {};
+  return refusals_.refuse_field("model", "'%s' %s, which is not what this method is for", routes_.name(r), task.does);
 }
 
-// Refuses the options of other tasks. Embedders and classifiers ignore each other's.
+// Refuses the options of other tasks.
 Refusal RequestChecker::check_options(const OutputOptions& o, u32 r) {
-  const Task task = routes_[r].task;
-  const bool ignores = task == Task::kEmbed || task == Task::kClassify;
-  if (!ignores && task != Task::kEmbedMulti) {
+  const u8 taken = traits(routes_[r].task).options;
+  if (!(taken & kVectorOptions)) {
     if (o.dtype) return meaningless("output.dtype", u32(o.dtype), r);
     if (o.dimensions) return meaningless("output.dimensions", o.dimensions, r);
     if (o.has_normalize) return meaningless("output.normalize", o.normalize, r);
   }
-  if (!ignores) {
+  if (!(taken & kLabelOptions)) {
     if (o.top_labels) return meaningless("output.top_labels", o.top_labels, r);
     if (o.raw_scores) return meaningless("output.raw_scores", 1, r);
   }
-  if (o.aggregation && task != Task::kClassifyTokens) return meaningless("output.aggregation", u32(o.aggregation), r);
-  if (o.max_active_dims && task != Task::kEmbedSparse)
+  if (o.aggregation && !(taken & kAggregationOption)) return meaningless("output.aggregation", u32(o.aggregation), r);
+  if (o.max_active_dims && !(taken & kActiveDimsOption))
     return meaningless("output.max_active_dims", o.max_active_dims, r);
   return {};
 }
@@ -80,45 +68,40 @@ Refusal RequestChecker::check_encoder(const RequestView& view, u32 r, bool strea
     return refusals_.refuse_field("generate", "the model '%s' does not generate text; leave it unset", name);
   if (output.dimensions > route.dimensions)
     return refusals_.refuse_field("output.dimensions", "%u, at most %u", output.dimensions, route.dimensions);
+  const TaskTraits& task = traits(route.task);
   const bool normalized = output.has_normalize ? output.normalize : route.normalize;
-  if (DType(output.dtype) == DType::kInt8 && !normalized &&
-      (route.task == Task::kEmbed || route.task == Task::kEmbedMulti))
+  if (DType(output.dtype) == DType::kInt8 && !normalized && task.form == AnswerForm::kVector)
     return refusals_.refuse_field(
         "output.dtype",
         "DTYPE_INT8 (3) can hold values from -1 to 1 only, and this embedding is not normalized; set normalize, or use "
         "DTYPE_FLOAT16");
-  if (route.task == Task::kEmbedSparse && output.max_active_dims > sparse_weights(route.dimensions))
+  if (task.form == AnswerForm::kSparse && output.max_active_dims > sparse_weights(route.dimensions))
     return refusals_.refuse_field("output.max_active_dims", "%u, at most %u", output.max_active_dims,
                                   sparse_weights(route.dimensions));
-  if (route.task == Task::kEmbedMulti && view.input == Input::kPair)
-    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which makes a vector of each token",
-                                  name);
-  return route.task == Task::kClassifyTokens ? check_token_classifier(view, r) : Refusal{};
-}
-
-Refusal RequestChecker::check_token_classifier(const RequestView& view, u32 r) {
-  const char* name = routes_.name(r);
-  if (view.input == Input::kPair)
-    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which finds entities in a text",
-                                  name);
-  if (view.input == Input::kTokenIds)
+  if (Refusal refusal = check_pair(view, r)) return refusal;
+  if (view.input == Input::kTokenIds && task.spans)
     return refusals_.refuse_field("token_ids",
                                   "the model '%s' says where in a text its entities are; send the text itself", name);
   return {};
 }
 
+Refusal RequestChecker::check_pair(const RequestView& view, u32 r) {
+  const char* why = traits(routes_[r].task).one_text;
+  if (view.input != Input::kPair || !why) return {};
+  return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which %s", routes_.name(r), why);
+}
+
 // Of an option of another task.
 Refusal RequestChecker::meaningless(const char* field, u32 value, u32 r) {
   return refusals_.refuse_field(field, "%u, but the model '%s' %s; leave it unset", value, routes_.name(r),
-                                kDoes[u32(routes_[r].task)]);
+                                traits(routes_[r].task).does);
 }
 
 Refusal RequestChecker::check_generator(const RequestView& view, u32 r) {
   const Route& route = routes_[r];
   const GenerateOptions& options = view.generate;
   const char* name = routes_.name(r);
-  if (view.input == Input::kPair)
-    return refusals_.refuse_field("pair", "2 texts, at most 1 for the model '%s', which generates", name);
+  if (Refusal refusal = check_pair(view, r)) return refusal;
   const u32 beside = options.lowers_max_tokens ? route.prefix_tokens + route.max_input_tokens : 0;
   if (const u32 most = route.max_output_tokens + beside; options.max_tokens > most)
     return refusals_.refuse_field("generate.max_tokens", "%u, at most %u", options.max_tokens, most);
@@ -252,7 +235,7 @@ Refusal Admission::check_late(const Late& late, const Origin& from, u64 now, con
 u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
   const u64 held_back = tables_.loads.held_back(r, kind);
   if (!held_back) return tables_.loads.in_rings(r, kind);
-  const u64 own = tables_.items.counts.waiting_of(tenant, r, kind), weight = tables_.items.weight(tenant);
+  const u64 own = tables_.items.counts.waiting_of(tenant, r, kind), weight = tables_.tenants.weight(tenant);
   const u64 doors = std::max<u64>(1, tables_.loads.holding_doors(r, kind));
   const u64 sharers =
       own ? own * std::max(weight, tables_.room.weights(r, kind)) / weight : tables_.room.before(r, kind, tenant);
@@ -265,7 +248,7 @@ u64 Admission::ahead(u32 r, u32 kind, TenantId tenant) const {
 bool Admission::has_few(u32 r, u32 kind, TenantId tenant, const Origin& from) const {
   const u32 waiting = tables_.items.counts.waiting(tenant, r, kind);
   return !from.batch_slots &&
-         transport::Shares::little(double(waiting) / tables_.items.weight(tenant), tables_.room.most(r, kind));
+         transport::Shares::little(double(waiting) / tables_.tenants.weight(tenant), tables_.room.most(r, kind));
 }
 
 // Rejects an item if its tenant already has its share of the queue or of the slots. A batch whose tenant has no other

@@ -21,7 +21,7 @@ class RequestChecker {
  private:
   Refusal check_options(const OutputOptions& output, u32 route);
   Refusal check_encoder(const RequestView& view, u32 route, bool streams);
-  Refusal check_token_classifier(const RequestView& view, u32 route);
+  Refusal check_pair(const RequestView& view, u32 route);
   Refusal check_generator(const RequestView& view, u32 route);
   Refusal check_token_options(const RequestView& view, u32 route);
   Refusal not_served(std::string_view model);

@@ -87,7 +87,7 @@ Refusal RequestQueue::hold_answer(u32 slot) {
   const u32 r = tables_.items[slot].route;
   const Route& route = tables_.memory.route(r);
   const u32 n_tokens = s.n_tokens.load(kRelaxed);  // relaxed: still ours
-  const u64 bytes = rows_by_token(route.task) ? answer_bytes(route, s, n_tokens) : 0;
+  const u64 bytes = traits(route.task).by_token ? answer_bytes(route, s, n_tokens) : 0;
   if (tables_.items.large_answers.hold(slot, bytes)) return {};
   Refusal refusal = tables_.refusals.refuse(StatusCode::kResourceExhausted,
                                             "all %llu places of this front door for large answers are in use",

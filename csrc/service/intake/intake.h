@@ -11,10 +11,6 @@
 
 namespace fastqps::service {
 
-inline std::string_view as_text(std::span<const u8> message) {
-  return {reinterpret_cast<const char*>(message.data()), message.size()};
-}
-
 // Puts complete slots into the rings of their routes, for dispatchers to claim, or into the waiting room.
 class RequestQueue {
  public:
@@ -83,12 +79,8 @@ class Intake {
     const std::string_view siblings = group_of(view, *from.info);
     tables_.items.hold(slot, tenant, siblings, time.due_ns);
     if (tables_.memory.segment.sizes().caller_bytes) name_caller(slot, siblings, tenant);
-    if (tables_.memory.route(route).task == Task::kGenerate) generating_.begin(view, route, slot, from.streams);
+    if (generates(tables_.memory.route(route).task)) generating_.begin(view, route, slot, from.streams);
     return item.tokenizing ? Refusal{} : queue_.put(slot);
-  }
-  // The same for the bytes of a PredictRequest.
-  Refusal accept(std::string_view message, const Origin& from, RequestView& view) {
-    return accept([message](RequestView& read) { return parse_request(message, &read); }, from, view);
   }
   // Queues the item of a text that another thread has tokenized or dropped. The caller sends a refusal, to its copy of
   // the item.

@@ -47,13 +47,13 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
     if (!setup.external_tokenizer) job.tokenizer = setup.of_long_texts;
     job.tokens_max = most;
     job.cut = cut;
-    job.spans = route.task == Task::kClassifyTokens;
+    job.spans = traits(route.task).spans;
     return hand_over(std::move(job), item);
   }
   Slot& s = tables_.slots.slot(slot);
   u32* ids = tables_.memory.segment.ids(s);
   text::Tokenizer& tokenizer = *setup.tokenizer;
-  const bool spans = route.task == Task::kClassifyTokens;
+  const bool spans = traits(route.task).spans;
   const text::Encoded encoded = item.pair ? tokenizer.encode_pair(text, view.pair_second, ids, most, cut)
                                 : spans   ? tokenizer.encode_spans(text, ids, most, tables_.items.spans.of(slot), cut)
                                           : tokenizer.encode(text, ids, most, cut);
@@ -225,7 +225,7 @@ Refusal SlotInput::fill_step(const RequestView& view, const Route& route, u32 sl
     return tables_.refusals.refuse_field("ids", "%u tokens, at most %u", n, route.max_input_tokens);
   Slot& s = tables_.slots.slot(slot);
   u32* ids = tables_.memory.segment.ids(s);
-  const u32 mark = rows_by_token(route.task) ? kNoOwnAnswer : 0;
+  const u32 mark = traits(route.task).by_token ? kNoOwnAnswer : 0;
   u32 largest = 0;
   for (u32 i = 0; i < n; i++) {
     ids[i] = view.tokens[i];
@@ -256,7 +256,7 @@ Refusal SlotInput::check(const TokenizeResult& result, const Item& item) {
   if (!result.failure.empty()) return tables_.refusals.refuse_field(field_of(item), "%s", result.failure.c_str());
   if (n_tokens > tables_.routes.tokens_max(item.route, item.role))
     return tables_.refusals.refuse_field(field_of(item), "the tokenizer did not cut it");
-  if (result.spans.size() != (route.task == Task::kClassifyTokens ? n_tokens : 0))
+  if (result.spans.size() != (traits(route.task).spans ? n_tokens : 0))
     return tables_.refusals.refuse_field(field_of(item), "the tokenizer did not say where its tokens are");
   if (!result.n_total && tables_.routes.setup(item.route).empty_id) return {};
   if (Refusal refusal = check_tokens(item, n_tokens, result.n_total)) return refusal;

@@ -201,7 +201,6 @@ class Items {
   u32 size() const { return u32(items_.size()); }
 
   TenantId tenant(u32 slot) const { return tenant_of_[slot]; }
-  u32 weight(TenantId tenant) const { return tenants_.weight(tenant); }
 
   // An item and its slot's options; the input follows. Whatever comes then, release() ends it.
   Item& begin(u32 slot, const RequestView& view, const Origin& from, u32 route, const ItemTime& time);

@@ -78,7 +78,7 @@ class QueueLoads {
   // ones no more: a refusal for ever should err on the side of the client.
   u64 answered_in(u32 route, u64 ns, double tokens) const {
     const Load& load = routes_[route];
-    const bool encodes = segment_.route(route).task != Task::kGenerate;  // otherwise most of the work is the answer
+    const bool encodes = !generates(segment_.route(route).task);  // otherwise most of the work is the answer
     const double shorter = encodes && tokens > 0 ? std::max(1.0, load.item_tokens / tokens) : 1;
     return load.items_per_s > 0 ? std::max<u64>(1, u64(load.items_per_s * shorter * (double(ns) / 1e9))) : 0;
   }
@@ -159,9 +159,8 @@ class QueueLoads {
     const u64 cache = route.cache_slots.load(kRelaxed);
     const u64 batch = segment_.sizes().upstreams ? kOfEdge : route.max_batch_items.load(kRelaxed);
     const u64 by_tokens = u64(route.max_batch_tokens / std::max(1.0, load.mean_tokens));
-    const u64 each = route.task == Task::kGenerate
-                         ? std::max(kLeastJoin, cache / kPartOfCache)
-                         : std::max(kLeastStep, std::min(batch ? batch : kUnknown, by_tokens));
+    const u64 each = generates(route.task) ? std::max(kLeastJoin, cache / kPartOfCache)
+                                           : std::max(kLeastStep, std::min(batch ? batch : kUnknown, by_tokens));
     const u64 soon = u64(load.done_per_s * kAheadS), most = std::max<u64>(each, route.max_queue_items / kPartOfQueue);
     return std::min<u64>({std::max(dispatchers(route) * each, soon), most, segment_.sizes().slots});
   }

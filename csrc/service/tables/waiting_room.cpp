@@ -68,10 +68,10 @@ void WaitingRoom::change_owner(Line& line, u32 tenant, u32 owner) {
 }
 
 // Whether the next item of the tenant whose turn it is is a sibling of the one that was taken last.
-bool WaitingRoom::serves_group(const Line& line) const {
-  if (!line.turn.weight || line.group == kNone) return false;
+bool WaitingRoom::serves_siblings(const Line& line) const {
+  if (!line.turn.weight || line.siblings == kNone) return false;
   const u32 first = line.queues[line.turn.tenant].first;
-  return first != kNone && places_[first].group == line.group;
+  return first != kNone && places_[first].siblings == line.siblings;
 }
 
 // The tenant that is served next: the one whose group is being served; the one whose turn it is, while it has had
@@ -84,7 +84,7 @@ u32 WaitingRoom::next_tenant(Line& line) {
     const double next = line.turn.number && !line.turns.empty() ? line.turns.front().start : line.turn.start;
     const bool yields = line.turn.number && line.passed < kPassing && !line.newcomers.empty();
     const bool goes_on = !others || (!yields && queue.served <= next + kGrain);
-    if (serves_group(line) || (queue.items && goes_on)) return line.turn.tenant;
+    if (serves_siblings(line) || (queue.items && goes_on)) return line.turn.tenant;
     leave_turn(line);
   }
   for (;; leave_turn(line)) {  // a turn from before its tenant's items have left
@@ -130,13 +130,13 @@ void WaitingRoom::add(u32 slot, const Arrival& arrival) {
 // behind the last one that waits. If none waits but some have been served, they would be in front of everybody who has
 // come since.
 u32 WaitingRoom::stand(Queue& queue, u32 slot) {
-  if (places_[slot].group == kNone) return queue.last;
-  Group& group = groups_[places_[slot].group];
-  if (group.stood++ >= kSiblings) return leave(slot), queue.last;
-  const u32 at = group.waiting ? group.last : group.served ? queue.returned : queue.last;
-  if (group.served && at == queue.returned) queue.returned = slot;
-  group.waiting++;
-  group.last = slot;
+  if (places_[slot].siblings == kNone) return queue.last;
+  Siblings& siblings = siblings_[places_[slot].siblings];
+  if (siblings.stood++ >= kSiblings) return leave(slot), queue.last;
+  const u32 at = siblings.waiting ? siblings.last : siblings.served ? queue.returned : queue.last;
+  if (siblings.served && at == queue.returned) queue.returned = slot;
+  siblings.waiting++;
+  siblings.last = slot;
   return at;
 }
 
@@ -144,10 +144,10 @@ void WaitingRoom::unlink(u32 slot) {
   Place& place = places_[slot];
   Line& line = lines_[place.line];
   Queue& queue = line.queues[place.tenant];
-  if (place.group != kNone) {
-    Group& group = groups_[place.group];
-    if (group.last == slot) group.last = place.before;  // of its siblings, if any is left
-    group.waiting--;
+  if (place.siblings != kNone) {
+    Siblings& siblings = siblings_[place.siblings];
+    if (siblings.last == slot) siblings.last = place.before;  // of its siblings, if any is left
+    siblings.waiting--;
   }
   if (queue.returned == slot) queue.returned = place.before;
   (place.before == kNone ? queue.first : places_[place.before].next) = place.next;
@@ -172,8 +172,8 @@ WaitingRoom::Next WaitingRoom::take(u32 route, u32 kind) {
   const Place& place = places_[slot];
   line.service = std::max(line.service, queue.served);
   queue.served += double(place.cost) / tenants_.weight(TenantId(tenant));
-  line.group = place.group;
-  if (place.group != kNone) groups_[place.group].served = true;
+  line.siblings = place.siblings;
+  if (place.siblings != kNone) siblings_[place.siblings].served = true;
   unlink(slot);
   return {slot, place.since_ns};
 }
@@ -223,26 +223,26 @@ void WaitingRoom::join(u32 slot, std::string_view name, TenantId tenant, u32 rou
   // The same name is another group beside another tenant or in another line.
   const u64 where = u64(tenant) << 32 | line_of(route, kind);
   const u64 key = std::hash<std::string_view>{}(name) ^ where * 0x9e3779b97f4a7c15;
-  const auto [found, is_new] = by_key_.try_emplace(key, u32(groups_.size()));
-  if (is_new && free_groups_.empty()) groups_.emplace_back();
-  if (is_new && !free_groups_.empty()) {
-    found->second = free_groups_.back();
-    free_groups_.pop_back();
+  const auto [found, is_new] = by_key_.try_emplace(key, u32(siblings_.size()));
+  if (is_new && free_siblings_.empty()) siblings_.emplace_back();
+  if (is_new && !free_siblings_.empty()) {
+    found->second = free_siblings_.back();
+    free_siblings_.pop_back();
   }
-  Group& group = groups_[found->second];
-  if (is_new) group = {.key = key, .where = where};
-  if (group.where != where) return;  // two names with one key: this one has no group
-  group.members++;
-  places_[slot].group = found->second;
+  Siblings& siblings = siblings_[found->second];
+  if (is_new) siblings = {.key = key, .where = where};
+  if (siblings.where != where) return;  // two names with one key: this one has no group
+  siblings.members++;
+  places_[slot].siblings = found->second;
 }
 
 void WaitingRoom::leave(u32 slot) {
-  const u32 number = std::exchange(places_[slot].group, kNone);
-  if (number == kNone || --groups_[number].members) return;
-  by_key_.erase(groups_[number].key);
-  Line& line = lines_[u32(groups_[number].where)];
-  if (line.group == number) line.group = kNone;
-  free_groups_.push_back(number);
+  const u32 number = std::exchange(places_[slot].siblings, kNone);
+  if (number == kNone || --siblings_[number].members) return;
+  by_key_.erase(siblings_[number].key);
+  Line& line = lines_[u32(siblings_[number].where)];
+  if (line.siblings == number) line.siblings = kNone;
+  free_siblings_.push_back(number);
 }
 
 }  // namespace fastqps::service

@@ -62,10 +62,10 @@ class WaitingRoom {
   u64 weights(u32 route, u32 kind) const { return lines_[line_of(route, kind)].weights; }
 
   // The item is one of a group's siblings until leave(), whether it waits or not.
-  void join(u32 slot, std::string_view group, TenantId tenant, u32 route, u32 kind);
+  void join(u32 slot, std::string_view siblings, TenantId tenant, u32 route, u32 kind);
   // It went into a ring at once.
   void pass(u32 slot) {
-    if (places_[slot].group != kNone) groups_[places_[slot].group].served = true;
+    if (places_[slot].siblings != kNone) siblings_[places_[slot].siblings].served = true;
   }
   void leave(u32 slot);
 
@@ -74,7 +74,7 @@ class WaitingRoom {
 
   struct Place {
     u32 next = kNone, before = kNone;  // of the same tenant
-    u32 group = kNone, cost = 0;
+    u32 siblings = kNone, cost = 0;
     u64 since_ns = 0;
     TenantId tenant = 0;
     u16 line = kNoLine;
@@ -101,13 +101,13 @@ class WaitingRoom {
     Turn turn{};                 // the tenant that is being served; weight 0: none
     std::vector<Queue> queues;   // by tenant; made with the first item
     u32 items = 0;
-    u32 largest = 0;     // a tenant with many items
-    u64 weights = 0;     // of the tenants that have turns
-    u32 group = kNone;   // of the item that was taken last
-    double service = 0;  // the most that a tenant had had before an item of it was served
-    u32 passed = 0;      // turns of newcomers since the last one of others
+    u32 largest = 0;       // a tenant with many items
+    u64 weights = 0;       // of the tenants that have turns
+    u32 siblings = kNone;  // of the item that was taken last
+    double service = 0;    // the most that a tenant had had before an item of it was served
+    u32 passed = 0;        // turns of newcomers since the last one of others
   };
-  struct Group {
+  struct Siblings {
     u32 last = kNone;  // the sibling that came last of those that wait
     u32 waiting = 0, members = 0;
     u32 stood = 0;        // how many have stood together
@@ -123,7 +123,7 @@ class WaitingRoom {
   void change_owner(Line& line, u32 tenant, u32 owner);
   u32 longest(const Line& line) const;
   double part(const Line& line, u32 tenant) const;
-  bool serves_group(const Line& line) const;
+  bool serves_siblings(const Line& line) const;
   u32 next_tenant(Line& line);
   u32 stand(Queue& queue, u32 slot);
   void unlink(u32 slot);
@@ -133,8 +133,8 @@ class WaitingRoom {
   const Tenants& tenants_;
   std::vector<Place> places_;  // by slot
   std::vector<Line> lines_;
-  std::vector<Group> groups_;
-  std::vector<u32> free_groups_;
+  std::vector<Siblings> siblings_;
+  std::vector<u32> free_siblings_;
   std::unordered_map<u64, u32> by_key_;
   u64 turns_ = 0;
   u32 items_ = 0;

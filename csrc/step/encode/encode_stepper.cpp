@@ -133,9 +133,9 @@ bool EncodeStepper::scatter(u32 s) {
 
 void EncodeStepper::write(const EncodeStep& step, u32 item, Slot& slot) {
   const StepBuffers& b = step.buffers;
-  if (!rows_by_token(route_->task)) {
+  if (!traits(route_->task).by_token) {
     const float* const row = b.output + u64(item) * b.width;
-    const bool sparse = route_->task == Task::kEmbedSparse;
+    const bool sparse = traits(route_->task).form == AnswerForm::kSparse;
     if (!all_finite(row, sparse ? sparse_weights(route_->dimensions) : route_->dimensions)) return not_finite(slot);
     return write_answer(segment_, *route_, row, slot);
   }

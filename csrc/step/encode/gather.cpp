@@ -38,7 +38,7 @@ void pack(const Segment& segment, const Route& route, EncodeStep& step) {
     u32 len = std::min(claims[n].n_tokens, b.max_tokens - at);  // claims fit, unless a front door is broken
     u32 first = std::min(slot.first_len, len);
     std::memcpy(b.input_ids + at, segment.ids(slot), len * sizeof(u32));
-    if (rows_by_token(route.task))
+    if (traits(route.task).by_token)
       for (u32 i = 0; i < len; i++) b.input_ids[at + i] &= i32(~kNoOwnAnswer);
     count_up(b.input_ids + at, b.position_ids + at, len, route.position_offset);
     std::fill_n(b.token_type_ids + at, first, 0);

@@ -64,19 +64,22 @@ void write_sparse(const Segment& segment, const Route& route, const float* row, 
 
 void write_answer(const Segment& segment, const Route& route, const float* row, Slot& slot) {
   slot.status = 0;
-  if (route.task == Task::kClassify) {
-    write_classification(segment, route, row, slot);
-  } else if (route.task == Task::kEmbedSparse) {
-    write_sparse(segment, route, row, slot);
-  } else {
-    write_embedding(segment, route, row, slot);
+  switch (traits(route.task).form) {
+    case AnswerForm::kVector:
+      return write_embedding(segment, route, row, slot);
+    case AnswerForm::kLabels:
+      return write_classification(segment, route, row, slot);
+    case AnswerForm::kSparse:
+      return write_sparse(segment, route, row, slot);
+    case AnswerForm::kTokens:  // a decoder's
+      break;
   }
 }
 
 void write_answer_by_token(const Segment& segment, const Route& route, float* rows, u32 n_tokens, Slot& slot) {
   const std::span<u8> room = segment.answer_room(slot);
   const u32* ids = segment.ids(slot);
-  const bool written = route.task == Task::kClassifyTokens
+  const bool written = traits(route.task).form == AnswerForm::kLabels
                            ? write_token_labels(route, rows, {ids, n_tokens}, slot, room)
                            : write_vectors(route, rows, {ids, n_tokens}, slot, room);
   slot.status = u16(written ? StatusCode::kOk

@@ -2,10 +2,9 @@
 // items than it may have.
 #include <memory>
 
-#include "protocols/openai/completions.h"
 #include "protocols/openai/openai.h"
 #include "protocols/rerank/rerank.h"
-#include "protocols/tei/http_readers.h"
+#include "protocols/tei/http.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/reader_world.h"
 

@@ -1,6 +1,6 @@
 // Inference requests over HTTP, right and wrong: sizes of binary data that lie, are negative or overflow, an end of the
 // JSON anywhere, and the mutations of all that. Every item that is accepted lies in what was sent.
-#include "protocols/oip/http_infer.h"
+#include "protocols/oip/open_inference.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/service/reader_world.h"
 #include "transport/http/http_request.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "protocols/step/step_service.h"
+#include "protocols/protocols.h"
 #include "tests/check.h"
 #include "tests/edge/step_random.h"
 #include "tests/fuzz/fuzz_frames.h"
@@ -106,14 +106,15 @@ std::string random_request(fuzz::Random& random) {
 struct Door {
   GenerationWorld world{Generating::usual()};
   PredictService service{world.segment, &world.fds, {}};
-  StepService steps{service.items_path(), service.routes(), service.memory(), "0.1"};
+  Methods methods{service.items_path(), service.routes(), service.memory(), "0.1"};
   Counters counters;
   std::unique_ptr<FrontDoor> door;
   TestDispatcher dispatcher{world.segment, &world.fds};
 
   Door() {
     service.setups()[kGeneratorRoute].detokenizer = test_detokenizer();
-    service.add_protocol(steps);
+    methods.add_all();
+    service.add_protocol(methods);
     door = std::unique_ptr<FrontDoor>(new FrontDoor(service, without_sleep({}), {}, counters));
     door->attach();
   }

@@ -1,7 +1,6 @@
 // JSON as it is written, and OpenAI's requests and answers, against literal texts.
 #include <limits>
 
-#include "protocols/openai/completions.h"
 #include "protocols/openai/openai.h"
 #include "tests/json/bodies.h"
 #include "transport/http/json_writer.h"
@@ -146,7 +145,7 @@ TEST(damaged_bodies_are_read_or_refused) {
 }
 
 TEST(answers_with_embeddings) {
-  const EmbeddingsWriter writer;
+  const AnswerWriter& writer = kEmbeddingsWriter;
   const float first[] = {0.5f, -1}, second[] = {2, 0.25f};
   const Usage usage{.input_tokens = 3};
   ResponseView items[2];
@@ -228,7 +227,7 @@ TEST(wrong_completions) {
 }
 
 TEST(answers_with_completions) {
-  const CompletionsWriter writer;
+  const AnswerWriter& writer = kCompletionsWriter;
   const u32 ids[] = {5, 6};
   const float logprobs[] = {-0.5f, -2};
   const Usage usage{.input_tokens = 3, .output_tokens = 2};

@@ -90,7 +90,7 @@ TEST(answers) {
   for (ResponseView& item : items) item.output = Output::kClassification, item.usage = &usage;
   items[0].labels = low, items[1].labels = items[2].labels = high;
   AnswerHead head{.version = '2', .id = "7f"};
-  CHECK_EQ(answered(DocumentsWriter(), {std::string(head.bytes()) + '\0', "m@1"}, items),
+  CHECK_EQ(answered(kDocumentsWriter, {std::string(head.bytes()) + '\0', "m@1"}, items),
            R"({"id":"7f","model":"m","results":[{"index":1,"relevance_score":0.75},)"
            R"({"index":2,"relevance_score":0.75},{"index":0,"relevance_score":0.25}],)"
            R"("usage":{"prompt_tokens":9,"total_tokens":9},)"
@@ -99,7 +99,7 @@ TEST(answers) {
   std::string context(head.bytes());
   context += char(RankContext::kReturnText);
   for (const char* text : {"a", "\"", ""}) RankContext::add_text(context, text);
-  CHECK_EQ(answered(DocumentsWriter(), {context, "m@1"}, items),
+  CHECK_EQ(answered(kDocumentsWriter, {context, "m@1"}, items),
            R"({"id":"8","model":"m","results":[{"index":1,"relevance_score":0.75,"document":{"text":"\""}},)"
            R"({"index":2,"relevance_score":0.75,"document":{"text":""}}],)"
            R"("usage":{"prompt_tokens":9,"total_tokens":9},)"

@@ -1,8 +1,5 @@
 // TEI's requests and answers over HTTP against literal texts.
-#include "protocols/tei/http_readers.h"
-#include "protocols/tei/http_writers.h"
-#include "protocols/tei/scores.h"
-#include "protocols/tei/tei_http.h"
+#include "protocols/tei/http.h"
 #include "tests/json/bodies.h"
 
 using namespace fastqps;
@@ -218,29 +215,29 @@ TEST(damaged_bodies_are_read_or_refused) {
 TEST(answers_with_embeddings) {
   const float first[] = {0.5f, -1, 0}, second[] = {1, -2, 0}, third[] = {0, 0, 3}, none[] = {0, 0, 0};
   const ResponseView items[] = {embedding_of(first), embedding_of(second), embedding_of(third), embedding_of(none)};
-  CHECK_EQ(answered(EmbedJsonWriter(), {}, {items, 1}), "[[0.5,-1,0]]");
-  CHECK_EQ(answered(EmbedJsonWriter(), {}, {items, 3}), "[[0.5,-1,0],[1,-2,0],[0,0,3]]");
-  CHECK_EQ(answered(SimilarityWriter(), {}, items), "[1,0,0]");
+  CHECK_EQ(answered(kEmbedJsonWriter, {}, {items, 1}), "[[0.5,-1,0]]");
+  CHECK_EQ(answered(kEmbedJsonWriter, {}, {items, 3}), "[[0.5,-1,0],[1,-2,0],[0,0,3]]");
+  CHECK_EQ(answered(kSimilarityWriter, {}, items), "[1,0,0]");
 }
 
 TEST(answers_with_scores) {
   const LabelView first[] = {{"a \"b\"", 0.75f, 1}, {"c", 0.25f, 0}}, second[] = {{"c", 1, 0}};
   const ResponseView items[] = {scores_of_labels(first), scores_of_labels(second)};
-  CHECK_EQ(answered(PredictJsonWriter(), {"1", "m@1"}, {items, 1}),
+  CHECK_EQ(answered(kPredictJsonWriter, {"1", "m@1"}, {items, 1}),
            R"([{"score":0.75,"label":"a \"b\""},{"score":0.25,"label":"c"}])");
-  CHECK_EQ(answered(PredictJsonWriter(), {"b", "m@1"}, items),
+  CHECK_EQ(answered(kPredictJsonWriter, {"b", "m@1"}, items),
            R"([[{"score":0.75,"label":"a \"b\""},{"score":0.25,"label":"c"}],[{"score":1,"label":"c"}]])");
 }
 
 TEST(answers_with_ranks) {
   const LabelView low[] = {{"", -1, 0}}, high[] = {{"", 2, 0}};
   const ResponseView items[] = {scores_of_labels(low), scores_of_labels(high), scores_of_labels(high)};
-  CHECK_EQ(answered(RerankJsonWriter(), {"\0"s, "m@1"}, items),
+  CHECK_EQ(answered(kRerankJsonWriter, {"\0"s, "m@1"}, items),
            R"([{"index":1,"score":2},{"index":2,"score":2},{"index":0,"score":-1}])");
   std::string context(1, char(RankContext::kReturnText));
   for (const char* text : {"a", "\n\n\n", ""}) RankContext::add_text(context, text);
   CHECK_EQ(
-      answered(RerankJsonWriter(), {context, "m@1"}, items),
+      answered(kRerankJsonWriter, {context, "m@1"}, items),
       R"([{"index":1,"text":"\n\n\n","score":2},{"index":2,"text":"","score":2},{"index":0,"text":"a","score":-1}])");
 }
 

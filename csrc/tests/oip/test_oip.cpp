@@ -1,7 +1,7 @@
 // ModelInferRequest: both forms of contents, every byte damaged or cut, and a response that fits its room.
 #include <cstring>
 
-#include "protocols/oip/infer_message.h"
+#include "protocols/oip/open_inference.h"
 #include "service/intake/admission.h"
 #include "tests/service/reader_world.h"
 
@@ -52,6 +52,10 @@ TEST(typed_and_raw_contents_are_the_same) {
     const RequestView view = item_of(reader, message, 1);
     CHECK(view.input == Input::kText && view.text == "bc");
   }
+  // One by one and packed.
+  const std::string typed =
+      tensor("input_ids", "INT64", shape({2, 2}), number(3, 5) + delimited(3, "\6\7") + number(3, 8));
+  CHECK(ids_of(item_of(reader, typed, 1)) == (std::vector<u32>{7, 8}));
   const std::string ids = raw_ids();
   CHECK(ids_of(item_of(reader, ids, 0)) == (std::vector<u32>{5}));
   CHECK(ids_of(item_of(reader, ids, 1)) == (std::vector<u32>{7, 8}));
@@ -175,7 +179,7 @@ TEST(damaged_requests_are_read_or_refused) {
 }
 
 TEST(responses_fit_their_room) {
-  const InferWriter writer;
+  const AnswerWriter& writer = kInferWriter;
   const std::string context = "\0\0id"s;
   const AnsweredCall call{context, "m@1@2"};
   const float values[] = {1, 2, 3};
@@ -205,7 +209,7 @@ TEST(responses_fit_their_room) {
 }
 
 TEST(messages_of_a_stream) {
-  const InferStreamWriter writer;
+  const AnswerWriter& writer = kInferStreamWriter;
   const std::string context = "\0\0id"s;
   const AnsweredCall call{context, "m@2"};
   const std::string head = delimited(1, "m") + delimited(2, "2") + delimited(3, "id");

@@ -1,6 +1,6 @@
 // Inference over HTTP: requests and responses against literal texts, in JSON and with binary data behind it, and every
 // byte of a request damaged.
-#include "protocols/oip/http_infer.h"
+#include "protocols/oip/open_inference.h"
 #include "tests/service/reader_world.h"
 #include "transport/http/http_request.h"
 
@@ -49,7 +49,7 @@ std::string ids_input(const std::string& rest) {
 }
 
 std::string written(const AnsweredCall& call, std::span<const ResponseView> items, i64* json) {
-  const HttpInferWriter writer;
+  const AnswerWriter& writer = kHttpInferWriter;
   std::vector<u8> room(writer.room(call, items));
   const auto bytes = size_t(writer.write(call, items, room.data()) - room.data());
   CHECK(bytes <= room.size());

@@ -2,9 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "protocols/tei/readers.h"
-#include "protocols/tei/scores.h"
-#include "protocols/tei/writers.h"
+#include "protocols/tei/grpc.h"
 #include "tests/service/reader_world.h"
 
 using namespace fastqps;
@@ -41,6 +39,24 @@ TEST(damaged_requests_to_embed_are_read_or_refused) {
   damage(embed, delimited(1, "text") + number(2, 1) + number(3, 0) + number(4, 0) + number(6, 3));
 }
 
+TEST(errors_name_the_field) {
+  World w;
+  EmbedReader embed(*w.routes, false);
+  RerankReader rerank(*w.routes, 8);
+  RerankStreamReader stream(*w.routes);
+  const struct {
+    RequestReader& reader;
+    std::string message, error;
+  } table[] = {{embed, delimited(1, "\xff"), "inputs: not valid UTF-8"},
+               {embed, delimited(5, "\xff"), "prompt_name: not valid UTF-8"},
+               {embed, "\x0a", ": not valid protobuf"},
+               {embed, number(2, 0x80), ": not valid protobuf"},
+               {rerank, delimited(1, "\xff"), "query: not valid UTF-8"},
+               {rerank, delimited(2, "a") + delimited(2, "\xff"), "texts: not valid UTF-8"},
+               {stream, delimited(2, "\xff"), "text: not valid UTF-8"}};
+  for (const auto& row : table) CHECK_EQ(error_of(row.reader, row.message), row.error);
+}
+
 TEST(the_context_of_a_stream_keeps_the_first_options) {
   World w;
   RerankStreamReader reader(*w.routes);
@@ -75,7 +91,7 @@ TEST(ranks_are_sorted_and_fit_their_room) {
     CHECK(std::abs(ranks[i].score - 1 / (1 + std::exp(-double(scores[order[i]])))) < 1e-7);
   }
   CHECK_EQ(metadata_of(items).characters, 35u);
-  const RerankWriter writer;
+  const AnswerWriter& writer = kRerankWriter;
   const AnsweredCall call{context, "m@1"};
   std::vector<u8> out(writer.room(call, items));
   CHECK(writer.write(call, items, out.data()) <= out.data() + out.size());

@@ -56,7 +56,7 @@ enum class Fault : u8 {
   kIdle,
 };
 
-// What the client's traceparent says about a call.
+// The client's decision about tracing a call, in its traceparent.
 enum class TraceParent : u8 { kNone, kBad, kNotSampled, kSampled };
 
 // A received message that cannot be delivered yet; its bytes follow.
@@ -75,7 +75,7 @@ struct OutMessage {
   u8* data() { return reinterpret_cast<u8*>(this + 1); }
 };
 
-// What a plain call has beside its messages: its request, and what its response's head says. In one
+// The request of a plain call, and the values of its response's head. In one
 // block with the text of the request.
 struct HttpExchange {
   HttpRequest request;

@@ -28,7 +28,7 @@ namespace fastqps::transport {
 // Headers that answers carry, by HeaderId.
 using AnswerHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// Of a call whose headers say who calls.
+// The caller of a call whose headers name one.
 struct CallerRow {
   CallNames* names = nullptr;  // nullptr: they name neither tenant nor group
   u32 token = 0;               // Caller::token
@@ -88,7 +88,7 @@ inline CallNames* make_names(CallState& calls, const CallNames& from = {}) {
 
 struct DoorState;
 
-// What a front door reports beside its answers.
+// The reports of a front door beside its answers.
 struct Reports {
   LoadSource load = {};
   TraceSource trace = {};

@@ -1,4 +1,4 @@
-// What makes room when nearly all calls, or nearly all memory for answers, are in use.
+// Makes room when nearly all calls, or nearly all memory for answers, are in use.
 #pragma once
 #include "contract/types.h"
 #include "transport/net/limits.h"

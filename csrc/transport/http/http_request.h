@@ -30,7 +30,7 @@ struct HttpRequest {
   bool http2 = false;
   std::string_view path;   // as sent, without the query
   std::string_view query;  // as sent, without '?'
-  // What stands for the {…} of the route's pattern, in order, percent-decoded.
+  // The values of the {…} of the route's pattern, in order, percent-decoded.
   std::string_view parameters[kHttpParametersMax];
   u32 parameter_count = 0;
   std::string_view content_type, accept;  // as sent; empty: not given
@@ -38,7 +38,7 @@ struct HttpRequest {
   i64 header_length = kNoHeaderLength;
 };
 
-// What is not the default of a method's response.
+// How a method's response differs from the default.
 struct HttpReply {
   u16 status = 200;
   ContentType type = ContentType::kJson;
@@ -52,7 +52,7 @@ std::string_view reason_of(u16 status);
 // Valid until the next call of this thread.
 std::string_view http_date(u64 now_ns);
 
-// What the response to a page in a browser says. Pages of every site may read it, because a browser adds no token by
+// Headers of the response to a page in a browser. Pages of every site may read it, because a browser adds no token by
 // itself. The answer to OPTIONS says also what a page may send.
 inline constexpr std::string_view kAllowedOrigins = "*", kAllowedHeaders = "*, Authorization", kPreflightAge = "86400";
 
@@ -67,7 +67,7 @@ inline std::string allowed_verbs(u8 allowed) {
   return out;
 }
 
-// Of names and values that are compared so, with one in lower case.
+// Compares names and values without regard to case; `lower` is in lower case.
 inline bool equal_ignoring_case(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
                     [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });

@@ -20,7 +20,7 @@ class JsonWriter {
   static constexpr size_t string_room(size_t bytes) { return 6 * bytes + 2; }
   // The most bytes that floats() writes.
   static constexpr size_t floats_room(size_t values) { return (kFloatBytes + 1) * values + 2; }
-  // What base64() writes.
+  // The bytes that base64() writes.
   static constexpr size_t base64_room(size_t bytes) { return (bytes + 2) / 3 * 4 + 2; }
 
   explicit JsonWriter(u8* out) : at_(reinterpret_cast<char*>(out)) {}

@@ -9,7 +9,7 @@ namespace fastqps::transport {
 
 struct DoorState;
 
-// What HTTP/2 demands of a header block as a whole.
+// HTTP/2's rules for a header block as a whole.
 struct HeaderRules {
   static constexpr u8 kMethod = 1, kScheme = 2, kPath = 4, kAuthority = 8;
   u8 seen = 0;           // pseudo headers

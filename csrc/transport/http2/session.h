@@ -68,7 +68,7 @@ class Http2Callbacks;
 
 class Http2Session final : public CallSession {
  public:
-  // What its streams carry.
+  // The kind of calls that its streams carry.
   enum class Carries : u8 { kGrpc, kPlain };
   // may_send: TLS has agreed on HTTP/2. Otherwise the client's first bytes must show it before anything is sent.
   Http2Session(DoorState& door, Connection& connection, Carries carries, bool may_send);
@@ -124,7 +124,7 @@ class Http2Session final : public CallSession {
     u64 noticed_ns = 0, by_ns = kNever;
     const char* text = "";
   };
-  // What the callbacks ask for.
+  // For the callbacks.
   Call* open_stream(i32 stream);
   void close_stream(Call& call, u32 error);
   // DATA mostly follows its HEADERS at once: then it is the newest call.

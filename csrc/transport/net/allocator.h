@@ -79,7 +79,7 @@ class Allocator {
     return grown;
   }
 
-  // Of the blocks that wait to be used again.
+  // The bytes of the blocks that wait to be used again.
   size_t kept_bytes() const { return kept_bytes_; }
 
   nghttp2_mem* nghttp2() { return &nghttp2_; }

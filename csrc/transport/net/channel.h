@@ -50,7 +50,7 @@ class Channel {
   // False until a handshake is done; until then only advance_handshake() goes on, and nothing is read or written.
   virtual bool established() const { return true; }
   virtual Handshake advance_handshake() { return Handshake::kDone; }
-  // What the handshake has agreed on.
+  // The protocol that the handshake has agreed on.
   virtual SessionProtocol protocol() const { return SessionProtocol::kUnknown; }
   // The subject of the client's certificate; empty: it has shown none.
   virtual std::string_view certificate() const { return {}; }
@@ -63,7 +63,7 @@ class Channel {
   // From here on what the client still sends may be read, to be thrown away.
   virtual void finish_writing() { shutdown(fd_, SHUT_WR); }
   int fd() const { return fd_; }
-  // What a system call says of its socket: not now.
+  // Whether a system call failed only because the socket is not ready.
   static bool again(ssize_t n) { return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR); }
 
  protected:

@@ -8,7 +8,7 @@ inline constexpr u64 kSecond = 1'000'000'000;
 inline constexpr u64 kMillisecond = 1'000'000;
 inline constexpr u64 kNever = ~u64(0);
 
-// Of streams that have no end of their own.
+// The limits of streams that have no end of their own.
 struct StandingLimit {
   u32 connection, door;
 };

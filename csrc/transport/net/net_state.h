@@ -99,7 +99,7 @@ class ConnectionTable {
   u32 open_ = 0;
 };
 
-// What epoll hands back; a connection's key is its generation and its index.
+// The keys that epoll returns. A connection's key is its generation and its index.
 inline constexpr u64 kWakeKey = ~u64(1), kEventKey = ~u64(2);
 constexpr u64 listener_key(Entrance entrance) { return ~u64(16) + u64(entrance); }
 // The kinds of timers.

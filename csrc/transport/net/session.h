@@ -1,4 +1,4 @@
-// What a connection asks of the session that speaks its protocol, and the values that both know.
+// The interface between a connection and the session that speaks its protocol.
 #pragma once
 #include <memory>
 
@@ -32,7 +32,7 @@ struct OutputBuffer {
   u32 bytes = 0;
 };
 
-// What is spoken over a connection, as far as it is known before its first byte.
+// The protocol of a connection, as far as it is known before its first byte.
 enum class SessionProtocol : u8 { kUnknown, kHttp1, kHttp2 };
 
 // Why a connection is retired.

@@ -49,7 +49,7 @@ class NameHeader {
   char text_[kMax];
 };
 
-// What the headers of a call name. A record of its own, because most calls name nothing.
+// The names in the headers of a call. A record of its own, because most calls name nothing.
 struct CallNames {
   NameHeader<kTenantBytesMax> tenant;
   NameHeader<kGroupBytesMax> group;

@@ -13,7 +13,7 @@ bool same(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// What follows "Bearer", whose case does not matter; empty: another scheme.
+// The token behind "Bearer", whose case does not matter; empty: another scheme.
 std::string_view token_of(std::string_view header) {
   constexpr std::string_view kScheme = "bearer ";
   const auto lower = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? char(a + 32) : a) == b; };

@@ -70,7 +70,7 @@ constexpr u8 kHandshakeRecord = 0x16;
 constexpr size_t kRecordHead = 5;
 constexpr size_t kHelloPart = 4 << 10;      // kept before OpenSSL begins
 constexpr size_t kHandshakeMax = 64 << 10;  // bytes of the client's, its certificates included
-// What a ServerHello has for its random when it asks for another hello.
+// The random of a ServerHello that asks for another hello.
 constexpr u8 kRetryRandom[] = {0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11,
                                0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91};
 constexpr u8 kServerHello = 2;

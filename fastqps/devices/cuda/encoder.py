@@ -35,7 +35,7 @@ class EncoderLane(GraphLane):
     def __init__(self, loaded: Loaded[StepModel], max_items: int, max_tokens: int) -> None:
         card = loaded.card
         self._token_types = card.second_segment_type != 0
-        self._by_token = card.rows_by_token
+        self._by_token = card.traits.by_token
         largest = self._layout(card, max_tokens, max_items)
         super().__init__(loaded.backend, card, largest.device_words, largest.out_words)
         self._model, self._max_items, self._max_tokens = loaded.model, max_items, max_tokens

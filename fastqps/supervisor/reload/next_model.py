@@ -38,25 +38,17 @@ def next_model(server: Plan, now: ModelCard, path: str) -> NextModel:
     full = card.max_input_tokens
     if full > sizes.max_tokens:
         card = read_card(now.name, path, dataclasses.replace(server.config, max_input_tokens=sizes.max_tokens))
-    if card.task == now.task == "generate" and server.config.max_output_tokens is None:
+    if card.generates and now.generates and server.config.max_output_tokens is None:
         card = dataclasses.replace(card, max_output_tokens=min(card.max_output_tokens, now.max_output_tokens))
     if card.task != now.task:
         raise ModelError(f"{path}: it is there to {card.task}, and {now.name} to {now.task}; start a server for it")
     if now.tokenizer and not card.tokenizer:
         raise ModelError(f"{path}: it has no tokenizer.json, and {now.name} has one: who sends texts would be refused")
-    answer_max = max(sizes.answer_bytes, sizes.large_answer_bytes if card.rows_by_token else 0)
+    answer_max = max(sizes.answer_bytes, sizes.large_answer_bytes if card.traits.by_token else 0)
     if answer_bytes(card) > answer_max:
-        what = {
-            "classify": f"{card.dimensions} labels",
-            "embed": f"{card.dimensions} dimensions",
-            "embed_sparse": f"{card.max_active_dims} weights",
-            "classify_tokens": f"labels of {card.max_input_tokens} tokens",
-            "embed_multi": f"{card.max_input_tokens} vectors of {card.dimensions} dimensions",
-            "generate": f"{card.max_output_tokens} tokens",
-        }[card.task]
         raise ModelError(
-            f"{path}: an answer of {what} takes {format_bytes(answer_bytes(card))}, and the slots of this server have "
-            f"{format_bytes(answer_max)} for it; start the server again with this model"
+            f"{path}: an answer of {_content(card)} takes {format_bytes(answer_bytes(card))}, and the slots of this "
+            f"server have {format_bytes(answer_max)} for it; start the server again with this model"
         )
     if not server.config.allow_output_change and (changed := _changed(now, card)):
         raise ModelError(f"{path}: {changed}; --allow-output-change lets a reload do that")
@@ -79,6 +71,20 @@ def check_memory(pids: Iterable[int]) -> None:
             f"its dispatchers would need about {format_size(needed)} of memory beside those that serve, and "
             f"{format_size(max(0, free))} are free"
         )
+
+
+def _content(card: ModelCard) -> str:
+    """What the model's longest answer consists of."""
+    width, tokens, by_token = card.dimensions, card.max_input_tokens, card.traits.by_token
+    match card.traits.form:
+        case "vector":
+            return f"{tokens} vectors of {width} dimensions" if by_token else f"{width} dimensions"
+        case "labels":
+            return f"labels of {tokens} tokens" if by_token else f"{width} labels"
+        case "sparse":
+            return f"{card.max_active_dims} weights"
+        case "tokens":
+            return f"{card.max_output_tokens} tokens"
 
 
 def _shorter(card: ModelCard, full: int) -> str:

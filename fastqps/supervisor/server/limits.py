@@ -44,7 +44,7 @@ class RuntimeLimits:
     def _of(self, generation: Generation) -> ModelLimits:
         route: RouteView = self._shared.segment.route(generation.route)
         lanes, async_steps = generation.room.lanes, self._config.async_steps
-        generates = generation.card.task == "generate"
+        generates = generation.card.generates
         now = _limits(generates, route.max_batch_items, route.lanes or lanes, async_steps and route.async_steps)
         return ModelLimits(generation.card.name, now, _limits(generates, route.most_items, lanes, async_steps))
 

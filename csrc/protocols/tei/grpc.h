@@ -1,4 +1,4 @@
-// The request messages of tei.v1, read in place.
+// The messages of tei.v1, read and written in place.
 #pragma once
 #include <string>
 #include <vector>
@@ -91,5 +91,8 @@ class RerankStreamReader final : public RerankReader {
 
   std::string_view before_;
 };
+
+// The context of kRerankWriter is a RankContext.
+extern const service::AnswerWriter &kEmbedWriter, &kSparseWriter, &kPredictWriter, &kRerankWriter;
 
 }  // namespace fastqps::protocols

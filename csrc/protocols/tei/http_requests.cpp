@@ -1,17 +1,15 @@
-#include "protocols/tei/http_readers.h"
-
-#include "protocols/json/json_body.h"
-#include "protocols/tei/scores.h"
+// The request bodies of text-embeddings-inference over HTTP.
+#include "protocols/tei/http.h"
 
 namespace fastqps::protocols {
 
 namespace {
 
-FieldError read_flag(const char* field, const service::OptionValue& value, bool& flag) {
+FieldError read_flag(const char* field, const OptionValue& value, bool& flag) {
   return {field, service::to_bool(value, &flag)};
 }
 
-FieldError read_direction(const service::OptionValue& value, TruncationDirection& direction) {
+FieldError read_direction(const OptionValue& value, TruncationDirection& direction) {
   if (value.text == "Right" || value.text == "right") return direction = TruncationDirection::kRight, FieldError{};
   if (value.text == "Left" || value.text == "left") return direction = TruncationDirection::kLeft, FieldError{};
   return {"truncation_direction", "must be Left or Right"};
@@ -19,55 +17,45 @@ FieldError read_direction(const service::OptionValue& value, TruncationDirection
 
 }  // namespace
 
-FieldError read_json_option(std::string_view name, const simdjson::dom::element& element, JsonOptions& options) {
+FieldError TeiJsonReader::read_option(std::string_view name, const JsonValue& element) {
   if (element.is_null()) return {};  // clients send null for what is not set
-  const service::OptionValue value = option_value(element);
-  TextOptions& text = options.text;
+  const OptionValue value = option_value(element);
+  TextOptions& text = options_.text;
   if (name == "truncate") return read_flag("truncate", value, text.truncation.asked.emplace());
   if (name == "normalize") return read_flag("normalize", value, text.normalize.emplace());
   if (name == "raw_scores") return read_flag("raw_scores", value, text.raw_scores);
-  if (name == "return_text") return read_flag("return_text", value, options.return_text);
+  if (name == "return_text") return read_flag("return_text", value, options_.return_text);
   if (name == "dimensions") return {"dimensions", service::to_u32(value, &text.dimensions.emplace())};
   if (name == "truncation_direction") return read_direction(value, text.direction);
   if (name == "model") return {"model", service::to_text(value, &text.model)};
   if (name == "prompt_name") return {"prompt_name", service::to_text(value, &text.prompt_name)};
-  return set_call_option(name, value, options.base).value_or(FieldError{});
+  return set_call_option(name, value, options_.base).value_or(FieldError{});
 }
 
-FieldError TeiJsonReader::read(std::span<const u8> message, const transport::CallInfo&, ReasonText& reason) {
+FieldError TeiJsonReader::read(std::span<const u8> message, const transport::CallInfo& info, ReasonText& reason) {
   options_ = {};
-  options_.text.truncation.by_api = true;  // as TEI since 1.9
+  options_.text.truncation.by_api = true;  // as TEI since 1.9, and Cohere's API
   clear();
-  simdjson::dom::object request;
-  if (const FieldError error = body_.parse(message, &request, reason)) return error;
-  for (const auto [name, value] : request) {
-    bool known = true;
-    if (const FieldError error = read_own(name, value, &known, reason)) return error;
-    if (known) continue;
-    if (const FieldError error = read_json_option(name, value, options_)) return error;
-  }
-  return check(reason);
+  const FieldError error = body_.each_field(message, reason, [&](std::string_view name, const JsonValue& value) {
+    const std::optional<FieldError> own = read_own(name, value, reason);
+    return own ? *own : read_option(name, value);
+  });
+  return error ? error : check(info, reason);
 }
 
-FieldError TeiJsonReader::read_options(const simdjson::dom::object& fields) {
-  for (const auto [name, value] : fields)
-    if (const FieldError error = read_json_option(name, value, options_)) return error;
-  return {};
-}
-
-FieldError TeiJsonReader::read_text(const char* field, const simdjson::dom::element& value, std::string_view* text) {
+FieldError TeiJsonReader::read_text(const char* field, const JsonValue& value, std::string_view* text) {
   return value.get(*text) ? FieldError{field, "must be a string"} : FieldError{};
 }
 
-FieldError TeiJsonReader::read_texts(const char* field, const simdjson::dom::element& value, u32 most,
+FieldError TeiJsonReader::read_texts(const char* field, const JsonValue& value, u32 texts_max,
                                      std::vector<std::string_view>& texts, ReasonText& reason) {
   constexpr const char* kForm = "must be an array of strings";
   texts.clear();
-  simdjson::dom::array values;
+  JsonArray values;
   if (value.get(values)) return {field, kForm};
-  for (const simdjson::dom::element& each : values) {
-    if (texts.size() == most)
-      return {field, reason.print("more than %u texts, which is the most", most), FieldFault::kTooMany};
+  for (const JsonValue& each : values) {
+    if (texts.size() == texts_max)
+      return {field, reason.print("more than %u texts, which is the most", texts_max), FieldFault::kTooMany};
     if (!each.is_string()) return {field, reason.print("element %zu is no string", texts.size())};
     texts.push_back(std::string_view(each));
   }
@@ -76,10 +64,8 @@ FieldError TeiJsonReader::read_texts(const char* field, const simdjson::dom::ele
 
 // ---- /embed, /embed_sparse
 
-FieldError EmbedJsonReader::read_own(std::string_view name, const simdjson::dom::element& value, bool* known,
-                                     ReasonText& reason) {
+std::optional<FieldError> EmbedJsonReader::read_own(std::string_view name, const JsonValue& value, ReasonText& reason) {
   if (name == "inputs") return inputs_.read(value, reason);
-  *known = false;
   return {};
 }
 
@@ -97,15 +83,18 @@ void SimilarityReader::clear() {
   sentences_.clear();
 }
 
-FieldError SimilarityReader::read_own(std::string_view name, const simdjson::dom::element& value, bool*,
-                                      ReasonText& reason) {
-  simdjson::dom::object fields;
-  if (name == "parameters" && !value.is_null())
-    return value.get(fields) ? FieldError{"parameters", "must be an object"} : read_options(fields);
-  if (name != "inputs") return {};
+std::optional<FieldError> SimilarityReader::read_own(std::string_view name, const JsonValue& value,
+                                                     ReasonText& reason) {
+  JsonObject fields;
+  if (name == "parameters" && !value.is_null()) {
+    if (value.get(fields)) return FieldError{"parameters", "must be an object"};
+    for (const auto [option, each] : fields)
+      if (const FieldError error = read_option(option, each)) return error;
+  }
+  if (name != "inputs") return FieldError{};
   clear();
   given_ = true;
-  if (value.get(fields)) return {"inputs", "must be an object with source_sentence and sentences"};
+  if (value.get(fields)) return FieldError{"inputs", "must be an object with source_sentence and sentences"};
   bool source_given = false, sentences_given = false;
   for (const auto [key, each] : fields) {
     if (key == "source_sentence") {
@@ -117,11 +106,11 @@ FieldError SimilarityReader::read_own(std::string_view name, const simdjson::dom
         return error;
     }
   }
-  if (!source_given) return {"inputs.source_sentence", "must be given"};
+  if (!source_given) return FieldError{"inputs.source_sentence", "must be given"};
   return sentences_given ? FieldError{} : FieldError{"inputs.sentences", "must be given"};
 }
 
-FieldError SimilarityReader::check(ReasonText&) {
+FieldError SimilarityReader::check(const transport::CallInfo&, ReasonText&) {
   if (!given_) return {"inputs", "must be given"};
   if (sentences_.empty()) return {"inputs.sentences", "0 texts, at least 1", FieldFault::kEmpty};
   return {};
@@ -143,25 +132,24 @@ void PredictJsonReader::clear() {
   sequences_.clear();
 }
 
-FieldError PredictJsonReader::read_own(std::string_view name, const simdjson::dom::element& value, bool* known,
-                                       ReasonText& reason) {
+std::optional<FieldError> PredictJsonReader::read_own(std::string_view name, const JsonValue& value,
+                                                      ReasonText& reason) {
   if (name == "inputs") return read_inputs(value, reason);
-  *known = false;
   return {};
 }
 
-FieldError PredictJsonReader::read_inputs(const simdjson::dom::element& value, ReasonText& reason) {
+FieldError PredictJsonReader::read_inputs(const JsonValue& value, ReasonText& reason) {
   constexpr const char* kForms = "must be a string, a pair of strings, or an array of arrays with one or two strings";
   clear();
   std::string_view text;
   if (!value.get(text)) return sequences_.push_back({{text, {}}, 1}), FieldError{};
-  simdjson::dom::array values, each;
+  JsonArray values, each;
   if (value.get(values)) return {"inputs", kForms};
   if (values.begin() == values.end())
     return {"inputs", "an empty array, must have at least one element", FieldFault::kEmpty};
   if ((*values.begin()).is_string()) return read_sequence(values, reason);
   form_ = kBatch;
-  for (const simdjson::dom::element& element : values) {
+  for (const JsonValue& element : values) {
     if (sequences_.size() == items_max_)
       return {"inputs", reason.print("more than %u elements, which is the most", items_max_), FieldFault::kTooMany};
     if (element.get(each) && sequences_.empty()) return {"inputs", kForms};
@@ -174,17 +162,17 @@ FieldError PredictJsonReader::read_inputs(const simdjson::dom::element& value, R
   return {};
 }
 
-FieldError PredictJsonReader::read_sequence(const simdjson::dom::array& texts, ReasonText& reason) {
+FieldError PredictJsonReader::read_sequence(const JsonArray& texts, ReasonText& reason) {
   Sequence& sequence = sequences_.emplace_back();
   sequence.count = 0;
-  for (const simdjson::dom::element& text : texts) {
+  for (const JsonValue& text : texts) {
     if (sequence.count == 2) return {"inputs", reason.print("%zu texts, must be 1 or 2", texts.size())};
     if (text.get(sequence.texts[sequence.count++])) return {"inputs", "the elements of a pair must be strings"};
   }
   return {};
 }
 
-FieldError PredictJsonReader::check(ReasonText&) {
+FieldError PredictJsonReader::check(const transport::CallInfo&, ReasonText&) {
   return sequences_.empty() ? FieldError{"inputs", "must be given"} : FieldError{};
 }
 
@@ -197,35 +185,33 @@ FieldError PredictJsonReader::item(u32 index, RequestView& view) {
 // ---- /rerank
 
 void RerankJsonReader::clear() {
-  query_given_ = texts_given_ = false;
-  query_ = {};
+  query_.reset();
+  texts_given_ = false;
   texts_.clear();
 }
 
-FieldError RerankJsonReader::read_own(std::string_view name, const simdjson::dom::element& value, bool* known,
-                                      ReasonText& reason) {
-  if (name == "query") return query_given_ = true, read_text("query", value, &query_);
+std::optional<FieldError> RerankJsonReader::read_own(std::string_view name, const JsonValue& value,
+                                                     ReasonText& reason) {
+  if (name == "query") return read_text("query", value, &query_.emplace());
   if (name == "texts") return texts_given_ = true, read_texts("texts", value, items_max_, texts_, reason);
   // Other servers rank documents at this path.
-  if (name == "documents") return {"documents", "this route takes texts; POST /v1/rerank takes documents"};
-  *known = false;
+  if (name == "documents") return FieldError{"documents", "this route takes texts; POST /v1/rerank takes documents"};
   return {};
 }
 
-FieldError RerankJsonReader::check(ReasonText& reason) {
-  if (!query_given_) return {"query", "must be given"};
+FieldError RerankJsonReader::check(const transport::CallInfo&, ReasonText& reason) {
+  if (!query_) return {"query", "must be given"};
   if (!texts_given_) return {"texts", "must be given"};
   if (texts_.empty()) return {"texts", "0 texts, at least 1", FieldFault::kEmpty};
   if (const FieldError error = requests_.check_ranks(options_.text.model, reason)) return error;
-  context_.assign(1, char(options_.return_text ? RankContext::kReturnText : 0));
-  if (options_.return_text)
-    for (const std::string_view text : texts_) RankContext::add_text(context_, text);
+  context_.clear();
+  RankContext::append(context_, options_.return_text, texts_);
   return {};
 }
 
 FieldError RerankJsonReader::item(u32 index, RequestView& view) {
   view = options_.base;
-  return requests_.rerank("texts", query_, texts_[index], options_.text, view, item_reason_);
+  return requests_.rerank("texts", *query_, texts_[index], options_.text, view, item_reason_);
 }
 
 }  // namespace fastqps::protocols

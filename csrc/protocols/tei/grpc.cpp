@@ -1,4 +1,4 @@
-#include "protocols/tei/readers.h"
+#include "protocols/tei/grpc.h"
 
 #include "contract/fields.h"
 
@@ -81,9 +81,7 @@ FieldError RerankReader::check(ReasonText& reason) {
   if (request_.texts.empty()) return {"texts", "0 texts, at least 1"};
   if (request_.texts.size() > items_max_)
     return {"texts", reason.print("%zu texts, at most %u", request_.texts.size(), items_max_)};
-  context_.assign(1, char(request_.return_text ? RankContext::kReturnText : 0));
-  if (request_.return_text)
-    for (const std::string_view text : request_.texts) RankContext::add_text(context_, text);
+  RankContext::append(context_, request_.return_text, request_.texts);
   return {};
 }
 
@@ -104,5 +102,120 @@ FieldError RerankStreamReader::check(ReasonText& reason) {
   RankContext::add_text(context_, request_.texts[0]);
   return {};
 }
+
+// ---- answers
+
+namespace {
+
+using service::AnsweredCall;
+using Items = std::span<const ResponseView>;
+
+constexpr size_t kHeadBytes = 16;      // more than the tag and the length of any field
+constexpr size_t kNumbersBytes = 32;   // more than a Rank or a Prediction without its text
+constexpr size_t kMetadataBytes = 80;  // more than a Metadata with its head
+
+void write_metadata(WireWriter& out, Items items) {
+  const AnswerMetadata m = metadata_of(items);
+  const u64 values[] = {m.characters, m.tokens, m.total_ns, m.tokenization_ns, m.queue_ns, m.inference_ns};
+  size_t size = 0;
+  for (const u64 value : values) size += scalar_size(value);
+  out.head(2, size);
+  u32 field = 1;
+  for (const u64 value : values) out.scalar(field++, value);
+}
+
+class EmbedWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    return kHeadBytes + items[0].embedding.values.size_bytes() + kMetadataBytes;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    const std::span<const float> values = items[0].embedding.values;
+    out.bytes(1, values.data(), values.size_bytes());
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const EmbedWriter embed_writer;
+
+class EmbedSparseWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    return items[0].sparse.ids.size() * kNumbersBytes + kMetadataBytes;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    for (const SparseValue& each : by_index(items[0].sparse)) {
+      out.head(1, scalar_size(each.index) + float32_size(each.value));
+      out.scalar(1, each.index);
+      out.float32(2, each.value);
+    }
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const EmbedSparseWriter sparse_writer;
+
+class PredictWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    size_t room = kMetadataBytes;
+    for (const LabelView& label : items[0].labels) room += kNumbersBytes + label.name.size();
+    return room;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    const ResponseView& item = items[0];
+    const std::vector<float> scores = scores_of(item);
+    for (size_t i = 0; i < scores.size(); i++) {  // best first, as the item has them
+      const std::string_view name = item.labels[i].name;
+      out.head(1, float32_size(scores[i]) + bytes_size(name.size()));
+      out.float32(1, scores[i]);
+      out.string(2, name);
+    }
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const PredictWriter predict_writer;
+
+class RerankWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, Items items) const override {
+    return call.context.size() + items.size() * (kNumbersBytes + kHeadBytes) + kMetadataBytes;
+  }
+
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    WireWriter out(buffer);
+    const bool returns_text = RankContext::returns_text(call.context);
+    const std::vector<std::string_view> texts = RankContext::texts(call.context);
+    for (const Rank& rank : ranked(items)) {
+      const size_t text_bytes = returns_text ? delimited_size(texts[rank.index].size()) : 0;
+      out.head(1, scalar_size(rank.index) + text_bytes + float32_size(rank.score));
+      out.scalar(1, rank.index);
+      if (returns_text) {  // also an empty one
+        out.head(2, texts[rank.index].size());
+        out.raw(texts[rank.index].data(), texts[rank.index].size());
+      }
+      out.float32(3, rank.score);
+    }
+    write_metadata(out, items);
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiRankFields; }
+};
+const RerankWriter rerank_writer;
+
+}  // namespace
+
+const service::AnswerWriter &kEmbedWriter = embed_writer, &kSparseWriter = sparse_writer,
+                            &kPredictWriter = predict_writer, &kRerankWriter = rerank_writer;
 
 }  // namespace fastqps::protocols

@@ -1,0 +1,114 @@
+#include "protocols/protocols.h"
+
+#include "protocols/oip/open_inference.h"
+#include "protocols/openai/openai.h"
+#include "protocols/rerank/rerank.h"
+#include "protocols/step/step_service.h"
+#include "protocols/tei/grpc.h"
+#include "protocols/tei/http.h"
+
+namespace fastqps::protocols {
+
+namespace {
+
+using service::GroupKind;
+
+// Metadata, readiness and statistics are rare calls (fastqps/frontdoor/open_inference.py).
+void add_open_inference(Methods& m) {
+  const u32 items_max = m.path.items_max;
+  m.unary("/inference.GRPCInferenceService/ModelInfer", m.make<InferReader>(m.routes, items_max, false), kInferWriter,
+          kModelInfer);
+  m.stream("/inference.GRPCInferenceService/ModelStreamInfer", m.make<InferReader>(m.routes, items_max, true),
+           kInferStreamWriter, kModelStreamInfer, GroupKind::kRequests);
+  auto& infer = m.items(m.make<HttpInferReader>(m.routes, items_max), kHttpInferWriter, kModelInfer);
+  for (const char* path : {"/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer"})
+    m.post(path, infer, kModelInfer);
+}
+
+void add_rerank(Methods& m) {
+  auto& rerank = m.items(m.make<DocumentsReader>(m.routes, m.path.items_max), kDocumentsWriter, kRerank);
+  for (const char* path : {"/v1/rerank", "/v2/rerank"}) m.post(path, rerank, kRerank, write_rerank_error);
+}
+
+// GET /v1/models is a rare route (fastqps/frontdoor/rare_calls.py).
+void add_openai(Methods& m) {
+  auto& embeddings = m.items(m.make<EmbeddingsReader>(m.path.items_max), kEmbeddingsWriter, kEmbeddings);
+  for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it
+    m.post(path, embeddings, kEmbeddings, write_openai_error);
+  auto& completions = m.items(m.make<CompletionsReader>(m.path.items_max), kCompletionsWriter, kCompletions);
+  m.post("/v1/completions", completions, kCompletions, write_openai_error);
+}
+
+// Info, Tokenize, and the methods that no model has are rare calls (fastqps/frontdoor/text_embeddings.py).
+void add_tei_rpcs(Methods& m) {
+  auto &embed = m.make<EmbedReader>(m.routes, false), &sparse = m.make<EmbedReader>(m.routes, true);
+  auto &predict = m.make<PredictReader>(m.routes, false), &pair = m.make<PredictReader>(m.routes, true);
+  m.unary("/tei.v1.Embed/Embed", embed, kEmbedWriter, kTeiEmbed);
+  m.stream("/tei.v1.Embed/EmbedStream", embed, kEmbedWriter, kTeiEmbed, GroupKind::kInOrder);
+  m.unary("/tei.v1.Embed/EmbedSparse", sparse, kSparseWriter, kTeiEmbed);
+  m.stream("/tei.v1.Embed/EmbedSparseStream", sparse, kSparseWriter, kTeiEmbed, GroupKind::kInOrder);
+  m.unary("/tei.v1.Predict/Predict", predict, kPredictWriter, kTeiPredict);
+  m.unary("/tei.v1.Predict/PredictPair", pair, kPredictWriter, kTeiPredict);
+  m.stream("/tei.v1.Predict/PredictStream", predict, kPredictWriter, kTeiPredict, GroupKind::kInOrder);
+  m.stream("/tei.v1.Predict/PredictPairStream", pair, kPredictWriter, kTeiPredict, GroupKind::kInOrder);
+  m.unary("/tei.v1.Rerank/Rerank", m.make<RerankReader>(m.routes, m.path.items_max), kRerankWriter, kTeiRerank);
+  m.stream("/tei.v1.Rerank/RerankStream", m.make<RerankStreamReader>(m.routes), kRerankWriter, kTeiRerank,
+           GroupKind::kGathered);
+}
+
+// /info, /tokenize and /decode are rare routes (fastqps/frontdoor/text_embeddings_http.py).
+void add_tei_routes(Methods& m) {
+  const u32 items_max = m.path.items_max;
+  const auto post = [&](const char* path, transport::Method& method, Rpc rpc) {
+    m.post(path, method, rpc, write_tei_error);
+  };
+  auto& embed = m.items(m.make<EmbedJsonReader>(m.routes, items_max), kEmbedJsonWriter, kTeiEmbed);
+  auto& sparse =
+      m.items(m.make<EmbedJsonReader>(m.routes, items_max, &TextRequests::embed_sparse), kSparseJsonWriter, kTeiEmbed);
+  auto& similarity = m.items(m.make<SimilarityReader>(m.routes, items_max), kSimilarityWriter, kTeiEmbed);
+  auto& predict = m.items(m.make<PredictJsonReader>(m.routes, items_max), kPredictJsonWriter, kTeiPredict);
+  auto& rerank = m.items(m.make<RerankJsonReader>(m.routes, items_max), kRerankJsonWriter, kTeiRerank);
+  auto& by_model = m.make<DefaultMethod>(m.routes, DefaultMethod::Choices{embed, sparse, similarity, predict, rerank});
+  post("/embed", embed, kTeiEmbed);
+  post("/similarity", similarity, kTeiEmbed);
+  post("/predict", predict, kTeiPredict);
+  post("/rerank", rerank, kTeiRerank);
+  post("/", by_model, kOther);
+  post("/invocations", by_model, kOther);  // SageMaker's name of it
+  post("/embed_sparse", sparse, kTeiEmbed);
+  post("/embed_all", m.make<UnservedMethod>(m.path), kTeiEmbed);
+}
+
+void add_tei(Methods& m) {
+  add_tei_rpcs(m);
+  add_tei_routes(m);
+}
+
+void add_steps(Methods& m) {
+  m.stream(edge::kStepRunPath, m.make<StepMethod>(m.path, m.routes, m.memory, m.version), kSteps);
+}
+
+struct ProtocolRow {
+  std::string_view name;
+  void (*add)(Methods&);
+  transport::ErrorWriter errors = transport::write_error_text;
+};
+constexpr ProtocolRow kProtocols[] = {{"oip", add_open_inference},
+                                      {"rerank", add_rerank, write_rerank_error},
+                                      {"openai", add_openai, write_openai_error},
+                                      {"tei", add_tei, write_tei_error},
+                                      {"step", add_steps}};
+
+}  // namespace
+
+void Methods::add_all() {
+  for (const ProtocolRow& row : kProtocols) row.add(*this);
+}
+
+transport::ErrorWriter errors_of(std::string_view protocol) {
+  for (const ProtocolRow& row : kProtocols)
+    if (row.name == protocol) return row.errors;
+  return transport::write_error_text;
+}
+
+}  // namespace fastqps::protocols

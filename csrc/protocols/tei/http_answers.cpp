@@ -1,0 +1,194 @@
+// The answers of text-embeddings-inference over HTTP, and its errors.
+#include <cmath>
+#include <utility>
+
+#include "protocols/tei/http.h"
+#include "transport/http/json_writer.h"
+
+namespace fastqps::protocols {
+
+namespace {
+
+using service::AnsweredCall;
+using transport::JsonWriter;
+using Items = std::span<const ResponseView>;
+
+constexpr size_t kAround = 64;  // what stands around a value, and around all
+
+// Nothing is similar to a vector of zeros.
+float cosine(std::span<const float> a, std::span<const float> b) {
+  double product = 0, a_squares = 0, b_squares = 0;
+  for (size_t i = 0; i < a.size() && i < b.size(); i++) {
+    product += double(a[i]) * b[i];
+    a_squares += double(a[i]) * a[i];
+    b_squares += double(b[i]) * b[i];
+  }
+  const double lengths = std::sqrt(a_squares) * std::sqrt(b_squares);
+  return lengths == 0 ? 0 : float(product / lengths);
+}
+
+class EmbedJsonWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    size_t room = kAround;
+    for (const ResponseView& item : items) room += 1 + JsonWriter::floats_room(item.embedding.values.size());
+    return room;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    for (size_t i = 0; i < items.size(); i++) out.raw(i ? "," : "[").floats(items[i].embedding.values);
+    return out.raw("]").end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const EmbedJsonWriter embed_json_writer;
+
+class EmbedSparseJsonWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    constexpr size_t kValue = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
+    size_t room = kAround;
+    for (const ResponseView& item : items) room += kAround + item.sparse.ids.size() * kValue;
+    return room;
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    for (size_t i = 0; i < items.size(); i++) {
+      out.raw(i ? ",[" : "[[");
+      bool first = true;
+      for (const SparseValue& each : by_index(items[i].sparse)) {
+        out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(each.index));
+        out.raw(R"(,"value":)").number(each.value).raw("}");
+      }
+      out.raw("]");
+    }
+    return out.raw("]").end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const EmbedSparseJsonWriter sparse_json_writer;
+
+class SimilarityWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    return kAround + JsonWriter::floats_room(items.size());
+  }
+
+  u8* write(const AnsweredCall&, Items items, u8* buffer) const override {
+    std::vector<float> cosines;
+    for (const ResponseView& item : items.subspan(1))
+      cosines.push_back(cosine(items[0].embedding.values, item.embedding.values));
+    return JsonWriter(buffer).floats(cosines).end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const SimilarityWriter similarity_writer;
+
+class PredictJsonWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall&, Items items) const override {
+    size_t room = kAround;
+    for (const ResponseView& item : items) {
+      room += kAround;
+      for (const LabelView& label : item.labels)
+        room += kAround + JsonWriter::kFloatBytes + JsonWriter::string_room(label.name.size());
+    }
+    return room;
+  }
+
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    const bool batch = call.context[0] == PredictJsonReader::kBatch;
+    if (batch) out.raw("[");
+    for (size_t i = 0; i < items.size(); i++) {
+      const std::vector<float> scores = scores_of(items[i]);
+      out.raw(i ? ",[" : "[");
+      for (size_t j = 0; j < scores.size(); j++) {  // best first, as the item has them
+        out.raw(j ? R"(,{"score":)" : R"({"score":)").number(scores[j]);
+        out.raw(R"(,"label":)").string(items[i].labels[j].name).raw("}");
+      }
+      out.raw("]");
+    }
+    if (batch) out.raw("]");
+    return out.end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiFields; }
+};
+const PredictJsonWriter predict_json_writer;
+
+class RerankJsonWriter final : public service::AnswerWriter {
+ public:
+  size_t room(const AnsweredCall& call, Items items) const override {
+    constexpr size_t kRank = kAround + JsonWriter::kIntegerBytes + JsonWriter::kFloatBytes;
+    return kAround + JsonWriter::string_room(call.context.size()) + items.size() * kRank;
+  }
+
+  u8* write(const AnsweredCall& call, Items items, u8* buffer) const override {
+    JsonWriter out(buffer);
+    const bool returns_text = RankContext::returns_text(call.context);
+    const std::vector<std::string_view> texts = RankContext::texts(call.context);
+    out.raw("[");
+    bool first = true;
+    for (const Rank& rank : ranked(items)) {
+      out.raw(std::exchange(first, false) ? R"({"index":)" : R"(,{"index":)").number(u64(rank.index));
+      if (returns_text) out.raw(R"(,"text":)").string(texts[rank.index]);
+      out.raw(R"(,"score":)").number(rank.score).raw("}");
+    }
+    return out.raw("]").end();
+  }
+  const service::FieldNames* fields() const override { return &service::kTeiRankFields; }
+};
+const RerankJsonWriter rerank_json_writer;
+
+}  // namespace
+
+const service::AnswerWriter &kEmbedJsonWriter = embed_json_writer, &kSparseJsonWriter = sparse_json_writer,
+                            &kSimilarityWriter = similarity_writer, &kPredictJsonWriter = predict_json_writer,
+                            &kRerankJsonWriter = rerank_json_writer;
+
+namespace {
+
+// TEI's own status for a request that it refuses; another is kept.
+u16 status_of(const transport::HttpError& error, u16 status) {
+  switch (error.code) {
+    case StatusCode::kFailedPrecondition:
+      return 424;
+    case StatusCode::kInvalidArgument:
+      if (status != 400 || error.field.empty() || error.fault == FieldFault::kEmpty) return status;
+      return error.fault == FieldFault::kTooMany ? 413 : 422;
+    default:
+      return status;
+  }
+}
+
+const char* type_of(const transport::HttpError& error, u16 status) {
+  if (error.fault == FieldFault::kEmpty) return "Empty";
+  switch (status) {
+    case 424:
+    case 499:
+    case 500:
+    case 504:
+      return "Backend";
+    case 429:
+      return "Overloaded";
+    case 503:
+      return "Unhealthy";
+    default:
+      return "Validation";
+  }
+}
+
+}  // namespace
+
+void write_tei_error(const transport::HttpError& error, transport::HttpErrorBody& body) {
+  body.status = status_of(error, body.status);
+  body.text = "{\"error\":";
+  transport::append_json_string(body.text, error.message);
+  body.text += ",\"error_type\":\"";
+  body.text += type_of(error, body.status);
+  body.text += "\"}";
+}
+
+}  // namespace fastqps::protocols
