@@ -60,7 +60,7 @@ IDENTITIES := $(patsubst %,$(BIND)/identity/%.o,_core _front loadgen)
 extensions: $(BIND)/fastqps._core.so $(BIND)/fastqps._front.so $(BIND)/loadgen._native.so
 # Bindings come first: they take longest to compile.
 $(BIND)/fastqps._core.so: $(BIND)/csrc/bind/core.o $(BIND)/identity/_core.o $(NATIVE)/libfastqps.a
-	$(CXX) $(FLAGS) -shared $^ -o $@
+	$(CXX) $(FLAGS) -shared $^ $(LIBRARIES) -o $@
 $(BIND)/fastqps._front.so: $(BIND)/csrc/bind/front.o $(BIND)/identity/_front.o $(NATIVE)/libfastqps.a
 	$(CXX) $(FLAGS) -shared $^ $(LIBRARIES) -o $@
 $(BIND)/loadgen._native.so: $(BIND)/loadgen/csrc/bind.o $(BIND)/identity/loadgen.o $(NATIVE)/libloadgen.a $(NATIVE)/libfastqps.a

@@ -6,8 +6,6 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fastqps.models.card import ModelCard
-
 # ---- csrc/bind/core/text.cpp
 
 class NativeTokenizer:
@@ -280,7 +278,7 @@ class Segment:
         self,
         i: int,
         generation: int,
-        card: ModelCard,
+        card: str,  # ModelCard.to_json()
         *,
         max_queue_items: int,
         max_batch_items: int,

@@ -5,9 +5,7 @@ from types import ModuleType
 from typing import Final, Literal
 
 from fastqps._core import Segment, WakeFds
-from fastqps.models.card import ModelCard
-from fastqps.models.files.logit_options import LogitOptions
-from fastqps.process.children import DoorSettings
+from fastqps.models.tokenizers.tokenizer import SpecialTokens
 
 wire: ModuleType  # the wire format's functions, for tests
 
@@ -72,15 +70,23 @@ def probe(
 ) -> ProbeAnswer: ...
 
 class Door:
-    def __init__(self, settings: DoorSettings) -> None: ...
+    max_request_items: Final[int]
+    auto_truncate: Final[bool | None]
+    def __init__(
+        self,
+        segment: Segment,
+        wake_fds: WakeFds,
+        index: int,
+        settings: str,  # DoorSettings.native
+    ) -> None: ...
     def set_route(
         self,
         route: int,
         generation: int,
-        card: ModelCard,
-        logit_options: LogitOptions,
+        card: str,  # ModelCard.to_json()
         *,
         tokenizer: str,
+        special_tokens: SpecialTokens,
         external: bool,
         detokenizer: str,
         specials: tuple[int, int],

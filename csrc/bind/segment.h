@@ -3,10 +3,12 @@
 #include <pybind11/numpy.h>
 
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "bind/bind.h"
+#include "contract/card.h"
 #include "core/layout/histogram.h"
 
 namespace fastqps::bind {
@@ -17,14 +19,12 @@ void define_models(SegmentClass& segment);
 void define_load(SegmentClass& segment);
 void define_upstreams(SegmentClass& segment);
 
-// A dataclass of Python, read by the names of its fields.
-struct Attributes {
-  pybind11::handle of;
-  template <class T>
-  T get(const char* name) const {
-    return of.attr(name).cast<T>();
-  }
-};
+inline ModelCard read_model_card(const std::string& json) {
+  ModelCard card;
+  if (const std::string wrong = read_card(json, card); !wrong.empty())
+    throw std::runtime_error("the model's card: " + wrong);
+  return card;
+}
 
 template <class Enum>
 Enum choice(const std::string& name, std::initializer_list<std::pair<const char*, Enum>> all, const char* what) {

@@ -29,6 +29,7 @@ class Meaning:
     has_off: bool = False  # a count: `off` is a value, too, OFF in the configuration
     auto: str = ""  # what `auto` means; "": the setting has no such value
     floor: float = 0.0  # of a ratio, which is at most 1: the least
+    door: bool = False  # each front door has the value as it is: csrc/contract/settings.h lists it
     metavar: str = ""  # for the command line; "": the choices, else the kind's
 
 
@@ -232,8 +233,11 @@ class Config:
         "Most unanswered items of one stream. Beyond that the server does not read its next message.",
         least=1,
         most=1 << 16,
+        door=True,
     )
-    max_message_bytes: int = _setting(4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28)
+    max_message_bytes: int = _setting(
+        4 << 20, "bytes", "Longest request message.", least=1 << 10, most=1 << 28, door=True
+    )
     max_tokenize_bytes: int = _setting(
         2 << 20,
         "bytes",
@@ -241,6 +245,7 @@ class Config:
         "--max-message-bytes.",
         least=1 << 10,
         most=1 << 28,
+        door=True,
     )
     max_request_items: int = _setting(
         2048,
@@ -248,11 +253,13 @@ class Config:
         "Most inputs of a call: texts, pairs, documents or prompts. More are refused as invalid.",
         least=1,
         most=1 << 16,
+        door=True,
     )
     cors: bool = _setting(
         False,
         "switch",
         "Let pages in a browser, of any site, call the HTTP port and read the answers. With it, use tokens.",
+        door=True,
     )
     auto_truncate: str = _setting(
         "auto",
@@ -267,6 +274,7 @@ class Config:
         "Longest time for a request that names no timeout. In a call of several requests, each answer begins the time "
         "of those that wait behind it anew. 0: no limit, for requests with a timeout neither.",
         most=3600 * 10**9,
+        door=True,
     )
     max_timeout_ns: int = _setting(
         600 * 10**9,
@@ -274,6 +282,7 @@ class Config:
         "Longest time for any request or call. A longer timeout or gRPC deadline of a client is lowered to it, and an "
         "error for lack of time says so. Never less than --default-timeout. 0: no limit.",
         most=86400 * 10**9,
+        door=True,
     )
     step_timeout_ns: int = _setting(
         30 * 10**9,
@@ -301,6 +310,7 @@ class Config:
         "Send a request of one token to a dispatcher that has finished no step for this long, to test that it still "
         "works. See docs/operations.md. 0: never.",
         most=3600 * 10**9,
+        door=True,
     )
     max_connection_age_ns: int = _setting(
         30 * 60 * 10**9,
@@ -308,6 +318,7 @@ class Config:
         "Close a client connection of this age (10 % more or less) by GOAWAY after its open calls. The client "
         "connects again, perhaps to another server. 0: never.",
         most=7 * 86400 * 10**9,
+        door=True,
     )
     stream_idle_timeout_ns: int = _setting(
         5 * 60 * 10**9,
@@ -315,6 +326,7 @@ class Config:
         "End a stream of requests with UNAVAILABLE after this long without a message and without an open answer. "
         "While nearly all calls of a front door are in use, the oldest idle ones end after a second. 0: never.",
         most=7 * 86400 * 10**9,
+        door=True,
     )
     allow_single_texts: bool = _setting(
         False,
@@ -389,7 +401,10 @@ class Config:
         metavar="FILE",
     )
     rerun: bool = _setting(
-        True, "switch", "Run a request again if its dispatcher dies while it runs. off answers it INTERNAL."
+        True,
+        "switch",
+        "Run a request again if its dispatcher dies while it runs. off answers it INTERNAL.",
+        door=True,
     )
     tls_cert: str = _setting(
         "",
@@ -439,6 +454,7 @@ class Config:
         "switch",
         "Report the server's load (ORCA) in answers, for clients and proxies that balance on it: at most one answer "
         "of a connection in 100 ms. Streams of reports are served in any case. See docs/load-balancing.md.",
+        door=True,
     )
     target_saturation: float = _setting(
         0.65,

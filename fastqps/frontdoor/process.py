@@ -9,7 +9,7 @@ import threading
 from typing import NoReturn
 
 from fastqps import _front
-from fastqps._core import Heartbeat, Segment
+from fastqps._core import Heartbeat, Segment, WakeFds
 from fastqps.errors import FAILURE, NOT_DRAINED, OK
 from fastqps.frontdoor import open_inference, open_inference_http, rare_calls, text_embeddings, text_embeddings_http
 from fastqps.frontdoor.default_tokenizer import DefaultTokenizer
@@ -35,21 +35,22 @@ def main(settings: DoorSettings) -> NoReturn:
     threading.excepthook = _die
     segment = Segment(settings.segment_fd)
     _heartbeat = Heartbeat(segment, "door", settings.index, settings.parent_fd)  # beats until it is deleted
-    door = _front.Door(settings)
+    wake_fds = WakeFds(dispatchers=settings.wake_dispatchers, doors=settings.wake_doors)
+    door = _front.Door(segment, wake_fds, settings.index, settings.native)
     entry = Entry(door, Vault(settings.credentials_fd))
     slow = SlowTokenizers(door, f"frontdoor {settings.index}")
     routes = DoorRoutes(door, segment, settings.index, slow)
     with STARTUP.stage("tokenizers"):
         routes.load_served()
         routes.load_next()  # a generation that is warming up already
-    models = ServedModels(segment, routes.loaded, settings.max_request_items, settings.repeatable)
+    models = ServedModels(segment, routes.loaded, door.max_request_items, settings.repeatable)
     tokenizer = DefaultTokenizer(models)
     protocols = [*open_inference.methods(models), *text_embeddings.methods(models, settings.dtype, tokenizer)]
     methods = [*rare_calls.rare_methods(models), *protocols]
     routes_of_protocols = [
         document_route(door.http_routes),
         *open_inference_http.routes(models),
-        *text_embeddings_http.routes(models, settings.dtype, tokenizer, settings.auto_truncate),
+        *text_embeddings_http.routes(models, settings.dtype, tokenizer, door.auto_truncate),
     ]
     rare_calls.serve(door, methods, [*rare_routes(models), *routes_of_protocols])
     threading.Thread(target=entry.watch, name="credentials", daemon=True).start()

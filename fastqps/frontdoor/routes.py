@@ -11,7 +11,6 @@ from fastqps.errors import ModelError
 from fastqps.frontdoor.slow_tokenizers import SlowTokenizers
 from fastqps.models.card import ModelCard
 from fastqps.models.card_tokenizer import load_tokenizer
-from fastqps.models.files.logit_options import LogitOptions
 from fastqps.models.tokenizers.vocabulary import content_of
 from fastqps.terminal import say
 
@@ -89,22 +88,23 @@ class DoorRoutes:
 
     def _load(self, route: int) -> None:
         generation = self._segment.route(route).generation
-        card = ModelCard.from_json(self._segment.card(route))
+        text = self._segment.card(route)
+        card = ModelCard.from_json(text)
         tokenizer = load_tokenizer(card)
         native = tokenizer is not None and tokenizer.native
         if tokenizer and not native:
             say(f"model {card.name}: tokenizing through the tokenizers package: {tokenizer.why_not_native}")
             try:
-                self._slow.add(route, self._segment.card(route))
+                self._slow.add(route, text)
             except ValueError as error:
                 raise ModelError(str(error)) from None
         try:
             self._door.set_route(
                 route,
                 generation,
-                card,
-                card.logit_options or LogitOptions(),
+                text,
                 tokenizer=content_of(tokenizer.source) if tokenizer and native else "",
+                special_tokens=card.special_tokens,
                 external=tokenizer is not None and not native,
                 detokenizer=content_of(tokenizer.source) if tokenizer and card.generates else "",
                 specials=tokenizer.around() if tokenizer and card.generates else (0, 0),

@@ -43,28 +43,10 @@ class Settings:
 class DoorSettings(Settings):
     """The settings of a front door."""
 
-    listener_fd: int  # bound; the supervisor calls listen() when the server is ready
-    http_fd: int  # as listener_fd, for plain HTTP; -1: none
-    internal_fd: int  # a second listener, for the supervisor's own calls
     credentials_fd: int  # of a credentials.Vault
-    max_message_bytes: int
-    max_tokenize_bytes: int
-    max_request_items: int
-    max_stream_inflight: int
-    cors: bool
-    default_timeout_ns: int  # 0: none
-    max_timeout_ns: int  # 0: none
-    max_connection_age_ns: int  # 0: none
-    stream_idle_timeout_ns: int  # 0: none
-    canary_interval_ns: int  # 0: none
-    tenant_header: str  # by which calls name their tenant; "": none
-    tenant_weights: tuple[tuple[str, int], ...]
-    rerun: bool
-    auto_truncate: bool | None  # where a request does not say; None: as its API has it
-    load_reports: bool  # in the trailers of answers
-    trace_ratio: float | None  # share of calls to trace if the client has not decided; None: no tracing
     dtype: str  # of the models that are not static, for clients that ask
     repeatable: str  # whose products do not depend on the other rows of a step: of "all" models, "static" ones, "none"
+    native: str  # JSON for the native front door, which alone knows its keys: csrc/contract/settings.h
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Shared:
         self.segment.set_route(
             generation.route,
             generation.number,
-            card,
+            card.to_json(),
             max_queue_items=config.max_queue_items,
             max_batch_items=0 if room.choose or config.max_step_time_ns else room.items,
             max_batch_tokens=room.tokens,

@@ -40,7 +40,8 @@ CXX: dict[str, tuple[str, ...]] = {
     "bind": ("contract", "core", "supervisor", "text", "step", "transport", "h2client", "edge", "service", "protocols"),
 }
 CXX_CONTENTS = {
-    "contract": "what all floors speak of: status codes, tasks, requests, answers, protobuf read and written in place",
+    "contract": "what all floors speak of: status codes, tasks, requests, answers, protobuf read and written in place; "
+    "a model's card and a front door's settings, read from JSON",
     "core": "the shared bytes: slots, rings, wake-ups, clock, histograms",
     "supervisor": "the load of a whole server, from the counters of its processes",
     "text": "tokenizers",

@@ -40,43 +40,40 @@ const TaskTraits& task_of(const std::string& name) {
   throw py::value_error("task: unknown value '" + name + "'");
 }
 
-// model_card: a ModelCard of fastqps/models.
-void set_route(const SegmentHandle& self, u32 i, u32 generation, const py::object& model_card, u32 max_queue_items,
+// card_json: of a ModelCard of fastqps/models.
+void set_route(const SegmentHandle& self, u32 i, u32 generation, const std::string& card_json, u32 max_queue_items,
                u32 max_batch_items, u32 max_batch_tokens, u64 max_batch_delay_ns, u32 cache_slots) {
   const Segment& g = self.segment;
   Route& r = checked(g, i, g.sizes().routes()).route(i);
-  const Attributes card{model_card};
-  const auto card_json = model_card.attr("to_json")().cast<std::string>();
-  const u32 max_input_tokens = card.get<u32>("max_input_tokens"), dimensions = card.get<u32>("dimensions");
-  const u32 max_output_tokens = card.get<u32>("max_output_tokens");
-  if (max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
-  const TaskTraits& task = task_of(card.get<std::string>("task"));
-  const u64 answer = answer_bytes(task.task, dimensions, max_input_tokens, max_output_tokens);
+  const ModelCard card = read_model_card(card_json);
+  if (card.max_input_tokens > g.sizes().max_tokens) throw py::value_error("max_input_tokens is more than a slot holds");
+  const TaskTraits& task = task_of(card.task);
+  const u64 answer = answer_bytes(task.task, card.dimensions, card.max_input_tokens, card.max_output_tokens);
   if (answer > std::max(g.sizes().answer_bytes, task.by_token ? g.sizes().large_answer_bytes : 0))
     throw py::value_error("answers of this width do not fit into a slot");
   if (card_json.size() > kCardBytes) throw py::value_error("the model's card is larger than 256 KiB");
   r.generation = generation;
   r.task = task.task;
   r.activation = choice<Activation>(
-      card.get<std::string>("activation"),
+      card.activation,
       {{"identity", Activation::kIdentity}, {"softmax", Activation::kSoftmax}, {"sigmoid", Activation::kSigmoid}},
       "activation");
-  r.normalize = card.get<bool>("normalize");
-  r.dimensions = dimensions;
-  r.vocab_size = card.get<u32>("vocab_size");
-  r.max_input_tokens = max_input_tokens;
+  r.normalize = card.normalize;
+  r.dimensions = card.dimensions;
+  r.vocab_size = card.vocab_size;
+  r.max_input_tokens = card.max_input_tokens;
   r.max_queue_items = max_queue_items;
   r.most_items.store(max_batch_items, kRelaxed);  // who reads it has seen the route's state
   r.max_batch_items.store(max_batch_items, kRelaxed);
   r.lanes.store(0, kRelaxed), r.sync_steps.store(0, kRelaxed);
   r.max_batch_tokens.store(max_batch_tokens, kRelaxed);
   r.max_batch_delay_ns = max_batch_delay_ns;
-  r.pair_type_id = card.get<u32>("second_segment_type");
-  r.position_offset = card.get<u32>("position_offset");
-  r.max_output_tokens = max_output_tokens;
-  r.prefix_tokens = u32(py::len(model_card.attr("prefix_ids")));
+  r.pair_type_id = card.second_segment_type;
+  r.position_offset = card.position_offset;
+  r.max_output_tokens = card.max_output_tokens;
+  r.prefix_tokens = u32(card.prefix_ids.size());
   r.cache_slots.store(cache_slots, kRelaxed);
-  copy_name(r.version, sizeof r.version, card.get<std::string>("version"), "version");
+  copy_name(r.version, sizeof r.version, card.version, "version");
   std::memcpy(g.card(i), card_json.data(), card_json.size());
   r.card_bytes = u32(card_json.size());
 }

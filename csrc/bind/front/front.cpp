@@ -34,84 +34,45 @@ py::object text_of(const std::string& bytes) {
 // One front door: segment, service and loop, in the order in which they need one another.
 class Door {
  public:
-  // settings: a DoorSettings of fastqps/process/children.py.
-  explicit Door(const py::object& settings) : Door(Attributes{settings}) {}
-
- private:
-  explicit Door(const Attributes& s)
-      : segment_(attach(s.get<int>("segment_fd"))),
-        fds_(wake_fds(s.get<std::vector<int>>("wake_dispatchers"), s.get<std::vector<int>>("wake_doors"))),
-        service_(segment_, &fds_,
-                 service::PredictOptions{
-                     .door = s.get<u32>("index"),
-                     .max_stream_inflight = s.get<u32>("max_stream_inflight"),
-                     .max_request_items = s.get<u32>("max_request_items"),
-                     .times = {s.get<u64>("default_timeout_ns"), s.get<u64>("max_timeout_ns")},
-                     .canary_interval_ns = s.get<u64>("canary_interval_ns"),
-                     .rerun = s.get<bool>("rerun"),
-                     .auto_truncate = s.get<std::optional<bool>>("auto_truncate"),
-                     .tenants = {.named = !s.get<std::string>("tenant_header").empty(),
-                                 .weights = s.get<std::vector<std::pair<std::string, u32>>>("tenant_weights")}}),
+  Door(const SegmentHandle& handle, const WakeFds& wake, u32 index, const DoorSettings& settings)
+      : settings_(settings),
+        segment_(handle.segment),
+        fds_(wake),
+        service_(segment_, &fds_, service::PredictOptions{.door = index, .settings = settings_}),
         methods_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
     methods_.add_all();
     service_.add_protocol(methods_);
-    const u32 index = s.get<u32>("index");
-    transport::Limits limits;
-    limits.message_bytes = s.get<u32>("max_message_bytes");
-    limits.text_message_bytes = s.get<u32>("max_tokenize_bytes");
-    limits.cross_origin = s.get<bool>("cors");
-    limits.age_max = s.get<u64>("max_connection_age_ns");
-    limits.stream_idle = s.get<u64>("stream_idle_timeout_ns");
     loop_ = std::make_unique<transport::FrontDoor>(
-        service_, limits,
-        transport::LoopFds{.listener = s.get<int>("listener_fd"),
+        service_, transport::Limits{.settings = settings_},
+        transport::LoopFds{.listener = settings_.listener_fd,
                            .wake = fds_.door[index],
-                           .http = s.get<int>("http_fd"),
-                           .internal = s.get<int>("internal_fd"),
+                           .http = settings_.http_fd,
+                           .internal = settings_.internal_fd,
                            .internal_peer = i32(getppid())},
         counters_,
-        transport::Reports{{&segment_.load(), s.get<bool>("load_reports")},
-                           trace_source(segment_, index, s.get<std::optional<double>>("trace_ratio"))});
-    loop_->set_tenant_header(s.get<std::string>("tenant_header"));
+        transport::Reports{{&segment_.load(), settings_.load_reports},
+                           trace_source(segment_, index, settings_.trace_ratio)});
+    loop_->set_tenant_header(settings_.tenant_header);
     service_.set_loop(loop_.get(), &counters_);
   }
 
- public:
-  // model_card, logit_options: ModelCard and LogitOptions of fastqps/models.
+  const DoorSettings& settings() const { return settings_; }
+
+  // card: JSON of the route's ModelCard.
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
-  // detokenizer: path of the tokenizer.json of a model that generates, or empty.
+  // special_tokens: those that it adds to a text. detokenizer: as tokenizer, of a model that generates.
   // specials: how many special tokens it puts in front of a text and behind it; of other models (0, 0).
   // From any thread; the loop takes it over between two turns.
-  void set_route(u32 route, u32 generation, const py::object& model_card, const py::object& logit_options,
-                 const std::string& tokenizer, bool external, const std::string& detokenizer,
+  void set_route(u32 route, u32 generation, const std::string& card, const std::string& tokenizer,
+                 const std::string& special_tokens, bool external, const std::string& detokenizer,
                  std::pair<u32, u32> specials) {
     if (route >= segment_.sizes().routes()) throw py::index_error();
-    const Attributes card{model_card}, options{logit_options};
+    const auto special = bind::special_tokens(special_tokens);
     service::RouteSetup setup;
+    setup.generation = generation;
+    setup.set_card(read_model_card(card));
     setup.external_tokenizer = external;
     setup.specials = {specials.first, specials.second};
-    setup.cuts_left = card.get<bool>("cuts_left");
-    setup.pairs_only = card.get<bool>("pairs_only");
-    each_option(kSamplingOptions, [&](const auto& row) {
-      using Value = typename std::decay_t<decltype(row)>::Value;
-      if constexpr (std::is_arithmetic_v<Value>)
-        if (row.checkpoint) setup.checkpoint_sampling.*row.member = options.get<Value>(row.checkpoint);
-    });
-    setup.forced_ids = options.get<std::vector<u32>>("forced");
-    if (card.get<bool>("static")) setup.empty_id = card.get<std::optional<u32>>("empty_id");
-    setup.characters_max = card.get<u32>("max_characters");
-    setup.prompts = card.get<std::vector<std::pair<std::string, std::string>>>("prompts");
-    setup.default_prompt = model_card.attr("prompt")("").cast<std::string>();
-    for (const py::handle each : model_card.attr("roles")) {
-      const Attributes role{each};
-      setup.roles.push_back({role.get<std::string>("name"), role.get<u32>("max_tokens"), role.get<u32>("expanded_to"),
-                             role.get<u32>("expansion_id"), role.get<std::vector<u32>>("skipped"),
-                             role.get<std::string>("refusal")});
-    }
-    setup.labels = card.get<std::vector<std::string>>("labels");
-    setup.version = card.get<std::string>("name") + "@" + card.get<std::string>("version");
-    setup.generation = generation;
-    const auto special = special_tokens(card.get<std::string>("special_tokens"));
     const py::gil_scoped_release nogil;  // a large tokenizer takes a second
     std::string why;
     if (!tokenizer.empty()) {
@@ -269,24 +230,12 @@ class Door {
   }
   static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
 
-  static Segment attach(int fd) {
-    std::string error;
-    Segment segment = Segment::attach(fd, &error);
-    if (!segment.valid()) throw std::runtime_error(error);
-    return segment;
-  }
-  static WakeFds wake_fds(const std::vector<int>& dispatchers, const std::vector<int>& doors) {
-    WakeFds fds;
-    if (dispatchers.size() > kDispatchersMax || doors.size() > kDoorsMax) throw py::value_error("too many eventfds");
-    std::copy(dispatchers.begin(), dispatchers.end(), fds.dispatcher.begin());
-    std::copy(doors.begin(), doors.end(), fds.door.begin());
-    return fds;
-  }
   static transport::TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
     if (!ratio) return {.forwards = segment.sizes().upstreams > 0};
     return {&segment.trace_ring(index), *ratio >= 1 ? ~u64(0) : u64(std::ldexp(*ratio, 64))};
   }
 
+  const DoorSettings settings_;
   Segment segment_;
   WakeFds fds_;
   transport::Counters counters_;
@@ -295,6 +244,15 @@ class Door {
   std::unique_ptr<transport::FrontDoor> loop_;
   u64 token_sets_ = 0;
 };
+
+std::unique_ptr<Door> make_door(const SegmentHandle& segment, const WakeFds& wake_fds, u32 index,
+                                const std::string& json) {
+  DoorSettings settings;
+  if (const std::string wrong = read_settings(json, settings); !wrong.empty())
+    throw py::value_error("settings of a front door: " + wrong);
+  if (index >= segment.segment.sizes().doors) throw py::index_error();
+  return std::make_unique<Door>(segment, wake_fds, index, settings);
+}
 
 // When the certificate expires, in seconds since 1970, of PEM texts that a door could serve with.
 i64 check_tls(const std::string& certificate, const std::string& key, const std::string& client_ca) {
@@ -316,10 +274,13 @@ PYBIND11_MODULE(_front, m) {
   using fastqps::bind::Door;
   m.doc() = "The native front door of fastqps.";
   py::class_<Door>(m, "Door")
-      .def(py::init<const py::object&>(), "settings"_a)
+      .def(py::init(&fastqps::bind::make_door), "segment"_a, "wake_fds"_a, "index"_a, "settings"_a,
+           "settings: JSON of what csrc/contract/settings.h lists.")
+      .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
+      .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
       .def("drop_route", &Door::drop_route, "route"_a)
-      .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, "logit_options"_a, py::kw_only(),
-           "tokenizer"_a, "external"_a, "detokenizer"_a, "specials"_a)
+      .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, py::kw_only(), "tokenizer"_a,
+           "special_tokens"_a, "external"_a, "detokenizer"_a, "specials"_a)
       .def("set_tls", &Door::set_tls, "certificate"_a, "key"_a, "client_ca"_a)
       .def("set_tokens", &Door::set_tokens, "digests"_a)
       .def("run", &Door::run, "Serves until stop(), or until a drain has ended; the number of items that this cut off.")

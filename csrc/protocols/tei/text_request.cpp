@@ -17,7 +17,7 @@ u32 characters_of(std::string_view text) {
 bool TextRequests::can(Need need, u32 route) const {
   const Route& model = routes_[route];
   return model.task == need.task && (!need.rank || model.dimensions == 1) &&
-         (!need.single_texts || !routes_.setup(route).pairs_only);
+         (!need.single_texts || !routes_.setup(route).card.pairs_only);
 }
 
 i32 TextRequests::find(std::string_view model, Need need) const {
@@ -46,7 +46,7 @@ FieldError TextRequests::set_options(const TextOptions& options, i32 route, Requ
   if (options.direction != TruncationDirection::kLeft)
     return {"truncation_direction", reason.print("%d, must be 0 (right) or 1 (left)", i32(options.direction))};
   if (route < 0 || !routes_.cuts(options.truncation)) return {};
-  if (routes_.setup(u32(route)).cuts_left) return {};
+  if (routes_.setup(u32(route)).card.cuts_left) return {};
   return {"truncation_direction", reason.print("left, but the model '%s' cuts on the right", routes_.name(u32(route)))};
 }
 

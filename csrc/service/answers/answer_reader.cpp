@@ -203,7 +203,7 @@ bool AnswerReader::read_vectors(u32 slot, ResponseView& response) {
 }
 
 void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
-  const auto& names = tables_.routes.setup(route).labels;
+  const auto& names = tables_.routes.setup(route).card.labels;
   labels_.clear();
   for (u32 i = 0; i < n; i++) {
     u32 k = scores[i].index;
@@ -212,7 +212,7 @@ void AnswerReader::read_labels(u32 route, const LabelScore* scores, u32 n) {
 }
 
 bool AnswerReader::read_entities(u32 slot, std::span<const LabelScore> labels) {
-  const std::vector<std::string>& names = tables_.routes.setup(tables_.items[slot].route).labels;
+  const std::vector<std::string>& names = tables_.routes.setup(tables_.items[slot].route).card.labels;
   return entities_.make(tables_.slots.slot(slot).aggregation, labels, tables_.items.spans[slot], names);
 }
 

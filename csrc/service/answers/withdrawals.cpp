@@ -83,7 +83,7 @@ u64 Withdrawals::due_ns(u32 slot) {
   const Item& item = tables_.items[slot];
   if (item.bound != TimeBound::kDefault || item.group == Groups::kNone) return 0;
   const u64 last = tables_.slots.slot(slot).deadline_ns;
-  const u64 due = tables_.groups.due_ns(item.group, item.received_ns, tables_.options.times.default_ns);
+  const u64 due = tables_.groups.due_ns(item.group, item.received_ns, tables_.options.times().default_ns);
   return last ? std::min(last, due) : due;
 }
 

@@ -163,19 +163,19 @@ ItemTime Admission::time_of(const RequestView& view, const Origin& from) const {
   const bool grouped = from.group != Groups::kNone;
   const u64 call = from.info->deadline_ns ? from.info->deadline_ns : Deadlines::kNone;
   const u64 own = std::min(call, after(std::min(view.timeout_us, kLongestUs) * 1000)),
-            most = after(tables_.options.times.most_ns());
+            most = after(tables_.options.times().most_ns());
   // A stream's deadline says nothing of one request.
   if (view.timeout_us || (call != Deadlines::kNone && !(grouped && tables_.groups.streams(from.group)))) {
     const u64 last = std::min(own, most);
     return time(last, last, most < own ? TimeBound::kMax : TimeBound::kOwn);
   }
-  if (!tables_.options.times.default_ns) return time(call, call, TimeBound::kOwn);
+  if (!tables_.options.times().default_ns) return time(call, call, TimeBound::kOwn);
   if (!grouped || !tables_.groups.open_items(from.group)) {
-    const u64 last = std::min(call, after(tables_.options.times.default_ns));
+    const u64 last = std::min(call, after(tables_.options.times().default_ns));
     return time(last, last, TimeBound::kDefault);
   }
   const u64 last = std::min(call, most),
-            due = tables_.groups.due_ns(from.group, received, tables_.options.times.default_ns);
+            due = tables_.groups.due_ns(from.group, received, tables_.options.times().default_ns);
   return time(std::min(due, last), last, TimeBound::kDefault);
 }
 

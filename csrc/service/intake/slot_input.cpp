@@ -34,8 +34,8 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
   const RouteSetup& setup = tables_.routes.setup(r);
   item.pair = view.input == Input::kPair;
   std::string_view text = item.pair ? view.pair_first : view.text;
-  if (setup.characters_max && !item.pair)
-    if (Refusal refusal = bound_characters(setup.characters_max, text, item)) return refusal;
+  if (setup.card.max_characters && !item.pair)
+    if (Refusal refusal = bound_characters(setup.card.max_characters, text, item)) return refusal;
   if (Refusal refusal = bound_text(view, item)) return refusal;
   if (Refusal refusal = put_prompt(view, r, text)) return refusal;
   const u32 most = tables_.routes.tokens_max(r, item.role);
@@ -72,7 +72,7 @@ Refusal SlotInput::fill(const RequestView& view, u32 r, u32 slot, Item& item) {
 }
 
 Refusal SlotInput::take_role(const RequestView& view, u32 r, Item& item) {
-  const std::vector<InputRole>& roles = tables_.routes.setup(r).roles;
+  const std::vector<InputRole>& roles = tables_.routes.setup(r).card.roles;
   if (roles.empty()) return {};
   item.role = role_of(roles, view.prompt_name) & 15;
   const std::string& why = roles[item.role].refusal;
@@ -82,8 +82,8 @@ Refusal SlotInput::take_role(const RequestView& view, u32 r, Item& item) {
 // The ids are in the slot.
 void SlotInput::finish(u32 slot, const Item& item, u32 first_len, u32 n_tokens) {
   Slot& s = tables_.slots.slot(slot);
-  const std::vector<InputRole>& roles = tables_.routes.setup(item.route).roles;
-  const u32 n = roles.empty() ? n_tokens : roles[item.role].finish(tables_.memory.segment.ids(s), n_tokens);
+  const std::vector<InputRole>& roles = tables_.routes.setup(item.route).card.roles;
+  const u32 n = roles.empty() ? n_tokens : apply_role(roles[item.role], tables_.memory.segment.ids(s), n_tokens);
   s.first_len = first_len + n - n_tokens;  // what is added stands behind a single text
   s.n_tokens.store(n, kRelaxed);
 }
@@ -93,7 +93,7 @@ Refusal SlotInput::check_tokenizer(const RequestView& view, u32 r) {
   if (!setup.external_tokenizer && !setup.tokenizer)
     return tables_.refusals.refuse_field(view.input == Input::kPair ? "pair" : "text",
                                          "the model '%s' has no tokenizer; send token ids", tables_.routes.name(r));
-  if (setup.pairs_only && view.input == Input::kText)
+  if (setup.card.pairs_only && view.input == Input::kText)
     return tables_.refusals.refuse_field("text",
                                          "the model '%s' scores pairs of texts; send a pair, or start the server with "
                                          "--allow-single-texts",
@@ -107,8 +107,8 @@ Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& 
   std::string_view prompt = setup.default_prompt;
   if (!view.prompt_name.empty()) {
     const auto named = [&](const auto& each) { return each.first == view.prompt_name; };
-    const auto found = std::find_if(setup.prompts.begin(), setup.prompts.end(), named);
-    if (found == setup.prompts.end()) return unknown_prompt(view.prompt_name, r);
+    const auto found = std::find_if(setup.card.prompts.begin(), setup.card.prompts.end(), named);
+    if (found == setup.card.prompts.end()) return unknown_prompt(view.prompt_name, r);
     prompt = found->second;
   }
   if (!prompt.empty()) text = prompted_.assign(prompt).append(text);
@@ -119,11 +119,11 @@ Refusal SlotInput::put_prompt(const RequestView& view, u32 r, std::string_view& 
 Refusal SlotInput::unknown_prompt(std::string_view name, u32 r) {
   constexpr const char* kWayOut = "put another in front of the text";
   const RouteSetup& setup = tables_.routes.setup(r);
-  if (setup.prompts.empty())
+  if (setup.card.prompts.empty())
     return tables_.refusals.refuse_field("prompt_name", "'%.*s', but the model '%s' has no prompts; %s", shown(name),
                                          name.data(), tables_.routes.name(r), kWayOut);
   std::string names;
-  for (const auto& [each, _] : setup.prompts) names.append(names.empty() ? "'" : ", '").append(each).append("'");
+  for (const auto& [each, _] : setup.card.prompts) names.append(names.empty() ? "'" : ", '").append(each).append("'");
   return tables_.refusals.refuse_field("prompt_name", "'%.*s' is no prompt of the model '%s'; %s, or name one of %s",
                                        shown(name), name.data(), tables_.routes.name(r), kWayOut, names.c_str());
 }
@@ -206,7 +206,7 @@ Refusal SlotInput::fill_ids(const RequestView& view, const Route& route, u32 slo
   if (view.token_count > n) {
     ids_.resize(view.token_count);  // bounded by the size of a message
     token_ids(view, ids_.data());
-    const u32 first = tables_.routes.setup(item.route).cuts_left ? view.token_count - n : 0;
+    const u32 first = tables_.routes.setup(item.route).card.cuts_left ? view.token_count - n : 0;
     std::memcpy(ids, &ids_[first], n * sizeof(u32));
     item.truncated = true;
   } else {

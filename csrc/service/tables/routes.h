@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/card.h"
 #include "contract/request_view.h"
 #include "core/layout.h"
 #include "core/wake.h"
@@ -23,24 +24,15 @@
 
 namespace fastqps::service {
 
-// How a model with a vector for each token takes its inputs: a query otherwise than a document.
-struct InputRole {
-  std::string name;  // the prompt_name that means it; empty: of all others
-  u32 tokens_max = 0;
-  u32 expanded_to = 0;  // tokens of a shorter input, filled up by expansion_id; 0: none are added
-  u32 expansion_id = 0;
-  std::vector<u32> skipped;  // ids of tokens that get no vector, ascending
-  std::string refusal;       // why such an input is refused; empty: it is not
-
-  // Expands and marks the n ids of an input. There must be room for expanded_to ids. Returns their new number.
-  u32 finish(u32* ids, u32 n) const {
-    for (; n < expanded_to; n++) ids[n] = expansion_id;
-    if (skipped.empty()) return n;
-    for (u32 i = 0; i < n; i++)
-      if (std::binary_search(skipped.begin(), skipped.end(), ids[i])) ids[i] |= kNoOwnAnswer;
-    return n;
-  }
-};
+// Expands and marks the n ids of an input as its role says. There must be room for expanded_to ids. Returns their new
+// number.
+inline u32 apply_role(const InputRole& role, u32* ids, u32 n) {
+  for (; n < role.expanded_to; n++) ids[n] = role.expansion_id;
+  if (role.skipped.empty()) return n;
+  for (u32 i = 0; i < n; i++)
+    if (std::binary_search(role.skipped.begin(), role.skipped.end(), ids[i])) ids[i] |= kNoOwnAnswer;
+  return n;
+}
 
 // The place of the role that a prompt_name means.
 inline u8 role_of(const std::vector<InputRole>& roles, std::string_view prompt_name) {
@@ -55,25 +47,31 @@ struct SpecialsAround {
 };
 
 struct RouteSetup {
+  ModelCard card;
   std::unique_ptr<text::Tokenizer> tokenizer;      // null: the tokenize queue, or token ids only
   std::shared_ptr<text::Tokenizer> of_long_texts;  // its clone, for the worker's thread
   bool external_tokenizer = false;
-  bool cuts_left = false;                                    // an input that is too long keeps its end
-  bool pairs_only = false;                                   // a cross-encoder: one text is refused
-  bool check_ids = false;                                    // the tokenizer has ids beyond the model's vocabulary
-  std::shared_ptr<const text::Detokenizer> detokenizer;      // of a generative model; null: token ids only
-  Sampling checkpoint_sampling;                              // of a model that generates: its options' defaults
-  SpecialsAround specials;                                   // of a model that generates: requests decide about them
-  std::vector<u32> forced_ids;                               // forced at an answer's limit; empty: any token
-  u32 characters_max = 0;                                    // of a text; 0: any number
-  std::optional<u32> empty_id;                               // for a text without tokens; none: it is refused
-  std::vector<std::pair<std::string, std::string>> prompts;  // name and text
-  std::string default_prompt;                                // text of what a request gets that names none; empty: none
-  std::vector<InputRole> roles;                              // of a model with a vector for each token; else empty
-  std::vector<std::string> labels;
-  std::string version;  // NAME@VERSION, for the header
+  bool check_ids = false;                                // the tokenizer has ids beyond the model's vocabulary
+  std::shared_ptr<const text::Detokenizer> detokenizer;  // of a generative model; null: token ids only
+  Sampling checkpoint_sampling;                          // of a model that generates: its options' defaults
+  SpecialsAround specials;                               // of a model that generates: requests decide about them
+  std::vector<u32> forced_ids;                           // forced at an answer's limit; empty: any token
+  std::optional<u32> empty_id;                           // for a text without tokens; none: it is refused
+  std::string default_prompt;                            // text of what a request gets that names none; empty: none
+  std::string version;                                   // NAME@VERSION, for the header
   u32 generation = 0;
   bool dropped = false;  // a setup without content: the previous generation is gone, and there is no other
+
+  // With what follows from it.
+  void set_card(ModelCard of) {
+    card = std::move(of);
+    if (card.empty_id >= 0) empty_id = u32(card.empty_id);
+    default_prompt = card.default_prompt_text();
+    version = card.name + "@" + card.version;
+    if (!card.logit_options) return;
+    checkpoint_sampling = *card.logit_options;
+    forced_ids = card.logit_options->forced();
+  }
 };
 
 // A front door's own data of each route, such as tokenizers and labels. Another thread loads that of a new generation,
@@ -171,8 +169,8 @@ class ModelRoutes {
   RouteSetup& setup(u32 route) { return setups_[route]; }
   // The most tokens of an input, by its role.
   u32 tokens_max(u32 route, u8 role) {
-    const std::vector<InputRole>& roles = setup(route).roles;
-    return role < roles.size() ? roles[role].tokens_max : (*this)[route].max_input_tokens;
+    const std::vector<InputRole>& roles = setup(route).card.roles;
+    return role < roles.size() ? roles[role].max_tokens : (*this)[route].max_input_tokens;
   }
   // Whether an input that is too long is cut, instead of being refused.
   bool cuts(const Truncation& truncation) const {

@@ -1,8 +1,8 @@
 // The data that the parts of the service share: the segment, the routes, and a table row for each slot.
 #pragma once
-#include <optional>
 #include <utility>
 
+#include "contract/settings.h"
 #include "core/slab.h"
 #include "service/tables/door.h"
 #include "service/tables/items.h"
@@ -15,14 +15,10 @@ namespace fastqps::service {
 // The options of a front door's service.
 struct PredictOptions {
   u32 door = 0;
-  u32 max_stream_inflight = 1024;
-  u32 max_request_items = 2048;
-  TimeLimits times;
-  u64 canary_interval_ns = 0;  // 0: none
-  bool rerun = true;
-  std::optional<bool> auto_truncate;  // as ModelRoutes takes it
+  DoorSettings settings{};
   u64 kept_answer_bytes = 256 << 20;  // of answers that wait for others of their call, in the whole process
-  TenantOptions tenants;
+
+  TimeLimits times() const { return {settings.default_timeout_ns, settings.max_timeout_ns}; }
 };
 
 // The front door's slots. The slab reports its events to SlotEvents.
@@ -37,15 +33,15 @@ struct Tables {
         memory(segment, fds, options.door),
         phase(memory, attachment),
         counts(memory, attachment, clock),
-        refusals(options.times),
-        slots(segment, fds, options.door, events, options.rerun),
-        routes(memory, options.auto_truncate),
-        tenants(options.tenants),
+        refusals(options.times()),
+        slots(segment, fds, options.door, events, options.settings.rerun),
+        routes(memory, options.settings.auto_truncate),
+        tenants(options.settings),
         room(memory, tenants),
         groups(attachment, segment.sizes().slots, options.kept_answer_bytes),
         items(memory, attachment, routes, tenants, room, groups),
         loads(segment, options.door),
-        fit(groups, loads, refusals, options.times),
+        fit(groups, loads, refusals, options.times()),
         tokenizers(memory) {}
 
   const PredictOptions options;

@@ -26,10 +26,10 @@ struct Hex {
 
 }  // namespace
 
-Tenants::Tenants(const TenantOptions& options)
-    : named_(options.named),
+Tenants::Tenants(const DoorSettings& settings)
+    : named_(!settings.tenant_header.empty()),
       seed_(transport::Seeds().next()),
-      weights_(options.weights),
+      weights_(settings.tenant_weights),
       rows_(kAll),
       buckets_(kBuckets, kOthers) {
   rows_[kOthers].kind = Kind::kOthers;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "contract/request_view.h"
+#include "contract/settings.h"
 #include "core/layout.h"
 #include "service/tables/door.h"
 #include "transport/rpc/service.h"
@@ -15,11 +16,6 @@ namespace fastqps::service {
 
 // A place in the table of tenants.
 using TenantId = u16;
-
-struct TenantOptions {
-  bool named = true;                                   // clients may name tenants; else field and metadata are ignored
-  std::vector<std::pair<std::string, u32>> weights{};  // by name; 1 of all others
-};
 
 // The group that an item names, or its call; empty: none. Groups of two tenants are never the same.
 inline std::string_view group_of(const RequestView& view, const transport::CallInfo& info) {
@@ -33,7 +29,8 @@ class Tenants {
   static constexpr const char* kConnectionName = "connection";  // of those that are a connection
   static constexpr u32 kAll = kTracked + 1;                     // rows
 
-  explicit Tenants(const TenantOptions& options = {});
+  // Without a tenant_header clients name no tenants: field and metadata are ignored.
+  explicit Tenants(const DoorSettings& settings = {});
 
   // The tenant of an item: what it names, else its call's headers, else its token, else the client's certificate, else
   // its connection, which is open. It stays this item's tenant while the caller holds it; until then the next of() may

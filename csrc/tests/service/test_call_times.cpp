@@ -15,7 +15,8 @@ struct World {
   explicit World(TimeLimits limits = {10 * kS, 60 * kS}) : options(with(limits)) { info.receive_ns = kReceived; }
   static PredictOptions with(TimeLimits limits) {
     PredictOptions options;
-    options.times = limits;
+    options.settings.default_timeout_ns = limits.default_ns;
+    options.settings.max_timeout_ns = limits.max_ns;
     return options;
   }
 

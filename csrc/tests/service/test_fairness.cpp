@@ -184,13 +184,13 @@ TEST(a_message_that_trickles_is_stalled) {
 }
 
 TEST(an_idle_stream_ends_and_a_busy_one_does_not) {
-  Fixture fixture({.stream_idle = 30 * kMillisecond});
+  Fixture fixture({.settings = {.stream_idle_timeout_ns = 30 * kMillisecond}});
   Client client(fixture.door);
   fixture.service.busy = true;
   const i32 silent = client.call("/test.Service/Stream", "", false);
   const i32 told = client.call("/test.Service/Stream", framed("x"), false);
   client.run_until([&] { return client.answers[silent].code() == "14"; });
-  client.run_for(2 * fixture.limits.stream_idle);
+  client.run_for(2 * fixture.limits.settings.stream_idle_timeout_ns);
   CHECK_EQ(client.answers[told].code(), std::string("none"));
   fixture.service.busy = false;
   client.run_until([&] { return client.answers[told].code() == "14"; });

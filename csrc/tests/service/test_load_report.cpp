@@ -198,12 +198,12 @@ TEST(one_connection_has_few_streams_and_none_keeps_the_others_out) {
 }
 
 TEST(a_retiring_connection_does_not_wait_for_its_stream) {
-  Reporting fixture(false, 0.5, {.age_max = 50 * kMillisecond});
+  Reporting fixture(false, 0.5, {.settings = {.max_connection_age_ns = 50 * kMillisecond}});
   const u64 came = fixture.door.net.turn.ns;
   Client client(fixture.door);
   StreamAnswer& stream = client.ask(kStream, interval(60'000));
-  ends_between(fixture.door, came + fixture.limits.age_max / 10 * 9,
-               fixture.door.net.turn.ns + fixture.limits.age_max / 10 * 11, [&] {
+  ends_between(fixture.door, came + fixture.limits.settings.max_connection_age_ns / 10 * 9,
+               fixture.door.net.turn.ns + fixture.limits.settings.max_connection_age_ns / 10 * 11, [&] {
                  client.turn();
                  return client.eof;
                });

@@ -9,7 +9,7 @@ using namespace fastqps;
 using namespace fastqps::test;
 
 TEST(what_is_said_first_counts) {
-  Tenants tenants({.weights = {{"field", 5}, {"header", 6}, {"token:0000beef", 7}, {"certificate:CN=b", 8}}});
+  Tenants tenants({.tenant_weights = {{"field", 5}, {"header", 6}, {"token:0000beef", 7}, {"certificate:CN=b", 8}}});
   CallNames names;
   CHECK(names.tenant.take("header"));
   CHECK(names.group.take("siblings"));
@@ -55,7 +55,7 @@ TEST(a_tenant_is_the_same_over_all_connections_and_no_other) {
 }
 
 TEST(names_that_are_not_trusted_are_ignored) {
-  Tenants tenants({.named = false, .weights = {{"a", 9}}});
+  Tenants tenants({.tenant_header = "", .tenant_weights = {{"a", 9}}});
   CallNames names;
   CHECK(names.tenant.take("a"));
   CallInfo info = call_of(1);

@@ -222,7 +222,7 @@ TEST(requests_that_others_may_read_differently_are_refused) {
 // Refusals of well-formed requests: the connection stays, unless the body was not read.
 TEST(refusals_have_their_status) {
   Limits limits;
-  limits.message_bytes = 10'000;
+  limits.settings.max_message_bytes = 10'000;
   const std::string big(10'001, 'x'), host = "Host: test\r\n";
   std::string many;
   for (int i = 0; i < 101; i++) many += "X-" + std::to_string(i) + ": y\r\n";
@@ -310,7 +310,7 @@ TEST(compressed_bodies_are_inflated) {
 // Where that is allowed, pages of other sites may read the answers, errors among them, and ask before what they may
 // send.
 TEST(pages_in_browsers) {
-  Fixture fixture({.cross_origin = true});
+  Fixture fixture({.settings = {.cors = true}});
   Http1Client client(fixture.door);
   const std::string origin = "Origin: https://page.example\r\n";
   for (const std::string& request : {post("/echo", "a", origin), get("/nothing", origin)})

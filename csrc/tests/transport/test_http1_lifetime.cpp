@@ -194,7 +194,7 @@ TEST(old_and_idle_connections_end) {
     CHECK_EQ(client.response(get("/echo")).status, 200);
     closes(fixture, client, fixture.door.net.turn.ns, fixture.limits.idle_max - 10 * kMillisecond);
   }
-  Fixture old({.age_max = 50 * kMillisecond});
+  Fixture old({.settings = {.max_connection_age_ns = 50 * kMillisecond}});
   Http1Client client(old.door);
   const auto end = std::chrono::steady_clock::now() + test::kPatience;
   while (!client.response(get("/echo")).has("Connection: close")) CHECK(std::chrono::steady_clock::now() < end);

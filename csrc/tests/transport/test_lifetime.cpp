@@ -140,14 +140,16 @@ TEST(whoever_writes_on_regardless_loses_the_call) {
 }
 
 TEST(old_connections_are_sent_away_gently) {
-  Fixture fixture({.age_max = 200 * kMillisecond, .age_grace = test::kPatienceNs});  // its calls are under way by then
+  Fixture fixture({.settings = {.max_connection_age_ns = 200 * kMillisecond},
+                   .age_grace = test::kPatienceNs});  // its calls are under way by then
   const u64 came = fixture.door.net.turn.ns;
   Client client(fixture.door);
   const i32 slow = client.call("/test.Service/Later", framed("x"));
   const i32 watch = client.call("/grpc.health.v1.Health/Watch", framed(""));
   client.run();
   // A tenth sooner or later, so that those who came together do not go together.
-  const u64 age = fixture.limits.age_max / 10 * 9, later = fixture.limits.age_max / 10 * 2;
+  const u64 age = fixture.limits.settings.max_connection_age_ns / 10 * 9,
+            later = fixture.limits.settings.max_connection_age_ns / 10 * 2;
   ends_between(fixture.door, came + age, fixture.door.net.turn.ns + age + later, [&] {
     client.turn();
     return client.goaways.size() == 2 && client.answers[watch].closed;
@@ -166,13 +168,14 @@ TEST(old_connections_are_sent_away_gently) {
 }
 
 TEST(grace_has_an_end) {
-  Fixture fixture({.age_max = 200 * kMillisecond, .age_grace = 60 * kMillisecond, .idle_max = 0});
+  Fixture fixture(
+      {.settings = {.max_connection_age_ns = 200 * kMillisecond}, .age_grace = 60 * kMillisecond, .idle_max = 0});
   const u64 came = fixture.door.net.turn.ns;
   Client client(fixture.door);
   client.call("/test.Service/Later", framed("x"));
   client.run_until([&] { return !client.goaways.empty(); });
-  ends_after(fixture.door, client, came + fixture.limits.age_max / 10 * 9, fixture.limits.age_grace,
-             [&] { return client.eof; });
+  ends_after(fixture.door, client, came + fixture.limits.settings.max_connection_age_ns / 10 * 9,
+             fixture.limits.age_grace, [&] { return client.eof; });
   CHECK_EQ(fixture.service.gone, 1);
 }
 

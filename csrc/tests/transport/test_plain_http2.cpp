@@ -74,7 +74,7 @@ TEST(a_response_streams_over_http2) {
 }
 
 TEST(refusals_over_http2) {
-  Fixture fixture({.message_bytes = 10'000});
+  Fixture fixture({.settings = {.max_message_bytes = 10'000}});
   PlainClient client(fixture.door);
   CHECK_EQ(client.response("/none", "abc").fields.at(":status"), "404");
   CHECK_EQ(client.response("/echo", "abc").fields.at("date").size(),

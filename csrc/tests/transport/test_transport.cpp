@@ -211,7 +211,7 @@ TEST(a_rejection_waits_for_the_half_close) {
 // What is known to be wrong before the client's end: it may wait for the answer before it ends its side. A message
 // that is too long is not reset behind the answer when the client ends in time.
 TEST(some_rejections_do_not_wait) {
-  Fixture fixture({.message_bytes = 1000, .rejected_timeout = 300 * kMillisecond});
+  Fixture fixture({.settings = {.max_message_bytes = 1000}, .rejected_timeout = 300 * kMillisecond});
   Client client(fixture.door);
   const std::string too_long = framed(std::string(1001, 'x')).substr(0, 500);
   const i32 ending = client.call("/test.Service/Echo", too_long, false);

@@ -24,8 +24,8 @@ u64 stalled_at(const Limits& limits, const Call& call) {
 
 // The time at which a stream has been idle for too long.
 u64 idle_at(const Limits& limits, const Call& call) {
-  const bool standing = call.kind != MethodKind::kBidi || call.half_closed || !limits.stream_idle;
-  return standing ? kNever : call.progress_ns + limits.stream_idle;
+  const bool standing = call.kind != MethodKind::kBidi || call.half_closed || !limits.settings.stream_idle_timeout_ns;
+  return standing ? kNever : call.progress_ns + limits.settings.stream_idle_timeout_ns;
 }
 
 // The service keeps a unary call's deadline, with its one request. For a stream it knows only the requests' deadlines,

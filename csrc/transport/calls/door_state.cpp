@@ -21,7 +21,8 @@ bool DoorState::may_open_call(u32 open_calls) const {
 
 u64 DoorState::too_old_ns(u64 accepted_ns) {
   const double jitter = 0.9 + 0.2 * (net.random() / 4294967296.0);
-  return limits.age_max ? accepted_ns + u64(double(limits.age_max) * jitter) : kNever;
+  const u64 age_ns = limits.settings.max_connection_age_ns;
+  return age_ns ? accepted_ns + u64(double(age_ns) * jitter) : kNever;
 }
 
 bool DoorState::unread_too_much(u64 answer_bytes, u64 more) const {

@@ -38,7 +38,7 @@ struct CallerRow {
 struct CallState {
   CallState(const Limits& limits, int wake_fd)
       : pool(limits.calls),
-        inflate_worker(wake_fd, limits.message_bytes),
+        inflate_worker(wake_fd, limits.settings.max_message_bytes),
         inflate_buffer(std::make_unique<u8[]>(kInflatedInLoopBytes)) {}
 
   Allocator allocator;

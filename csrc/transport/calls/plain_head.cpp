@@ -136,7 +136,7 @@ HttpExchange* PlainHead::make(DoorState& door, const HttpMatch& match, bool http
   exchange->row = match.row;
   exchange->errors = match.errors;
   exchange->allowed = match.allowed;
-  exchange->cross_origin = origin_seen_ && door.limits.cross_origin;
+  exchange->cross_origin = origin_seen_ && door.limits.settings.cors;
   for (u32 i = 0; i < match.parameter_count; i++) {
     size_t decoded = 0;
     if (!percent_decode(match.parameters[i], out, &decoded)) exchange->row = nullptr, exchange->allowed = 0;

@@ -112,9 +112,9 @@ void end_plain_body(DoorState& door, Call& call) {
 
 u32 message_limit(const DoorState& door, const Call& call) {
   const Limits& limits = door.limits;
-  if (call.role == MethodRole::kService) return limits.message_bytes;
-  return std::min(limits.message_bytes,
-                  call.role == MethodRole::kText ? limits.text_message_bytes : limits.control_message_bytes);
+  if (call.role == MethodRole::kService) return limits.settings.max_message_bytes;
+  return std::min(limits.settings.max_message_bytes,
+                  call.role == MethodRole::kText ? limits.settings.max_tokenize_bytes : limits.control_message_bytes);
 }
 
 void begin_plain_body(DoorState& door, Call& call) {

@@ -1,6 +1,6 @@
 // Every bound of the transport, with its default. The numbers and their reasons: docs/frontdoor.md.
 #pragma once
-#include "contract/types.h"
+#include "contract/settings.h"
 
 namespace fastqps::transport {
 
@@ -14,11 +14,9 @@ struct StandingLimit {
 };
 
 struct Limits {
+  DoorSettings settings{};
   // requests
-  u32 message_bytes = 4 << 20;
   u32 control_message_bytes = 16 << 10;  // of health checks, load reports, reflection and model metadata
-  u32 text_message_bytes = 2 << 20;      // of texts to tokenize, and of ids to decode
-  bool cross_origin = false;             // pages of other sites may read answers of plain HTTP
   u32 header_list_bytes = 16384;
   u32 header_fields = 100;
   u64 reassembly_bytes = 256 << 20;  // of the whole process
@@ -63,11 +61,9 @@ struct Limits {
   u64 keepalive_timeout = 20 * kSecond;
   u64 ping_interval_min = 8 * kSecond;
   u32 ping_strikes = 2;
-  u64 age_max = 1800 * kSecond;  // ± 10 %; 0: none
   u64 age_grace = 30 * kSecond;
   u64 idle_max = 3600 * kSecond;        // 0: none
-  u64 stream_idle = 300 * kSecond;      // of a client's stream: without a message and with nothing to answer; 0: none
-  u64 stream_idle_when_full = kSecond;  // the same, while nearly all calls are in use
+  u64 stream_idle_when_full = kSecond;  // instead of settings.stream_idle_timeout_ns, while nearly all calls are in use
   u64 sleep_max = 100 * kMillisecond;
   u64 spin = 0;
   // floods

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from fastqps._core import DoorState
+from fastqps.config.settings import SETTINGS
 from fastqps.config.tenants import tenant_header, tenant_weights
 from fastqps.devices.dtypes import resolve_dtype
 from fastqps.process.children import DoorSettings
@@ -37,29 +41,24 @@ class FrontDoorSlot(WorkerSlot):
         dtype = resolve_dtype(config.device, config.dtype)
         return DoorSettings(
             **self._common(parent_pid, self.server.door_cpus[self.index]),
-            listener_fd=listener_fd,
-            http_fd=self.shared.http_fd,
-            internal_fd=self.shared.internal.fileno(),
             credentials_fd=self.shared.credentials_fd,
-            max_message_bytes=config.max_message_bytes,
-            max_tokenize_bytes=config.max_tokenize_bytes,
-            max_request_items=config.max_request_items,
-            max_stream_inflight=config.max_stream_inflight,
-            cors=config.cors,
-            default_timeout_ns=config.default_timeout_ns,
-            max_timeout_ns=config.max_timeout_ns,
-            max_connection_age_ns=config.max_connection_age_ns,
-            stream_idle_timeout_ns=config.stream_idle_timeout_ns,
-            canary_interval_ns=config.canary_interval_ns,
-            tenant_header=tenant_header(config),
-            tenant_weights=tenant_weights(config),
-            rerun=config.rerun,
-            auto_truncate={"on": True, "off": False}.get(config.auto_truncate),
-            load_reports=config.load_reports,
-            trace_ratio=config.trace_ratio if config.otlp_endpoint else None,
             dtype=dtype,
             repeatable=self._repeatable(dtype),
+            native=json.dumps(self._native(listener_fd)),
         )
+
+    def _native(self, listener_fd: int) -> dict[str, Any]:
+        """What csrc/contract/settings.h lists. The supervisor calls listen() on the listeners when it is ready."""
+        config = self.server.config
+        return {setting.field: getattr(config, setting.field) for setting in SETTINGS if setting.meaning.door} | {
+            "listener_fd": listener_fd,
+            "http_fd": self.shared.http_fd,  # plain HTTP; -1: none
+            "internal_fd": self.shared.internal.fileno(),  # for the supervisor's own calls
+            "tenant_header": tenant_header(config),
+            "tenant_weights": tenant_weights(config),
+            "auto_truncate": {"on": True, "off": False}.get(config.auto_truncate),
+            "trace_ratio": config.trace_ratio if config.otlp_endpoint else None,
+        }
 
     def _repeatable(self, dtype: str) -> str:
         config = self.server.config
