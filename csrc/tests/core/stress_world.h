@@ -2,7 +2,7 @@
 // part of the protocol; nobody under test reads it.
 #pragma once
 #ifndef FASTQPS_POINTS
-#define FASTQPS_POINTS  // names the places where a process may die or linger; before any header of core
+#error "define FASTQPS_POINTS before any header of core: it names the places where a process may die or linger"
 #endif
 #include <signal.h>
 #include <sys/mman.h>
