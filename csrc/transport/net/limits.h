@@ -63,7 +63,7 @@ struct Limits {
   u32 ping_strikes = 2;
   u64 age_grace = 30 * kSecond;
   u64 idle_max = 3600 * kSecond;        // 0: none
-  u64 stream_idle_when_full = kSecond;  // instead of settings.stream_idle_timeout_ns, while nearly all calls are in use
+  u64 stream_idle_when_full = kSecond;  // instead of the setting, while nearly all calls are in use
   u64 sleep_max = 100 * kMillisecond;
   u64 spin = 0;
   // floods
