@@ -231,7 +231,10 @@ struct Fields {
   static FieldError error_of(bool sound, const char* whole) {
     return sound ? FieldError{} : FieldError{whole, kDamaged};
   }
-  static FieldError error_of(const FieldError& error, const char*) { return error; }
+  static FieldError error_of(FieldError error, const char* whole) {
+    if (error && !(error.field && *error.field)) error.field = whole;
+    return error;
+  }
 };
 
 // A field that is a message of its own.

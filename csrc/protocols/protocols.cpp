@@ -30,7 +30,7 @@ void add_rerank(Methods& m) {
   for (const char* path : {"/v1/rerank", "/v2/rerank"}) m.post(path, rerank, kRerank, write_rerank_error);
 }
 
-// GET /v1/models is a rare route (fastqps/frontdoor/rare_calls.py).
+// GET /v1/models is a rare route (fastqps/frontdoor/rare_routes.py).
 void add_openai(Methods& m) {
   auto& embeddings = m.items(m.make<EmbeddingsReader>(m.path.items_max), kEmbeddingsWriter, kEmbeddings);
   for (const char* path : {"/v1/embeddings", "/embeddings"})  // the second: as text-embeddings-inference has it

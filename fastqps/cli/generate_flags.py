@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, kind in GenerateOptions.__annotations__.items():
         if name != "add_special_tokens":
             flag = f"--{name.replace('_', '-')}"
-            group.add_argument(flag, help=kind.__metadata__[0], default=None, **_KINDS[option_type(name)])
+            group.add_argument(flag, help=kind.__metadata__[0] + _MORE.get(name, ""), default=None, **_KINDS[option_type(name)])
     group.add_argument(
         "--no-special-tokens",
         dest="add_special_tokens",
@@ -34,6 +34,12 @@ def _ids(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of token ids such as 5,7") from None
 
 
+# Beside what the client says of an option.
+_MORE = {
+    "max_tokens": " Without --address: 1024, or what a smaller context leaves.",
+    "stop": " Repeat the flag for more.",
+    "logprobs": " With --json.",
+}
 # What argparse does with an option of each type.
 _KINDS: dict[str, dict[str, Any]] = {
     "int": {"type": int, "metavar": "N"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 from fastqps.errors import ModelError
@@ -47,12 +48,12 @@ def load_card(
     try:
         if kept := open_card(root):
             limits = max_input_tokens, max_output_tokens
-            return kept.served(name, *limits, prefix_text, allow_single_texts, adapter)
+            return _usable(kept.served(name, *limits, prefix_text, allow_single_texts, adapter))
         if static := open_static(root):
             if merged:
                 raise ModelError(f"{merged}: a static model has no layers that an adapter could change")
             card = static_card(static, name or served, max_input_tokens)
-            return _small(dataclasses.replace(card, stamp=static.stamp()))
+            return _usable(dataclasses.replace(card, stamp=static.stamp()))
         checkpoint = Checkpoint.open(root, merged)
         stamp = checkpoint.stamp()
         if checkpoint.generates:
@@ -61,7 +62,7 @@ def load_card(
             card = encoder_card(checkpoint, name or served, max_input_tokens, allow_single_texts)
         files = checkpoint.tokenizer_files
         warnings, folder = (*card.warnings, *files.warnings), str(merged or "")
-        return _small(
+        return _usable(
             dataclasses.replace(card, stamp=stamp, tokenizer_parts=files.parts, adapter=folder, warnings=warnings)
         )
     except OSError as error:
@@ -71,8 +72,11 @@ def load_card(
         raise ModelError(f"{root}: its configuration cannot be used: {error!r}") from error
 
 
-def _small(card: ModelCard) -> ModelCard:
-    """The card; ``ModelError`` where it has no room in the memory that all processes share."""
+def _usable(card: ModelCard) -> ModelCard:
+    """The card; ``ModelError`` where it has no room in the memory that all processes share, and ``ValueError`` where
+    half of a surrogate pair stands in a text. A path may have any bytes."""
+    texts = dataclasses.replace(card, path="", tokenizer="", adapter="")
+    json.dumps(dataclasses.asdict(texts), ensure_ascii=False).encode()
     if (size := len(card.to_json())) > CARD_BYTES_MAX:
         raise ModelError(
             f"{card.path}: its labels, prompts and tokenizer's parts make a card of {size} bytes; at most "

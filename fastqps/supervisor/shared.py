@@ -7,7 +7,7 @@ import socket
 
 from fastqps._core import Segment, WakeFds, create_segment, plan
 from fastqps.config.units import format_bytes
-from fastqps.errors import ConfigError
+from fastqps.errors import ConfigError, ModelError
 from fastqps.kernels.journal import Journal
 from fastqps.supervisor.generation import Generation, first_generations
 from fastqps.supervisor.listener import bind_internal
@@ -74,16 +74,19 @@ class Shared:
         Measured beside live traffic, the choice would be worse.
         """
         card, room, config = generation.card, generation.room, self._config
-        self.segment.set_route(
-            generation.route,
-            generation.number,
-            card.to_json(),
-            max_queue_items=config.max_queue_items,
-            max_batch_items=0 if room.choose or config.max_step_time_ns else room.items,
-            max_batch_tokens=room.tokens,
-            max_batch_delay_ns=config.max_batch_delay_ns,
-            cache_slots=room.running * room.lanes,
-        )
+        try:
+            self.segment.set_route(
+                generation.route,
+                generation.number,
+                card.to_json(),
+                max_queue_items=config.max_queue_items,
+                max_batch_items=0 if room.choose or config.max_step_time_ns else room.items,
+                max_batch_tokens=room.tokens,
+                max_batch_delay_ns=config.max_batch_delay_ns,
+                cache_slots=room.running * room.lanes,
+            )
+        except RuntimeError as error:  # it names the field
+            raise ModelError(f"{card.path}: {error}") from None
         if like and like.room == room and (serves := self.segment.route(like.route)).most_items:
             self.segment.set_batch_limits(
                 generation.route,

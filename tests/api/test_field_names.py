@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from google.protobuf.descriptor import Descriptor
 from paths import ROOT
 
+from fastqps._core import OPTIONS
 from fastqps.v1 import predict_pb2 as pb
 
 STRING = r'"(?:[^"\\]|\\.)*"'
@@ -27,14 +28,15 @@ def test_refusals_have_fields_of_the_message() -> None:
     """The tables of field_names.h are asked for these."""
     known = {*paths(pb.PredictRequest.DESCRIPTOR), "input", EDGE}
     named = [name for path in SOURCES for name in re.findall(rf"refuse_field\(\s*({STRING}),", path.read_text())]
-    named += re.findall(rf"return {{({STRING}), ", (ROOT / "csrc/contract/check_request.cpp").read_text())
-    assert len(named) > 30
+    named += re.findall(rf"return {{({STRING}),\s", (ROOT / "csrc/contract/check_request.cpp").read_text())
+    named += [row.path for row in OPTIONS]
+    assert len(named) > 50
     assert {name.strip('"') for name in named} <= known
 
 
 def test_no_word_of_a_refusal_is_a_field_of_one_protocol() -> None:
     """Options by name are the same in all that have them; of another field, say what it is."""
-    options = re.findall(r'^ *{"(\w+)", (?:true|false)', (ROOT / "csrc/service/formats/options.cpp").read_text(), re.M)
+    options = [row.name for row in OPTIONS if row.by_name]
     own = {path for path in paths(pb.PredictRequest.DESCRIPTOR) if "." in path or "_" in path} - set(options)
     assert {"token_ids", "generate.max_tokens"} <= own and "stop_token_ids" in options
     for path in SOURCES:

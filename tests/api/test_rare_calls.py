@@ -9,12 +9,11 @@ from typing import Any, cast
 from serving import PATIENCE_S, until
 
 from fastqps import _front
+from fastqps.errors import StatusCode
 from fastqps.frontdoor.rare_calls import (
     GONE,
     HALF_CLOSE,
-    INTERNAL,
     MESSAGE,
-    RESOURCE_EXHAUSTED,
     SLOW_WAITING_MAX,
     CallFailed,
     RareMethod,
@@ -69,7 +68,7 @@ def test_calls_are_answered_by_their_rows() -> None:
     door.ask(3, 2)
     assert door.answer() == ((3, 0), None, True, 3, "wrong")
     door.ask(4, 3)
-    assert door.answer()[:4] == ((4, 0), None, True, INTERNAL)
+    assert door.answer()[:4] == ((4, 0), None, True, StatusCode.INTERNAL)
     door.ask(5, 4, http=("q", ["p"]))
     assert door.answer() == ((5, 0), b'["q","p"]', 200, "application/json")
     door.calls.put(None)
@@ -115,7 +114,7 @@ def test_no_call_waits_for_a_slow_one() -> None:
         found.append(door.answer())
     assert found[-1] == ((1000, 0), b"Q", True)
     refused = found[:-1]
-    assert 1 <= len(refused) <= 2 and {answer[3] for answer in refused} == {RESOURCE_EXHAUSTED}
+    assert 1 <= len(refused) <= 2 and {answer[3] for answer in refused} == {StatusCode.RESOURCE_EXHAUSTED}
     held.set()
     answered = [door.answer() for _ in range(SLOW_WAITING_MAX + 2 - len(refused))]
     assert {answer[1:] for answer in answered} == {(b"s", True)}

@@ -48,7 +48,7 @@ def test_a_table_instead_of_a_cost_per_token(tmp_path: Path, tokens: int, us: fl
     [
         ({"status": "guessed"}, STEP, {}, "status: 'guessed' is not one of estimated, measured"),
         ({"status": None}, STEP, {}, "the key 'status' is missing"),
-        ({"task": "translate"}, STEP, {}, "task: 'translate' is not one of embed, classify, classify_tokens"),
+        ({"task": "translate"}, STEP, {}, "task: 'translate' is not one of embed, classify, generate, "),
         ({"name": "a b"}, STEP, {}, "name: 'a b' must be at most 60 letters"),
         ({"source": " "}, STEP, {}, "source: must be a text"),
         ({"gpu": 5}, STEP, {}, "gpu: must be a text"),

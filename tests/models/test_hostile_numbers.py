@@ -134,6 +134,18 @@ def fault_of(folder: Path, good: ModelCard) -> str:
     return f"beyond 32 bits: {beyond}, larger than the weights: {larger}" if beyond or larger else ""
 
 
+@pytest.mark.parametrize("half", ["\ud83d", "\udc00"])
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path, half: str) -> None:
+    """JSON can have it. No answer and no process can have it, be it in a label or in a warning about an unknown key."""
+    write_checkpoint(tmp_path, "bert", "classify")
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    for broken in ({"id2label": {"0": half, "1": "y"}}, {half: 1}):
+        file.write_text(json.dumps(config | broken))
+        with pytest.raises(ModelError, match="surrogates not allowed"):
+            load_card(str(tmp_path))
+
+
 @pytest.mark.usefixtures("bounded")
 def test_labels_have_a_bound(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, "bert", "classify")

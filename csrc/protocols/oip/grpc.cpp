@@ -43,7 +43,7 @@ FieldError InferReader::read(std::span<const u8> message, const transport::CallI
   request_.clear();
   model_ = version_ = id_ = {};
   inputs_.clear();
-  raw_.clear();
+  empty(raw_);
   typed_ = 0;
   reason_ = &reason;
   FieldError error = RequestFields::parse({reinterpret_cast<const char*>(message.data()), message.size()}, *this);

@@ -126,13 +126,7 @@ bool read_raw_numbers(std::string_view raw, std::vector<i64>& numbers) {
 
 }  // namespace
 
-// Memory for many elements is not kept: most requests have few.
 void InputTensor::clear() {
-  constexpr size_t kKept = 1 << 16;
-  const auto empty = [](auto& elements) {
-    if (elements.capacity() > kKept) elements = {};
-    elements.clear();
-  };
   given = false;
   datatype = {};
   empty(shape);

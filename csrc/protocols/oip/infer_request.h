@@ -11,6 +11,14 @@
 
 namespace fastqps::protocols {
 
+// Empties a list that a reader keeps, without memory for many elements: most requests have few.
+template <class T>
+void empty(std::vector<T>& elements) {
+  constexpr size_t kKept = 1 << 16;
+  if (elements.capacity() > kKept) elements = {};
+  elements.clear();
+}
+
 using service::OptionLists;
 using service::OptionValue;
 

@@ -31,7 +31,7 @@ class InferReader final : public service::RequestReader {
     bool typed = false;  // it has contents of its own
     void clear() {
       name = {}, typed = false;
-      parameters.clear();
+      empty(parameters);
       InputTensor::clear();
     }
     FieldError read_contents(std::string_view contents);

@@ -16,7 +16,6 @@ class RequestChecker {
 
   // Finds the route that serves the request's model.
   Refusal check(const RequestView& view, const Origin& from, u32& route);
-  Refusal refuse(const FieldError& error) { return refusals_.refuse(error); }
 
  private:
   Refusal check_options(const OutputOptions& output, u32 route);

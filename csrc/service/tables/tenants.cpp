@@ -10,7 +10,7 @@ namespace fastqps::service {
 
 namespace {
 
-// As in fingerprint.h.
+// As the fingerprint of an input (door.cpp).
 u64 mix(u64 hash, u64 word) {
   hash = (hash ^ word) * 0xff51afd7ed558ccdu;
   return hash ^ hash >> 29;

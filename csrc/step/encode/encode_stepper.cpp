@@ -5,7 +5,6 @@
 #include "step/encode/encode_step.h"
 
 namespace fastqps {
-namespace {}  // namespace
 
 u32 EncodeStepper::add(const StepBuffers& buffers, u32 lane) {
   EncodeStep& step = steps_.emplace_back();

@@ -121,6 +121,9 @@ TEST(what_a_tensor_is_not_served_with) {
   const std::string classes =
       text + delimited(6, delimited(1, "label") + delimited(2, entry("classification", number(2, 1))));
   CHECK_EQ(std::string(read(reader, shared, items).field), "inputs");
+  const std::string cut = delimited(
+      5, delimited(1, "text") + delimited(2, "BYTES") + shape({1}) + delimited(5, std::string("\x42\x05", 2)));
+  CHECK_EQ(std::string(read(reader, cut, items).field), "inputs");
   CHECK_EQ(std::string(read(reader, classes, items).field), "outputs");
   CHECK(!read(reader, text + delimited(6, delimited(1, "label") + delimited(2, entry("other", number(2, 1)))), items));
 }

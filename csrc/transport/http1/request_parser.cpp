@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "transport/http/http_request.h"
+
 namespace fastqps::transport {
 
 namespace {
@@ -31,11 +33,6 @@ struct LowerCase {
     return {room.data(), bytes};
   }
 };
-
-bool equal_ignoring_case(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
 
 // The characters of a host and a port, and no list.
 bool good_host(std::string_view value) {

@@ -79,7 +79,7 @@ def saying(*messages: bytes) -> Replies:
 
 
 OTHERS: list[tuple[Replies | None, str, tuple[str, ...]]] = [
-    (saying(ready(protocol=3)), "mismatch", ("protocol 3", "this edge 2", "update")),
+    (saying(ready(protocol=4)), "mismatch", ("protocol 4", "this edge 3", "update")),
     (None, "mismatch", ("does not know StepService",)),
     (saying(ready(input_tokens=255)), "mismatch", ("--max-input-tokens is 255", "256")),
     (ended(grpc.StatusCode.FAILED_PRECONDITION, "it serves m@2"), "mismatch", ("it serves m@2",)),
@@ -217,12 +217,12 @@ def test_other_edges(shared_server: Callable[..., Server]) -> None:
     server = shared_server("--frontdoors=1", "--dispatchers=1")
     version = server.log().partition("minilm@")[2][:12]
     asked = {
-        (hello(3, "minilm", version),): ("FAILED_PRECONDITION", "protocol 3"),
-        (hello(2, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
-        (hello(2, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
-        (hello(2, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
+        (hello(4, "minilm", version),): ("FAILED_PRECONDITION", "protocol 4"),
+        (hello(3, "nobody", version),): ("NOT_FOUND", "served: 'minilm'"),
+        (hello(3, "minilm", "0" * 12),): ("FAILED_PRECONDITION", f"it serves minilm@{version}"),
+        (hello(3, "minilm", version)[:-1] + b"?",): ("DATA_LOSS", "checksum"),
         (sealed(b""),): ("FAILED_PRECONDITION", "no hello"),
-        (hello(2, "minilm", version), hello(2, "minilm", version)): ("FAILED_PRECONDITION", "second hello"),
+        (hello(3, "minilm", version), hello(3, "minilm", version)): ("FAILED_PRECONDITION", "second hello"),
         (): ("FAILED_PRECONDITION", "no hello"),
     }
     with grpc.insecure_channel(server.address) as channel:
