@@ -15,7 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, kind in GenerateOptions.__annotations__.items():
         if name != "add_special_tokens":
             flag = f"--{name.replace('_', '-')}"
-            group.add_argument(flag, help=kind.__metadata__[0] + _MORE.get(name, ""), default=None, **_KINDS[option_type(name)])
+            group.add_argument(
+                flag, help=kind.__metadata__[0] + _MORE.get(name, ""), default=None, **_KINDS[option_type(name)]
+            )
     group.add_argument(
         "--no-special-tokens",
         dest="add_special_tokens",
