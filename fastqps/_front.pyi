@@ -72,6 +72,8 @@ def probe(
 class Door:
     max_request_items: Final[int]
     auto_truncate: Final[bool | None]
+    aliases: Final[list[tuple[str, int]]]
+    def number_of(self, model: str) -> int: ...
     def __init__(
         self,
         segment: Segment,

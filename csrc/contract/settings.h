@@ -19,6 +19,8 @@ struct DoorSettings {
   u32 max_tokenize_bytes = 2 << 20;  // of texts to tokenize, and of ids to decode
   u32 max_request_items = 2048;
   u32 max_stream_inflight = 1024;
+  std::vector<std::pair<std::string, u32>> aliases{};         // more names of models, by their numbers
+  bool any_model_name = false;                                // of the only model, whatever a request calls it
   bool cors = false;                                          // pages of other sites may read answers of plain HTTP
   std::optional<bool> auto_truncate{};                        // none: as each API has it
   u64 default_timeout_ns = 10'000'000'000;                    // of a request that names none; 0: no limit
@@ -39,6 +41,8 @@ struct DoorSettings {
                                              std::pair{"max_tokenize_bytes", &DoorSettings::max_tokenize_bytes},
                                              std::pair{"max_request_items", &DoorSettings::max_request_items},
                                              std::pair{"max_stream_inflight", &DoorSettings::max_stream_inflight},
+                                             std::pair{"aliases", &DoorSettings::aliases},
+                                             std::pair{"any_model_name", &DoorSettings::any_model_name},
                                              std::pair{"cors", &DoorSettings::cors},
                                              std::pair{"auto_truncate", &DoorSettings::auto_truncate},
                                              std::pair{"default_timeout_ns", &DoorSettings::default_timeout_ns},

@@ -28,12 +28,21 @@ def decide(config: Config) -> Config:
     Raises ``ModelError`` for a model that cannot be downloaded, ``ConfigError``, and ``DeviceError`` for a device that
     this version does not have.
     """
+    from fastqps.models.names import explicit  # here: not every command needs it
+
     device, devices = _device(config)
     check_edge(config, device)
     remote = device == REMOTE
-    models = config.model or _default_model()
+    models = tuple(map(explicit, config.model or _default_model()))
+    config = dataclasses.replace(config, adapter=tuple(map(explicit, config.adapter)))
     if len(models) > MODELS_MAX:
         raise ConfigError(f"--model: {len(models)} models; at most {MODELS_MAX} can be served")
+    if config.port and config.port == config.http_port:
+        raise ConfigError(
+            f"--port {config.port}: gRPC and HTTP cannot share a port; HTTP has it if you leave --port out"
+        )
+    if config.any_model_name and len(models) > 1:
+        raise ConfigError(f"--any-model-name is for a server of one model; this one has {len(models)}")
     cores = machine.usable_cores(len(server_cpus(config)))
     modelled = device.startswith("sim:")
     gpu = device.startswith("cuda")

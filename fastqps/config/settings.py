@@ -45,16 +45,23 @@ class Config:
     model: tuple[str, ...] = _setting(
         (),
         "texts",
-        "Model to serve: minilm, grammar, a checkpoint directory, hub:OWNER/NAME@REVISION of the Hugging Face hub, or "
-        "NAME= and one of these. Repeat the flag for more; in the environment separate with commas. The first is the "
-        "default model of requests that name none. See docs/getting-models.md.",
+        "Model to serve: minilm, grammar, a checkpoint directory, OWNER/NAME@REVISION of the Hugging Face hub (hub: in "
+        "front says so even where there is such a folder), or NAME= and one of these; NAME,ALIAS= gives it more names. "
+        "Repeat the flag for more; in the environment, where there are no aliases, separate with commas. The first is "
+        "the default model of requests that name none. See docs/getting-models.md.",
         auto="minilm, if its weights are installed",
         metavar="NAME_OR_DIR",
+    )
+    any_model_name: bool = _setting(
+        False,
+        "switch",
+        "Answer requests for a model that is not served by the only one that is, as text-embeddings-inference does.",
+        door=True,
     )
     adapter: tuple[str, ...] = _setting(
         (),
         "texts",
-        "LoRA adapter of PEFT, a directory or hub:OWNER/NAME@REVISION, that is merged into the model's weights. "
+        "LoRA adapter of PEFT, a directory or OWNER/NAME@REVISION of the hub, that is merged into the model's weights. "
         "NAME=DIR is for one of several models; repeat the flag for more. See docs/getting-models.md.",
         metavar="DIR",
     )

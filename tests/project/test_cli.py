@@ -34,6 +34,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["serve", "--max-batch-item=1"], "did you mean --max-batch-items?"),
         (["serve", "--port"], "expected one argument"),
         (["serve", "--port", "x"], "--port: 'x' is not a whole number"),
+        (["serve", "--port", "8000"], "--port 8000: gRPC and HTTP cannot share a port; HTTP has it if you leave"),
+        (["minilm", "grammar", "--any-model-name"], "--any-model-name is for a server of one model; this one has 2"),
         (["serve", "--address", "::"], "unknown argument --address (see: fastqps serve --help)"),
         (["serve", "minilm", "--port", "0", "qualm"], "unknown argument qualm (see: fastqps serve --help)"),
         (["version", "--json"], "unknown argument --json"),

@@ -57,6 +57,7 @@ class Door {
   }
 
   const DoorSettings& settings() const { return settings_; }
+  i32 number_of(std::string_view model) { return service_.routes().number(model); }
 
   // card: JSON of the route's ModelCard.
   // tokenizer: path of a tokenizer.json that is native here, or empty. external: texts go to next_texts().
@@ -278,6 +279,8 @@ PYBIND11_MODULE(_front, m) {
            "settings: JSON of what csrc/contract/settings.h lists.")
       .def_property_readonly("max_request_items", [](const Door& door) { return door.settings().max_request_items; })
       .def_property_readonly("auto_truncate", [](const Door& door) { return door.settings().auto_truncate; })
+      .def_property_readonly("aliases", [](const Door& door) { return door.settings().aliases; })
+      .def("number_of", &Door::number_of, "model"_a, "The number of the model that has this name; -1: none.")
       .def("drop_route", &Door::drop_route, "route"_a)
       .def("set_route", &Door::set_route, "route"_a, "generation"_a, "card"_a, py::kw_only(), "tokenizer"_a,
            "special_tokens"_a, "external"_a, "detokenizer"_a, "specials"_a)

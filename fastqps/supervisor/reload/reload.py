@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from fastqps.errors import FastqpsError
 from fastqps.models import ModelCard
+from fastqps.models.names import explicit
 from fastqps.process.background import in_background
 from fastqps.process.children import LOAD_ROUTES
 from fastqps.process.served_models import OutcomeName, Reloaded
@@ -70,7 +71,7 @@ class Reloader:
     async def reload(self, model: int, path: str, domains: Mapping[WorkerSlot, Domain]) -> Reloaded:
         """Reloads a model from ``path``; "" means from where it was read last. Never call it twice at a time."""
         assert not self.running
-        began_s, now = time.monotonic(), self._workers.serving[model]
+        began_s, now, path = time.monotonic(), self._workers.serving[model], explicit(path)
         name = now.card.name
         self.running = f"reading {name}"
         self._log.event("supervisor", f"reloading {name}" + (f" from {path}" if path else ""))
