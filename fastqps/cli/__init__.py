@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 from fastqps import __version__
 from fastqps._native import stale
+from fastqps.cli import peers
 from fastqps.cli.parser import ArgumentParser
 from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError, lack_of_memory
 from fastqps.terminal import say
@@ -49,6 +51,8 @@ def _run(arguments: list[str]) -> int:
     if "bench" in arguments[:1] and "--" in arguments:  # what follows is not for us, but for the server that it starts
         at = arguments.index("--")
         arguments, passed_on = arguments[:at], arguments[at + 1 :]
+    if arguments and _means_serve(arguments[0]):
+        arguments = ["serve", *arguments]
     parser = ArgumentParser(prog="fastqps", description="Serves small, fast models at very high request rates.")
     parser.add_argument("--version", action="version", version=f"fastqps {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -56,10 +60,21 @@ def _run(arguments: list[str]) -> int:
     module: ModuleType | None = None
     for name, help in COMMANDS.items():
         command = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
-        if name == chosen:
+        if name == ("serve" if chosen in peers.COMMANDS else chosen):
             module = import_module(f"fastqps.cli.{name}")
             module.add_arguments(command)
+            if name == "serve":
+                import_module("fastqps.cli.foreign").refuse(arguments, command.needs_value())
     options = parser.parse(arguments)
     options.passed_on = passed_on
     assert module is not None  # the parser has refused everything that is no command
     return int(module.run(options))
+
+
+def _means_serve(first: str) -> bool:
+    """Whether the first argument is a model or a flag of ``serve``, as in ``docker run IMAGE MODEL``."""
+    if first in COMMANDS or first in ("-h", "--help", "--version"):
+        return False
+    from fastqps.models.names import PACKAGED  # it reads checkpoints, which few commands do
+
+    return first.startswith("-") or any(mark in first for mark in "/=:") or Path(first).is_dir() or first in PACKAGED
