@@ -32,6 +32,7 @@ struct DoorSettings {
   std::vector<std::pair<std::string, u32>> tenant_weights{};  // by name; 1 of all others
   bool rerun = true;
   bool load_reports = false;            // in the trailers of answers
+  double access_log = 0;                // share of calls that have a line in the log
   std::optional<double> trace_ratio{};  // share of calls to trace if the client has not decided; none: no tracing
 
   static constexpr auto kFields = std::tuple{std::pair{"listener_fd", &DoorSettings::listener_fd},
@@ -54,6 +55,7 @@ struct DoorSettings {
                                              std::pair{"tenant_weights", &DoorSettings::tenant_weights},
                                              std::pair{"rerun", &DoorSettings::rerun},
                                              std::pair{"load_reports", &DoorSettings::load_reports},
+                                             std::pair{"access_log", &DoorSettings::access_log},
                                              std::pair{"trace_ratio", &DoorSettings::trace_ratio}};
 };
 

@@ -13,7 +13,7 @@ from fastqps._native import stale
 from fastqps.cli import peers
 from fastqps.cli.parser import ArgumentParser
 from fastqps.errors import FAILURE, INTERRUPTED, FastqpsError, lack_of_memory
-from fastqps.terminal import say
+from fastqps.terminal import Level, plainly, say, say_to
 
 COMMANDS = {
     "serve": "serve models over gRPC",
@@ -28,10 +28,11 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. Errors that a user can act on are one line on stderr."""
+    say_to(plainly)
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except FastqpsError as error:
-        say(f"fastqps: {error}")
+        say(f"fastqps: {error}", Level.ERROR)
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; say nothing at exit either
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reason = stale(error) or lack_of_memory(error)
         if reason is None:
             raise
-        say(f"fastqps: {reason}")
+        say(f"fastqps: {reason}", Level.ERROR)
         return FAILURE
 
 

@@ -28,6 +28,7 @@ _KEYS: dict[str, str] = {
     "Start, stop and recovery": "allow-output-change drain-timeout lame-duck step-timeout canary-interval rerun",
     "Security": "tls-cert tls-key tls-client-ca auth-token-file admin-host cors",
     "Metrics, tracing and scaling": "capacity target-saturation queue-budget load-reports otlp-endpoint trace-ratio",
+    "Log": "log-level log-format access-log",
     "Processes": "frontdoors pin mps",
 }
 _NAMES_FILES = ("FILE", "DIR", "NAME_OR_DIR")  # the metavars of such settings

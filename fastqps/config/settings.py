@@ -480,6 +480,26 @@ class Config:
         auto="four usual steps, 5ms at the least, beyond the one that every request may find running and "
         "`--max-batch-delay`",
     )
+    log_level: str = _setting(
+        "info",
+        "text",
+        "Log events of this level and of more urgent ones. info includes the addresses of the start.",
+        choices=("error", "warning", "info"),
+    )
+    log_format: str = _setting(
+        "text",
+        "text",
+        "Form of the log on stderr. text: date, zone, level, process and event; on a terminal time, process and event. "
+        "json: one object a line. See docs/operations.md.",
+        choices=("text", "json"),
+    )
+    access_log: float = _setting(
+        0.0,
+        "ratio",
+        "Share of the calls for predictions that the log has a line of, at most 500 a second. No line has a text or a "
+        "token of a client. 0: none. See docs/operations.md.",
+        door=True,
+    )
     otlp_endpoint: str = _setting(
         "",
         "text",

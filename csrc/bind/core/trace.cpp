@@ -44,6 +44,8 @@ void register_trace(py::module_& m) {
       .def_property_readonly("span_id", [](const R& r) { return id(r.span_id, sizeof r.span_id); })
       .def_property_readonly(
           "state", [](const R& r) { return py::bytes(r.state, std::min<size_t>(r.state_bytes, kTraceStateBytes)); })
+      .def_property_readonly("has_spans", [](const R& r) { return (r.uses & kTraceSpans) != 0; })
+      .def_property_readonly("has_line", [](const R& r) { return (r.uses & kTraceLine) != 0; })
       .def_readonly("method", &R::method)
       .def_readonly("code", &R::code)
       .def_property_readonly("model", [](const R& r) { return known(r.model); })
@@ -58,6 +60,9 @@ void register_trace(py::module_& m) {
   m.def(
       "dropped_spans", [](const SegmentHandle& s, u32 door) { return ring_of(s, door).dropped_spans.load(kRelaxed); },
       "segment"_a, "door"_a, "Spans that found no room, in all incarnations of the door.");
+  m.def(
+      "dropped_lines", [](const SegmentHandle& s, u32 door) { return ring_of(s, door).dropped_lines.load(kRelaxed); },
+      "segment"_a, "door"_a, "The same of lines of the access log.");
 }
 
 }  // namespace fastqps::bind

@@ -50,8 +50,7 @@ class Door {
                            .internal = settings_.internal_fd,
                            .internal_peer = i32(getppid())},
         counters_,
-        transport::Reports{{&segment_.load(), settings_.load_reports},
-                           trace_source(segment_, index, settings_.trace_ratio)});
+        transport::Reports{{&segment_.load(), settings_.load_reports}, trace_source(segment_, index, settings_)});
     loop_->set_tenant_header(settings_.tenant_header);
     service_.set_loop(loop_.get(), &counters_);
   }
@@ -231,9 +230,14 @@ class Door {
   }
   static constexpr int kTakenMs = 1000;  // a loop that does not turn for so long frees at its next chance
 
-  static transport::TraceSource trace_source(const Segment& segment, u32 index, std::optional<double> ratio) {
-    if (!ratio) return {.forwards = segment.sizes().upstreams > 0};
-    return {&segment.trace_ring(index), *ratio >= 1 ? ~u64(0) : u64(std::ldexp(*ratio, 64))};
+  static transport::TraceSource trace_source(const Segment& segment, u32 index, const DoorSettings& settings) {
+    const auto share = [](double ratio) { return ratio >= 1 ? ~u64(0) : u64(std::ldexp(ratio, 64)); };
+    const bool spans = settings.trace_ratio.has_value(), lines = settings.access_log > 0;
+    return {.ring = spans || lines ? &segment.trace_ring(index) : nullptr,
+            .threshold = share(settings.trace_ratio.value_or(0)),
+            .forwards = !spans && segment.sizes().upstreams > 0,
+            .spans = spans,
+            .line_threshold = share(settings.access_log)};
   }
 
   const DoorSettings settings_;

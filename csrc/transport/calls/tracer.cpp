@@ -56,15 +56,19 @@ void Tracer::begin(Call& call) {
   const bool decided = call.trace_parent == TraceParent::kSampled || call.trace_parent == TraceParent::kNotSampled;
   const bool sampled =
       decided ? call.trace_parent == TraceParent::kSampled : served && random_.next() < source_.threshold;
-  if (!served || !sampled) return drop(call);
+  const bool traced = served && sampled && (source_.spans || source_.forwards);
+  const bool line = served && source_.line_threshold && random_.next() < source_.line_threshold;
+  if (!traced && !line) return drop(call);
   TraceRecord* record = record_of(call);
   if (!record) return;
-  if (!decided) {  // a new trace: the received state belongs to another one
+  if (!traced) *record = TraceRecord{};  // the client's trace is another matter
+  record->uses = u8((traced && traces() ? kTraceSpans : 0) | (line ? kTraceLine : 0));
+  if (traced && !decided) {  // a new trace: the received state belongs to another one
     random_bytes(record->trace_id, sizeof record->trace_id);
     std::memset(record->parent_id, 0, sizeof record->parent_id);
     record->state_bytes = 0;
   }
-  if (source_.ring)
+  if (record->uses & kTraceSpans)
     random_bytes(record->span_id, sizeof record->span_id);
   else
     std::memcpy(record->span_id, record->parent_id, sizeof record->span_id);
@@ -84,7 +88,7 @@ void Tracer::random_bytes(u8* out, u32 bytes) {
 void Tracer::end(Call& call, StatusCode code) {
   TraceRecord* record = std::exchange(call.trace, nullptr);
   const bool complete = record->at_ns[kReceive];  // its header block was
-  if (!complete || !source_.ring) return door_.calls.allocator.release(record);
+  if (!complete || !record->uses) return door_.calls.allocator.release(record);
   record->code = u8(code);
   if (ended_.size() < kEndedMax) return ended_.push_back(record);
   count_dropped(*record);
@@ -92,9 +96,10 @@ void Tracer::end(Call& call, StatusCode code) {
 }
 
 void Tracer::item(const TraceRecord& record) {
-  if (!source_.ring) return;
+  if (!(record.uses & kTraceSpans)) return;
   if (record.method == kSteps) return publish(record);
   TraceRecord own = record;
+  own.uses = kTraceSpans;
   own.kind = TraceKind::kItem;
   std::memcpy(own.parent_id, record.span_id, sizeof own.parent_id);
   random_bytes(own.span_id, sizeof own.span_id);
@@ -120,6 +125,8 @@ void Tracer::publish(const TraceRecord& record) {
 }
 
 void Tracer::count_dropped(const TraceRecord& record) {
+  if (record.uses & kTraceLine) bump(source_.ring->dropped_lines);
+  if (!(record.uses & kTraceSpans)) return;
   u64 spans = 1;
   for (u32 k = 0; k < kStages; k++) spans += record.at_ns[k] && record.at_ns[k + 1];
   bump(source_.ring->dropped_spans, spans);
