@@ -15,8 +15,8 @@ from decoders import VOCAB, write_decoder
 from nightly import nightly, nightly_but
 from padded import PaddedDecoder, TorchDecodeOps
 
-from bench.reference_rows import ReferenceRows
 from fastqps import Engine
+from fastqps._core import sequence_params
 from fastqps.engine.generator import Generator
 from fastqps.engine.sampling import Sampling
 from fastqps.models import ModelCard, ModelError, load_card
@@ -196,10 +196,8 @@ def test_logits_are_those_of_the_processors_of_transformers(tmp_path: Path) -> N
     step = DecodeStep(ids, at, slots, starts, *[nothing] * 4, state.params[:0], counts)
     # The checkpoint's penalty and n-grams come with each sequence's parameters.
     for slot, prompt in enumerate(prompts):
-        rows = ReferenceRows()
-        rows.admit(slot, max_tokens=9, repetition_penalty=1.3, no_repeat_ngram_size=3)
-        rows.append(slot, 0, 0, prompt)
-        state.params[slot] = torch.tensor(rows.admitted[0], dtype=torch.int32)
+        params = sequence_params(slot, max_tokens=9, repetition_penalty=1.3, no_repeat_ngram_size=3)
+        state.params[slot] = torch.tensor(params, dtype=torch.int32)
         state.history[slot, : len(prompt)] = torch.tensor(prompt, dtype=torch.int32)
     for ops in (CpuDecodeOps(FLOAT32), TorchDecodeOps(FLOAT32)):
         got = ops.change_logits(logits.clone(), step, state)

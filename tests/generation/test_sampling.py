@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections import Counter
 from typing import Any
 
@@ -13,7 +12,7 @@ from generators import random_sampling
 from padded import TorchDecodeOps
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
-from fastqps._core import ADMITTED_WORDS
+from fastqps._core import ADMITTED_WORDS, sequence_params
 from fastqps.engine.sampling import Sampling
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeStep, LogitRules
@@ -33,11 +32,8 @@ class State:
 
 
 def record(slot: int, sampling: Sampling) -> list[int]:
-    floats = struct.unpack("2i", struct.pack("2f", sampling.temperature, sampling.top_p))
-    seeds = struct.unpack("2i", struct.pack("Q", sampling.seed or 0))
-    stops = [*sampling.stop_token_ids, *[-1] * (8 - len(sampling.stop_token_ids))]
-    flags = sampling.ignore_eos | sampling.logprobs << 1
-    return [slot, *seeds, *floats, sampling.top_k, sampling.max_tokens, flags, *stops, *[0] * (ADMITTED_WORDS - 16)]
+    asked = {name: value for name, value in vars(sampling).items() if value is not None}
+    return sequence_params(slot, **asked)
 
 
 def ints(values: Any) -> torch.Tensor:
