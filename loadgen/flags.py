@@ -181,7 +181,6 @@ def parser() -> Parser:
     add = flags.add_argument_group("results").add_argument
     add("--json", metavar="FILE", help="all results; - for stdout")
     add("--calls", metavar="FILE", help="each measured call as CSV: t_us,payload,response_us,outcome; open loop only")
-    add("--hgrm", metavar="PREFIX", help="PREFIX.hgrm, PREFIX.service.hgrm (percentiles), PREFIX.hlog (V2 log)")
     add("--progress", choices=("auto", "json", "off"), default="auto",
         help="auto: a line on a terminal; json: an object per interval on stdout")  # fmt: skip
     return flags

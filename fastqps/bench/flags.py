@@ -14,9 +14,6 @@ from fastqps.errors import ConfigError
 from loadgen import units
 from loadgen.errors import UsageError
 
-REPETITIONS_MAX = 100
-
-
 # Name, metavar, default, which says the type, and help.
 _Flag = tuple[str, str, str | int, str]
 _SERVER: tuple[_Flag, ...] = (
@@ -38,7 +35,6 @@ _LOAD: tuple[_Flag, ...] = (
     ("--deadline", "DURATION", "10s", "of each call; 0: none (default: 10s)"),
     ("--duration", "DURATION", "10s", "of each point, measured (default: 10s)"),
     ("--warmup", "DURATION", "1s", "before it, not measured (default: 1s)"),
-    ("--repetitions", "N", 1, "of each point; the median counts"),
     ("--load-threads", "N", 1, "of the generator, each with a CPU of its own"),
     ("--seed", "N", 1, "of arrivals and texts (default: 1)"),
 )
@@ -59,11 +55,6 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     )
     work.add_argument("--max-tokens", type=int, metavar="N", help="of each generation (default: the server's limit)")
     parser.add_argument("--slo", metavar="SLO", default="", help="p99=20ms,err=0.1%%: what is still good enough")
-    add_output(parser)
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Also of modes that start no server."""
     parser.add_argument(
         "--output", metavar="DIR", default="", help="where files go (default: ./fastqps-bench-MODE-TIME)"
     )
@@ -81,9 +72,10 @@ class Common:
 
 def read_common(options: argparse.Namespace) -> Common:
     """Raises ``ConfigError`` for what cannot be."""
-    for name, lowest, highest in (("repetitions", 1, REPETITIONS_MAX), ("load_threads", 1, 64), ("repeat", 1, 1 << 20)):
-        if not lowest <= getattr(options, name) <= highest:
-            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: {lowest} to {highest}")
+    for name, highest in (("load_threads", 64), ("repeat", 1 << 20)):
+        if not 1 <= getattr(options, name) <= highest:
+            raise ConfigError(f"--{name.replace('_', '-')} {getattr(options, name)}: 1 to {highest}")
+
     if not 0 <= options.seed < 1 << 31:
         raise ConfigError(f"--seed {options.seed}: 0 to {(1 << 31) - 1}")
     workload = Workload(

@@ -47,7 +47,7 @@ def test_histograms_have_the_layout_of_the_package() -> None:
     spread = np.exp(np.random.default_rng(5).uniform(0, np.log(3.6e12), 20_000)).astype(np.int64)
     powers = 2 ** np.arange(41)
     values = np.concatenate([np.arange(5000), powers, powers[1:] - 1, spread, [histogram.HIGHEST_NS]])
-    theirs = HdrHistogram(1, histogram.HIGHEST_NS, histogram.DIGITS)
+    theirs = HdrHistogram(1, histogram.HIGHEST_NS, 3)
     for value in values.tolist():
         assert theirs.record_value(value)
     found = _native.record(values)

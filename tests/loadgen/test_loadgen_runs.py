@@ -14,21 +14,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hdrh.histogram import HdrHistogram
-from hdrh.log import HistogramLogReader
 from loadgen_runs import METHOD, MS, command, run, server
 from ports import free_port
 from serving import PATIENCE_S
 
 from loadgen import arrivals
 from loadgen.cli import main
-from loadgen.histogram import DIGITS, HIGHEST_NS, PERCENTILES
+from loadgen.histogram import PERCENTILES
 
 
 def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "latency")
-    flags = ("--rate", "800", "--duration", "2500ms", "--warmup", "300ms", "--deadline", "30s", "--hgrm", prefix)
-    more = ("--header", "x-test:1", "--seed", "7", "--samples", f"{prefix}.jsonl")
+    samples = tmp_path / "samples.jsonl"
+    flags = ("--rate", "800", "--duration", "2500ms", "--warmup", "300ms", "--deadline", "30s")
+    more = ("--header", "x-test:1", "--seed", "7", "--samples", str(samples))
     with server(service_ns=200_000, fail_every=10, fail_status=8) as found:
         result = run(tmp_path, found.port, *flags, *more, code=None)
     calls, status = result["calls"], result["status"]
@@ -50,17 +48,7 @@ def test_the_results_hold_what_they_promise(tmp_path: Path) -> None:
     assert result["environment"]["nghttp2"] and result["command"][:3] == ["python", "-m", "loadgen"]
     assert result["connections"]["count"] == 8 and result["cpu"]["seconds"] > 0 and result["verified"] is None
     assert "response" in result["stdout"] and "RESOURCE_EXHAUSTED" in result["stdout"]
-
-    decoded = HdrHistogram.decode(result["histograms"]["response"])
-    assert decoded.get_total_count() == status["OK"]
-    p90 = result["response_time_us"]["p90"]
-    assert abs(decoded.get_value_at_percentile(90) / 1e3 / p90 - 1) < 0.002 or p90 == result["response_time_us"]["max"]
-    reader = HistogramLogReader(f"{prefix}.hlog", HdrHistogram(1, HIGHEST_NS, DIGITS))
-    seconds = list(iter(reader.get_next_interval_histogram, None))
-    assert [h.get_total_count() for h in seconds] == [entry["ok"] for entry in result["timeline"]]
-    assert f"TotalCount     = {status['OK']:12d}" in Path(f"{prefix}.hgrm").read_text()
-    assert Path(f"{prefix}.service.hgrm").is_file()
-    assert json.loads(Path(f"{prefix}.jsonl").read_text().splitlines()[0])["answer"]
+    assert json.loads(samples.read_text().splitlines()[0])["answer"]
 
 
 def test_progress_as_json_is_an_object_for_each_second(tmp_path: Path) -> None:
