@@ -104,7 +104,7 @@ def test_without_an_admin_port_the_server_is_not_known(server: ServerProcess) ->
 
 
 def test_a_trace(server: ServerProcess) -> None:
-    Path("trace").write_text("".join(f"{k * 10_000}\n" for k in range(200)))
+    Path("trace").write_text("t_us\n" + "".join(f"{k * 10_000}\n" for k in range(200)))
     flags = ("--trace", "trace", "--speedup", "5", "--address", server.address, "--output", "out")
     assert bench("rate", *flags) in MEASURED
     assert report()["points"][0]["status"] == {"OK": 200}

@@ -328,7 +328,7 @@ def test_soak_of_a_server_elsewhere_says_what_was_not_watched(run: Run) -> None:
 
 def test_a_trace(run: Run, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
-    trace.write_text("0\n1000\n")
+    trace.write_text("t_us\n0\n1000\n")
     found = run("rate", Queue(), f"--trace {trace} --speedup 4")
     assert (found.loads[0].trace, found.loads[0].speedup, found.loads[0].duration_s) == (str(trace), 4, 0)
     assert found.result.points[0].name == "trace.csv, 4 × as fast"

@@ -17,7 +17,7 @@ STAGES = (
 )
 _REFUSED = ("RESOURCE_EXHAUSTED",)
 _EXPIRED = ("DEADLINE_EXCEEDED", "TIMEOUT", "EXPIRED_UNSENT")  # at the server; at the generator, sent or not
-_CHANGING = ("step", "ramp", "sine")
+_CHANGING = "step"
 
 
 def verdict_of(point: Point) -> str:
