@@ -47,11 +47,10 @@ def _run(arguments: list[str]) -> int:
         files.require_folder(path)  # before the run, not after it
     made = plan.make(o)
     engine = runs.engine_for(made, o)
-    progress = terminal.Progress(made, o.progress)
+    progress = terminal.Progress(made, o.progress == "json")
     try:
         run = runs.measure(engine, made, o, progress, progress.started)
     finally:
-        progress.close()
         runs.close(engine)
     verdict = results.verdict_of(run)
     document = results.document(run, verdict, o, arguments)

@@ -166,7 +166,7 @@ def test_no_server_there(strangers: dict[str, str], who: str, says: str, capsys:
     [
         (["--model", "other"], 2, "does not serve 'other'; it serves: minilm, grammar"),
         (["--call", "generate"], 2, "minilm does not generate, it is a model to embed"),
-        (["--lengths", "5000", "--repeat", "1"], 1, "the server refuses what is to be sent"),
+        (["--lengths", "5000", "--texts", "1"], 1, "the server refuses what is to be sent"),
         (["--admin", "127.0.0.1:1"], 1, "no /live/counts.json at 127.0.0.1:1"),
         (["--device", "null"], 2, "--device is a setting of a server that is started here"),
         (["--arrivals", "sometimes"], 2, "'sometimes' is no kind of arrivals"),

@@ -390,7 +390,7 @@ def test_breakdown_needs_the_admin_port(run: Run) -> None:
         ("soak", "--rate 2000M", "2e+09/s is not possible"),
         ("rate", "--trace nowhere.csv", "no trace nowhere.csv"),
         ("rate", "--rate 5 --speedup 2", "--speedup needs --trace"),
-        ("rate", "--rate 5 --repeat 0", "--repeat 0: 1 to 1048576"),
+        ("rate", "--rate 5 --texts 0", "--texts 0: 1 to 1048576"),
         ("rate", "--rate 5 --duration 10", "--duration: '10' has no unit"),
         ("rate", "--rate 5 --seed -1", "--seed -1"),
         ("rate", "--rate 5 --set lanes", "write KEY=VALUE"),
@@ -432,9 +432,9 @@ def test_rates_with_units_and_an_objective_of_errors_alone(
 def test_workload_flags() -> None:
     parser = argparse.ArgumentParser()
     add_common(parser)
-    own = ["--unique", "--model", "m", "--device", "null", "--set", "max_batch_items=8"]
+    own = ["--texts", "100000", "--model", "m", "--device", "null", "--set", "max_batch_items=8"]
     common = read_common(parser.parse_args(own))
     assert common.settings == {"model": ["m"], "device": "null", "max-batch-items": "8"} and common.slo is None
     assert common.workload == Workload(parse_call("predict"), texts=100_000)
-    common = read_common(parser.parse_args(["--address", "h:1", "--model", "m", "--repeat", "5"]))
+    common = read_common(parser.parse_args(["--address", "h:1", "--model", "m", "--texts", "5"]))
     assert common.settings == {} and (common.workload.model, common.workload.texts) == ("m", 5)

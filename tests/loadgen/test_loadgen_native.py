@@ -99,7 +99,7 @@ def test_the_interface_is_what_it_is_said_to_be() -> None:
     assert {name: promised(name) for name in dicts} == {name: set(each) for name, each in dicts.items()}
     assert _native.OUTCOMES[:2] == ("OK", "CANCELLED") and _native.OUTCOMES[16] == "UNAUTHENTICATED"
     assert len(set(_native.OUTCOMES)) == len(_native.OUTCOMES)
-    assert _native.NGHTTP2[0].isdigit() and _native.COMPILER.startswith("gcc ")
+    assert _native.NGHTTP2[0].isdigit()
 
 
 def test_an_open_loop_and_its_timeline() -> None:

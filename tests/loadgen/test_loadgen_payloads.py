@@ -1,4 +1,4 @@
-"""Messages from files and made ones, the order of payloads, histograms and their files, units."""
+"""Messages from files and made ones, histograms, units."""
 
 from __future__ import annotations
 
@@ -99,13 +99,6 @@ def test_lengths_have_their_distribution(text: str, mean: float, spread: float) 
 def test_bad_lengths(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         texts.parse(text)
-
-
-def test_the_order_of_payloads() -> None:
-    assert payloads.order("round-robin", 7, 3, 1).tolist() == [0, 1, 2, 0, 1, 2, 0]
-    one, same, other = (payloads.order("random", 30_000, 3, seed) for seed in (1, 1, 2))
-    assert np.array_equal(one, same) and not np.array_equal(one, other)
-    assert np.all(np.abs(np.bincount(one) / 10_000 - 1) < 0.05) and one.dtype == np.uint32
 
 
 @pytest.mark.parametrize(
