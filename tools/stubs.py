@@ -41,10 +41,10 @@ def generated(name: str) -> str:
         pybind11_stubgen.main(["--exit-code", "--output-dir", folder, name])
         place = Path(folder, *name.split("."))
         text = (place / "__init__.pyi" if place.is_dir() else place.with_suffix(".pyi")).read_text()
-    for written, meant in SIMPLER.items():
-        text = text.replace(written, meant)
     for attribute, annotation in importlib.import_module(name).__annotations__.items():
         text = re.sub(rf"^{attribute}: .*", f"{attribute}: {annotation.replace(f'{name}.', '')}", text, flags=re.M)
+    for written, meant in SIMPLER.items():
+        text = text.replace(written, meant)
     return text
 
 

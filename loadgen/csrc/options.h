@@ -34,7 +34,6 @@ struct Options {
   i64 deadline_grace_ns = 100 * kMillisecond;  // beyond its deadline, until a call is given up
   i64 grace_ns = 5 * kSecond;                  // for calls that are open after the last arrival, or after stop()
   std::vector<std::string> expected;           // empty, or the right answer to each payload; not with ids
-  u32 check_every = 1;                         // one in so many OK answers is compared
   u32 samples_max = 0, sample_every = 97;      // keeps one in so many OK answers, at most kSampleBytesMax of them
   bool record_calls = false;                   // keeps the times of each measured call of an open loop: 24 bytes a call
   u64 answer_bytes_max = 16 << 20;
@@ -48,7 +47,7 @@ struct Options {
     if (!cpus.empty() && cpus.size() != threads) return "cpus must name one CPU per thread";
     if (!expected.empty() && expected.size() != payloads.size()) return "expected must have one entry per payload";
     if (interval_ns < kMillisecond) return "interval_ns must be at least 1,000,000";
-    if (check_every < 1 || sample_every < 1) return "check_every and sample_every must be at least 1";
+    if (sample_every < 1) return "sample_every must be at least 1";
     if (call != CallKind::kBidi) return {};
     if (!request_id_field || !response_id_field) return "bidi needs request_id_field and response_id_field";
     const u64 per_thread = u64(connections + threads - 1) / threads * streams * stream_in_flight;

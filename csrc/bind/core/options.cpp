@@ -54,7 +54,8 @@ void register_options(py::module_& m) {
       .def_property_readonly("zero_is_absent", &OptionRow::is<kZeroIsAbsent>)
       .def_property_readonly("by_name", &OptionRow::is<kByName>,
                              "OpenAI's API and the Open Inference Protocol take it.")
-      .def_property_readonly("all_is_minus_one", &OptionRow::is<kAllIsMinusOne>, "These take -1 for 0.");
+      .def_property_readonly("all_is_minus_one", &OptionRow::is<kAllIsMinusOne>, "These take -1 for 0.")
+      .def_property_readonly("changes_logits", &OptionRow::is<kChangesLogits>, "Any value but the default does.");
   std::vector<OptionRow> rows;
   const auto add = [&rows](const auto& row) {
     const typename std::decay_t<decltype(row)>::Value value{};

@@ -29,8 +29,8 @@ std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string pa
                                       std::optional<std::vector<int>> cpus, const std::string& call,
                                       u32 stream_in_flight, u32 request_id_field, u32 response_id_field,
                                       u32 timeout_field, std::vector<u32> status_field, i64 grace_ns,
-                                      const std::optional<std::vector<py::bytes>>& expected, u32 check_every,
-                                      u32 samples_max, u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
+                                      const std::optional<std::vector<py::bytes>>& expected, u32 samples_max,
+                                      u32 sample_every, bool record_calls, i64 interval_ns, bool tls,
                                       const py::bytes& tls_ca, const py::bytes& tls_cert, const py::bytes& tls_key) {
   Options o;
   o.host = std::move(host);
@@ -47,7 +47,7 @@ std::unique_ptr<PyEngine> make_engine(std::string host, u16 port, std::string pa
   o.grace_ns = grace_ns;
   if (expected)
     for (const py::bytes& answer : *expected) o.expected.emplace_back(answer);
-  o.check_every = check_every, o.samples_max = samples_max, o.sample_every = sample_every;
+  o.samples_max = samples_max, o.sample_every = sample_every;
   o.record_calls = record_calls;
   o.interval_ns = interval_ns;
   o.tls = tls;
@@ -135,9 +135,9 @@ EngineClass bind_engine(py::module_& module) {
       .def(py::init(&make_engine), "host"_a, "port"_a, "path"_a, "headers"_a, "payloads"_a, py::kw_only(),
            "connections"_a = 1, "streams"_a = 100, "threads"_a = 1, "cpus"_a = py::none(), "call"_a = "unary",
            "stream_in_flight"_a = 256, "request_id_field"_a = 0, "response_id_field"_a = 0, "timeout_field"_a = 0,
-           "status_field"_a = py::tuple(), "grace_ns"_a = 5 * kSecond, "expected"_a = py::none(), "check_every"_a = 1,
-           "samples_max"_a = 0, "sample_every"_a = 97, "record_calls"_a = false, "interval_ns"_a = kSecond,
-           "tls"_a = false, "tls_ca"_a = py::bytes(), "tls_cert"_a = py::bytes(), "tls_key"_a = py::bytes(),
+           "status_field"_a = py::tuple(), "grace_ns"_a = 5 * kSecond, "expected"_a = py::none(), "samples_max"_a = 0,
+           "sample_every"_a = 97, "record_calls"_a = false, "interval_ns"_a = kSecond, "tls"_a = false,
+           "tls_ca"_a = py::bytes(), "tls_cert"_a = py::bytes(), "tls_key"_a = py::bytes(),
            "What each is stands in loadgen/csrc/options.h. Raises ValueError for what would break it: the command line "
            "checks the rest.")
       .def("connect", &connect, "timeout_s"_a,

@@ -43,7 +43,6 @@ PYBIND11_MODULE(_native, module) {
   for (u32 i = 0; i < kNamedOutcomes; i++) outcomes.append(outcome_name(i));
   module.attr_with_type_hint<py::typing::Tuple<py::str, py::ellipsis>>("OUTCOMES") = py::tuple(outcomes);
   module.attr("NGHTTP2") = nghttp2_version(0)->version_str;
-  module.attr("COMPILER") = "gcc " __VERSION__;
   bind_histogram(module);
   module.def("record", &record, "values_ns"_a,
              "A histogram of these values, recorded as the engine does it: for tests.");
