@@ -12,8 +12,8 @@
 #include <span>
 #include <string_view>
 
-#include "contract/field_fault.h"
 #include "contract/options.h"
+#include "contract/status.h"
 
 namespace fastqps {
 struct SpanContext;
