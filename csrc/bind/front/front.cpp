@@ -39,9 +39,8 @@ class Door {
         segment_(handle.segment),
         fds_(wake),
         service_(segment_, &fds_, service::PredictOptions{.door = index, .settings = settings_}),
-        methods_(service_.items_path(), service_.routes(), service_.memory(), kBuiltVersion) {
+        methods_(service_, kBuiltVersion) {
     methods_.add_all();
-    service_.add_protocol(methods_);
     loop_ = std::make_unique<transport::FrontDoor>(
         service_, transport::Limits{.settings = settings_},
         transport::LoopFds{.listener = settings_.listener_fd,
