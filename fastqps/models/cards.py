@@ -15,7 +15,7 @@ from fastqps.models.encoder_card import default_encoder_limit, encoder_card
 from fastqps.models.files.config_values import CARD_BYTES_MAX
 from fastqps.models.names import resolve, resolve_adapter
 from fastqps.models.static import open_static
-from fastqps.models.static_card import default_static_limit, static_card
+from fastqps.models.static.model import default_static_limit, static_card
 
 # A file's value is not of its kind.
 _UNUSABLE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)

@@ -13,7 +13,7 @@ from kernel_slots import Rows, empty_state, ints, on_tests_device
 
 from bench.reference_rows import ReferenceRows
 from fastqps.kernels.sampling.logit_options import logit_options
-from fastqps.models.files.logit_options import LogitOptions
+from fastqps.models.files.generation_keys import LogitOptions
 from fastqps.ops.cpu.decode_ops import CpuDecodeOps
 from fastqps.ops.decode_step import DecodeState, LogitRules
 

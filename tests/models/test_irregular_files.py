@@ -19,7 +19,7 @@ from fastqps.devices.profile_file import load_profile
 from fastqps.dispatcher.stored_steps import Circumstances, read_choice
 from fastqps.errors import FastqpsError
 from fastqps.files.regular import open_regular, read_regular
-from fastqps.models.files.json_files import read_json
+from fastqps.models.files.reading import read_json
 from fastqps.models.files.tensors import read_tensors
 from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
