@@ -25,7 +25,7 @@ from fastqps.models.hub.cached import Cached, check_content
 from fastqps.models.hub.reference import HubReference
 from fastqps.models.tokenizers.tokenizer import Tokenizer
 from fastqps.models.tokenizers.vocabulary import content_of, ids_of_tokens
-from fastqps.process.credential_files import read_credential
+from fastqps.process.credentials import read_credential
 from fastqps.runners.tensor_values import read_values
 from fastqps.supervisor.model_options import read_prefixes
 from fastqps.telemetry.capacity import read_capacity
