@@ -9,7 +9,7 @@ import ctypes
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from fastqps.errors import ModelError
@@ -44,7 +44,6 @@ def float32(value: float) -> float:
 
 
 GENERATION_CONFIG = "generation_config.json"
-_LOGIT_OPTIONS = tuple(LogitOptions.__dataclass_fields__)
 _COUNT_MAX = (1 << 31) - 1  # no text has more tokens
 _LISTED_MAX = 10_000  # token ids of all lists together: they are part of the card, whose place in memory is bounded
 _NO = (False,)
@@ -57,7 +56,7 @@ _SAMPLING = (
     *("epsilon_cutoff", "eta_cutoff"),
 )
 _RULES = rules(
-    honoured=("eos_token_id", "do_sample", *_SAMPLING, *_LOGIT_OPTIONS),
+    honoured=("eos_token_id", "do_sample", *_SAMPLING, *vars(LogitOptions())),
     irrelevant=(
         # The request and the server's limits decide the length of an answer.
         *("max_length", "max_new_tokens"),
@@ -111,7 +110,7 @@ _OLD_IRRELEVANT = (
 _SEARCH = ("num_beams", "num_beam_groups", "diversity_penalty", "sequence_bias", "exponential_decay_length_penalty")
 _ENCODERS = ("encoder_repetition_penalty", "encoder_no_repeat_ngram_size", "forced_bos_token_id")
 _OLD_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    **{field.name: ([],) if field.default == () else (field.default,) for field in fields(LogitOptions)},
+    **{name: ([],) if default == () else (default,) for name, default in vars(LogitOptions()).items()},
     **{key: _RULES.refused[key].neutral for key in (*_SEARCH, *_ENCODERS)},
     "repetition_penalty": _ONE,
     "forced_eos_token_id": (),
@@ -141,13 +140,15 @@ def read_logit_options(config: Keys, vocab: int) -> LogitOptions | None:
 
     ``ModelError`` names the key whose value cannot be used.
     """
-    stated = {key: config[key] for key in _LOGIT_OPTIONS if config.get(key) is not None}
     options_by_key: dict[str, Any] = {}
-    for key, value in stated.items():
-        if key == "repetition_penalty":
+    for key, default in vars(LogitOptions()).items():
+        value = config.get(key)
+        if value is None:
+            continue
+        if isinstance(default, float):
             _check(key, value, _number(value) and 0 < float32(value) < math.inf, "a finite number above 0")
             options_by_key[key] = float(value)
-        elif type(getattr(LogitOptions, key)) is int:
+        elif isinstance(default, int):
             _check(key, value, type(value) is int and value >= 0, "a whole number, at least 0")
             options_by_key[key] = min(value, _COUNT_MAX)
         elif key == "bad_words_ids":
