@@ -9,7 +9,7 @@
 #include "protocols/tei/text_request.h"
 #include "service/formats/protocol.h"
 #include "service/methods.h"
-#include "transport/http/http_error.h"
+#include "transport/http/http_request.h"
 
 namespace fastqps::protocols {
 

@@ -1,5 +1,5 @@
 #include "tests/check.h"
-#include "transport/framing/grpc_timeout.h"
+#include "transport/http2/request_headers.h"
 
 using namespace fastqps;
 using namespace fastqps::test;

@@ -1,10 +1,9 @@
-#include "transport/calls/call_timer.h"
+#include "transport/calls/progress.h"
 
 #include <algorithm>
 
 #include "transport/calls/call_session.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
 
 namespace fastqps::transport {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "transport/calls/call_session.h"
-#include "transport/calls/call_timer.h"
+#include "transport/calls/progress.h"
 #include "transport/calls/door_state.h"
 
 namespace fastqps::transport {

@@ -8,8 +8,7 @@
 
 #include "transport/calls/call_session.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 

@@ -1,14 +1,11 @@
-#include "transport/calls/refusal.h"
+#include "transport/calls/progress.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
-#include "transport/calls/answer.h"
 #include "transport/calls/call_session.h"
-#include "transport/calls/call_timer.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/request.h"
 
 namespace fastqps::transport {
 
@@ -56,7 +53,7 @@ Description describe(const DoorState& door, const Call& call, char* text, size_t
       return {Code::kInvalidArgument};
     case Fault::kEncoding:
       say("grpc-encoding must be identity, gzip or deflate");
-      return {Code::kUnimplemented, {.accept_encoding = true}};
+      return {Code::kUnimplemented};
     case Fault::kConnectionFull:
       say("more than %u calls are in flight on this connection", 2 * limits.streams);
       return {Code::kResourceExhausted};

@@ -3,6 +3,10 @@
 #include <cstdio>
 #include <ctime>
 #include <iterator>
+#include <utility>
+
+#include "contract/utf8.h"
+#include "transport/http/json_writer.h"
 
 namespace fastqps::transport {
 
@@ -11,6 +15,31 @@ namespace {
 constexpr std::string_view kVerbs[kHttpVerbs] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", ""};
 constexpr std::string_view kTypes[] = {"application/json", "text/event-stream", "application/octet-stream",
                                        "text/plain; charset=utf-8"};
+constexpr std::pair<u16, std::string_view> kReasons[] = {
+    {200, "OK"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {422, "Unprocessable Content"},
+    {424, "Failed Dependency"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {499, "Client Closed Request"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+};
+// By StatusCode.
+constexpr u16 kStatuses[kStatusCodes] = {200, 499, 500, 400, 504, 404, 409, 403, 429,
+                                         400, 409, 400, 501, 500, 503, 500, 401};
 
 }  // namespace
 
@@ -33,50 +62,25 @@ bool find_content_type(std::string_view name, ContentType* type) {
 }
 
 std::string_view reason_of(u16 status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 409:
-      return "Conflict";
-    case 413:
-      return "Content Too Large";
-    case 415:
-      return "Unsupported Media Type";
-    case 417:
-      return "Expectation Failed";
-    case 422:
-      return "Unprocessable Content";
-    case 424:
-      return "Failed Dependency";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 499:
-      return "Client Closed Request";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    default:
-      return "Other";
-  }
+  for (const auto& [code, words] : kReasons)
+    if (code == status) return words;
+  return "Other";
+}
+
+u16 http_status_of(StatusCode code) { return kStatuses[u32(code)]; }
+
+void write_error_text(const HttpError& error, HttpErrorBody& body) {
+  body.text = "{\"error\":";
+  append_json_string(body.text, error.message);
+  body.text += '}';
+}
+
+void append_json_string(std::string& out, std::string_view given) {
+  const std::string text = text::repaired_utf8(given);
+  const size_t before = out.size();
+  out.resize(before + JsonWriter::string_room(text.size()));
+  u8* const begin = reinterpret_cast<u8*>(out.data());
+  out.resize(size_t(JsonWriter(begin + before).string(text).end() - begin));
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // Responses as HTTP/1.1: a head, then the body with its length, or in chunks.
-#include "transport/calls/answer.h"
+#include "transport/calls/progress.h"
 
 #include <algorithm>
 #include <charconv>

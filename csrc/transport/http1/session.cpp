@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 
 namespace fastqps::transport {
 

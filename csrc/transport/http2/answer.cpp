@@ -1,5 +1,5 @@
 // Answers as HTTP/2 frames: response headers, DATA, trailers.
-#include "transport/calls/answer.h"
+#include "transport/calls/progress.h"
 
 #include <algorithm>
 #include <charconv>

@@ -6,8 +6,7 @@
 
 #include "transport/calls/door_state.h"
 #include "transport/calls/plain_head.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 #include "transport/http2/request_headers.h"
 #include "transport/http2/session.h"
 

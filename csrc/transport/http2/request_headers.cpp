@@ -7,10 +7,8 @@
 #include <cstring>
 
 #include "transport/calls/call_session.h"
-#include "transport/calls/call_timer.h"
+#include "transport/calls/progress.h"
 #include "transport/calls/door_state.h"
-#include "transport/calls/refusal.h"
-#include "transport/framing/grpc_timeout.h"
 
 namespace fastqps::transport {
 
@@ -135,6 +133,20 @@ bool is_authorized(const DoorState& door, const Call& call) {
 }
 
 }  // namespace
+
+u64 parse_grpc_timeout(std::string_view text) {
+  constexpr std::pair<char, u64> kUnits[] = {{'m', kMillisecond}, {'S', kSecond},      {'u', 1'000},
+                                             {'M', 60 * kSecond}, {'H', 3600 * kSecond}, {'n', 1}};
+  constexpr u64 kTenYears = u64(3650) * 86400 * kSecond;
+  if (text.size() < 2 || text.size() > 9) return kTimeoutMalformed;
+  const char* const last = &text.back();
+  u64 value = 0;
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || end != last) return kTimeoutMalformed;
+  for (const auto& [unit, ns] : kUnits)
+    if (unit == *last) return value > kTenYears / ns ? kTimeoutNone : value * ns;
+  return kTimeoutMalformed;
+}
 
 bool request_header(DoorState& door, Call& call, HeaderRules& rules, std::string_view name, std::string_view value) {
   if (name.starts_with(':')) {

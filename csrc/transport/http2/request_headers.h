@@ -9,6 +9,12 @@ namespace fastqps::transport {
 
 struct DoorState;
 
+inline constexpr u64 kTimeoutMalformed = ~u64(0);
+inline constexpr u64 kTimeoutNone = ~u64(0) - 1;  // longer than ten years
+
+// A grpc-timeout, one to eight digits and a unit, in nanoseconds; or one of the two above.
+u64 parse_grpc_timeout(std::string_view text);
+
 // HTTP/2's rules for a header block as a whole.
 struct HeaderRules {
   static constexpr u8 kMethod = 1, kScheme = 2, kPath = 4, kAuthority = 8;

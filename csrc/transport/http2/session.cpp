@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "transport/calls/answer.h"
+#include "transport/calls/progress.h"
 #include "transport/calls/door_state.h"
 #include "transport/http2/callbacks.h"
 

@@ -7,9 +7,7 @@
 #include <array>
 
 #include "core/clock.h"
-#include "transport/calls/call_timer.h"
-#include "transport/calls/refusal.h"
-#include "transport/calls/request.h"
+#include "transport/calls/progress.h"
 #include "transport/http1/session.h"
 #include "transport/http2/session.h"
 #include "transport/tls/tls_channel.h"
@@ -24,9 +22,7 @@ FrontDoor::~FrontDoor() {
     if (Connection* connection = net.connections.at(i)) connection->kill();
   net.connections.clear();
   grpc.rare.queue().close();
-  net.listener.close();
-  net.http.close();
-  net.internal.close();
+  net.stop_listening();
 }
 
 namespace {
@@ -145,9 +141,7 @@ void FrontDoor::take_answers() {
 void FrontDoor::start_drain(u64 grace_ns) {
   net.drain.by_ns = std::min(net.drain.by_ns, net.turn.ns + grace_ns);
   net.drain.active = true;
-  net.listener.close();
-  net.http.close();
-  net.internal.close();
+  net.stop_listening();
   grpc.health.shut_down();
   for (u32 i = 0; i < net.connections.places(); i++)
     if (Connection* connection = net.connections.at(i)) connection->retire(Retire::kDrain, grace_ns);
@@ -184,9 +178,7 @@ void FrontDoor::turn() {
   if (catches_up && heard_all_ && !net.queues.work()) run_timers();
   grpc.service.on_turn(net.turn.ns);
   grpc.loads.on_turn(net.turn.ns);
-  net.listener.update();
-  net.http.update();
-  net.internal.update();
+  for (Listener& listener : net.listeners) listener.update();
   idle_streams_.on_turn();
   unread_answers_.on_turn();
   flush_dirty();
@@ -202,10 +194,9 @@ bool FrontDoor::finished() const {
 // Nanoseconds until something is due; 0: there is work now.
 u64 FrontDoor::wait_ns() {
   if (net.queues.work() || !net.queues.dirty.empty() || !calls.inflated.empty() || !net.queues.closed.empty()) return 0;
-  u64 due = net.turn.ns + limits.sleep_max;
-  due = std::min({due, net.wheel.next_ns(), grpc.service.next_wakeup_ns(), net.listener.due(), net.http.due(),
-                  net.internal.due(), grpc.loads.due_ns(), idle_streams_.due_ns(), unread_answers_.due_ns(),
-                  net.drain.by_ns});
+  u64 due = std::min({net.turn.ns + limits.sleep_max, net.wheel.next_ns(), grpc.service.next_wakeup_ns(),
+                      grpc.loads.due_ns(), idle_streams_.due_ns(), unread_answers_.due_ns(), net.drain.by_ns});
+  for (const Listener& listener : net.listeners) due = std::min(due, listener.due());
   return due > net.turn.ns ? due - net.turn.ns : 0;
 }
 
@@ -233,11 +224,9 @@ void FrontDoor::wait() {
 void FrontDoor::dispatch(u64 key, u32 events) {
   switch (key) {
     case listener_key(Entrance::kGrpc):
-      return net.listener.accept_some();
     case listener_key(Entrance::kHttp):
-      return net.http.accept_some();
     case listener_key(Entrance::kInternal):
-      return net.internal.accept_some();
+      return net.listeners[key - listener_key(Entrance::kGrpc)].accept_some();
     case kWakeKey:
       return clear_eventfd(net.poller.fds.wake);
     case kEventKey:

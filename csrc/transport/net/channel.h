@@ -17,6 +17,7 @@ enum class Entrance : u8 {
   kHttp,      // plain HTTP
   kInternal,  // gRPC of this server itself, without TLS and without tokens
 };
+inline constexpr u32 kEntrances = 3;
 
 // How far a handshake has come, and why it comes no further.
 enum class Handshake : u8 {

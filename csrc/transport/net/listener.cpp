@@ -1,4 +1,4 @@
-#include "transport/net/listener.h"
+// A listening socket: when it is polled, and what it accepts.
 
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -42,9 +42,9 @@ NetState::NetState(Host& host, LoopFds fds, const Limits& limits, Counters& coun
       read_buffer(std::make_unique<u8[]>(limits.read_bytes)),
       handshakes(*this),
       places(*this),
-      listener(*this, fds.listener, Entrance::kGrpc),
-      http(*this, fds.http, Entrance::kHttp),
-      internal(*this, fds.internal, Entrance::kInternal),
+      listeners{{*this, fds.listener, Entrance::kGrpc},
+                {*this, fds.http, Entrance::kHttp},
+                {*this, fds.internal, Entrance::kInternal}},
       rng(turn.ns | 1) {}
 
 void NetState::make_ready(Connection& connection) {

@@ -11,7 +11,6 @@
 #include "transport/net/connection.h"
 #include "transport/net/counters.h"
 #include "transport/net/limits.h"
-#include "transport/net/listener.h"
 #include "transport/net/places.h"
 #include "transport/net/session.h"
 #include "transport/net/timer_wheel.h"
@@ -155,6 +154,37 @@ class Host {
 };
 
 class TlsContext;
+struct NetState;
+
+// A listening socket that all front doors share. The clients' sockets are polled only while this door should accept
+// more connections. The internal one, for the server's own calls, is always polled.
+class Listener {
+ public:
+  // fd: -1: none.
+  Listener(NetState& net, int fd, Entrance entrance);
+  ~Listener();
+
+  // Each turn: asks whether to accept, polls the socket or stops polling it.
+  void update();
+  // The socket is readable: accepts at least one connection and at most a turn's.
+  void accept_some();
+  // Stops for good.
+  void close();
+  // When update() should be called again, though nothing happens.
+  u64 due() const;
+
+ private:
+  void poll(bool on);
+  bool accept_one();
+  void take(int fd, const Peer& peer);
+  bool listening();
+
+  NetState& net_;
+  int fd_;
+  const Entrance entrance_;
+  bool polled_ = false, listening_ = false;
+  u64 paused_until_ns_ = 0;  // after EMFILE and its kind
+};
 
 struct NetState {
   NetState(Host& host, LoopFds fds, const Limits& limits, Counters& counters);
@@ -163,6 +193,9 @@ struct NetState {
   void make_ready(Connection& connection);
   // Deletes it at the end of the turn.
   void close_later(Connection& connection) { queues.closed.push_back(&connection); }
+  void stop_listening() {
+    for (Listener& listener : listeners) listener.close();
+  }
   // At most one line in ten seconds.
   void hint(const char* text);
   u32 random() { return u32((rng ^= rng << 13, rng ^= rng >> 7, rng ^= rng << 17) >> 32); }
@@ -179,7 +212,7 @@ struct NetState {
   Drain drain;
   Handshakes handshakes;
   Places places;
-  Listener listener, http, internal;
+  Listener listeners[kEntrances];
   std::shared_ptr<const TlsContext> tls;  // nullptr: connections are not encrypted
   u64 unsent_bytes = 0;                   // that sockets did not take, of all connections
   u64 rng, next_hint_ns = 0;

@@ -7,17 +7,17 @@
 #include <string>
 
 #include "transport/net/channel.h"
-#include "transport/tls/hello_gauge.h"
 
 namespace fastqps::transport {
 
+class HelloGauge;
 class TlsContext;
 
 class TlsChannel final : public Channel {
  public:
   // entrance: what the port speaks, and so what ALPN may choose.
   TlsChannel(int fd, std::shared_ptr<const TlsContext> context, Entrance entrance);
-  ~TlsChannel() override { SSL_free(ssl_); }
+  ~TlsChannel() override;
 
   i64 read(u8* data, size_t bytes) override;
   i64 write(const u8* data, size_t bytes) override;
